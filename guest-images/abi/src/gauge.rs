@@ -1,0 +1,89 @@
+//! Counters in guest memory that the monitor reads while the guest runs, without an exit and without the guest's help.
+//!
+//! A measured window is the difference of two readings, so nothing is ever reset and a vCPU that makes no progress at
+//! all is seen as such.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Buckets below this value (units: ns) are one apart; above, each power of two has [`SUB`] buckets.
+const SUB: u64 = 32;
+const SUB_BITS: u32 = SUB.trailing_zeros();
+/// Number of buckets: enough for 2^40 ns, some 18 minutes; longer times count in the last one.
+pub const BUCKETS: usize = ((40 - SUB_BITS as usize) + 1) * SUB as usize;
+
+/// One vCPU's counters. Only that vCPU writes, with relaxed stores; the monitor only reads.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Gauge {
+    /// Operations done: locks taken, messages received, requests answered, loop iterations.
+    pub ops: AtomicU64,
+    /// Payload moved (units: bytes).
+    pub bytes: AtomicU64,
+    /// Operations that failed.
+    pub errors: AtomicU64,
+    /// The workload's own use.
+    pub spare: [AtomicU64; 5],
+    /// Log-linear histogram of waits or responses; see [`bucket_of`].
+    pub latency: [AtomicU32; BUCKETS],
+}
+
+impl Gauge {
+    /// Counts one wait or response of `ns` nanoseconds.
+    pub fn record(&self, ns: u64) {
+        let bucket = &self.latency[bucket_of(ns)];
+        bucket.store(bucket.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Counts `n` operations.
+    pub fn add_ops(&self, n: u64) {
+        self.ops.store(self.ops.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+}
+
+/// The bucket of a time of `ns` nanoseconds; relative width at most 1/32.
+pub const fn bucket_of(ns: u64) -> usize {
+    if ns < SUB {
+        return ns as usize;
+    }
+    let exponent = 63 - ns.leading_zeros();
+    let sub = (ns >> (exponent - SUB_BITS)) - SUB;
+    let bucket = (exponent - SUB_BITS + 1) as u64 * SUB + sub;
+    if bucket < BUCKETS as u64 { bucket as usize } else { BUCKETS - 1 }
+}
+
+/// The longest time (units: ns) that falls into this bucket.
+pub const fn bucket_top(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < SUB {
+        return bucket;
+    }
+    let exponent = bucket / SUB - 1;
+    ((SUB + bucket % SUB + 1) << exponent) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_contiguous_and_cover_their_times() {
+        for bucket in 0..BUCKETS - 1 {
+            let top = bucket_top(bucket);
+            assert_eq!(bucket_of(top), bucket);
+            assert_eq!(bucket_of(top + 1), bucket + 1);
+        }
+    }
+
+    #[test]
+    fn relative_width_is_at_most_one_in_thirty_two() {
+        for bucket in SUB as usize..BUCKETS - 1 {
+            let (below, top) = (bucket_top(bucket - 1), bucket_top(bucket));
+            assert!((top - below) as f64 / top as f64 <= 1.0 / 32.0);
+        }
+    }
+
+    #[test]
+    fn very_long_times_count_in_the_last_bucket() {
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+}

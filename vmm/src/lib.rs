@@ -1,0 +1,1 @@
+//! The stile virtual machine monitor: virtual machines, their devices, and the commands that run them.
