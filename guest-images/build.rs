@@ -31,9 +31,8 @@ fn main() {
 /// One image per program in `src/bin`, sorted.
 fn image_names(bin: &Path) -> Vec<String> {
     let entries = fs::read_dir(bin).unwrap_or_else(|e| panic!("cannot list {}: {e}", bin.display()));
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
-        .collect();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned())).collect();
     names.sort();
     names
 }

@@ -1,8 +1,10 @@
 //! The mechanism: threads, kicks and time. It tells what happened and does what was decided, and never decides who runs.
 //!
 //! A [`Domain`] carries vCPUs. Two kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
-//! choice to the host's scheduler, the baseline; `Executors` asks a policy.
+//! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) asks a policy.
 
+mod deadlines;
+pub mod executors;
 pub mod host;
 pub mod kick;
 pub mod parker;

@@ -12,6 +12,8 @@
 
 pub mod domain;
 pub mod ids;
+pub mod policy;
+pub mod slot;
 pub mod time;
 pub mod vcpu;
 

@@ -5,7 +5,7 @@
 //! 2. [`Vm::start`] wakes every vCPU.
 //! 3. The guest exits, faults, or [`Vm::stop`] ends it: the first outcome is kept, all vCPUs retire.
 //! 4. [`Vm::wait`] returns when every vCPU has let go, and with them the last reference to the kernel's VM. Dropping a
-//!    VM does the same.
+//!    VM stops it and waits.
 
 pub mod boot;
 pub mod clock;
@@ -14,8 +14,8 @@ pub mod image;
 pub mod layout;
 mod outcome;
 pub mod paging;
-mod state;
 mod setup;
+mod state;
 mod vcpu;
 
 pub use outcome::{Fault, FaultKind, Outcome};
@@ -29,12 +29,12 @@ use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use layout::{Layout, LayoutError};
 use state::{Mapped, Members};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use stile_abi::MMIO_BASE;
 use stile_sched::domain::{Attributes, DomainError, Usage};
 use stile_sched::{Domain, Nice, Time, VcpuId};
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
-use vcpu::GuestVcpu;
+use vcpu::{Grave, GuestVcpu};
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MemoryRegionAddress};
 
 /// What a VM is to be.
@@ -107,10 +107,10 @@ fn refused(what: &'static str) -> impl FnOnce(kvm_ioctls::Error) -> CreateError 
 /// A virtual machine in a domain.
 pub struct Vm {
     state: Arc<VmState>,
-    graves: Receiver<VcpuFd>,
+    /// Where its vCPUs go, and how many are still to come.
+    graves: Mutex<(Receiver<Grave>, usize)>,
     created: Time,
-    /// Kept until the last vCPU is gone.
-    _fd: VmFd,
+    fd: VmFd,
 }
 
 impl Vm {
@@ -130,47 +130,40 @@ impl Vm {
         let first = fd.create_vcpu(0).map_err(refused("a vCPU"))?;
         let clock = TscClock::new(first.get_tsc_khz().map_err(refused("the TSC frequency"))?);
         let device = spec.device.map(|make| Mapped { base: MMIO_BASE, device: make(&memory) });
-        let params = BootParams {
-            cmdline: spec.cmdline,
-            tsc_khz: clock.khz(),
-            net_mmio: device.as_ref().map(|d| d.base),
-        };
+        let params =
+            BootParams { cmdline: spec.cmdline, tsc_khz: clock.khz(), net_mmio: device.as_ref().map(|d| d.base) };
         let root = boot::prepare(&memory, &layout, &image, &params)?;
         let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(refused("its CPU features"))?;
+        let state = Arc::new(VmState::new(spec.name, layout, memory, clock, spec.console.clone(), device));
         let (to_graves, graves) = mpsc::channel();
-        let state =
-            Arc::new(VmState::new(spec.name, layout, memory, clock, spec.console.clone(), device, to_graves));
-        let mut vm = Self { state, graves, created, _fd: fd };
-        vm.add_vcpus(first, &cpuid, image.entry, root, spec.nice, domain)?;
+        let vm = Self { state, graves: Mutex::new((graves, 0)), created, fd };
+        vm.add_vcpus(first, &Start { cpuid, entry: image.entry, root }, spec.nice, domain, &to_graves)?;
         Ok(vm)
     }
 
     fn add_vcpus(
-        &mut self,
+        &self,
         first: VcpuFd,
-        cpuid: &CpuId,
-        entry: u64,
-        root: u64,
+        start: &Start,
         nice: Nice,
         domain: Arc<dyn Domain>,
+        graves: &Sender<Grave>,
     ) -> Result<(), CreateError> {
         let mut first = Some(first);
         let mut ids = Vec::with_capacity(self.state.vcpus() as usize);
-        let attributes = Attributes { nice };
         let made = (0..self.state.vcpus()).try_for_each(|index| {
             let fd = match first.take() {
                 Some(fd) => fd,
-                None => self._fd.create_vcpu(u64::from(index)).map_err(refused("a vCPU"))?,
+                None => self.fd.create_vcpu(u64::from(index)).map_err(refused("a vCPU"))?,
             };
-            prepare_vcpu(&fd, self.state.layout(), index, cpuid, entry, root)?;
-            let vcpu = GuestVcpu { index, fd, vm: Arc::clone(&self.state) };
-            ids.push(domain.add(Box::new(vcpu), attributes)?);
+            start.prepare(&fd, self.state.layout(), index)?;
+            let vcpu = GuestVcpu { index, fd, vm: Arc::clone(&self.state), graves: graves.clone() };
+            ids.push(domain.add(Box::new(vcpu), Attributes { nice })?);
             Ok(())
         });
+        self.graves.lock().unwrap_or_else(PoisonError::into_inner).1 = ids.len();
         self.state.join(Members { domain, ids });
-        if made.is_err() {
-            self.state.end(Outcome::Stopped);
-        }
+        // On an error the VM is dropped, and takes those back that were made.
         made
     }
 
@@ -186,9 +179,13 @@ impl Vm {
 
     /// Waits until every vCPU has stopped for good.
     pub fn wait(&self) -> Outcome {
-        let members = self.state.members().map_or(0, |m| m.ids.len());
-        for _ in 0..members {
-            drop(self.graves.recv().expect("the state this VM holds keeps the sender alive"));
+        let mut graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner);
+        while graves.1 > 0 {
+            // Every vCPU holds a sender until it comes here.
+            if graves.0.recv().is_err() {
+                break;
+            }
+            graves.1 -= 1;
         }
         self.state.outcome().cloned().unwrap_or(Outcome::Stopped)
     }
@@ -218,6 +215,7 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         self.stop();
+        self.wait();
     }
 }
 
@@ -238,19 +236,21 @@ fn register_memory(fd: &VmFd, memory: &GuestMemoryMmap) -> Result<(), CreateErro
     Ok(())
 }
 
-fn prepare_vcpu(
-    fd: &VcpuFd,
-    layout: &Layout,
-    index: u32,
-    cpuid: &CpuId,
+/// How vCPUs start.
+struct Start {
+    cpuid: CpuId,
     entry: u64,
     root: u64,
-) -> Result<(), CreateError> {
-    fd.set_cpuid2(cpuid).map_err(refused("the vCPU's features"))?;
-    let made = fd.get_sregs().map_err(refused("the vCPU's special registers"))?;
-    fd.set_sregs(&boot::special_registers(layout, index, root, made))
-        .map_err(refused("to start the vCPU at CPL 3 in 64-bit mode"))?;
-    fd.set_regs(&boot::registers(layout, index, entry)).map_err(refused("the vCPU's registers"))?;
-    setup::follow_host(fd).map_err(refused("the host's TSC for the vCPU"))?;
-    setup::kickable(fd).map_err(refused("a signal mask for the vCPU"))
+}
+
+impl Start {
+    fn prepare(&self, fd: &VcpuFd, layout: &Layout, index: u32) -> Result<(), CreateError> {
+        fd.set_cpuid2(&self.cpuid).map_err(refused("the vCPU's features"))?;
+        let made = fd.get_sregs().map_err(refused("the vCPU's special registers"))?;
+        fd.set_sregs(&boot::special_registers(layout, index, self.root, made))
+            .map_err(refused("to start the vCPU at CPL 3 in 64-bit mode"))?;
+        fd.set_regs(&boot::registers(layout, index, self.entry)).map_err(refused("the vCPU's registers"))?;
+        setup::follow_host(fd).map_err(refused("the host's TSC for the vCPU"))?;
+        setup::kickable(fd).map_err(refused("a signal mask for the vCPU"))
+    }
 }

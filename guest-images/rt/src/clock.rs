@@ -70,7 +70,11 @@ mod tests {
         let clock = Clock::with_khz(2_600_000);
         assert_eq!(clock.ticks(1_000), Ticks(2_600));
         assert_eq!(clock.ns(Ticks(2_600_000_000)), 1_000_000_000);
-        assert_eq!(u128::from(clock.ns(Ticks(u64::MAX))), u128::from(u64::MAX) * 10 / 26, "far points in time do not wrap");
+        assert_eq!(
+            u128::from(clock.ns(Ticks(u64::MAX))),
+            u128::from(u64::MAX) * 10 / 26,
+            "far points in time do not wrap"
+        );
     }
 
     #[test]

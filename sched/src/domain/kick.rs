@@ -144,9 +144,8 @@ mod tests {
             timer.set(crate::Time(1));
             // Delivery is by the kernel's timer interrupt: wait for the signal itself.
             // SAFETY: valid set and time.
-            let got = unsafe {
-                libc::sigtimedwait(&set(), ptr::null_mut(), &libc::timespec { tv_sec: 10, tv_nsec: 0 })
-            };
+            let got =
+                unsafe { libc::sigtimedwait(&set(), ptr::null_mut(), &libc::timespec { tv_sec: 10, tv_nsec: 0 }) };
             assert_eq!(got, signal());
         })
         .join()

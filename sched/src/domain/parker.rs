@@ -27,10 +27,7 @@ impl Parker {
         if self.0.compare_exchange(EMPTY, WAITING, Ordering::Acquire, Ordering::Acquire).is_err() {
             return self.take();
         }
-        let timeout = Timespec {
-            tv_sec: (until.0 / 1_000_000_000) as i64,
-            tv_nsec: (until.0 % 1_000_000_000) as i64,
-        };
+        let timeout = Timespec { tv_sec: (until.0 / 1_000_000_000) as i64, tv_nsec: (until.0 % 1_000_000_000) as i64 };
         let timeout = (until != Time::NEVER).then_some(&timeout);
         while self.0.load(Ordering::Acquire) == WAITING {
             let waited = futex::wait_bitset(&self.0, futex::Flags::PRIVATE, WAITING, timeout, NonZeroU32::MAX);
@@ -82,7 +79,16 @@ mod tests {
     fn a_thousand_wakes_between_two_threads_are_all_seen() {
         let (ping, pong) = (Parker::default(), Parker::default());
         std::thread::scope(|s| {
-            s.spawn(|| (0..1000).for_each(|_| assert!({ ping.wait(Time::NEVER) && { pong.wake(); true } })));
+            s.spawn(|| {
+                (0..1000).for_each(|_| {
+                    assert!({
+                        ping.wait(Time::NEVER) && {
+                            pong.wake();
+                            true
+                        }
+                    })
+                })
+            });
             for _ in 0..1000 {
                 ping.wake();
                 assert!(pong.wait(Time::NEVER));

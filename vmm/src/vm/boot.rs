@@ -5,9 +5,9 @@
 //! RFLAGS, and a task-state segment whose I/O bitmap is clear. Exceptions do enter ring 0, at stubs of one instruction
 //! that tell the monitor the vector; the program does not come back from there.
 
+use super::image::Image;
 use super::layout::{GDT, IDT, Layout, PAGE, Range, STUBS, TSS_STRIDE};
 use super::paging::{PageTables, PagingError, Rights};
-use super::image::Image;
 use kvm_bindings::{kvm_dtable, kvm_regs, kvm_segment, kvm_sregs};
 use stile_abi::{BOOT_INFO_GPA, BootInfo, CMDLINE_MAX, CallBlock, Gauge, MAGIC, VERSION, port};
 use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};

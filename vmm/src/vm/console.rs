@@ -35,7 +35,8 @@ impl Console {
             Sink::Discard => {}
             Sink::Terminal => {
                 let text = String::from_utf8_lossy(&self.line);
-                let text: String = text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+                let text: String =
+                    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
                 // A closed terminal must not end the guest.
                 let _ = writeln!(std::io::stdout().lock(), "[{}] {text}", self.name);
             }

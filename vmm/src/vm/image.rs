@@ -1,9 +1,9 @@
 //! Unikernel images: what makes an ELF file one, and loading it.
 
 use super::layout::{PAGE, page_up};
+use object::Endianness;
 use object::elf::{EM_X86_64, ET_EXEC, FileHeader64, PF_W, PF_X, PT_INTERP, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::Endianness;
 use stile_abi::{IMAGE_MIN_GPA, MEMORY_MAX};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -157,11 +157,8 @@ fn segment<'a>(
     if start < IMAGE_MIN_GPA || end > MEMORY_MAX {
         return Err(ImageError::OutOfRange { index, start, end });
     }
-    let truncated = || ImageError::Truncated {
-        index,
-        end: ph.p_offset(endian).saturating_add(in_file),
-        have: file.len() as u64,
-    };
+    let truncated =
+        || ImageError::Truncated { index, end: ph.p_offset(endian).saturating_add(in_file), have: file.len() as u64 };
     let bytes = ph.data(endian, file).map_err(|()| truncated())?;
     let flags = ph.p_flags(endian).0;
     Ok(Segment { start, size, bytes, write: flags & PF_W.0 != 0, execute: flags & PF_X.0 != 0 })

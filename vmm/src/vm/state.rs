@@ -4,11 +4,9 @@ use super::clock::TscClock;
 use super::console::{Console, Sink};
 use super::layout::Layout;
 use super::outcome::Outcome;
-use kvm_ioctls::VcpuFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stile_abi::milestone;
 use stile_sched::{Domain, Time, VcpuId};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use vm_memory::GuestMemoryMmap;
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, Trigger};
@@ -59,9 +57,6 @@ pub struct VmState {
     started: OnceLock<Time>,
     ready: OnceLock<Time>,
     results: Mutex<Vec<(String, u64)>>,
-    /// vCPU descriptors go here when their vCPU has stopped for good: closing them takes the kernel long, which is not
-    /// to be charged to the thread that happened to run the vCPU.
-    graveyard: Mutex<Sender<VcpuFd>>,
 }
 
 impl VmState {
@@ -72,7 +67,6 @@ impl VmState {
         clock: TscClock,
         sink: Sink,
         device: Option<Mapped>,
-        graveyard: Sender<VcpuFd>,
     ) -> Self {
         let serial = Serial::new(NoInterrupt, Console::new(name, sink.clone()));
         Self {
@@ -88,7 +82,6 @@ impl VmState {
             started: OnceLock::new(),
             ready: OnceLock::new(),
             results: Mutex::default(),
-            graveyard: Mutex::new(graveyard),
         }
     }
 
@@ -219,10 +212,5 @@ impl VmState {
         let mapped = self.device.as_ref()?;
         let offset = address.checked_sub(mapped.base)?;
         (offset < super::layout::PAGE).then_some((&*mapped.device, offset))
-    }
-
-    pub(super) fn let_go(&self, fd: VcpuFd) {
-        // Nobody waits for it any more if the receiver is gone; then it is closed here.
-        let _ = self.graveyard.lock().unwrap_or_else(PoisonError::into_inner).send(fd);
     }
 }

@@ -6,10 +6,11 @@
 use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
 use super::state::VmState;
 use kvm_ioctls::{VcpuExit, VcpuFd};
+use std::io::Write;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError};
 use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, port};
 use stile_sched::{Stop, Time, Wait, Yield};
-use std::io::Write;
-use std::sync::{Arc, PoisonError};
 use vm_memory::{Bytes, GuestAddress};
 
 /// First register of the 16550.
@@ -22,6 +23,13 @@ pub(super) struct GuestVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) vm: Arc<VmState>,
+    pub(super) graves: Sender<Grave>,
+}
+
+/// A vCPU that has stopped for good, on its way to the thread that waits for its VM. Closing a vCPU takes the kernel long,
+/// which must not be charged to whoever shares the executor; and an executor must not be the one to drop its own domain.
+pub(super) struct Grave {
+    _vcpu: Box<GuestVcpu>,
 }
 
 /// An exit, with what it needs copied out of the shared run page.
@@ -46,8 +54,9 @@ impl stile_sched::Vcpu for GuestVcpu {
     }
 
     fn retired(self: Box<Self>) {
-        let Self { fd, vm, .. } = *self;
-        vm.let_go(fd);
+        let graves = self.graves.clone();
+        // The VM waits for all of its vCPUs before it lets go of the receiver.
+        let _ = graves.send(Grave { _vcpu: self });
     }
 }
 

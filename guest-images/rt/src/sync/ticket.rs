@@ -30,11 +30,7 @@ pub struct TicketGuard<'a> {
 impl TicketLock {
     /// A free lock.
     pub const fn new() -> Self {
-        Self {
-            next: AtomicU32::new(0),
-            serving: AtomicU32::new(0),
-            seats: [const { AtomicU16::new(0) }; SEATS],
-        }
+        Self { next: AtomicU32::new(0), serving: AtomicU32::new(0), seats: [const { AtomicU16::new(0) }; SEATS] }
     }
 
     /// Waits for the lock.

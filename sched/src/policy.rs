@@ -1,0 +1,106 @@
+//! Policies: pure state machines that decide who runs.
+//!
+//! A driver tells a policy what happened and when, and does what it decides. The same objects serve the threads of a
+//! [`domain`](crate::domain), simulations and property tests, so a policy has no clock, no thread, no I/O, no log and no
+//! randomness, and allocates only in [`Policy::add`].
+//!
+//! # Contract with the driver
+//! * Times never go back.
+//! * [`Policy::next`] is called for a slot by whoever runs it, once per stop of the vCPU there; its answer is what the
+//!   slot does next. [`Policy::wake`] is called for blocked vCPUs only, and [`Policy::remove`] for vCPUs that do not run.
+//! * After [`Placement::Preempt`] or a [`Decision::kick`] the driver sees to it that the named slot asks soon; one more
+//!   question than needed does no harm.
+
+mod freelist;
+mod queue;
+pub mod rsdl;
+mod slotset;
+#[cfg(test)]
+mod testing;
+
+pub use freelist::Freelist;
+pub use rsdl::Rsdl;
+
+use crate::domain::Attributes;
+use crate::{Slot, Time, VcpuId, Yield};
+
+/// Decides who runs.
+pub trait Policy: Send {
+    /// A new vCPU, blocked at first. The id is not in use.
+    fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time);
+
+    /// A vCPU leaves that does not run: blocked, queued, or placed on a slot that has not asked yet.
+    fn remove(&mut self, vcpu: VcpuId);
+
+    /// A blocked vCPU can run again.
+    fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement;
+
+    /// What the slot does, now that the vCPU on it stopped for this reason.
+    fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;
+
+    /// Number of vCPUs that could run and have no slot.
+    fn waiting(&self) -> usize;
+
+    /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while nobody wants its slot.
+    fn keeps_slot_over_exits(&self) -> bool {
+        true
+    }
+}
+
+/// Why [`Policy::next`] is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The slot was idle; somebody may have been placed on it meanwhile.
+    Free,
+    /// The vCPU made an exit and would go on; asked only if [`Policy::keeps_slot_over_exits`] is false.
+    Exit,
+    /// A lease may have ended, or somebody kicked the slot.
+    Check,
+    /// The vCPU yields.
+    Yield(Yield),
+    /// The vCPU waits for an event.
+    Block,
+    /// The vCPU is done for good; the policy forgets it.
+    Retire,
+}
+
+/// Where a woken vCPU went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a slot may have to be told"]
+pub enum Placement {
+    /// Onto this idle slot, which must be told to ask ([`Why::Free`]).
+    Run(Slot),
+    /// Into the queue, ahead of the vCPU on this slot, which must be made to ask ([`Why::Check`]).
+    Preempt(Slot),
+    /// Into the queue. If a slot is named, the vCPU on it ran without limit so far and must be made to ask
+    /// ([`Why::Check`]), which gives it one.
+    Queue(Option<Slot>),
+}
+
+/// What a slot does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "the slot must do it"]
+pub struct Decision {
+    /// The vCPU to run, `None`: the slot is idle.
+    pub run: Option<Lease>,
+    /// Another slot that must be made to ask.
+    pub kick: Option<Slot>,
+}
+
+/// The right to run on a slot for some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// Who.
+    pub vcpu: VcpuId,
+    /// When the slot must ask again, [`Time::NEVER`] while nobody waits.
+    pub until: Time,
+}
+
+impl Decision {
+    /// Nothing to run.
+    pub const IDLE: Self = Self { run: None, kick: None };
+
+    fn run(vcpu: VcpuId, until: Time) -> Self {
+        Self { run: Some(Lease { vcpu, until }), kick: None }
+    }
+}

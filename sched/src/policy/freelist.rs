@@ -1,0 +1,100 @@
+//! The baseline to beat: one list of free slots, one line of vCPUs that want one.
+//!
+//! This is how the rump kernel handed out its CPUs before its scheduler got a fast path: every entry took a CPU from a
+//! global list under a global lock, every exit gave it back, and who found none waited. An exit of a vCPU is such a
+//! scheduling point. Rump had no preemption, since its threads always leave; a guest that computes does not, so a lease
+//! ends after the interval.
+
+use super::queue::{Kind, Queue};
+use super::slotset::SlotSet;
+use super::{Decision, Placement, Policy, Why};
+use crate::domain::Attributes;
+use crate::{Nanos, Slot, Time, VcpuId};
+
+/// The policy.
+#[derive(Debug)]
+pub struct Freelist {
+    rr_interval: Nanos,
+    free: SlotSet,
+    line: Queue,
+    current: Vec<Option<VcpuId>>,
+    lease_end: Vec<Time>,
+}
+
+impl Freelist {
+    /// A policy for this many slots, all free.
+    pub fn new(rr_interval: Nanos, slots: usize) -> Self {
+        let mut free = SlotSet::new(slots);
+        (0..slots).for_each(|slot| free.insert(Slot(slot as u16)));
+        Self { rr_interval, free, line: Queue::new(), current: vec![None; slots], lease_end: vec![Time::NEVER; slots] }
+    }
+
+    fn install(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Decision {
+        self.current[slot.index()] = Some(vcpu);
+        self.lease_end[slot.index()] = now + self.rr_interval;
+        Decision::run(vcpu, self.lease_end[slot.index()])
+    }
+
+    fn take_head(&mut self, slot: Slot, now: Time) -> Decision {
+        match self.line.head() {
+            Some((vcpu, _)) => {
+                self.line.remove(vcpu);
+                self.free.remove(slot);
+                self.install(slot, vcpu, now)
+            }
+            None => {
+                self.current[slot.index()] = None;
+                self.free.insert(slot);
+                Decision::IDLE
+            }
+        }
+    }
+}
+
+impl Policy for Freelist {
+    fn add(&mut self, vcpu: VcpuId, _attributes: Attributes, _now: Time) {
+        self.line.admit(vcpu);
+    }
+
+    fn remove(&mut self, vcpu: VcpuId) {
+        if self.line.contains(vcpu) {
+            self.line.remove(vcpu);
+        }
+        if let Some(slot) = self.current.iter().position(|&c| c == Some(vcpu)) {
+            self.current[slot] = None;
+            self.free.insert(Slot(slot as u16));
+        }
+    }
+
+    fn wake(&mut self, vcpu: VcpuId, _now: Time) -> Placement {
+        if let Some(slot) = self.free.first() {
+            self.free.remove(slot);
+            self.current[slot.index()] = Some(vcpu);
+            return Placement::Run(slot);
+        }
+        self.line.push(vcpu, 0, Kind::Computing);
+        // Leases always have an end here, so every slot asks by itself.
+        Placement::Queue(None)
+    }
+
+    fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
+        let Some(current) = self.current[slot.index()] else { return self.take_head(slot, now) };
+        match why {
+            Why::Free => self.install(slot, current, now),
+            Why::Check if now < self.lease_end[slot.index()] => Decision::run(current, self.lease_end[slot.index()]),
+            Why::Check | Why::Exit | Why::Yield(_) => {
+                self.line.push(current, 0, Kind::Computing);
+                self.take_head(slot, now)
+            }
+            Why::Block | Why::Retire => self.take_head(slot, now),
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.line.len()
+    }
+
+    fn keeps_slot_over_exits(&self) -> bool {
+        false
+    }
+}

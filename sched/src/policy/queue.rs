@@ -1,0 +1,272 @@
+//! The run queue: an endless staircase of FIFO lists, of which a window of [`WINDOW`] stairs is in use at any time.
+//!
+//! Order: lowest stair first, and within a stair the order of places. A place is given when a vCPU is put at the tail;
+//! one that comes back may take its old place again. vCPUs that computed when they were last seen and vCPUs that waited
+//! for somebody stand in separate lists, so that the first of either kind is found in constant time; seen together they
+//! are one queue.
+//!
+//! All lists are circular and linked through one table, with a sentinel each, so that a node can leave without knowing
+//! which list it is in, and a whole list can be moved by relinking its ends.
+
+use crate::VcpuId;
+
+/// Stairs that can be in use at once.
+pub(crate) const WINDOW: u64 = 128;
+/// Longest walk to an old place. Who comes back to its place was near the head when it left; if others with older places
+/// have come since, the walk ends here and it stands a little too far back.
+const PLACE_STEPS: usize = 16;
+const LISTS: usize = 2 * WINDOW as usize;
+const NONE: u32 = u32::MAX;
+
+/// What a queued vCPU did when it was last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Computed.
+    Computing,
+    /// Waited for another vCPU.
+    Waiting,
+}
+
+/// A place within a stair; lower is nearer to the head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Place(u64);
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    prev: u32,
+    next: u32,
+    place: Place,
+}
+
+/// The queue. Nodes `0..LISTS` are sentinels, a vCPU's node follows at `LISTS + id`.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    nodes: Vec<Node>,
+    /// Non-empty stairs by kind: bit `stair % WINDOW`.
+    occupied: [u128; 2],
+    /// No queued vCPU stands below this stair, none at or above `floor + WINDOW`.
+    floor: u64,
+    next_place: u64,
+    len: usize,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Self {
+        let nodes = (0..LISTS as u32).map(|i| Node { prev: i, next: i, place: Place(0) }).collect();
+        Self { nodes, occupied: [0; 2], floor: 0, next_place: 0, len: 0 }
+    }
+
+    /// Makes room for a vCPU of this id; the only call that allocates.
+    pub(crate) fn admit(&mut self, vcpu: VcpuId) {
+        let needed = LISTS + vcpu.index() + 1;
+        if self.nodes.len() < needed {
+            self.nodes.resize(needed, Node { prev: NONE, next: NONE, place: Place(0) });
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn contains(&self, vcpu: VcpuId) -> bool {
+        self.nodes[node_of(vcpu)].next != NONE
+    }
+
+    /// Raises the lowest stair in use; must not pass anybody queued.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        debug_assert!(self.head().is_none_or(|(_, stair)| stair >= floor));
+        self.floor = self.floor.max(floor);
+    }
+
+    /// Puts a vCPU behind all others of this stair and gives it a new place.
+    pub(crate) fn push(&mut self, vcpu: VcpuId, stair: u64, kind: Kind) {
+        let place = Place(self.next_place);
+        self.next_place += 1;
+        let sentinel = self.sentinel(stair, kind);
+        self.link(vcpu, self.nodes[sentinel].prev as usize, place, stair, kind);
+    }
+
+    /// Puts a vCPU where its old place is.
+    pub(crate) fn push_at(&mut self, vcpu: VcpuId, stair: u64, kind: Kind, place: Place) {
+        let mut after = self.sentinel(stair, kind);
+        for _ in 0..PLACE_STEPS {
+            let next = self.nodes[after].next as usize;
+            if next < LISTS || self.nodes[next].place > place {
+                break;
+            }
+            after = next;
+        }
+        self.link(vcpu, after, place, stair, kind);
+    }
+
+    /// Takes a queued vCPU out.
+    pub(crate) fn remove(&mut self, vcpu: VcpuId) {
+        let at = node_of(vcpu);
+        let Node { prev, next, .. } = self.nodes[at];
+        debug_assert_ne!(next, NONE, "only queued vCPUs are taken out");
+        self.nodes[prev as usize].next = next;
+        self.nodes[next as usize].prev = prev;
+        if prev == next && (prev as usize) < LISTS {
+            self.occupied[prev as usize / WINDOW as usize] &= !(1 << (u64::from(prev) % WINDOW));
+        }
+        (self.nodes[at].prev, self.nodes[at].next) = (NONE, NONE);
+        self.len -= 1;
+    }
+
+    /// The place a vCPU has, or had when it was last queued.
+    pub(crate) fn place(&self, vcpu: VcpuId) -> Place {
+        self.nodes[node_of(vcpu)].place
+    }
+
+    /// The first of all, and its stair.
+    pub(crate) fn head(&self) -> Option<(VcpuId, u64)> {
+        match (self.head_of(Kind::Computing), self.head_of(Kind::Waiting)) {
+            (Some(a), Some(b)) => {
+                let key = |(vcpu, stair): (VcpuId, u64)| (stair, self.place(vcpu));
+                Some(if key(a) <= key(b) { a } else { b })
+            }
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The first of a kind, and its stair.
+    pub(crate) fn head_of(&self, kind: Kind) -> Option<(VcpuId, u64)> {
+        let bits = self.occupied[kind as usize];
+        if bits == 0 {
+            return None;
+        }
+        let ahead = bits.rotate_right((self.floor % WINDOW) as u32).trailing_zeros();
+        let stair = self.floor + u64::from(ahead);
+        let first = self.nodes[self.sentinel(stair, kind)].next;
+        Some((VcpuId(first - LISTS as u32), stair))
+    }
+
+    /// Moves everybody on a stair behind those on the next one.
+    pub(crate) fn push_down(&mut self, stair: u64) {
+        for kind in [Kind::Computing, Kind::Waiting] {
+            let (from, to) = (self.sentinel(stair, kind), self.sentinel(stair + 1, kind));
+            let (first, last) = (self.nodes[from].next, self.nodes[from].prev);
+            if first as usize == from {
+                continue;
+            }
+            let tail = self.nodes[to].prev;
+            self.nodes[tail as usize].next = first;
+            self.nodes[first as usize].prev = tail;
+            self.nodes[last as usize].next = to as u32;
+            self.nodes[to].prev = last;
+            (self.nodes[from].prev, self.nodes[from].next) = (from as u32, from as u32);
+            self.occupied[kind as usize] &= !bit(stair);
+            self.occupied[kind as usize] |= bit(stair + 1);
+        }
+    }
+
+    fn link(&mut self, vcpu: VcpuId, after: usize, place: Place, stair: u64, kind: Kind) {
+        debug_assert!(!self.contains(vcpu) && (self.floor..self.floor + WINDOW).contains(&stair));
+        let at = node_of(vcpu);
+        let next = self.nodes[after].next;
+        self.nodes[at] = Node { prev: after as u32, next, place };
+        self.nodes[after].next = at as u32;
+        self.nodes[next as usize].prev = at as u32;
+        self.occupied[kind as usize] |= bit(stair);
+        self.len += 1;
+    }
+
+    fn sentinel(&self, stair: u64, kind: Kind) -> usize {
+        kind as usize * WINDOW as usize + (stair % WINDOW) as usize
+    }
+}
+
+fn node_of(vcpu: VcpuId) -> usize {
+    LISTS + vcpu.index()
+}
+
+fn bit(stair: u64) -> u128 {
+    1 << (stair % WINDOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn queue(vcpus: u32) -> Queue {
+        let mut queue = Queue::new();
+        (0..vcpus).for_each(|v| queue.admit(VcpuId(v)));
+        queue
+    }
+
+    fn drain(queue: &mut Queue) -> Vec<u32> {
+        std::iter::from_fn(|| {
+            let (vcpu, _) = queue.head()?;
+            queue.remove(vcpu);
+            Some(vcpu.0)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn lower_stairs_come_first_and_within_a_stair_first_come_first_served() {
+        let mut q = queue(4);
+        q.push(VcpuId(0), 5, Kind::Computing);
+        q.push(VcpuId(1), 3, Kind::Waiting);
+        q.push(VcpuId(2), 3, Kind::Computing);
+        q.push(VcpuId(3), 3, Kind::Waiting);
+        assert_eq!(drain(&mut q), [1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn who_comes_back_to_its_place_stands_where_it_stood() {
+        let mut q = queue(3);
+        (0..3).for_each(|v| q.push(VcpuId(v), 0, Kind::Waiting));
+        q.remove(VcpuId(1));
+        let place = q.place(VcpuId(1));
+        q.push_at(VcpuId(1), 0, Kind::Waiting, place);
+        assert_eq!(drain(&mut q), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_stair_pushed_down_stands_behind_the_next_one() {
+        let mut q = queue(3);
+        q.push(VcpuId(0), 0, Kind::Computing);
+        q.push(VcpuId(1), 0, Kind::Computing);
+        q.push(VcpuId(2), 1, Kind::Computing);
+        q.push_down(0);
+        q.remove(VcpuId(1));
+        assert_eq!(q.head(), Some((VcpuId(2), 1)));
+        assert_eq!(q.len(), 2);
+    }
+
+    #[test]
+    fn the_window_moves_with_the_floor() {
+        let mut q = queue(2);
+        q.push(VcpuId(0), WINDOW - 1, Kind::Computing);
+        q.raise_floor(WINDOW - 1);
+        q.push(VcpuId(1), WINDOW + 5, Kind::Computing);
+        assert_eq!(q.head(), Some((VcpuId(0), WINDOW - 1)));
+        q.remove(VcpuId(0));
+        assert_eq!(q.head(), Some((VcpuId(1), WINDOW + 5)));
+    }
+
+    proptest! {
+        #[test]
+        fn orders_like_a_sorted_map(steps in prop::collection::vec((0u32..12, 0u64..40, any::<bool>()), 0..200)) {
+            let mut q = queue(12);
+            let mut model = std::collections::BTreeMap::new();
+            let mut places = 0u64;
+            for (vcpu, stair, waiting) in steps {
+                let id = VcpuId(vcpu);
+                if q.contains(id) {
+                    q.remove(id);
+                    model.retain(|_, v| *v != vcpu);
+                } else {
+                    q.push(id, stair, if waiting { Kind::Waiting } else { Kind::Computing });
+                    model.insert((stair, places), vcpu);
+                    places += 1;
+                }
+                let head = model.iter().next().map(|((stair, _), v)| (VcpuId(*v), *stair));
+                prop_assert_eq!(q.head(), head);
+                prop_assert_eq!(q.len(), model.len());
+            }
+        }
+    }
+}

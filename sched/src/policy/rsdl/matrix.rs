@@ -1,0 +1,124 @@
+//! Nice values as stairs and quotas.
+//!
+//! A rotation has [`LEVELS`] levels. A vCPU may run one quota at each level its row of the matrix allows: `20 - nice` of
+//! them, spread evenly, the last level always among them. The algorithm and the constants are those of Con Kolivas'
+//! Staircase Deadline scheduler as it was in 2.6.22-ck1 (kernel/sched.c and Documentation/sched-design.txt).
+//!
+//! Rotations follow each other without end, so a position is one number, the *stair*: `rotation * LEVELS + level`.
+//! The array that SD calls expired is the next rotation's stairs, and swapping the arrays is walking on. SD queued an
+//! expired task at its first level without marking the level used, and so granted it twice a rotation; here a stair is
+//! left once its quota is used, whichever it is, and every row has exactly its `20 - nice` grants.
+
+use crate::{Nanos, Nice};
+
+/// Levels of a rotation.
+pub const LEVELS: u64 = 40;
+
+/// A position on the staircase: rotation and level in one.
+pub type Stair = u64;
+
+/// What a nice value amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Bit per allowed level.
+    allowed: u64,
+    /// CPU time at one level (units: ns).
+    pub quota: Nanos,
+}
+
+impl Row {
+    /// The row of a nice value, for this interval.
+    pub fn new(nice: Nice, rr_interval: Nanos) -> Self {
+        let uprio = i64::from(nice.get()) + 20;
+        let step = 1600 / (40 - uprio);
+        let mut allowed = 0;
+        let mut k = 0;
+        while k <= 1560 {
+            allowed |= 1 << (39 - k / 40);
+            k += step;
+        }
+        Self { allowed, quota: quota(nice, rr_interval) }
+    }
+
+    /// The first allowed stair at or after this one.
+    pub fn at_or_after(self, stair: Stair) -> Stair {
+        let (rotation, level) = (stair / LEVELS, stair % LEVELS);
+        let rest = self.allowed >> level;
+        if rest != 0 {
+            return stair + u64::from(rest.trailing_zeros());
+        }
+        // Every row allows a level: the last one.
+        (rotation + 1) * LEVELS + u64::from(self.allowed.trailing_zeros())
+    }
+
+    /// The next allowed stair.
+    pub fn after(self, stair: Stair) -> Stair {
+        self.at_or_after(stair + 1)
+    }
+
+    /// Number of allowed levels.
+    pub fn levels(self) -> u32 {
+        self.allowed.count_ones()
+    }
+
+    /// CPU time in a rotation, and so the weight.
+    pub fn per_rotation(self) -> Nanos {
+        Nanos(self.quota.0 * u64::from(self.levels()))
+    }
+}
+
+fn quota(nice: Nice, rr_interval: Nanos) -> Nanos {
+    let n = i64::from(nice.get());
+    if n < -6 {
+        Nanos(rr_interval.0 * (n * n) as u64 / 40)
+    } else if n <= 0 {
+        rr_interval
+    } else {
+        // SD's minimum of 1 ms was one tick; here it only keeps tiny intervals from halving away.
+        Nanos((rr_interval.0 / 2).max(rr_interval.0.min(1_000_000)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(nice: i8) -> Row {
+        Row::new(Nice::new(nice).unwrap(), Nanos::from_millis(6))
+    }
+
+    #[test]
+    fn rows_have_the_levels_and_times_of_the_final_staircase() {
+        // nice, levels, first level, quota in ms, ms in a rotation; from the code's formulas.
+        for (nice, levels, first, quota, total) in [
+            (-20, 40, 0, 60, 2400),
+            (-10, 30, 1, 15, 450),
+            (-6, 26, 1, 6, 156),
+            (0, 20, 1, 6, 120),
+            (1, 19, 2, 3, 57),
+            (5, 15, 2, 3, 45),
+            (10, 10, 3, 3, 30),
+            (19, 1, 39, 3, 3),
+        ] {
+            let row = row(nice);
+            assert_eq!(row.levels(), levels, "nice {nice}");
+            assert_eq!(row.at_or_after(0), first, "nice {nice}");
+            assert_eq!(row.quota, Nanos::from_millis(quota), "nice {nice}");
+            assert_eq!(row.per_rotation(), Nanos::from_millis(total), "nice {nice}");
+        }
+    }
+
+    #[test]
+    fn a_walk_visits_each_allowed_level_once_a_rotation() {
+        for nice in -20..=19 {
+            let row = row(nice);
+            let mut stair = row.at_or_after(0);
+            let mut visits = 0;
+            while stair < 7 * LEVELS {
+                visits += 1;
+                stair = row.after(stair);
+            }
+            assert_eq!(visits, 7 * row.levels(), "nice {nice}");
+        }
+    }
+}

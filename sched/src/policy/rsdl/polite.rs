@@ -1,0 +1,137 @@
+//! The polite yield: let the next one through without going to the back of the line.
+//!
+//! A yield never gains its vCPU CPU time: whoever runs pays. It never loses it either: the vCPU stays on its stair. What
+//! it says decides who goes next, as long as that is fair: nobody is let past the head of the queue from more than
+//! [`REACH`] stairs further down, so directing yields past the head gains at most that much.
+//!
+//! 1. *Lock, holder queued*: the holder goes next and the lease's end stays, so that a chain of yields ends when the first
+//!    lease ends.
+//! 2. *Lock, holder running* (or out of reach): the first queued vCPU that is not itself waiting for somebody goes next,
+//!    else the head, with a new lease. Letting in another waiter would only make it yield as well.
+//! 3. *Message, peer running*: the vCPU goes on, at most [`STAYS`] times in a row: an answer is nearer than a switch.
+//!    *Peer queued*: as 1.
+//! 4. *Nothing known*: forgiven once, as in 3; else the vCPU goes behind all others of its stair and the head's, and the
+//!    head runs. Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they
+//!    both want, starves.
+//!
+//! A vCPU that yields *again* in the same wait goes back to its old place in the line, the first time to the tail of its
+//! stair.
+
+use super::matrix::Stair;
+use super::{Decision, Kind, Rsdl};
+use crate::{Slot, Time, VcpuId, Wait, Yield};
+
+/// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
+pub const REACH: Stair = 2;
+/// Yields in a row that let a vCPU go on while the peer it waits for runs.
+pub const STAYS: u32 = 20;
+
+/// Parts of the rules that can be switched off, to measure what each is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoliteSwitches {
+    /// Rule 1, for locks and messages: else such yields are treated as 2.
+    pub directed: bool,
+    /// A vCPU that yields again keeps its place: else it goes to the tail of its stair.
+    pub keep_place: bool,
+    /// Rule 2's preference for vCPUs that compute: else the head.
+    pub prefer_computing: bool,
+    /// Rule 3's going on.
+    pub stay_with_running_peer: bool,
+    /// Rule 4's first yield.
+    pub forgive: bool,
+    /// Never go on while somebody waits; overrides the two above.
+    pub strict: bool,
+}
+
+impl Default for PoliteSwitches {
+    fn default() -> Self {
+        Self {
+            directed: true,
+            keep_place: true,
+            prefer_computing: true,
+            stay_with_running_peer: true,
+            forgive: true,
+            strict: false,
+        }
+    }
+}
+
+impl Rsdl {
+    /// A yield while others wait, within the lease.
+    pub(super) fn polite(
+        &mut self,
+        switches: PoliteSwitches,
+        slot: Slot,
+        current: VcpuId,
+        y: Yield,
+        now: Time,
+    ) -> Decision {
+        let stays = self.vcpu(current).stays;
+        let target = match y.wait {
+            Wait::Unknown => {
+                if switches.forgive && !switches.strict && stays == 0 {
+                    return self.stay(slot, current);
+                }
+                self.mark_waiting(current);
+                let head = self.queue.head().map_or(0, |(_, stair)| stair);
+                self.enqueue(current, head);
+                return self.pick_for(slot, now);
+            }
+            Wait::Message(peer) => {
+                let runs = self.runs(peer);
+                if runs && switches.stay_with_running_peer && !switches.strict && stays < STAYS {
+                    return self.stay(slot, current);
+                }
+                peer
+            }
+            Wait::Lock(holder) => holder,
+        };
+        self.mark_waiting(current);
+        let lease_end = self.slots[slot.index()].lease_end;
+        if switches.directed && self.in_reach(target) {
+            self.queue.remove(target);
+            self.put_back(switches, current, y.again);
+            return self.install(slot, target, lease_end, now);
+        }
+        let next = if switches.prefer_computing { self.first_computing() } else { None };
+        let Some(next) = next.or_else(|| self.pick()) else { return self.go_on(slot, current) };
+        self.put_back(switches, current, y.again);
+        self.install_fresh(slot, next, now)
+    }
+
+    fn stay(&mut self, slot: Slot, current: VcpuId) -> Decision {
+        self.vcpu(current).stays += 1;
+        self.go_on(slot, current)
+    }
+
+    fn mark_waiting(&mut self, vcpu: VcpuId) {
+        self.vcpu(vcpu).waits = true;
+    }
+
+    fn put_back(&mut self, switches: PoliteSwitches, vcpu: VcpuId, again: bool) {
+        if again && switches.keep_place { self.enqueue_at_place(vcpu) } else { self.enqueue(vcpu, 0) }
+    }
+
+    /// Whether a vCPU the guest named is on a slot. The guest may name one that has ended.
+    fn runs(&self, vcpu: VcpuId) -> bool {
+        self.vcpus.get(vcpu.index()).and_then(Option::as_ref).is_some_and(|v| v.on.is_some())
+    }
+
+    /// Whether a vCPU the guest named is queued and may be let past the head.
+    fn in_reach(&self, vcpu: VcpuId) -> bool {
+        let Some(Some(v)) = self.vcpus.get(vcpu.index()) else { return false };
+        let Some((_, head)) = self.queue.head() else { return false };
+        self.queue.contains(vcpu) && v.queued_on <= head + REACH
+    }
+
+    /// Takes the first vCPU that computes out of the queue, if it may be let past the head.
+    fn first_computing(&mut self) -> Option<VcpuId> {
+        let (_, head) = self.queue.head()?;
+        let (vcpu, stair) = self.queue.head_of(Kind::Computing)?;
+        if stair > head + REACH {
+            return None;
+        }
+        self.queue.remove(vcpu);
+        Some(vcpu)
+    }
+}
