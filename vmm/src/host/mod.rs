@@ -1,0 +1,3 @@
+//! The host: its CPUs, its KVM.
+mod cpulist;
+pub use cpulist::{CpuList, CpuListError};
