@@ -62,8 +62,9 @@ impl Config {
     pub fn parse(file: &str, text: &str, context: &LoadContext<'_>) -> Result<Self, ConfigError> {
         let invalid = |found| ConfigError::invalid(file, text, found);
         let (document, errors) = DeTable::parse_recoverable(text);
-        if !errors.is_empty() {
-            return Err(invalid(errors.iter().map(|error| toml_mistake(error, text)).collect()));
+        // What the parser finds after its first error is mostly that error again.
+        if let Some(error) = errors.first() {
+            return Err(invalid(vec![toml_mistake(error, text)]));
         }
         let base = Path::new(file).parent().unwrap_or(Path::new(""));
         let mut found = check::check(schema().as_value(), document.get_ref(), text);
