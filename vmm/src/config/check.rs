@@ -95,7 +95,12 @@ impl<'a> Checker<'a> {
             _ => "true or false",
         };
         let wrong = format!("expected {noun}, found {}", article(got.type_str()));
-        self.note(path, span, wrong, "wrong type", accepted(schema).map(|accepted| format!("accepted: {accepted}")));
+        let help = match (expected, got) {
+            ("array", DeValue::Table(_)) => Some(format!("write [[{path}]] in place of [{path}]")),
+            ("object", DeValue::Array(_)) => Some(format!("write [{path}], once")),
+            _ => accepted(schema).map(|accepted| format!("accepted: {accepted}")),
+        };
+        self.note(path, span, wrong, "wrong type", help);
     }
 
     fn table(&mut self, schema: &'a Value, table: &DeTable<'_>, span: Range<usize>, path: &KeyPath) {
@@ -108,7 +113,13 @@ impl<'a> Checker<'a> {
                     let known = properties.keys().map(String::as_str);
                     let meant = nearest(name, known.clone()).map(|name| format!("did you mean `{name}`? "));
                     let help = format!("{}accepted here: {}", meant.unwrap_or_default(), list(known));
-                    self.note(&path.key(name), key.span(), format!("unknown key `{name}`"), "unknown key", Some(help));
+                    self.note(
+                        &path.key(name),
+                        key.span(),
+                        format!("unknown key `{}`", name.escape_debug()),
+                        "unknown key",
+                        Some(help),
+                    );
                 }
             }
         }
@@ -162,7 +173,13 @@ impl<'a> Checker<'a> {
             if !choices.contains(&text) {
                 let meant = nearest(text, choices.iter().copied()).map(|name| format!("did you mean `{name}`? "));
                 let help = format!("{}accepted: {}", meant.unwrap_or_default(), list(choices));
-                self.note(path, span, format!("`{text}` is not one of the choices"), "not a choice", Some(help));
+                self.note(
+                    path,
+                    span,
+                    format!("`{}` is not one of the choices", text.escape_debug()),
+                    "not a choice",
+                    Some(help),
+                );
             }
             return;
         }

@@ -64,7 +64,7 @@ fn image(vm: &DeTable<'_>, base: &Path, context: &LoadContext<'_>, path: &KeyPat
             let known = context.builtin_names.iter().copied();
             let meant = nearest(&name, known.clone()).map(|name| format!("did you mean `builtin:{name}`? "));
             Finding {
-                wrong: format!("there is no built-in image `{name}`"),
+                wrong: format!("there is no built-in image `{}`", name.escape_debug()),
                 label: "unknown image".to_owned(),
                 help: Some(format!("{}accepted after builtin: {}", meant.unwrap_or_default(), list(known))),
             }

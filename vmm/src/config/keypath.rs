@@ -34,18 +34,32 @@ impl fmt::Display for KeyPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (depth, step) in self.0.iter().enumerate() {
             match step {
-                Step::Key(key) if depth == 0 => write!(f, "{key}")?,
-                Step::Key(key) => write!(f, ".{key}")?,
                 Step::Index(index) => write!(f, "[{index}]")?,
+                Step::Key(key) => {
+                    let dot = if depth == 0 { "" } else { "." };
+                    // Quoted as in TOML where it must be, so that an odd key cannot pass for a path.
+                    if is_bare(key) { write!(f, "{dot}{key}")? } else { write!(f, "{dot}{key:?}")? }
+                }
             }
         }
         Ok(())
     }
 }
 
+/// Whether TOML takes `key` without quotes.
+fn is_bare(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn key_that_toml_quotes_is_quoted() {
+        let path = KeyPath::default().key("vm").key("a.b").key("");
+        assert_eq!(path.to_string(), "vm.\"a.b\".\"\"");
+    }
 
     #[test]
     fn path_through_an_array_is_written_with_index_and_dots() {

@@ -4,8 +4,8 @@
 //! ([`ConfigError`]); it starts nothing and changes nothing. It does not look into images.
 //!
 //! 1. The text is parsed into a document that knows the span of each value.
-//! 2. [`check`] walks the document beside the schema that is derived from the types: keys, types, ranges.
-//! 3. [`cross`] adds what the schema cannot say: CPUs of this host, images, names that must differ.
+//! 2. `check` walks the document beside the schema that is derived from the types: keys, types, ranges.
+//! 3. `cross` adds what the schema cannot say: CPUs of this host, images, names that must differ.
 //! 4. Only if nothing was found, serde makes a [`Config`] of it, and what depends on the host or on the file's place
 //!    (default CPUs, relative paths) is filled in.
 //!

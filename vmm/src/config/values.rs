@@ -68,7 +68,7 @@ impl FromStr for RrInterval {
         let accepted = || format!("{min} to {max}");
         let Some(micros) = number_with_unit(text, &TIME_UNITS) else {
             return Err(ValueError {
-                wrong: format!("`{text}` is not a duration"),
+                wrong: format!("`{}` is not a duration", text.escape_debug()),
                 accepted: format!("a whole number with us, ms or s, such as \"6ms\"; {}", accepted()),
             });
         };
@@ -116,7 +116,7 @@ impl FromStr for MemorySize {
         let accepted = || format!("{min} to {max}");
         let Some(bytes) = number_with_unit(text, &SIZE_UNITS) else {
             return Err(ValueError {
-                wrong: format!("`{text}` is not a memory size"),
+                wrong: format!("`{}` is not a memory size", text.escape_debug()),
                 accepted: format!("a whole number with K, M or G, such as \"16M\"; {}", accepted()),
             });
         };
@@ -161,7 +161,7 @@ impl FromStr for VmName {
         let wrong = if text.is_empty() {
             "the name is empty".to_owned()
         } else if let Some(odd) = text.chars().find(|c| !allowed(*c)) {
-            format!("`{}` is not allowed in a name", odd.escape_default())
+            format!("`{}` is not allowed in a name", odd.escape_debug())
         } else if text.len() > defaults::NAME_MAX {
             format!("the name has {} characters", text.len())
         } else {
@@ -209,7 +209,7 @@ impl FromStr for ImageRef {
             None => (false, text),
         };
         if rest.is_empty() || rest.contains('\0') {
-            let wrong = format!("`{}` names no image", text.escape_default());
+            let wrong = format!("`{}` names no image", text.escape_debug());
             return Err(ValueError { wrong, accepted: "builtin:NAME or the path of an image file".to_owned() });
         }
         Ok(if builtin { Self::Builtin(rest.to_owned()) } else { Self::Path(PathBuf::from(rest)) })

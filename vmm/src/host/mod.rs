@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod facts;
 #[cfg(test)]
 mod fake;
+mod judge;
 pub mod kvm;
 pub mod realtime;
 mod report;
