@@ -1,3 +1,5 @@
 //! The stile virtual machine monitor: virtual machines, their devices, and the commands that run them.
 
+pub mod config;
+pub mod host;
 pub mod vm;

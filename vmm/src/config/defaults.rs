@@ -1,0 +1,87 @@
+//! What a configuration leaves out, and the bounds of what it may say.
+//!
+//! This file holds every default and every bound of the configuration and nothing else. The schema, the checker and
+//! the reference page all read them from here.
+
+use std::time::Duration;
+
+use super::types::{Algorithm, PolicyConfig, PoliteSwitches, YieldRule};
+use super::values::{MemorySize, RrInterval};
+
+/// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
+pub const RR_INTERVAL_MIN: RrInterval = RrInterval::from_const(Duration::from_micros(100));
+/// Longest `rr_interval`: above it a waiting vCPU looks dead to whoever watches the guest.
+pub const RR_INTERVAL_MAX: RrInterval = RrInterval::from_const(Duration::from_secs(5));
+/// Quota of one round. RSDL's own value; quotas of 3 to 6 ms cost computing guests at most 1 %, 1 ms costs 7 %.
+pub const RR_INTERVAL: RrInterval = RrInterval::from_const(Duration::from_millis(6));
+
+/// Least memory of a VM: boot structures end at 2 MiB and an image starts there.
+pub const MEMORY_MIN: MemorySize = MemorySize::from_const(4 << 20);
+/// Most memory of a VM: the MMIO window lies above it.
+pub const MEMORY_MAX: MemorySize = MemorySize::from_const(stile_abi::MEMORY_MAX);
+/// Enough for every built-in guest.
+pub const MEMORY: MemorySize = MemorySize::from_const(16 << 20);
+
+/// Most vCPUs of a VM; KVM's own limit on x86-64.
+pub const VCPUS_MAX: u32 = 1024;
+/// vCPUs of a VM that does not say.
+pub const VCPUS: u32 = 1;
+
+/// Strongest `nice`, as in the host's own scheduler.
+pub const NICE_MIN: i8 = -20;
+/// Weakest `nice`.
+pub const NICE_MAX: i8 = 19;
+
+/// Most copies of one `[[vm]]`: a typing mistake must not start a million VMs.
+pub const COUNT_MAX: u32 = 1000;
+/// Copies of a `[[vm]]` that does not say.
+pub const COUNT: u32 = 1;
+
+/// Longest VM name (units: bytes).
+pub const NAME_MAX: usize = 64;
+
+pub(super) fn vcpus() -> u32 {
+    VCPUS
+}
+
+pub(super) fn count() -> u32 {
+    COUNT
+}
+
+impl Default for MemorySize {
+    fn default() -> Self {
+        MEMORY
+    }
+}
+
+impl Default for RrInterval {
+    fn default() -> Self {
+        RR_INTERVAL
+    }
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Rsdl,
+            rr_interval: RR_INTERVAL,
+            yield_rule: YieldRule::Polite,
+            affinity: true,
+            polite: PoliteSwitches::default(),
+        }
+    }
+}
+
+impl Default for PoliteSwitches {
+    fn default() -> Self {
+        Self {
+            directed: true,
+            keep_place: true,
+            prefer_computing: true,
+            evict_for_peer: true,
+            stay_with_running_peer: true,
+            forgive: true,
+            strict: false,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The configuration as the rest of stile sees it.
+//!
+//! These types are the only description of the configuration file: their field comments are the reference, their
+//! derived schema is what a file is checked against, and their `Deserialize` is what reads it. The first sentence of
+//! a field comment says what the key does. Values were checked when they got here; nothing below parses or complains.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::defaults;
+use super::values::{ImageRef, MemorySize, RrInterval, VmName};
+use crate::host::CpuList;
+
+/// One configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The host CPUs that the scheduler owns.
+    #[serde(default)]
+    pub host: HostConfig,
+    /// How the vCPUs share them.
+    #[serde(default)]
+    pub policy: PolicyConfig,
+    /// The virtual machines; at least one.
+    #[serde(rename = "vm")]
+    #[schemars(length(min = 1))]
+    pub vms: Vec<VmConfig>,
+}
+
+/// The host CPUs that the scheduler owns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostConfig {
+    // Never empty once a configuration is loaded.
+    /// Host CPUs to run vCPUs on, by their number in `/proc/cpuinfo`.
+    #[serde(skip_serializing_if = "CpuList::is_empty")]
+    #[schemars(extend("x-default" = "all that the process may use", "x-range" = "CPUs that the process may use"))]
+    pub pcpus: CpuList,
+}
+
+/// How vCPUs share the pCPUs.
+///
+/// On a command line a policy is written `rsdl`, `rsdl+none`, `rsdl+expire`, `rsdl+polite`, `host`, `host-noyield` or
+/// `freelist`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// Who decides which vCPU runs next.
+    pub algorithm: Algorithm,
+    /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
+    pub rr_interval: RrInterval,
+    /// What a guest's yield means. For `rsdl`.
+    #[serde(rename = "yield")]
+    pub yield_rule: YieldRule,
+    /// A vCPU prefers the pCPU it last ran on. For `rsdl` and `freelist`.
+    pub affinity: bool,
+    /// The parts of `yield = "polite"`.
+    pub polite: PoliteSwitches,
+}
+
+/// Scheduling algorithm of a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// stile's own scheduler: rotating quotas, a bounded wait, yields that name what they wait for.
+    Rsdl,
+    /// The stock host scheduler: a thread per vCPU on the same CPUs, and a yield is `sched_yield`.
+    Host,
+    /// As `host`, but a yield returns at once.
+    HostNoyield,
+    /// One global list of free pCPUs behind one lock, first come first served: the baseline to beat.
+    Freelist,
+}
+
+/// What a yield does under `rsdl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum YieldRule {
+    /// The next waiter runs; the yielder keeps what it has not used and what it waits for is taken into account.
+    Polite,
+    /// The yielder goes to the back of the queue and loses what is left of its quota.
+    Expire,
+    /// A yield returns at once.
+    None,
+}
+
+/// The parts of `yield = "polite"`. Each can be switched on and off alone, to measure what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PoliteSwitches {
+    /// A yield that names a lock holder or a message peer hands its pCPU to it.
+    pub directed: bool,
+    /// A yield that asks *again* in the same wait keeps its place in the queue.
+    pub keep_place: bool,
+    /// While the named lock holder already runs, a vCPU that is not itself waiting is preferred.
+    pub prefer_computing: bool,
+    /// A yield that waits for a message may put its queued peer on another pCPU.
+    pub evict_for_peer: bool,
+    /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
+    pub stay_with_running_peer: bool,
+    /// A yield that says nothing of what it waits for is forgiven once per 200 us of unbroken running.
+    pub forgive: bool,
+    /// A yield always switches when a vCPU waits, whatever the other switches say.
+    pub strict: bool,
+}
+
+/// One virtual machine, or `count` equal ones.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VmConfig {
+    /// Name in reports and messages; no two VMs share one.
+    pub name: VmName,
+    /// What to boot: `builtin:NAME`, or the path of an image. A relative path starts at the configuration file.
+    pub image: ImageRef,
+    /// Virtual CPUs.
+    #[serde(default = "defaults::vcpus")]
+    #[schemars(range(min = 1, max = defaults::VCPUS_MAX))]
+    pub vcpus: u32,
+    /// Guest memory; a multiple of 4K.
+    #[serde(default)]
+    pub memory: MemorySize,
+    /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time. For `rsdl`.
+    #[serde(default)]
+    #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX))]
+    pub nice: i8,
+    /// Command line handed to the guest.
+    #[serde(default)]
+    #[schemars(length(max = stile_abi::CMDLINE_MAX))]
+    pub cmdline: String,
+    /// Attach a network device to the switch inside the process.
+    #[serde(default)]
+    pub net: bool,
+    /// Number of equal VMs to start. More than one are called `NAME-0`, `NAME-1` and so on.
+    #[serde(default = "defaults::count")]
+    #[schemars(range(min = 1, max = defaults::COUNT_MAX))]
+    pub count: u32,
+}
+
+impl VmConfig {
+    /// The names of the VMs that this entry starts, in order.
+    pub fn instance_names(&self) -> impl Iterator<Item = String> + use<'_> {
+        instance_names(self.name.as_str(), self.count)
+    }
+}
+
+/// Names of `count` copies of the VM `name`. A single VM keeps its name.
+pub(super) fn instance_names(name: &str, count: u32) -> impl Iterator<Item = String> + use<'_> {
+    (0..count).map(move |index| if count == 1 { name.to_owned() } else { format!("{name}-{index}") })
+}

@@ -1,0 +1,26 @@
+//! The host that the guests run on: its facts, its KVM, and what follows from both.
+//!
+//! - [`facts`] reads what the host is, without judging it; it goes into every report.
+//! - [`kvm`] opens KVM or says why not.
+//! - [`doctor`] draws the conclusions for `stile doctor`.
+//!
+//! Nothing here changes the host, and nothing here is needed while guests run.
+
+pub mod cpu;
+mod cpulist;
+pub mod doctor;
+pub mod facts;
+#[cfg(test)]
+mod fake;
+mod judge;
+pub mod kvm;
+pub mod realtime;
+mod report;
+mod root;
+
+pub use cpu::allowed_cpus;
+pub use cpulist::{CpuList, CpuListError};
+pub use doctor::{Diagnosis, Finding, State, diagnose};
+pub use facts::{HostFacts, Live};
+pub use kvm::{Backend, KvmUnavailable, open_kvm};
+pub use root::HostRoot;

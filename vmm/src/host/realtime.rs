@@ -1,0 +1,58 @@
+//! Whether this process may use the host's real-time scheduling class.
+//!
+//! stile lets a vCPU that just woke ride at once, for a bounded time, under SCHED_FIFO. Permission hangs on a capability,
+//! a resource limit and the cgroup, so the only honest answer is to try.
+#![allow(unsafe_code)] // sched_setscheduler has no safe wrapper among the project's dependencies
+
+use std::io;
+use std::thread;
+
+use serde::Serialize;
+
+use super::root::HostRoot;
+
+/// Lowest real-time priority: enough to run before every ordinary thread.
+const LOWEST_PRIORITY: i32 = 1;
+
+/// Real-time scheduling on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RealtimeFacts {
+    /// Why SCHED_FIFO is refused; `None`: it is permitted.
+    pub refused: Option<String>,
+    /// CPU time that real-time threads may use per period (units: us, -1: all of it).
+    pub runtime_us: Option<i64>,
+    /// Length of that period (units: us).
+    pub period_us: Option<i64>,
+}
+
+impl RealtimeFacts {
+    /// Reads the limits of the host at `root`; `refused` is what [`try_fifo`] says.
+    pub(super) fn read(root: &HostRoot, refused: Option<String>) -> Self {
+        Self {
+            refused,
+            runtime_us: root.value("/proc/sys/kernel/sched_rt_runtime_us"),
+            period_us: root.value("/proc/sys/kernel/sched_rt_period_us"),
+        }
+    }
+}
+
+/// Takes SCHED_FIFO on a thread made for it, and gives it back. No other thread's class is touched.
+pub(super) fn try_fifo() -> io::Result<()> {
+    let attempt = || {
+        set_class(libc::SCHED_FIFO, LOWEST_PRIORITY)?;
+        set_class(libc::SCHED_OTHER, 0)
+    };
+    let thread = thread::Builder::new().name("rt-probe".to_owned()).spawn(attempt)?;
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("the probing thread panicked")))
+}
+
+/// Puts the calling thread into a scheduling class.
+fn set_class(class: i32, priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: `parameters` is an initialised sched_param that outlives the call, which only reads it; pid 0 is the
+    // calling thread.
+    match unsafe { libc::sched_setscheduler(0, class, &parameters) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
