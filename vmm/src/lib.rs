@@ -1,1 +1,3 @@
 //! The stile virtual machine monitor: virtual machines, their devices, and the commands that run them.
+
+pub mod report;
