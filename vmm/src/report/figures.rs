@@ -1,6 +1,6 @@
 //! Which plots a block of the report gets, and their series.
 
-use super::metric::{Better, Metric, Suite};
+use super::metric::{Metric, Suite};
 use super::model::{BASELINE, Params};
 use super::plot::{self, Plot, PlotError, Point, Scale, Series};
 use super::view::Block;
@@ -44,7 +44,6 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
     caption[..1].make_ascii_uppercase();
     let time = metric.is_time();
     let y_title = if time { "time (log scale)".to_owned() } else { metric.unit(block.suite).to_owned() };
-    let direction = if metric.is_share() { "1.0 is fair" } else { direction(metric) };
     let plot = Plot {
         title: format!("{} of {} by policy over {}", caption, block.title(), block.size_axis()),
         x_title: block.size_axis().to_owned(),
@@ -55,14 +54,7 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
         reference: metric.is_share().then_some(1.0),
         tick: if time { plot::time_tick } else { plot::number_tick },
     };
-    Ok(Figure { caption: format!("{caption} ({direction})"), svg: plot.svg()? })
-}
-
-fn direction(metric: Metric) -> &'static str {
-    match metric.better() {
-        Better::Higher => "higher is better",
-        Better::Lower => "lower is better",
-    }
+    Ok(Figure { caption: format!("{caption} ({})", metric.direction()), svg: plot.svg()? })
 }
 
 fn category(row: &Params) -> String {

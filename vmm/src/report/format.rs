@@ -54,9 +54,11 @@ pub fn time_us(us: f64) -> String {
     format!("{} {unit}", significant(us / scale))
 }
 
-/// A ratio: "1.23", "0.045", "12.3".
+/// A ratio: "1.23", "0.045", "12.3"; "0.998" close to 1, where two digits would hide on which side it lies.
 pub fn ratio(ratio: f64) -> String {
-    if ratio != 0.0 && ratio.abs() < 0.0995 { format!("{ratio:.3}") } else { significant(ratio) }
+    let small = ratio != 0.0 && ratio.abs() < 0.0995;
+    let near_one = ratio != 1.0 && (ratio - 1.0).abs() < 0.00995;
+    if small || near_one { format!("{ratio:.3}") } else { significant(ratio) }
 }
 
 /// A ratio's interval: "[1.18, 1.27]".
@@ -111,6 +113,7 @@ mod tests {
     #[test]
     fn small_ratios_keep_two_significant_digits() {
         assert_eq!([0.045, 0.5, 1.234, 12.34].map(ratio), ["0.045", "0.50", "1.23", "12.3"]);
+        assert_eq!([0.996, 1.0, 1.004].map(ratio), ["0.996", "1.00", "1.004"]);
         assert_eq!(interval(Interval { lo: 0.9, hi: 1.1 }), "[0.90, 1.10]");
     }
 

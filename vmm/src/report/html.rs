@@ -6,12 +6,13 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::metric::{Better, Metric};
+use super::metric::{Metric, Suite};
 use super::model::{BASELINE, Cell, Report};
 use super::plot::{self, PlotError};
+use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};
-use super::{facts, figures, format, summary};
+use super::{facts, figures, format};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -49,12 +50,14 @@ pub fn page(report: &Report) -> Result<String, PlotError> {
 
 fn head(report: &Report) -> Markup {
     let facts = facts::rows(&report.host);
+    let Summary { opening, findings } = summary::summarize(report);
     html! {
         header {
             h1 { "Scheduler comparison" }
             p.command { code { (report.command.join(" ")) } }
         }
-        p.summary { (summary::sentences(report).join(" ")) }
+        p.summary { (opening.join(" ")) }
+        @if !findings.is_empty() { ul.findings { @for finding in &findings { li { (finding) } } } }
         @if !report.notes.is_empty() {
             ul.notes { @for note in &report.notes { li { (note) } } }
         }
@@ -81,7 +84,7 @@ fn glance(blocks: &[Block<'_>], policies: &[&str]) -> Markup {
                 tbody { @for (index, row) in block.rows.iter().enumerate() { tr {
                     @if index == 0 { th.group scope="rowgroup" rowspan=(block.rows.len()) { (block.title()) } }
                     th scope="row" { (row.size_label()) }
-                    @for policy in policies { (ratio_cell(block.cell(row, policy, Metric::Throughput), false)) }
+                    @for policy in policies { (judged(block.cell(row, policy, Metric::Throughput), with_unit, false)) }
                 } } }
             }
         } }
@@ -97,22 +100,40 @@ fn legend_of_signs() -> Markup {
     }
 }
 
-/// A ratio with interval, sign and shade; the baseline's own figure instead of its ratio to itself.
-fn ratio_cell(cell: Option<&Cell>, with_value: bool) -> Markup {
+/// The ratio to show for a cell: none for the baseline itself, nor for a share, whose measure is 1.0.
+fn comparable(cell: &Cell) -> Option<f64> {
+    cell.ratio_to_host.filter(|_| cell.policy != BASELINE && !cell.metric.is_share())
+}
+
+/// A table cell: the ratio with interval, sign and shade, and `below` it the value; the value alone if there is no ratio.
+fn judged(cell: Option<&Cell>, value: impl Fn(&Cell) -> String, below: bool) -> Markup {
     let Some(cell) = cell else { return html! { td.number.none { "–" } } };
-    let value = format::value_with_unit(cell.metric, cell.suite, cell.median);
-    let Some(ratio) = cell.ratio_to_host.filter(|_| cell.policy != BASELINE && !cell.metric.is_share()) else {
-        return html! { td.number { (value) } };
-    };
+    let Some(ratio) = comparable(cell) else { return html! { td.number { (value(cell)) } } };
     let verdict = cell.verdict();
     html! {
         td.number.{ (class(verdict)) } title=(verdict.words()) {
             @if !verdict.sign().is_empty() { b.sign { (verdict.sign()) } " " }
             b { (format::ratio(ratio)) }
             @if let Some(interval) = cell.ratio_ci95 { " " span.interval { (format::interval(interval)) } }
-            @if with_value { span.value { (value) } }
+            @if below { span.value { (value(cell)) } }
         }
     }
+}
+
+fn with_unit(cell: &Cell) -> String {
+    format::value_with_unit(cell.metric, cell.suite, cell.median)
+}
+
+fn without_unit(cell: &Cell) -> String {
+    format::value(cell.metric, cell.suite, cell.median)
+}
+
+/// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times carry their units; of counts and
+/// shares the label says what they are of.
+fn metric_heading(metric: Metric, suite: Suite) -> Markup {
+    let unit = Some(metric.unit(suite)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
+    let unit = unit.unwrap_or_default();
+    html! { (metric.label()) (unit) span.value { (metric.direction()) } }
 }
 
 fn class(verdict: Verdict) -> &'static str {
@@ -147,8 +168,8 @@ fn suite(block: &Block<'_>, policies: &[&str]) -> Result<Markup, PlotError> {
                 @for row in &block.rows { tbody {
                     @for (index, metric) in metrics.iter().enumerate() { tr {
                         @if index == 0 { th.group scope="rowgroup" rowspan=(metrics.len()) { (row.size_label()) } }
-                        th scope="row" { (metric.label()) }
-                        @for policy in &block.policies { (ratio_cell(block.cell(row, policy, *metric), true)) }
+                        th scope="row" { (metric_heading(*metric, block.suite)) }
+                        @for policy in &block.policies { (judged(block.cell(row, policy, *metric), without_unit, true)) }
                     } }
                 } }
             } }
@@ -180,14 +201,13 @@ fn appendix(report: &Report, blocks: &[Block<'_>]) -> Markup {
 
 fn full_table(block: &Block<'_>) -> Markup {
     let row = |cell: &Cell| {
-        let better = if cell.better == Better::Higher { "higher" } else { "lower" };
         html! {
             td.number { (format::value(cell.metric, cell.suite, cell.median)) }
             td.number { @if let Some(ci) = cell.ci95 {
                 (format::value(cell.metric, cell.suite, ci.lo)) " to " (format::value(cell.metric, cell.suite, ci.hi))
             } }
-            td { (cell.unit) } td { (better) }
-            (ratio_cell(Some(cell), false))
+            td { (cell.unit) } td { (cell.metric.direction()) }
+            (judged(Some(cell), |_| "–".to_owned(), false))
             td.number { (cell.samples.len()) }
         }
     };
@@ -195,7 +215,7 @@ fn full_table(block: &Block<'_>) -> Markup {
         div.scroll { table.full {
             thead { tr {
                 th { "size" } th { "metric" } th { "policy" } th.number { "median" } th.number { "95 % interval" }
-                th { "unit" } th { "better" } th.number { "ratio to " (BASELINE) } th.number { "rounds" }
+                th { "unit" } th { "direction" } th.number { "ratio to " (BASELINE) } th.number { "rounds" }
             } }
             @for params in &block.rows {
                 @for metric in Metric::ALL.into_iter().filter(|metric| block.has(*metric)) { tbody {

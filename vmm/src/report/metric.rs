@@ -232,6 +232,15 @@ impl Metric {
         self.facts().better
     }
 
+    /// How to read the metric: "higher is better".
+    pub fn direction(self) -> &'static str {
+        match self.better() {
+            _ if self.is_share() => "1.0 is fair",
+            Better::Higher => "higher is better",
+            Better::Lower => "lower is better",
+        }
+    }
+
     /// Whether the metric is a share of which 1.0 is the fair one. Such a metric is not judged by its ratio to the
     /// baseline: twice an unfairly small share may be good, twice a fair one is not.
     pub fn is_share(self) -> bool {

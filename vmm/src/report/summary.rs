@@ -1,6 +1,6 @@
 //! The report in a few sentences, made from its cells alone.
 //!
-//! Sentences count and quote; they never claim more than a table's signs do.
+//! Sentences count and quote; they never claim more than a table's signs do. What is neither better nor worse is open.
 
 use super::metric::{Metric, Suite};
 use super::model::{BASELINE, Cell, Report};
@@ -8,31 +8,34 @@ use super::stats::MIN_FOR_VERDICT;
 use super::verdict::Verdict;
 use super::{format, view};
 
-/// The sentences of the summary, in order.
-pub fn sentences(report: &Report) -> Vec<String> {
-    let mut sentences = vec![scope(report)];
+/// A report in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// What was measured and what to bear in mind.
+    pub opening: Vec<String>,
+    /// What came of it: a sentence per policy against the baseline, then failures.
+    pub findings: Vec<String>,
+}
+
+/// Puts a report into words.
+pub fn summarize(report: &Report) -> Summary {
+    let mut opening = vec![scope(report)];
     if report.interrupted {
-        sentences.push("The run was interrupted; this is what had been measured by then.".to_owned());
-    }
-    if report.cells.is_empty() {
-        return sentences;
+        opening.push("The run was interrupted; this is what had been measured by then.".to_owned());
     }
     let policies = view::policies(report);
-    if !policies.contains(&BASELINE) {
-        sentences.push(format!("`{BASELINE}` was not among the policies, so there are no ratios."));
+    if !policies.is_empty() && !policies.contains(&BASELINE) {
+        opening.push(format!("`{BASELINE}` was not among the policies, so there are no ratios."));
     }
-    for policy in policies.iter().filter(|policy| **policy != BASELINE) {
-        sentences.extend(against_baseline(report, policy, Metric::Throughput));
-        sentences.extend(against_baseline(report, policy, Metric::LatencyP99));
-    }
-    sentences.extend(failures(report, Metric::ClientErrors, &policies));
     if (report.rounds as usize) < MIN_FOR_VERDICT && policies.len() > 1 {
-        sentences.push(format!(
+        opening.push(format!(
             "With {} a difference is an indication only; from {MIN_FOR_VERDICT} on the intervals exclude chance.",
             format::count(report.rounds as usize, "round"),
         ));
     }
-    sentences
+    let others = policies.iter().filter(|policy| **policy != BASELINE);
+    let findings = others.filter_map(|policy| against_baseline(report, policy));
+    Summary { opening, findings: findings.chain(failures(report, Metric::ClientErrors, &policies)).collect() }
 }
 
 fn scope(report: &Report) -> String {
@@ -44,38 +47,25 @@ fn scope(report: &Report) -> String {
     format!("{rounds} of {}, interleaved under {}.", format::list(&suites), format::list(&view::policies(report)))
 }
 
-/// "rsdl, throughput against host: better in 5 of 7 settings (most: ticket, 16 vCPUs, 4.40 times), worse in 1, open in 1."
-fn against_baseline(report: &Report, policy: &str, metric: Metric) -> Option<String> {
-    let of_metric = |cell: &&Cell| cell.policy == policy && cell.metric == metric && cell.ratio_to_host.is_some();
-    let cells: Vec<&Cell> = report.cells.iter().filter(of_metric).collect();
-    if cells.is_empty() {
-        return None;
-    }
-    let going = |wanted: bool| -> Vec<&Cell> {
+/// "rsdl against host: throughput better in 5, worse in 1 of 7 settings (0.94 to 4.40 times); p99 latency better in ...".
+fn against_baseline(report: &Report, policy: &str) -> Option<String> {
+    let metrics = [Metric::Throughput, Metric::LatencyP99];
+    let tallies: Vec<String> = metrics.into_iter().filter_map(|metric| tally(report, policy, metric)).collect();
+    (!tallies.is_empty()).then(|| format!("{policy} against {BASELINE}: {}.", tallies.join("; ")))
+}
+
+fn tally(report: &Report, policy: &str, metric: Metric) -> Option<String> {
+    let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.policy == policy && cell.metric == metric).collect();
+    let ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.ratio_to_host).collect();
+    let (lo, hi) = (ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?);
+    let going = |wanted: bool| {
         let goes = |cell: &&&Cell| matches!(cell.verdict(), Verdict::Differs { better, .. } if better == wanted);
-        cells.iter().filter(goes).copied().collect()
+        cells.iter().filter(goes).count()
     };
-    let (better, worse) = (going(true), going(false));
-    let open = cells.len() - better.len() - worse.len();
-    let settings = format::count(cells.len(), "setting");
-    let (better, worse) = (tally("better", &better, &format!(" of {settings}")), tally("worse", &worse, ""));
-    Some(format!("{policy}, {} against {BASELINE}: {better}, {worse}, open in {open}.", metric.label()))
-}
-
-/// "better in 5 of 7 settings (most: ticket, 16 vCPUs, 4.40 times)".
-fn tally(word: &str, cells: &[&Cell], of: &str) -> String {
-    let distance = |cell: &Cell| cell.ratio_to_host.map_or(0.0, |ratio| ratio.ln().abs());
-    let most = cells.iter().max_by(|a, b| distance(a).total_cmp(&distance(b)));
-    let most = most.and_then(|cell| {
-        let ratio = format::ratio(cell.ratio_to_host?);
-        Some(format!(" (most: {}, {}, {ratio} times)", cell.suite, setting(cell)))
-    });
-    format!("{word} in {}{of}{}", cells.len(), most.unwrap_or_default())
-}
-
-fn setting(cell: &Cell) -> String {
-    let (size, variant) = (cell.params.size_label(), cell.params.variant());
-    if variant.is_empty() || variant == size { size } else { format!("{size}, {variant}") }
+    let (lo, hi) = (format::ratio(lo), format::ratio(hi));
+    let range = if lo == hi { format!("{lo} times") } else { format!("{lo} to {hi} times") };
+    let (better, worse, settings) = (going(true), going(false), format::count(ratios.len(), "setting"));
+    Some(format!("{} better in {better}, worse in {worse} of {settings} ({range})", metric.label()))
 }
 
 /// "Client errors in all: host 0, rsdl 3." None if the metric was not measured.
@@ -98,7 +88,9 @@ mod tests {
     use crate::report::model::{RunContext, Sample};
 
     fn text(samples: &[Sample], interrupted: bool) -> String {
-        sentences(&Report::from_samples(samples, RunContext { interrupted, ..RunContext::default() })).join(" ")
+        let report = Report::from_samples(samples, RunContext { interrupted, ..RunContext::default() });
+        let Summary { opening, findings } = summarize(&report);
+        [opening, findings].concat().join(" ")
     }
 
     #[test]
@@ -111,8 +103,8 @@ mod tests {
     fn a_gain_is_counted_and_quoted() {
         let host = ticket("host", Metric::Throughput, &[1.0; 5]);
         let text = text(&[host, ticket("rsdl", Metric::Throughput, &[4.4; 5])].concat(), false);
-        let expected = "5 rounds of ticket, interleaved under host and rsdl. rsdl, throughput against host: \
-                        better in 1 of 1 setting (most: ticket, 4 vCPUs, 4.40 times), worse in 0, open in 0.";
+        let expected = "5 rounds of ticket, interleaved under host and rsdl. rsdl against host: \
+                        throughput better in 1, worse in 0 of 1 setting (4.40 times).";
         assert_eq!(text, expected);
     }
 

@@ -7,16 +7,21 @@ use std::io::IsTerminal;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table};
 
+use super::format;
 use super::metric::Metric;
 use super::model::{BASELINE, Cell, Params, Report};
+use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};
-use super::{format, summary};
 
 /// Width if the output is no terminal: what fits a mail or a wide editor.
 const DEFAULT_WIDTH: usize = 120;
 /// Blanks that a table puts around the content of a column.
 const COLUMN_PADDING: usize = 2;
+
+/// A blank that the table does not trim from the end of a line (it trims all that Unicode calls white space); replaced by
+/// an ordinary one after the layout.
+const SOLID_BLANK: char = '\u{2800}';
 
 /// What the output can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +52,17 @@ pub fn terminal(report: &Report, screen: Screen) -> String {
     for block in view::blocks(report) {
         let unit = block.suite.throughput_unit();
         out += &format!("{}: {unit}, then the ratio to {BASELINE}\n", block.title());
-        for policies in chunks(&block, screen.width) {
-            out += &render(&block, policies, screen);
+        let layout = Layout::new(&block);
+        for policies in layout.chunks(screen.width) {
+            out += &layout.render(policies, screen);
             out.push('\n');
         }
         out.push('\n');
     }
-    for sentence in summary::sentences(report) {
-        out += &fill(&sentence, screen.width);
+    let Summary { opening, findings } = summary::summarize(report);
+    out += &fill(&opening.join(" "), screen.width);
+    for finding in findings {
+        out += &fill(&finding, screen.width);
     }
     for note in &report.notes {
         out += &fill(&format!("Note: {note}"), screen.width);
@@ -82,74 +90,92 @@ fn fill(text: &str, width: usize) -> String {
     out
 }
 
-/// As many policies side by side as fit; at least one.
-fn chunks<'b>(block: &'b Block<'_>, width: usize) -> Vec<&'b [&'b str]> {
-    let labels = block.rows.iter().map(|row| row.size_label().chars().count()).max().unwrap_or(0) + COLUMN_PADDING;
-    let column = |policy: &str| -> usize {
-        let lines = block.rows.iter().flat_map(|row| lines(block, row, policy));
-        let widest = lines.map(|line| line.chars().count()).max().unwrap_or(0);
-        // The separator counts as well.
-        widest.max(policy.chars().count()) + COLUMN_PADDING + 1
-    };
-    let mut chunks = Vec::new();
-    let (mut start, mut used) = (0, labels);
-    for (index, policy) in block.policies.iter().enumerate() {
-        let needed = column(policy);
-        if index > start && used + needed > width {
-            chunks.push(&block.policies[start..index]);
-            (start, used) = (index, labels);
-        }
-        used += needed;
-    }
-    chunks.push(&block.policies[start..]);
-    chunks
+/// How a block is set out.
+struct Layout<'a> {
+    block: &'a Block<'a>,
+    /// Width of the widest sign: signs have a column of their own, so that figures stand under figures.
+    signs: usize,
 }
 
-fn render(block: &Block<'_>, policies: &[&str], screen: Screen) -> String {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
-    if screen.colour {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
+impl<'a> Layout<'a> {
+    fn new(block: &'a Block<'a>) -> Self {
+        let cells = block.headline_cells();
+        Self { block, signs: cells.map(|cell| cell.verdict().sign().chars().count()).max().unwrap_or(0) }
     }
-    let bold = |text: &str| TableCell::new(text).add_attribute(Attribute::Bold);
-    table.set_header([bold("")].into_iter().chain(policies.iter().map(|policy| bold(policy))));
-    for row in &block.rows {
-        let cells = policies.iter().map(|policy| {
-            let text = lines(block, row, policy).join("\n");
-            let verdict = block.cell(row, policy, Metric::Throughput).map_or(Verdict::Open, Cell::verdict);
-            let cell = TableCell::new(text).set_alignment(CellAlignment::Right);
-            match verdict {
-                Verdict::Differs { better: true, proved: true } => cell.fg(Color::Green),
-                Verdict::Differs { better: false, proved: true } => cell.fg(Color::Red),
-                _ => cell,
+
+    /// As many policies side by side as fit; at least one.
+    fn chunks(&self, width: usize) -> Vec<&'a [&'a str]> {
+        let Block { rows, policies, .. } = self.block;
+        let labels = rows.iter().map(|row| row.size_label().chars().count()).max().unwrap_or(0) + COLUMN_PADDING;
+        let mut chunks = Vec::new();
+        let (mut start, mut used) = (0, labels);
+        for (index, policy) in policies.iter().enumerate() {
+            let needed = self.column_width(policy);
+            if index > start && used + needed > width {
+                chunks.push(&policies[start..index]);
+                (start, used) = (index, labels);
             }
-        });
-        table.add_row([bold(&row.size_label())].into_iter().chain(cells));
+            used += needed;
+        }
+        chunks.push(&policies[start..]);
+        chunks
     }
-    table.trim_fmt()
+
+    fn column_width(&self, policy: &str) -> usize {
+        let lines = self.block.rows.iter().flat_map(|row| self.lines(row, policy));
+        let widest = lines.map(|line| line.chars().count()).max().unwrap_or(0);
+        // One more for what separates it from the column before.
+        widest.max(policy.chars().count()) + COLUMN_PADDING + 1
+    }
+
+    fn render(&self, policies: &[&str], screen: Screen) -> String {
+        let mut table = Table::new();
+        table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+        if screen.colour {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        let bold = |text: &str| TableCell::new(text).add_attribute(Attribute::Bold);
+        let heading = |policy: &&str| bold(policy).set_alignment(CellAlignment::Right);
+        table.set_header([bold("")].into_iter().chain(policies.iter().map(heading)));
+        for row in &self.block.rows {
+            let cells = policies.iter().map(|policy| self.table_cell(row, policy));
+            table.add_row([bold(&row.size_label())].into_iter().chain(cells));
+        }
+        let text = table.to_string().replace(SOLID_BLANK, " ");
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    }
+
+    fn table_cell(&self, row: &Params, policy: &str) -> TableCell {
+        let cell = TableCell::new(self.lines(row, policy).join("\n")).set_alignment(CellAlignment::Right);
+        match self.block.cell(row, policy, Metric::Throughput).map_or(Verdict::Open, Cell::verdict) {
+            Verdict::Differs { better: true, proved: true } => cell.fg(Color::Green),
+            Verdict::Differs { better: false, proved: true } => cell.fg(Color::Red),
+            _ => cell,
+        }
+    }
+
+    /// The lines of a cell: throughput with its ratio, then the suite's other headline metrics.
+    fn lines(&self, row: &Params, policy: &str) -> Vec<String> {
+        let cells = self.block.headline().filter_map(|metric| self.block.cell(row, policy, metric));
+        let signs = self.signs;
+        let signed = |cell: &Cell| match signs {
+            0 => line(cell),
+            _ => format!("{} {:\u{2800}<signs$}", line(cell), cell.verdict().sign()),
+        };
+        cells.map(signed).collect()
+    }
 }
 
-/// The lines of a cell: throughput with its ratio, then the suite's other headline metrics.
-fn lines(block: &Block<'_>, row: &Params, policy: &str) -> Vec<String> {
-    let metrics = block.headline().filter_map(|metric| Some((metric, block.cell(row, policy, metric)?)));
-    metrics.map(|(metric, cell)| line(metric, cell)).collect()
-}
-
-fn line(metric: Metric, cell: &Cell) -> String {
-    let mut line = if metric == Metric::Throughput { String::new() } else { format!("{} ", metric.short()) };
-    line += &format::value(metric, cell.suite, cell.median);
+fn line(cell: &Cell) -> String {
+    let metric = cell.metric;
+    let label = if metric == Metric::Throughput { String::new() } else { format!("{} ", metric.short()) };
+    let value = format::value(metric, cell.suite, cell.median);
     // Where a ratio is the point; beside the others it would be noise.
     let ratio = cell.ratio_to_host.filter(|_| matches!(metric, Metric::Throughput | Metric::HogThroughput));
-    if let Some(ratio) = ratio.filter(|_| cell.policy != BASELINE) {
-        line += &format!("  {}x", format::ratio(ratio));
-    }
-    let sign = cell.verdict().sign();
-    if !sign.is_empty() {
-        line += &format!(" {sign}");
-    }
-    line
+    let ratio = ratio.filter(|_| cell.policy != BASELINE).map(|ratio| format!("  {}x", format::ratio(ratio)));
+    format!("{label}{value}{}", ratio.unwrap_or_default())
 }
 
 /// The report as Markdown tables: throughput and p99 latency, with ratio and interval.

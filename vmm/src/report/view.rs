@@ -37,6 +37,11 @@ impl<'a> Block<'a> {
         self.suite.headline().iter().copied().filter(|metric| self.has(*metric))
     }
 
+    /// The cells of the headline metrics.
+    pub fn headline_cells(&self) -> impl Iterator<Item = &'a Cell> + '_ {
+        self.cells.values().copied().filter(|cell| self.suite.headline().contains(&cell.metric))
+    }
+
     /// The suite and the variant: "ticket, hint full".
     pub fn title(&self) -> String {
         if self.variant.is_empty() { self.suite.to_string() } else { format!("{}, {}", self.suite, self.variant) }
