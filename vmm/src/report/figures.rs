@@ -54,7 +54,7 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
         reference: metric.is_share().then_some(1.0),
         tick: if time { plot::time_tick } else { plot::number_tick },
     };
-    Ok(Figure { caption: format!("{caption} ({})", metric.direction()), svg: plot.svg()? })
+    Ok(Figure { caption: format!("{caption} ({})", metric.direction(block.suite)), svg: plot.svg()? })
 }
 
 fn category(row: &Params) -> String {

@@ -96,7 +96,7 @@ fn legend_of_signs() -> Markup {
     html! {
         span.better { b { "+" } " better" } " "
         span.worse { b { "−" } " worse" }
-        " than " code { (BASELINE) } ": the interval excludes 1. In brackets and pale: it does, but the rounds are too few to exclude chance."
+        " than " code { (BASELINE) } ": the interval excludes 1. In brackets, unshaded: it does, but in too few rounds to tell it from chance."
     }
 }
 
@@ -111,7 +111,7 @@ fn judged(cell: Option<&Cell>, value: impl Fn(&Cell) -> String, below: bool) -> 
     let Some(ratio) = comparable(cell) else { return html! { td.number { (value(cell)) } } };
     let verdict = cell.verdict();
     html! {
-        td.number.{ (class(verdict)) } title=(verdict.words()) {
+        td.number.{ (class(verdict)) } title=[verdict.words()] {
             @if !verdict.sign().is_empty() { b.sign { (verdict.sign()) } " " }
             b { (format::ratio(ratio)) }
             @if let Some(interval) = cell.ratio_ci95 { " " span.interval { (format::interval(interval)) } }
@@ -133,7 +133,7 @@ fn without_unit(cell: &Cell) -> String {
 fn metric_heading(metric: Metric, suite: Suite) -> Markup {
     let unit = Some(metric.unit(suite)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
     let unit = unit.unwrap_or_default();
-    html! { (metric.label()) (unit) span.value { (metric.direction()) } }
+    html! { (metric.label()) (unit) span.value { (metric.direction(suite)) } }
 }
 
 fn class(verdict: Verdict) -> &'static str {
@@ -206,7 +206,7 @@ fn full_table(block: &Block<'_>) -> Markup {
             td.number { @if let Some(ci) = cell.ci95 {
                 (format::value(cell.metric, cell.suite, ci.lo)) " to " (format::value(cell.metric, cell.suite, ci.hi))
             } }
-            td { (cell.unit) } td { (cell.metric.direction()) }
+            td { @if !cell.metric.is_time() { (cell.unit) } } td { (cell.metric.direction(cell.suite)) }
             (judged(Some(cell), |_| "–".to_owned(), false))
             td.number { (cell.samples.len()) }
         }
@@ -238,6 +238,8 @@ fn reading_guide(report: &Report) -> Markup {
                 "three there is none." }
             li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in twenty "
                 "where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
+            li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of them. Nor is "
+                "the work of the hogs in mixed: what they lose there is what the lockers had been starved of." }
             li { "No ratio is given where " code { (BASELINE) } " did not run or measured 0 in a round." }
             li { "Shares are relative to an equal one: 1.0 is fair. The Jain index is 1 if all vCPUs got on equally, "
                 "1/n if one had everything." }

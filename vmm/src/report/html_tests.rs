@@ -8,6 +8,7 @@ use super::page;
 use crate::report::aggregate::tests::ticket;
 use crate::report::metric::{Metric, Suite};
 use crate::report::model::{Params, Report, RunContext, Sample};
+use crate::report::table::{self, Screen};
 use crate::report::{plot, writer};
 
 /// Opening tags that have an end tag in a page, with the number of those that are open at the end.
@@ -29,7 +30,7 @@ fn report(samples: &[Sample]) -> Report {
 #[test]
 fn an_empty_interrupted_report_renders() {
     let page = page(&report(&[])).unwrap();
-    assert!(page.contains("Nothing was measured.") && page.contains("interrupted"));
+    assert!(page.contains("interrupted before anything was measured"));
     assert_eq!(unbalanced(&page), [""; 0]);
 }
 
@@ -111,7 +112,7 @@ impl Invented {
     }
 }
 
-fn invented() -> Report {
+fn invented(rounds: u32) -> Report {
     use Metric as M;
     let mut run = Invented { random: 1, samples: Vec::new() };
     for (policy, gain) in [("host", 1.0), ("rsdl", 1.08), ("freelist", 0.93)] {
@@ -175,22 +176,24 @@ fn invented() -> Report {
     });
     let policies = ["host", "host-noyield", "freelist", "rsdl", "rsdl+expire"].map(str::to_owned).to_vec();
     let command = "stile compare netbench ticket --hint full,none --reps 5".split(' ').map(str::to_owned).collect();
+    run.samples.retain(|sample| sample.round < rounds);
     Report::from_samples(&run.samples, RunContext { command, host, policies, seed: 42, ..RunContext::default() })
 }
 
-/// `STILE_PREVIEW=DIR cargo test -p stile preview` leaves the page in DIR to look at.
+/// `STILE_PREVIEW=DIR cargo test -p stile preview` leaves pages and tables in DIR to look at.
 #[test]
 fn a_full_report_renders_and_preview_is_kept_if_asked_for() {
-    let report = invented();
-    assert_eq!(unbalanced(&page(&report).unwrap()), [""; 0]);
-    if let Some(dir) = std::env::var_os("STILE_PREVIEW") {
-        writer::write_all(dir.as_ref(), &report, &[]).unwrap();
-        let dir = std::path::Path::new(&dir);
-        for width in [80, 120] {
-            let screen = crate::report::table::Screen { width, colour: false };
-            std::fs::write(dir.join(format!("table-{width}.txt")), crate::report::table::terminal(&report, screen))
-                .unwrap();
-        }
-        std::fs::write(dir.join("table.md"), crate::report::table::markdown(&report)).unwrap();
+    let (full, few, one) = (invented(5), invented(3), invented(1));
+    for report in [&full, &few, &one] {
+        assert_eq!(unbalanced(&page(report).unwrap()), [""; 0]);
     }
+    let Some(dir) = std::env::var_os("STILE_PREVIEW").map(std::path::PathBuf::from) else { return };
+    for (name, report) in [("full", full), ("few-rounds", few), ("one-round", one), ("empty", self::report(&[]))] {
+        writer::write_all(&dir.join(name), &report, &[]).unwrap();
+    }
+    for width in [80, 120] {
+        let shown = table::terminal(&invented(5), Screen { width, colour: false });
+        std::fs::write(dir.join(format!("table-{width}.txt")), shown).unwrap();
+    }
+    std::fs::write(dir.join("table.md"), table::markdown(&invented(5))).unwrap();
 }

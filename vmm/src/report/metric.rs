@@ -76,7 +76,13 @@ impl Suite {
         match self {
             Self::Netbench => &[Metric::Throughput, Metric::LatencyP99, Metric::ClientErrors, Metric::StartLatencyMax],
             Self::Ticket | Self::Pingpong => &[Metric::Throughput, Metric::LatencyP99, Metric::Jain],
-            Self::Mixed => &[Metric::Throughput, Metric::HogThroughput, Metric::LockersCpuShare, Metric::HogsCpuShare],
+            Self::Mixed => &[
+                Metric::Throughput,
+                Metric::LatencyP99,
+                Metric::HogThroughput,
+                Metric::LockersCpuShare,
+                Metric::HogsCpuShare,
+            ],
             Self::Probe => &[Metric::Throughput, Metric::LatencyP99, Metric::HogThroughput],
             Self::Hogs => &[Metric::Throughput, Metric::Jain, Metric::MinShare],
         }
@@ -233,18 +239,31 @@ impl Metric {
     }
 
     /// How to read the metric: "higher is better".
-    pub fn direction(self) -> &'static str {
+    pub fn direction(self, suite: Suite) -> &'static str {
         match self.better() {
             _ if self.is_share() => "1.0 is fair",
+            _ if !self.is_judged(suite) => "for context",
             Better::Higher => "higher is better",
             Better::Lower => "lower is better",
         }
     }
 
-    /// Whether the metric is a share of which 1.0 is the fair one. Such a metric is not judged by its ratio to the
-    /// baseline: twice an unfairly small share may be good, twice a fair one is not.
+    /// Whether a ratio to the baseline says that a policy did better or worse.
+    ///
+    /// Not so for a share: twice an unfairly small one is good, twice a fair one is not. Not for what the machinery did
+    /// meanwhile: twice the work makes twice the exits. Nor for the hogs' work in `mixed`: what they lose there is what the
+    /// lockers had been starved of, which the shares show.
+    pub fn is_judged(self, suite: Suite) -> bool {
+        !(self.is_share() || self.is_activity() || self == Self::HogThroughput && suite == Suite::Mixed)
+    }
+
+    /// Whether the metric is a share of which 1.0 is the fair one.
     pub fn is_share(self) -> bool {
         matches!(self, Self::MinShare | Self::MaxShare | Self::LockersCpuShare | Self::HogsCpuShare)
+    }
+
+    fn is_activity(self) -> bool {
+        matches!(self, Self::ExitsPerS | Self::SwitchesPerS | Self::MigrationsPerS | Self::YieldsPerS)
     }
 
     /// Whether the metric is a time.

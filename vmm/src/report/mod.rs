@@ -11,7 +11,7 @@
 //! | [`aggregate`] | from samples to cells |
 //! | [`verdict`] | better or worse, and how surely |
 //! | [`view`] | cells arranged as rows and columns |
-//! | [`format`] | numbers for readers |
+//! | [`mod@format`] | numbers for readers |
 //! | [`summary`] | the report in a few sentences |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |

@@ -20,7 +20,7 @@ pub struct Summary {
 /// Puts a report into words.
 pub fn summarize(report: &Report) -> Summary {
     let mut opening = vec![scope(report)];
-    if report.interrupted {
+    if report.interrupted && !report.cells.is_empty() {
         opening.push("The run was interrupted; this is what had been measured by then.".to_owned());
     }
     let policies = view::policies(report);
@@ -29,7 +29,7 @@ pub fn summarize(report: &Report) -> Summary {
     }
     if (report.rounds as usize) < MIN_FOR_VERDICT && policies.len() > 1 {
         opening.push(format!(
-            "With {} a difference is an indication only; from {MIN_FOR_VERDICT} on the intervals exclude chance.",
+            "With {} a difference is an indication only; signs count from {MIN_FOR_VERDICT} rounds on.",
             format::count(report.rounds as usize, "round"),
         ));
     }
@@ -40,7 +40,8 @@ pub fn summarize(report: &Report) -> Summary {
 
 fn scope(report: &Report) -> String {
     if report.cells.is_empty() {
-        return "Nothing was measured.".to_owned();
+        let why = if report.interrupted { "The run was interrupted before anything" } else { "Nothing" };
+        return format!("{why} was measured.");
     }
     let suites: Vec<&str> = view::suites(report).into_iter().map(Suite::name).collect();
     let rounds = format::count(report.rounds as usize, "round");
@@ -64,8 +65,12 @@ fn tally(report: &Report, policy: &str, metric: Metric) -> Option<String> {
     };
     let (lo, hi) = (format::ratio(lo), format::ratio(hi));
     let range = if lo == hi { format!("{lo} times") } else { format!("{lo} to {hi} times") };
-    let (better, worse, settings) = (going(true), going(false), format::count(ratios.len(), "setting"));
-    Some(format!("{} better in {better}, worse in {worse} of {settings} ({range})", metric.label()))
+    let (label, settings) = (metric.label(), format::count(ratios.len(), "setting"));
+    if cells.iter().all(|cell| cell.ratio_ci95.is_none()) {
+        // Without intervals "better in 0" would read as a result.
+        return Some(format!("{label} {range} in {settings}"));
+    }
+    Some(format!("{label} better in {}, worse in {} of {settings} ({range})", going(true), going(false)))
 }
 
 /// "Client errors in all: host 0, rsdl 3." None if the metric was not measured.
@@ -95,8 +100,7 @@ mod tests {
 
     #[test]
     fn an_empty_interrupted_report_says_so_and_claims_nothing() {
-        let expected = "Nothing was measured. The run was interrupted; this is what had been measured by then.";
-        assert_eq!(text(&[], true), expected);
+        assert_eq!(text(&[], true), "The run was interrupted before anything was measured.");
     }
 
     #[test]
@@ -113,6 +117,13 @@ mod tests {
         let host = ticket("host", Metric::Throughput, &[1.0; 3]);
         let text = text(&[host, ticket("rsdl", Metric::Throughput, &[2.0; 3])].concat(), false);
         assert!(text.contains("With 3 rounds a difference is an indication only"), "{text}");
+    }
+
+    #[test]
+    fn without_intervals_nothing_is_counted_as_better_or_worse() {
+        let host = ticket("host", Metric::Throughput, &[1.0]);
+        let text = text(&[host, ticket("rsdl", Metric::Throughput, &[2.0])].concat(), false);
+        assert!(text.contains("rsdl against host: throughput 2.00 times in 1 setting."), "{text}");
     }
 
     #[test]

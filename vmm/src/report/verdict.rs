@@ -34,23 +34,24 @@ impl Verdict {
         }
     }
 
-    /// The same in words.
-    pub fn words(self) -> &'static str {
-        match self {
+    /// The same in words; none if there is nothing to say.
+    pub fn words(self) -> Option<&'static str> {
+        Some(match self {
             Self::Differs { better: true, proved: true } => "better",
             Self::Differs { better: false, proved: true } => "worse",
             Self::Differs { better: true, proved: false } => "better in every round, but too few rounds",
             Self::Differs { better: false, proved: false } => "worse in every round, but too few rounds",
-            Self::Open => "no clear difference",
-        }
+            Self::Open => return None,
+        })
     }
 }
 
 impl Cell {
-    /// What the samples say about this cell against the baseline. Shares are left open: their measure is 1.0, not the
-    /// baseline.
+    /// What the samples say about this cell against the baseline. Metrics that a ratio does not judge are left open.
     pub fn verdict(&self) -> Verdict {
-        let Some(interval) = self.ratio_ci95.filter(|_| !self.metric.is_share()) else { return Verdict::Open };
+        let Some(interval) = self.ratio_ci95.filter(|_| self.metric.is_judged(self.suite)) else {
+            return Verdict::Open;
+        };
         let higher = interval.lo > 1.0;
         if !higher && interval.hi >= 1.0 {
             return Verdict::Open;
@@ -97,7 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_not_judged_by_its_ratio() {
+    fn shares_and_activity_are_not_judged_by_their_ratio() {
         assert_eq!(verdict(Metric::HogsCpuShare, &[1.9; 5], &[1.0; 5]), Verdict::Open);
+        assert_eq!(verdict(Metric::ExitsPerS, &[1000.0; 5], &[2000.0; 5]), Verdict::Open);
     }
 }
