@@ -1,7 +1,7 @@
 //! Holds a `report.json` against the format: the gate after a run that nobody watched.
 //!
-//! It checks that the file is what [`super::model`] says and that its numbers fit together. It does not judge the numbers:
-//! a slow policy is a finding, not an error.
+//! It checks that the file is what [`super::model`] says and that its numbers fit together. It does not judge the
+//! numbers: a slow policy is a finding, not an error.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use super::model::{BASELINE, Cell, Report, SCHEMA};
 use super::stats::Interval;
 use super::{format, view};
 
-/// Relative slack when a number is held against others: files hold decimal digits, not the bits that were computed with.
+/// Relative slack when a number is held against others: files hold decimal digits, not the bits that were computed
+/// with.
 const SLACK: f64 = 1e-9;
 
 /// What a valid report contains.

@@ -1,5 +1,5 @@
-//! Host facts as rows of name and value, whatever their shape: the report shows what the host probe found and knows none
-//! of its fields but one.
+//! Host facts as rows of name and value, whatever their shape: the report shows what the host probe found and knows
+//! none of its fields but one.
 
 use serde_json::Value;
 

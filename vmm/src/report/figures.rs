@@ -14,7 +14,8 @@ pub struct Figure {
     pub svg: String,
 }
 
-/// A policy's colour and marker: the baseline has the first, whatever else runs; the others follow in the report's order.
+/// A policy's colour and marker: the baseline has the first, whatever else runs; the others follow in the report's
+/// order.
 pub fn slot(policies: &[&str], policy: &str) -> usize {
     if policy == BASELINE {
         return 0;

@@ -1,7 +1,7 @@
 //! The report as one static page: readable without network or script, in light and dark, wide and narrow.
 //!
-//! Everything shown comes from the [`Report`]; text is escaped by the template. Order: summary, host, results at a glance,
-//! then per suite its plots and headline figures, then all figures, the policies, and how to read it all.
+//! Everything shown comes from the [`Report`]; text is escaped by the template. Order: summary, host, results at a
+//! glance, then per suite its plots and headline figures, then all figures, the policies, and how to read it all.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
@@ -96,7 +96,8 @@ fn legend_of_signs() -> Markup {
     html! {
         span.better { b { "+" } " better" } " "
         span.worse { b { "−" } " worse" }
-        " than " code { (BASELINE) } ": the interval excludes 1. In brackets, unshaded: it does, but in too few rounds to tell it from chance."
+        " than " code { (BASELINE) } ": the interval excludes 1. "
+        "In brackets, unshaded: it does, but in too few rounds to tell it from chance."
     }
 }
 
@@ -105,7 +106,8 @@ fn comparable(cell: &Cell) -> Option<f64> {
     cell.ratio_to_host.filter(|_| cell.policy != BASELINE && !cell.metric.is_share())
 }
 
-/// A table cell: the ratio with interval, sign and shade, and `below` it the value; the value alone if there is no ratio.
+/// A table cell: the ratio with interval, sign and shade, and `below` it the value; the value alone if there is no
+/// ratio.
 fn judged(cell: Option<&Cell>, value: impl Fn(&Cell) -> String, below: bool) -> Markup {
     let Some(cell) = cell else { return html! { td.number.none { "–" } } };
     let Some(ratio) = comparable(cell) else { return html! { td.number { (value(cell)) } } };
@@ -169,7 +171,9 @@ fn suite(block: &Block<'_>, policies: &[&str]) -> Result<Markup, PlotError> {
                     @for (index, metric) in metrics.iter().enumerate() { tr {
                         @if index == 0 { th.group scope="rowgroup" rowspan=(metrics.len()) { (row.size_label()) } }
                         th scope="row" { (metric_heading(*metric, block.suite)) }
-                        @for policy in &block.policies { (judged(block.cell(row, policy, *metric), without_unit, true)) }
+                        @for policy in &block.policies {
+                            (judged(block.cell(row, policy, *metric), without_unit, true))
+                        }
                     } }
                 } }
             } }
@@ -231,20 +235,21 @@ fn full_table(block: &Block<'_>) -> Markup {
 fn reading_guide(report: &Report) -> Markup {
     html! {
         ul.guide {
-            li { "Policies take turns within a round. A ratio is taken within its round, so that what the machine did meanwhile "
-                "counts for both sides; the figure is the median of these ratios, not the ratio of the medians." }
-            li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). Up to five rounds they "
-                "are the range of the samples and cover the median in 75 % (3 rounds), 88 % (4) or 94 % (5) of cases; below "
-                "three there is none." }
-            li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in twenty "
-                "where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
-            li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of them. Nor is "
-                "the work of the hogs in mixed: what they lose there is what the lockers had been starved of." }
+            li { "Policies take turns within a round. A ratio is taken within its round, so that what the machine did "
+                "meanwhile counts for both sides; the figure is the median of these ratios, not the ratio of medians." }
+            li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). Up to "
+                "five rounds they are the range of the samples and cover the median in 75 % (3 rounds), 88 % (4) or "
+                "94 % (5) of cases; below three there is none." }
+            li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in "
+                "twenty where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
+            li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of "
+                "them. Nor is the work of the hogs in mixed: what they lose there is what the lockers had been "
+                "starved of." }
             li { "No ratio is given where " code { (BASELINE) } " did not run or measured 0 in a round." }
             li { "Shares are relative to an equal one: 1.0 is fair. The Jain index is 1 if all vCPUs got on equally, "
                 "1/n if one had everything." }
-            li { code { "raw/" } " beside this page has every sample, " code { "report.json" } " every figure shown here, "
-                code { "host.json" } " the host and the policies." }
+            li { code { "raw/" } " beside this page has every sample, " code { "report.json" } " every figure shown "
+                "here, " code { "host.json" } " the host and the policies." }
         }
     }
 }

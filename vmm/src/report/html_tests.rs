@@ -170,9 +170,13 @@ fn invented(rounds: u32) -> Report {
         run.add(Suite::Probe, policy, &Params::default().with("vcpus", 8), &base);
     }
     let host = json!({
-        "cpu": "Invented CPU 2 x 2.60 GHz", "kernel": "6.18.5", "kvm_backend": "VMX", "pcpus": [0, 1], "halt_poll_ns": 0,
+        "cpu": "Invented CPU 2 x 2.60 GHz", "kernel": "6.18.5", "kvm_backend": "VMX", "pcpus": [0, 1],
+        "halt_poll_ns": 0,
         "load": [0.31, 0.2, 0.18], "commit": "0123abc", "memory": "7.8 GiB", "kvm": {"directed_yield": true},
-        "policies": {"host": {"algorithm": "host"}, "rsdl": {"algorithm": "rsdl", "rr_interval_us": 6000, "yield": "polite"}},
+        "policies": {
+            "host": {"algorithm": "host"},
+            "rsdl": {"algorithm": "rsdl", "rr_interval_us": 6000, "yield": "polite"},
+        },
     });
     let policies = ["host", "host-noyield", "freelist", "rsdl", "rsdl+expire"].map(str::to_owned).to_vec();
     let command = "stile compare netbench ticket --hint full,none --reps 5".split(' ').map(str::to_owned).collect();

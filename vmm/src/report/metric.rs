@@ -54,7 +54,7 @@ impl Suite {
             Self::Pingpong => "Pairs of vCPUs pass a message to and fro; latency is the wait for the message.",
             Self::Mixed => "Half of the vCPUs share a ticket lock, half compute; latency is the wait for the lock.",
             Self::Probe => {
-                "Half of the vCPUs wake every 5 ms for a short job, half compute; latency is the time from wake to done."
+                "Half of the vCPUs wake every 5 ms for a short job, half compute; latency is from wake to done."
             }
             Self::Hogs => "All vCPUs compute and none waits.",
         }
@@ -191,24 +191,24 @@ impl Metric {
     fn facts(self) -> Facts {
         use Better::{Higher, Lower};
         let (name, label, short, unit, better) = match self {
-            Self::Throughput      => ("throughput",         "throughput",             "work",      "",              Higher),
-            Self::OpsPerS         => ("ops_per_s",          "operations",             "ops",       "ops/s",         Higher),
-            Self::LatencyP50      => ("latency_p50",        "median latency",         "p50",       "us",            Lower),
-            Self::LatencyP99      => ("latency_p99",        "p99 latency",            "p99",       "us",            Lower),
-            Self::LatencyMax      => ("latency_max",        "longest latency",        "max",       "us",            Lower),
-            Self::Jain            => ("jain",               "Jain index",             "Jain",      "index",         Higher),
-            Self::MinShare        => ("min_share",          "smallest share",         "min share", "of fair share", Higher),
-            Self::MaxShare        => ("max_share",          "largest share",          "max share", "of fair share", Lower),
-            Self::ClientErrors    => ("client_errors",      "client errors",          "errors",    "errors",        Lower),
-            Self::DroppedFrames   => ("dropped_frames",     "dropped frames",         "drops",     "frames",        Lower),
-            Self::StartLatencyMax => ("start_latency_max",  "longest start of a VM",  "start",     "us",            Lower),
-            Self::ExitsPerS       => ("exits_per_s",        "exits",                  "exits",     "exits/s",       Lower),
-            Self::SwitchesPerS    => ("switches_per_s",     "switches",               "switches",  "switches/s",    Lower),
-            Self::MigrationsPerS  => ("migrations_per_s",   "migrations",             "moves",     "migrations/s",  Lower),
-            Self::YieldsPerS      => ("yields_per_s",       "yields",                 "yields",    "yields/s",      Lower),
-            Self::HogThroughput   => ("hog_throughput",     "work of the hogs",       "hogs work", "iterations/s",  Higher),
-            Self::LockersCpuShare => ("lockers_cpu_share",  "CPU share, lockers",     "lock CPU",  "of fair share", Higher),
-            Self::HogsCpuShare    => ("hogs_cpu_share",     "CPU share, hogs",        "hogs CPU",  "of fair share", Lower),
+            Self::Throughput      => ("throughput",        "throughput",            "work",      "",              Higher),
+            Self::OpsPerS         => ("ops_per_s",         "operations",            "ops",       "ops/s",         Higher),
+            Self::LatencyP50      => ("latency_p50",       "median latency",        "p50",       "us",            Lower),
+            Self::LatencyP99      => ("latency_p99",       "p99 latency",           "p99",       "us",            Lower),
+            Self::LatencyMax      => ("latency_max",       "longest latency",       "max",       "us",            Lower),
+            Self::Jain            => ("jain",              "Jain index",            "Jain",      "index",         Higher),
+            Self::MinShare        => ("min_share",         "smallest share",        "min share", "of fair share", Higher),
+            Self::MaxShare        => ("max_share",         "largest share",         "max share", "of fair share", Lower),
+            Self::ClientErrors    => ("client_errors",     "client errors",         "errors",    "errors",        Lower),
+            Self::DroppedFrames   => ("dropped_frames",    "dropped frames",        "drops",     "frames",        Lower),
+            Self::StartLatencyMax => ("start_latency_max", "longest start of a VM", "start",     "us",            Lower),
+            Self::ExitsPerS       => ("exits_per_s",       "exits",                 "exits",     "exits/s",       Lower),
+            Self::SwitchesPerS    => ("switches_per_s",    "switches",              "switches",  "switches/s",    Lower),
+            Self::MigrationsPerS  => ("migrations_per_s",  "migrations",            "moves",     "migrations/s",  Lower),
+            Self::YieldsPerS      => ("yields_per_s",      "yields",                "yields",    "yields/s",      Lower),
+            Self::HogThroughput   => ("hog_throughput",    "work of the hogs",      "hogs work", "iterations/s",  Higher),
+            Self::LockersCpuShare => ("lockers_cpu_share", "CPU share, lockers",    "lock CPU",  "of fair share", Higher),
+            Self::HogsCpuShare    => ("hogs_cpu_share",    "CPU share, hogs",       "hogs CPU",  "of fair share", Lower),
         };
         Facts { name, label, short, unit, better }
     }
@@ -250,9 +250,9 @@ impl Metric {
 
     /// Whether a ratio to the baseline says that a policy did better or worse.
     ///
-    /// Not so for a share: twice an unfairly small one is good, twice a fair one is not. Not for what the machinery did
-    /// meanwhile: twice the work makes twice the exits. Nor for the hogs' work in `mixed`: what they lose there is what the
-    /// lockers had been starved of, which the shares show.
+    /// Not so for a share: twice an unfairly small one is good, twice a fair one is not. Not for what the machinery
+    /// did meanwhile: twice the work makes twice the exits. Nor for the hogs' work in `mixed`: what they lose there
+    /// is what the lockers had been starved of, which the shares show.
     pub fn is_judged(self, suite: Suite) -> bool {
         !(self.is_share() || self.is_activity() || self == Self::HogThroughput && suite == Suite::Mixed)
     }

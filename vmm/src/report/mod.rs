@@ -1,7 +1,9 @@
-//! What `compare` leaves behind: the data model of a comparison, its statistics, and its forms for programs and readers.
+//! What `compare` leaves behind: the data model of a comparison, its statistics, and its forms for programs and
+//! readers.
 //!
-//! The runner fills [`Sample`]s, [`Report::from_samples`] makes the cells, [`writer::write_all`] and [`table::terminal`]
-//! show them. Nothing here runs a guest, reads the host or asks for the time: a report follows from its samples alone.
+//! The runner fills [`Sample`]s, [`Report::from_samples`] makes the cells, [`writer::write_all`] and
+//! [`table::terminal`] show them. Nothing here runs a guest, reads the host or asks for the time: a report follows
+//! from its samples alone.
 //!
 //! | module | concern |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! The data of a comparison: samples as the runner takes them, and the report that they become.
 //!
-//! `report.json` is [`Report`] as serde writes it; [`super::check`] holds files against this definition. A sample carries
-//! its round, because ratios are taken within a round: rounds interleave the policies, so what the machine did meanwhile
-//! hits both sides of a pair alike.
+//! `report.json` is [`Report`] as serde writes it; [`super::check`] holds files against this definition. A sample
+//! carries its round, because ratios are taken within a round: rounds interleave the policies, so what the machine
+//! did meanwhile hits both sides of a pair alike.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,8 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. `clients` or `vcpus` is its size; the others choose a variant of the suite.
+/// The parameters of a run, ordered by name. `clients` or `vcpus` is its size; the others choose a variant of the
+/// suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, ParamValue>);

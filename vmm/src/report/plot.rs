@@ -1,8 +1,9 @@
 //! Plots as inline SVG: a line with whiskers per policy over the sizes of a run.
 //!
-//! A policy has one colour and one marker throughout a report. Colours are written as the light theme's; `style.css` maps
-//! each of them to a variable, so that the dark theme can replace it. Sizes stand at equal distances: they are the settings
-//! that were chosen, not a continuous scale. The vertical axis begins at zero, or is logarithmic and says so.
+//! A policy has one colour and one marker throughout a report. Colours are written as the light theme's; `style.css`
+//! maps each of them to a variable, so that the dark theme can replace it. Sizes stand at equal distances: they are
+//! the settings that were chosen, not a continuous scale. The vertical axis begins at zero, or is logarithmic and
+//! says so.
 
 use std::ops::Range;
 
@@ -199,8 +200,8 @@ fn draw_key(svg: &mut String, slot: usize) -> Result<(), DrawError> {
     root.present()
 }
 
-/// Replaces the opening tag's fixed size, which would keep the page from scaling the plot, by a description. An empty one
-/// marks decoration.
+/// Replaces the opening tag's fixed size, which would keep the page from scaling the plot, by a description. An empty
+/// one marks decoration.
 fn label(svg: &str, (width, height): (u32, u32), title: &str) -> String {
     let body = svg.split_once('>').map_or("", |(_, body)| body);
     let role = if title.is_empty() {

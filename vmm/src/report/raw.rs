@@ -7,7 +7,8 @@ use std::io::{self, Write};
 
 use super::model::Sample;
 
-/// Writes `round,suite,policy,<parameters>,metric,value`, a line per value. A parameter that a run does not have is empty.
+/// Writes `round,suite,policy,<parameters>,metric,value`, a line per value. A parameter that a run does not have is
+/// empty.
 pub fn write_csv(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {
     let params: BTreeSet<&str> = samples.iter().flat_map(|sample| sample.params.iter().map(|(name, _)| name)).collect();
     let header = ["round", "suite", "policy"].into_iter().chain(params.iter().copied()).chain(["metric", "value"]);

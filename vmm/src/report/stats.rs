@@ -3,10 +3,10 @@
 //! Everything is a pure function; the only randomness is a generator started from a seed that the caller gives, so the
 //! same samples and seed give the same report, bit for bit. Sample values are finite; the caller drops others.
 //!
-//! How far an interval can be trusted. The bootstrap of a median can say no more than the samples do: up to five rounds
-//! it is simply the samples' range, which covers the true median with probability 1 - 2^(1-n): 75 % for three rounds,
-//! 88 % for four, 94 % for five. Below [`MIN_FOR_INTERVAL`] no interval is given at all, and a report calls a difference
-//! proved only from [`MIN_FOR_VERDICT`] rounds on.
+//! How far an interval can be trusted. The bootstrap of a median can say no more than the samples do: up to five
+//! rounds it is simply the samples' range, which covers the true median with probability 1 - 2^(1-n): 75 % for three
+//! rounds, 88 % for four, 94 % for five. Below [`MIN_FOR_INTERVAL`] no interval is given at all, and a report calls a
+//! difference proved only from [`MIN_FOR_VERDICT`] rounds on.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 pub const MIN_FOR_INTERVAL: usize = 3;
 /// Fewest samples whose interval has about its nominal coverage (94 %).
 pub const MIN_FOR_VERDICT: usize = 5;
-/// Resamplings per interval. The interval's ends are then stable to well below the spread of the samples, at some 0.1 ms
-/// per cell. Not configurable: reports must be comparable.
+/// Resamplings per interval. The interval's ends are then stable to well below the spread of the samples, at some 0.1
+/// ms per cell. Not configurable: reports must be comparable.
 const RESAMPLES: usize = 2000;
 /// Probability mass left out at each end of an interval.
 const TAIL: f64 = 0.025;
@@ -101,7 +101,8 @@ pub fn paired_ratios(values: &BTreeMap<u32, f64>, baseline: &BTreeMap<u32, f64>)
     ratios.filter(|ratios| !ratios.is_empty())
 }
 
-/// Jain's index of fairness: 1 if all parts are equal, 1/n if one part has everything. None if there is nothing to share.
+/// Jain's index of fairness: 1 if all parts are equal, 1/n if one part has everything. None if there is nothing to
+/// share.
 pub fn jain(parts: &[f64]) -> Option<f64> {
     // Scaled to the largest part first: squares of large counts would lose precision or overflow.
     let largest = parts.iter().copied().fold(0.0, f64::max);
@@ -250,10 +251,13 @@ mod tests {
 
         #[test]
         fn pairing_cancels_what_a_round_has_in_common(
-            base in prop::collection::vec(1.0..1e6_f64, 1..20), weather in prop::collection::vec(-8..8_i32, 20), ratio in 0.1..10.0_f64,
+            base in prop::collection::vec(1.0..1e6_f64, 1..20),
+            weather in prop::collection::vec(-8..8_i32, 20),
+            ratio in 0.1..10.0_f64,
         ) {
             // Each round is as much slower or faster for both sides as the machine happened to be.
-            let base: Vec<f64> = base.iter().zip(&weather).map(|(value, &exponent)| value * 2f64.powi(exponent)).collect();
+            let base = base.iter().zip(&weather).map(|(value, &exponent)| value * 2f64.powi(exponent));
+            let base: Vec<f64> = base.collect();
             let ours: Vec<f64> = base.iter().map(|value| value * ratio).collect();
             for found in paired_ratios(&rounds(&ours), &rounds(&base)).unwrap() {
                 prop_assert!((found / ratio - 1.0).abs() < 1e-12);
@@ -261,7 +265,9 @@ mod tests {
         }
 
         #[test]
-        fn percentiles_grow_with_the_quantile(counts in prop::collection::vec(0..100_u64, 1..50), a in 0.0..=1.0_f64, b in 0.0..=1.0_f64) {
+        fn percentiles_grow_with_the_quantile(
+            counts in prop::collection::vec(0..100_u64, 1..50), a in 0.0..=1.0_f64, b in 0.0..=1.0_f64,
+        ) {
             let buckets: Vec<(u64, u64)> = (0..).zip(counts).collect();
             prop_assert!(percentile(&buckets, a.min(b)) <= percentile(&buckets, a.max(b)));
         }

@@ -48,7 +48,8 @@ fn scope(report: &Report) -> String {
     format!("{rounds} of {}, interleaved under {}.", format::list(&suites), format::list(&view::policies(report)))
 }
 
-/// "rsdl against host: throughput better in 5, worse in 1 of 7 settings (0.94 to 4.40 times); p99 latency better in ...".
+/// "rsdl against host: throughput better in 5, worse in 1 of 7 settings (0.94 to 4.40 times); p99 latency better in
+/// ...".
 fn against_baseline(report: &Report, policy: &str) -> Option<String> {
     let metrics = [Metric::Throughput, Metric::LatencyP99];
     let tallies: Vec<String> = metrics.into_iter().filter_map(|metric| tally(report, policy, metric)).collect();

@@ -19,8 +19,8 @@ const DEFAULT_WIDTH: usize = 120;
 /// Blanks that a table puts around the content of a column.
 const COLUMN_PADDING: usize = 2;
 
-/// A blank that the table does not trim from the end of a line (it trims all that Unicode calls white space); replaced by
-/// an ordinary one after the layout.
+/// A blank that the table does not trim from the end of a line (it trims all that Unicode calls white space);
+/// replaced by an ordinary one after the layout.
 const SOLID_BLANK: char = '\u{2800}';
 
 /// What the output can show.

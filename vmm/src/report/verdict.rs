@@ -1,8 +1,8 @@
 //! Whether a cell is better or worse than the baseline, and how surely.
 //!
-//! The rule is one sentence: the interval of the paired ratio lies wholly on one side of 1. It is called proved only with
-//! enough rounds for the interval to have its nominal coverage (see [`super::stats`]). No correction is made for the
-//! number of cells: of twenty equal ones, one is expected to be marked, and the reading guide says so.
+//! The rule is one sentence: the interval of the paired ratio lies wholly on one side of 1. It is called proved only
+//! with enough rounds for the interval to have its nominal coverage (see [`super::stats`]). No correction is made for
+//! the number of cells: of twenty equal ones, one is expected to be marked, and the reading guide says so.
 
 use super::metric::Better;
 use super::model::Cell;
