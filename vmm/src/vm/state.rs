@@ -4,6 +4,11 @@ use super::clock::TscClock;
 use super::console::{Console, Sink};
 use super::layout::Layout;
 use super::outcome::Outcome;
+<<<<<<< HEAD
+=======
+use kvm_ioctls::VcpuFd;
+use std::sync::mpsc::Sender;
+>>>>>>> report
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stile_abi::milestone;
 use stile_sched::{Domain, Time, VcpuId};
@@ -20,7 +25,7 @@ pub trait MmioDevice: Send + Sync {
 }
 
 /// A device and where it lies; its window is one page.
-pub struct Mapped {
+pub(super) struct Mapped {
     /// First address.
     pub base: u64,
     /// The device.

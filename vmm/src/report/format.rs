@@ -1,0 +1,129 @@
+//! Numbers as readers see them: three significant digits, SI prefixes, times in the unit that suits them.
+//!
+//! Files keep full precision; nothing here is parsed back.
+
+use super::metric::{Metric, Suite};
+use super::stats::Interval;
+
+/// A value with its metric's unit where the number alone does not tell it: "30.6k", "1.20 ms", "0.99".
+pub fn value(metric: Metric, suite: Suite, value: f64) -> String {
+    if metric.is_time() {
+        time_us(value)
+    } else if metric.is_share() || metric == Metric::Jain {
+        format!("{value:.2}")
+    } else if metric.unit(suite) == "Mbit/s" {
+        // The prefix is in the unit already.
+        if value >= 1000.0 { format!("{value:.0}") } else { significant(value) }
+    } else {
+        si(value)
+    }
+}
+
+/// A value with its unit always: "30.6k locks/s".
+pub fn value_with_unit(metric: Metric, suite: Suite, number: f64) -> String {
+    let shown = value(metric, suite, number);
+    if metric.is_time() { shown } else { format!("{shown} {}", metric.unit(suite)) }
+}
+
+/// A count or rate with an SI prefix: "30.6k", "1.20M", "0".
+pub fn si(value: f64) -> String {
+    let magnitude = value.abs();
+    // 999.5 would round up to "1000".
+    let (scale, prefix) = match magnitude {
+        m if m < 999.5 => (1.0, ""),
+        m if m < 999.5e3 => (1e3, "k"),
+        m if m < 999.5e6 => (1e6, "M"),
+        m if m < 999.5e9 => (1e9, "G"),
+        _ => (1e12, "T"),
+    };
+    if scale == 1.0 && value.fract() == 0.0 {
+        return format!("{value:.0}");
+    }
+    format!("{}{prefix}", significant(value / scale))
+}
+
+/// A time given in microseconds.
+pub fn time_us(us: f64) -> String {
+    let (scale, unit) = match us.abs() {
+        0.0 => return "0".to_owned(),
+        t if t < 0.9995 => (1e-3, "ns"),
+        t if t < 999.5 => (1.0, "µs"),
+        t if t < 999.5e3 => (1e3, "ms"),
+        _ => (1e6, "s"),
+    };
+    format!("{} {unit}", significant(us / scale))
+}
+
+/// A ratio: "1.23", "0.045", "12.3"; "0.998" close to 1, where two digits would hide on which side it lies.
+pub fn ratio(ratio: f64) -> String {
+    let small = ratio != 0.0 && ratio.abs() < 0.0995;
+    let near_one = ratio != 1.0 && (ratio - 1.0).abs() < 0.00995;
+    if small || near_one { format!("{ratio:.3}") } else { significant(ratio) }
+}
+
+/// A ratio's interval: "[1.18, 1.27]".
+pub fn interval(interval: Interval) -> String {
+    format!("[{}, {}]", ratio(interval.lo), ratio(interval.hi))
+}
+
+/// Three significant digits, at most two of them after the point, never an exponent.
+fn significant(value: f64) -> String {
+    match value.abs() {
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// "1 round", "5 rounds".
+pub fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// "a", "a and b", "a, b and c".
+pub fn list<S: AsRef<str>>(items: &[S]) -> String {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    match items.split_last() {
+        None => String::new(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_up_changes_the_prefix() {
+        assert_eq!([999.4, 999.6, 30_640.0, 999_600.0].map(si), ["999", "1.00k", "30.6k", "1.00M"]);
+    }
+
+    #[test]
+    fn whole_numbers_have_no_decimals_and_zero_no_unit() {
+        assert_eq!([0.0, 3.0, 398.0].map(si), ["0", "3", "398"]);
+        assert_eq!(time_us(0.0), "0");
+    }
+
+    #[test]
+    fn times_take_the_unit_that_suits_them() {
+        assert_eq!([0.25, 12.0, 1200.0, 2.5e6].map(time_us), ["250 ns", "12.0 µs", "1.20 ms", "2.50 s"]);
+    }
+
+    #[test]
+    fn small_ratios_keep_two_significant_digits() {
+        assert_eq!([0.045, 0.5, 1.234, 12.34].map(ratio), ["0.045", "0.50", "1.23", "12.3"]);
+        assert_eq!([0.996, 1.0, 1.004].map(ratio), ["0.996", "1.00", "1.004"]);
+        assert_eq!(interval(Interval { lo: 0.9, hi: 1.1 }), "[0.90, 1.10]");
+    }
+
+    #[test]
+    fn megabits_get_no_second_prefix() {
+        assert_eq!(value_with_unit(Metric::Throughput, Suite::Netbench, 1234.5), "1234 Mbit/s");
+    }
+
+    #[test]
+    fn lists_read_as_prose() {
+        assert_eq!([list(&["a"; 0]), list(&["a"]), list(&["a", "b", "c"])], ["", "a", "a, b and c"]);
+    }
+}

@@ -1,0 +1,45 @@
+//! What `compare` leaves behind: the data model of a comparison, its statistics, and its forms for programs and
+//! readers.
+//!
+//! The runner fills [`Sample`]s, [`Report::from_samples`] makes the cells, [`writer::write_all`] and
+//! [`table::terminal`] show them. Nothing here runs a guest, reads the host or asks for the time: a report follows
+//! from its samples alone.
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`metric`] | names, units and directions of what is measured |
+//! | [`model`] | samples and reports as data |
+//! | [`stats`] | medians, intervals, paired ratios, fairness |
+//! | [`aggregate`] | from samples to cells |
+//! | [`verdict`] | better or worse, and how surely |
+//! | [`view`] | cells arranged as rows and columns |
+//! | [`mod@format`] | numbers for readers |
+//! | [`summary`] | the report in a few sentences |
+//! | [`table`] | terminal and Markdown |
+//! | [`facts`] | host facts as rows |
+//! | [`plot`], [`figures`], [`html`] | the page |
+//! | [`raw`], [`writer`] | files |
+//! | [`check`] | is a file a valid report? |
+
+pub mod aggregate;
+pub mod check;
+pub mod facts;
+pub mod figures;
+pub mod format;
+pub mod html;
+pub mod metric;
+pub mod model;
+pub mod plot;
+pub mod raw;
+pub mod stats;
+pub mod summary;
+pub mod table;
+pub mod verdict;
+pub mod view;
+pub mod writer;
+
+pub use aggregate::distinct_labels;
+pub use check::{CheckError, check_report};
+pub use metric::{Better, Metric, Suite};
+pub use model::{BASELINE, Cell, Params, Report, RunContext, Sample};
+pub use writer::{WriteError, Written, write_all};

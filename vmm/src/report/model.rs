@@ -1,0 +1,201 @@
+//! The data of a comparison: samples as the runner takes them, and the report that they become.
+//!
+//! `report.json` is [`Report`] as serde writes it; [`super::check`] holds files against this definition. A sample
+//! carries its round, because ratios are taken within a round: rounds interleave the policies, so what the machine
+//! did meanwhile hits both sides of a pair alike.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::metric::{Better, Metric, Suite};
+use super::stats::Interval;
+
+/// Version of the report format.
+pub const SCHEMA: u32 = 1;
+/// The policy that ratios refer to: the stock host scheduler.
+pub const BASELINE: &str = "host";
+
+/// A parameter's value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ParamValue {
+    /// A count.
+    Integer(u64),
+    /// A word.
+    Text(String),
+}
+
+impl std::fmt::Display for ParamValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Text(value) => f.write_str(value),
+        }
+    }
+}
+
+impl From<u64> for ParamValue {
+    fn from(value: u64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<&str> for ParamValue {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+/// The parameters of a run, ordered by name. `clients` or `vcpus` is its size; the others choose a variant of the
+/// suite.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Params(BTreeMap<String, ParamValue>);
+
+impl Params {
+    /// Parameters that say how large a run is, with their spelling for readers.
+    const SIZES: [(&'static str, &'static str); 2] = [("clients", "clients"), ("vcpus", "vCPUs")];
+
+    /// These parameters and one more.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<ParamValue>) -> Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&ParamValue> {
+        self.0.get(name)
+    }
+
+    /// The parameters by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &ParamValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// What the size counts ("vCPUs") and the size.
+    pub fn size(&self) -> Option<(&'static str, &ParamValue)> {
+        Self::SIZES.iter().find_map(|(name, spelling)| Some((*spelling, self.0.get(*name)?)))
+    }
+
+    /// The parameters other than the size: "hint full".
+    pub fn variant(&self) -> String {
+        let size = Self::SIZES.iter().map(|(name, _)| *name).find(|name| self.0.contains_key(*name));
+        let rest = self.0.iter().filter(|(name, _)| Some(name.as_str()) != size);
+        rest.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The size for readers: "16 vCPUs"; the variant if there is no size.
+    pub fn size_label(&self) -> String {
+        self.size().map_or_else(|| self.variant(), |(what, value)| format!("{value} {what}"))
+    }
+}
+
+/// What one run of one suite under one policy gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Which suite ran.
+    pub suite: Suite,
+    /// The policy's label; see [`super::aggregate::distinct_labels`] for a policy that is listed twice.
+    pub policy: String,
+    /// With which parameters.
+    pub params: Params,
+    /// The round it belongs to; ratios pair samples of the same round.
+    pub round: u32,
+    /// The values measured; a metric that the suite does not have is absent.
+    pub values: BTreeMap<Metric, f64>,
+    /// What is kept raw only: numbers per vCPU, yields by kind and outcome, histograms.
+    pub detail: Value,
+}
+
+/// The circumstances of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct RunContext {
+    /// The command line, to repeat it.
+    pub command: Vec<String>,
+    /// Host facts; the key `policies` maps each policy's label to its full configuration.
+    pub host: Value,
+    /// Policy labels in the order asked for.
+    pub policies: Vec<String>,
+    /// Seed of the run; also of the intervals.
+    pub seed: u64,
+    /// Whether the run was ended early.
+    pub interrupted: bool,
+    /// Remarks for the reader: what was left out, what went wrong.
+    pub notes: Vec<String>,
+}
+
+/// One metric of one suite under one policy with one set of parameters, over all rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Which suite ran.
+    pub suite: Suite,
+    /// Under which policy.
+    pub policy: String,
+    /// With which parameters.
+    pub params: Params,
+    /// What was measured.
+    pub metric: Metric,
+    /// In which unit.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+    /// The values, by round.
+    pub samples: Vec<f64>,
+    /// Their median.
+    pub median: f64,
+    /// 95 % interval of the median; null with fewer than three samples.
+    pub ci95: Option<Interval>,
+    /// Median of the ratios to the baseline's value of the same round; null if the baseline did not run or was 0.
+    pub ratio_to_host: Option<f64>,
+    /// 95 % interval of that median; null with fewer than three pairs.
+    pub ratio_ci95: Option<Interval>,
+}
+
+/// A finished comparison: the content of `report.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Host facts and policies.
+    pub host: Value,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Number of rounds with at least one sample.
+    pub rounds: u32,
+    /// Whether the run was ended early.
+    pub interrupted: bool,
+    /// Remarks for the reader.
+    pub notes: Vec<String>,
+    /// Everything measured: by suite, parameters, policy, metric.
+    pub cells: Vec<Cell>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn params_are_an_ordinary_object_in_files() {
+        let params = Params::default().with("vcpus", 16).with("hint", "full");
+        assert_eq!(serde_json::to_string(&params).unwrap(), r#"{"hint":"full","vcpus":16}"#);
+        assert_eq!(serde_json::from_str::<Params>(r#"{"vcpus":16,"hint":"full"}"#).unwrap(), params);
+    }
+
+    #[test]
+    fn params_sort_by_number_not_by_digit() {
+        assert!(Params::default().with("vcpus", 8) < Params::default().with("vcpus", 16));
+    }
+
+    #[test]
+    fn labels_tell_size_and_variant_apart() {
+        let params = Params::default().with("vcpus", 16).with("hint", "full");
+        assert_eq!((params.size_label().as_str(), params.variant().as_str()), ("16 vCPUs", "hint full"));
+        let sizeless = Params::default().with("hint", "none");
+        assert_eq!(sizeless.size_label(), "hint none");
+    }
+}
