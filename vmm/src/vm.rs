@@ -29,21 +29,12 @@ use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use layout::{Layout, LayoutError};
 use state::{Mapped, Members};
-<<<<<<< HEAD
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use stile_abi::MMIO_BASE;
 use stile_sched::domain::{Attributes, DomainError, Usage};
 use stile_sched::{Domain, Nice, Time, VcpuId};
 use vcpu::{Grave, GuestVcpu};
-=======
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
-use stile_abi::MMIO_BASE;
-use stile_sched::domain::{Attributes, DomainError, Usage};
-use stile_sched::{Domain, Nice, Time, VcpuId};
-use vcpu::GuestVcpu;
->>>>>>> report
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MemoryRegionAddress};
 
 /// What a VM is to be.
@@ -145,14 +136,8 @@ impl Vm {
         let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(refused("its CPU features"))?;
         let state = Arc::new(VmState::new(spec.name, layout, memory, clock, spec.console.clone(), device));
         let (to_graves, graves) = mpsc::channel();
-<<<<<<< HEAD
         let vm = Self { state, graves: Mutex::new((graves, 0)), created, fd };
         vm.add_vcpus(first, &Start { cpuid, entry: image.entry, root }, spec.nice, domain, &to_graves)?;
-=======
-        let state = Arc::new(VmState::new(spec.name, layout, memory, clock, spec.console.clone(), device, to_graves));
-        let mut vm = Self { state, graves, created, _fd: fd };
-        vm.add_vcpus(first, &cpuid, image.entry, root, spec.nice, domain)?;
->>>>>>> report
         Ok(vm)
     }
 

@@ -4,11 +4,6 @@ use super::clock::TscClock;
 use super::console::{Console, Sink};
 use super::layout::Layout;
 use super::outcome::Outcome;
-<<<<<<< HEAD
-=======
-use kvm_ioctls::VcpuFd;
-use std::sync::mpsc::Sender;
->>>>>>> report
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stile_abi::milestone;
 use stile_sched::{Domain, Time, VcpuId};
