@@ -66,9 +66,7 @@ mod tests {
     fn every_hint_survives_packing() {
         for again in [false, true] {
             for target in [0, 1, 1023, u16::MAX] {
-                for kind in
-                    [HintKind::Unknown, HintKind::Lock { holder: target }, HintKind::Message { peer: target }]
-                {
+                for kind in [HintKind::Unknown, HintKind::Lock { holder: target }, HintKind::Message { peer: target }] {
                     let hint = Hint { kind, again };
                     assert_eq!(Hint::unpack(hint.pack()), Some(hint));
                 }
