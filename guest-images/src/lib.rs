@@ -1,1 +1,28 @@
-//! guest-images
+//! The built-in guest images: static ELF programs made from `rt` and `workloads` when this crate is built.
+
+/// Name and ELF bytes of every image, sorted by name.
+static CATALOGUE: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
+
+/// The names that `builtin:NAME` accepts, sorted.
+pub fn names() -> Vec<&'static str> {
+    CATALOGUE.iter().map(|(name, _)| *name).collect()
+}
+
+/// The ELF bytes of an image.
+pub fn image(name: &str) -> Option<&'static [u8]> {
+    CATALOGUE.iter().find(|(n, _)| *n == name).map(|(_, bytes)| *bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_an_elf_image() {
+        assert!(names().contains(&"hello"));
+        for name in names() {
+            assert!(image(name).is_some_and(|bytes| bytes.starts_with(b"\x7fELF")), "{name}");
+        }
+        assert_eq!(image("no-such-image"), None);
+    }
+}

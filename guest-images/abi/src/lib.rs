@@ -15,6 +15,7 @@
 
 pub mod gauge;
 pub mod hint;
+pub mod work;
 
 pub use gauge::Gauge;
 pub use hint::{Hint, HintKind};

@@ -1,1 +1,36 @@
-//! guest-images/workloads
+//! The built-in workloads, one module each; `src/bin` names the image each becomes.
+//!
+//! A workload counts in its vCPU's gauge and runs until the monitor ends the VM. Parameters come from the command line;
+//! every vCPU reads them for itself.
+//!
+//! | key | meaning | default |
+//! |---|---|---|
+//! | `loops_per_us` | work loop iterations in a microsecond, from the monitor | 1000 |
+//! | `hold_ns`, `gap_ns` | work with the lock held, and between | 2000, 5000 |
+//! | `spins` | PAUSEs before a yield | 200 |
+//! | `hint` | `full` or `none`: whether yields say what they wait for | `full` |
+//! | `period_us`, `work_us` | probe: time between wakes, work at each | 5000, 200 |
+//! | `roles` | mix: `locker:4,hog:4`, in vCPU order | half lockers, half hogs |
+#![cfg_attr(not(test), no_std)]
+
+pub mod hello;
+pub mod hog;
+pub mod mix;
+pub mod params;
+pub mod pingpong;
+pub mod probe;
+pub mod ticket;
+
+/// Makes a binary of a workload: the guest's entry point, or an empty host program when not built as a guest.
+#[macro_export]
+macro_rules! image {
+    ($main:path) => {
+        #[cfg(feature = "guest")]
+        stile_rt::entry!($main);
+
+        #[cfg(not(feature = "guest"))]
+        fn main() {
+            let _: fn(stile_rt::Cpu) -> u32 = $main;
+        }
+    };
+}

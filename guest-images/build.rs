@@ -1,0 +1,74 @@
+//! Builds the guest programs and embeds them.
+//!
+//! The workloads crate is built a second time, by a nested cargo, as freestanding static images for the host's own
+//! target: no extra rustup target, linked by the linker the host build uses. The outer build's flags (coverage,
+//! sanitizers, lint wrappers) are meant for host programs and are taken away.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    let here = PathBuf::from(var("CARGO_MANIFEST_DIR"));
+    let out = PathBuf::from(var("OUT_DIR"));
+    for input in ["abi", "rt", "workloads"] {
+        println!("cargo::rerun-if-changed={}", here.join(input).display());
+    }
+    println!("cargo::rerun-if-changed={}", here.join("../Cargo.lock").display());
+    let images = image_names(&here.join("workloads/src/bin"));
+    let built = build(&here, &out);
+    let mut catalogue = String::from("[\n");
+    for name in &images {
+        let path = built.join(name);
+        assert!(path.exists(), "the guest build left no {}", path.display());
+        catalogue += &format!("    ({name:?}, include_bytes!({path:?})),\n");
+    }
+    catalogue += "]\n";
+    let file = out.join("catalogue.rs");
+    fs::write(&file, catalogue).unwrap_or_else(|e| panic!("cannot write {}: {e}", file.display()));
+}
+
+/// One image per program in `src/bin`, sorted.
+fn image_names(bin: &Path) -> Vec<String> {
+    let entries = fs::read_dir(bin).unwrap_or_else(|e| panic!("cannot list {}: {e}", bin.display()));
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Runs the nested build; returns the folder with the images.
+fn build(here: &Path, out: &Path) -> PathBuf {
+    let target = var("TARGET");
+    let target_dir = out.join("guests");
+    let script = here.join("rt/link.ld");
+    let flags = [
+        "-Crelocation-model=static",
+        "-Ctarget-cpu=x86-64",
+        "-Clink-arg=-nostartfiles",
+        "-Clink-arg=-nostdlib",
+        "-Clink-arg=-static",
+        "-Clink-arg=-no-pie",
+        "-Clink-arg=-Wl,--build-id=none,-z,max-page-size=4096,-z,norelro",
+        &format!("-Clink-arg=-Wl,-T,{}", script.display()),
+    ];
+    let mut cargo = Command::new(var("CARGO"));
+    cargo
+        .current_dir(here)
+        .args(["build", "--quiet", "--locked", "--package", "stile-workloads", "--bins"])
+        .args(["--features", "guest", "--profile", "guest", "--target", &target])
+        .arg("--target-dir")
+        .arg(&target_dir)
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    for outer in ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"] {
+        cargo.env_remove(outer);
+    }
+    let status = cargo.status().unwrap_or_else(|e| panic!("cannot run cargo for the guest programs: {e}"));
+    assert!(status.success(), "the guest programs do not build (see above)");
+    target_dir.join(target).join("guest")
+}
+
+fn var(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("cargo did not set {name}"))
+}

@@ -1,0 +1,46 @@
+//! A vCPU's view of itself.
+
+use crate::{Boot, doorbell};
+use stile_abi::{CallBlock, Gauge, exit, milestone};
+
+/// The vCPU this code runs on. A copyable handle: it holds nothing but the index.
+#[derive(Debug, Clone, Copy)]
+pub struct Cpu {
+    index: u32,
+}
+
+impl Cpu {
+    /// Called once per vCPU by [`entry!`](crate::entry): tells the monitor that guest code runs, checks the ABI.
+    pub fn enter(index: u32) -> Self {
+        doorbell::progress(milestone::STARTED);
+        if !Boot::page().is_compatible() {
+            doorbell::exit(exit::ABI_MISMATCH);
+        }
+        Self { index }
+    }
+
+    /// Ends this vCPU: the VM exits if it is vCPU 0, else the vCPU idles for good.
+    pub fn leave(self, code: u32) -> ! {
+        if self.index == 0 {
+            doorbell::exit(code);
+        }
+        loop {
+            doorbell::idle(self, None);
+        }
+    }
+
+    /// Index within the VM, from 0.
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Arguments for doorbells.
+    pub fn call_block(self) -> &'static CallBlock {
+        Boot::page().call_block(self.index)
+    }
+
+    /// Counters the monitor reads.
+    pub fn gauge(self) -> &'static Gauge {
+        Boot::page().gauge(self.index)
+    }
+}

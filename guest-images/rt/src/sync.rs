@@ -1,0 +1,45 @@
+//! Locks and messages that spin for a moment and then yield, saying what they wait for.
+
+mod mailbox;
+mod ticket;
+
+pub use mailbox::Mailbox;
+pub use ticket::{TicketGuard, TicketLock};
+
+use crate::doorbell;
+use stile_abi::{Hint, HintKind};
+
+/// How a waiting vCPU behaves.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// PAUSE instructions between two looks at the condition's doorbell. Short spins win under overcommitment, since
+    /// whoever is waited for is often not running at all.
+    pub spins: u32,
+    /// Whether yields say what they wait for.
+    pub hints: bool,
+}
+
+impl Patience {
+    /// The default spin length: some microseconds.
+    pub const SPINS: u32 = 200;
+
+    /// Waits until `done` holds: spins, then yields with the target that `target` names at that moment, again and
+    /// again.
+    pub fn wait(self, done: impl Fn() -> bool, target: impl Fn() -> HintKind) {
+        let mut again = false;
+        loop {
+            for _ in 0..self.spins {
+                if done() {
+                    return;
+                }
+                core::hint::spin_loop();
+            }
+            if done() {
+                return;
+            }
+            let kind = if self.hints { target() } else { HintKind::Unknown };
+            doorbell::yield_now(Hint { kind, again: again && self.hints });
+            again = true;
+        }
+    }
+}

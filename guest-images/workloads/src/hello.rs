@@ -1,0 +1,20 @@
+//! Says hello and ends: the smallest guest, and the one whose start is timed.
+
+use core::fmt::Write;
+use stile_rt::abi::exit;
+use stile_rt::console::{Console, Serial};
+use stile_rt::{Boot, Cpu, cmdline};
+
+/// vCPU 0 greets; `console=serial` uses the serial port instead of the doorbell.
+pub fn main(cpu: Cpu) -> u32 {
+    if cpu.index() == 0 {
+        let boot = Boot::page();
+        let on_serial = cmdline::get(boot.cmdline(), "console") == Some("serial");
+        let _ = if on_serial { greet(&mut Serial, boot) } else { greet(&mut Console::new(cpu), boot) };
+    }
+    exit::OK
+}
+
+fn greet(out: &mut impl Write, boot: Boot) -> core::fmt::Result {
+    writeln!(out, "hello from {} vCPU{}", boot.vcpus(), if boot.vcpus() == 1 { "" } else { "s" })
+}

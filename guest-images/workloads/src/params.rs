@@ -1,0 +1,70 @@
+//! A workload's parameters, from the command line.
+
+use core::fmt::Write;
+use stile_rt::abi::exit;
+use stile_rt::clock::Clock;
+use stile_rt::cmdline::{self, BadValue};
+use stile_rt::console::Console;
+use stile_rt::sync::Patience;
+use stile_rt::work::Work;
+use stile_rt::{Boot, Cpu, doorbell};
+
+/// What all workloads share.
+#[derive(Debug, Clone, Copy)]
+pub struct Params {
+    cpu: Cpu,
+    cmdline: &'static str,
+    loops_per_us: u64,
+    /// How waits spin and yield.
+    pub patience: Patience,
+    /// Nanoseconds.
+    pub clock: Clock,
+}
+
+impl Params {
+    /// Reads the command line; ends the VM with a message if a value is bad.
+    pub fn of(cpu: Cpu) -> Self {
+        let boot = Boot::page();
+        let cmdline = boot.cmdline();
+        let hints = match cmdline::get(cmdline, "hint") {
+            None | Some("full") => true,
+            Some("none") => false,
+            Some(other) => refuse(cpu, format_args!("hint={other} is neither full nor none")),
+        };
+        let spins = checked(cpu, cmdline::number(cmdline, "spins", Patience::SPINS.into())) as u32;
+        Self {
+            cpu,
+            cmdline,
+            loops_per_us: checked(cpu, cmdline::number(cmdline, "loops_per_us", 1000)),
+            patience: Patience { spins, hints },
+            clock: Clock::new(boot),
+        }
+    }
+
+    /// A number of the command line.
+    pub fn number(&self, key: &'static str, default: u64) -> u64 {
+        checked(self.cpu, cmdline::number(self.cmdline, key, default))
+    }
+
+    /// A text of the command line.
+    pub fn text(&self, key: &str) -> Option<&'static str> {
+        cmdline::get(self.cmdline, key)
+    }
+
+    /// Work of `ns` nanoseconds.
+    pub fn work(&self, ns: u64) -> Work {
+        Work::of_ns(ns, self.loops_per_us)
+    }
+}
+
+fn checked(cpu: Cpu, value: Result<u64, BadValue<'_>>) -> u64 {
+    value.unwrap_or_else(|bad| refuse(cpu, format_args!("{bad}")))
+}
+
+/// Says what is wrong with the command line and ends the VM.
+pub fn refuse(cpu: Cpu, why: core::fmt::Arguments<'_>) -> ! {
+    let mut out = Console::new(cpu);
+    let _ = writeln!(out, "{why}");
+    out.flush();
+    doorbell::exit(exit::BAD_CMDLINE)
+}
