@@ -1,1 +1,21 @@
-//! sched
+//! stile's scheduler: which vCPU runs on which host CPU, and the threads that carry it out.
+//!
+//! # Words
+//! * **pCPU** — a host CPU that the scheduler owns. Its *slot* is the right to run a vCPU there.
+//! * **vCPU** — a guest CPU, of any VM; the scheduler knows it as a [`Vcpu`] that can be run until it stops.
+//! * **domain** — the pCPUs and all vCPUs that one scheduler serves.
+//!
+//! # Shape
+//! A [`policy`] is a pure state machine: events in, decisions out, no clock, thread, lock or I/O. The [`domain`] module
+//! is the mechanism: it owns threads, time and kicks, tells the policy what happened and does what it decides; it never
+//! decides who runs. Nothing here knows KVM.
+
+pub mod domain;
+pub mod ids;
+pub mod time;
+pub mod vcpu;
+
+pub use domain::Domain;
+pub use ids::{Nice, Slot, VcpuId};
+pub use time::{Nanos, Time};
+pub use vcpu::{Stop, Vcpu, Wait, Yield};

@@ -2,3 +2,4 @@
 
 pub mod net;
 pub mod virtio;
+pub mod vm;

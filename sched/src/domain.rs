@@ -1,0 +1,123 @@
+//! The mechanism: threads, kicks and time. It tells what happened and does what was decided, and never decides who runs.
+//!
+//! A [`Domain`] carries vCPUs. Two kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
+//! choice to the host's scheduler, the baseline; `Executors` asks a policy.
+
+pub mod host;
+pub mod kick;
+pub mod parker;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use crate::{Nice, Vcpu, VcpuId};
+use std::fmt;
+
+/// Carries vCPUs, from any thread's point of view.
+///
+/// Ordering: what a thread wrote before [`wake`](Self::wake) is seen by the woken vCPU when it runs.
+pub trait Domain: Send + Sync {
+    /// Takes a vCPU in. It does not run before its first [`wake`](Self::wake).
+    fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError>;
+
+    /// An event for a vCPU: it runs if it idles; if not, its next idle returns at once. Unknown ids are ignored, since
+    /// an event may cross the vCPU's end.
+    fn wake(&self, vcpu: VcpuId);
+
+    /// Ends a vCPU: it stops running soon and is given to [`Vcpu::retired`]. Unknown ids are ignored.
+    fn retire(&self, vcpu: VcpuId);
+
+    /// What a vCPU has used so far; `None` if it ended.
+    fn usage(&self, vcpu: VcpuId) -> Option<Usage>;
+
+    /// Sums over all vCPUs, ended ones too.
+    fn totals(&self) -> Totals;
+}
+
+/// What the scheduler has to know of a vCPU.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Attributes {
+    /// Static priority.
+    pub nice: Nice,
+}
+
+/// Why a vCPU could not be taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum DomainError {
+    /// No thread for it.
+    #[error("cannot start a thread for the vCPU")]
+    Thread(#[source] std::io::Error),
+    /// Too many vCPUs.
+    #[error("a domain holds at most {0} vCPUs")]
+    Full(usize),
+}
+
+/// What one vCPU has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time (units: ns).
+    pub run_ns: u64,
+    /// Exits to the monitor.
+    pub exits: u64,
+}
+
+/// Counts of a domain since it started. For the baseline without a policy, only what it can see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Exits to the monitor.
+    pub exits: u64,
+    /// A pCPU went from one vCPU to another.
+    pub switches: u64,
+    /// A vCPU went on, on another pCPU than it last ran on.
+    pub migrations: u64,
+    /// Yields by kind and outcome.
+    pub yields: Yields,
+}
+
+/// Yields by what they said, and by what came of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Yields {
+    /// Said nothing.
+    pub unknown: u64,
+    /// Named a lock's holder.
+    pub lock: u64,
+    /// Named a message's sender.
+    pub message: u64,
+    /// Nobody waited, so it changed nothing.
+    pub alone: u64,
+    /// Another vCPU got the pCPU.
+    pub switched: u64,
+    /// The vCPU went on although others waited.
+    pub stayed: u64,
+}
+
+impl Yields {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.unknown + self.lock + self.message
+    }
+}
+
+impl fmt::Debug for dyn Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Domain")
+    }
+}
+
+/// Stack of a thread that runs vCPUs (unit: bytes): they only ever call into KVM and devices.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// What every thread that runs vCPUs does first.
+fn enter_thread(cpus: &rustix::thread::CpuSet) {
+    kick::block();
+    // The default slack of 50 us would make every timed wait that much late.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    // The CPUs were checked when the domain was configured; one that went offline since leaves the old affinity.
+    let _ = rustix::thread::sched_setaffinity(None, cpus);
+}
+
+/// Gives the calling thread a nice value; without the right to, a negative one stays 0.
+fn set_nice(nice: Nice) {
+    if nice.get() != 0 {
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), nice.get().into());
+    }
+}

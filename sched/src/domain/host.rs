@@ -1,0 +1,231 @@
+//! The baseline: a thread per vCPU, and the host's own scheduler decides.
+//!
+//! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
+//! accounts, not counted here.
+
+use super::{Attributes, Domain, DomainError, Totals, Usage, Yields, kick};
+use crate::domain::parker::Parker;
+use crate::{Stop, Time, Vcpu, VcpuId, Wait};
+use parking_lot::{Mutex, RwLock};
+use rustix::thread::CpuSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// What the baseline does with a yield.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostYield {
+    /// sched_yield.
+    Sched,
+    /// Returns at once.
+    Ignore,
+}
+
+/// The baseline domain.
+#[derive(Debug)]
+pub struct HostThreads {
+    cpus: CpuSet,
+    yields: HostYield,
+    vcpus: RwLock<Vec<Option<Arc<Record>>>>,
+    /// Counts of vCPUs that have ended.
+    ended: Arc<Mutex<Totals>>,
+}
+
+/// What other threads may see of a vCPU's thread.
+#[derive(Debug, Default)]
+struct Record {
+    thread: std::sync::OnceLock<kick::ThreadId>,
+    parker: Parker,
+    retiring: AtomicBool,
+    exits: AtomicU64,
+    unknown: AtomicU64,
+    lock: AtomicU64,
+    message: AtomicU64,
+}
+
+impl HostThreads {
+    /// A domain on these host CPUs.
+    pub fn new(cpus: &[usize], yields: HostYield) -> Self {
+        let mut set = CpuSet::new();
+        cpus.iter().for_each(|&cpu| set.set(cpu));
+        Self { cpus: set, yields, vcpus: RwLock::default(), ended: Arc::default() }
+    }
+
+    fn record(&self, vcpu: VcpuId) -> Option<Arc<Record>> {
+        self.vcpus.read().get(vcpu.index())?.clone()
+    }
+}
+
+impl Domain for HostThreads {
+    fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
+        let record = Arc::new(Record::default());
+        let id = {
+            let mut vcpus = self.vcpus.write();
+            let free = vcpus.iter().position(Option::is_none).unwrap_or(vcpus.len());
+            if free == vcpus.len() {
+                vcpus.push(None);
+            }
+            vcpus[free] = Some(Arc::clone(&record));
+            VcpuId(free as u32)
+        };
+        let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
+        let nice = attributes.nice;
+        let shared = Arc::clone(&record);
+        std::thread::Builder::new()
+            .name(format!("vcpu {id}"))
+            .stack_size(super::STACK_BYTES)
+            .spawn(move || {
+                super::enter_thread(&cpus);
+                super::set_nice(nice);
+                carry(vcpu, &shared, yields, &ended);
+            })
+            .map_err(|e| {
+                self.vcpus.write()[id.index()] = None;
+                DomainError::Thread(e)
+            })?;
+        Ok(id)
+    }
+
+    fn wake(&self, vcpu: VcpuId) {
+        if let Some(Some(record)) = self.vcpus.read().get(vcpu.index()) {
+            record.parker.wake();
+        }
+    }
+
+    fn retire(&self, vcpu: VcpuId) {
+        let Some(record) = self.vcpus.write().get_mut(vcpu.index()).and_then(Option::take) else { return };
+        record.retiring.store(true, Relaxed);
+        record.parker.wake();
+        if let Some(thread) = record.thread.get() {
+            kick::send(*thread);
+        }
+    }
+
+    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
+        let record = self.record(vcpu)?;
+        let run_ns = record.thread.get().map_or(0, |t| host_account(*t).run_ns);
+        Some(Usage { run_ns, exits: record.exits.load(Relaxed) })
+    }
+
+    fn totals(&self) -> Totals {
+        let live: Vec<_> = self.vcpus.read().iter().flatten().cloned().collect();
+        live.iter().fold(*self.ended.lock(), |sum, record| add(sum, totals_of(record)))
+    }
+}
+
+/// The life of a vCPU's thread.
+fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mutex<Totals>) {
+    // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
+    let _ = record.thread.set(kick::this_thread());
+    record.parker.wait(Time::NEVER);
+    while !record.retiring.load(Relaxed) {
+        let stop = vcpu.run();
+        record.exits.store(record.exits.load(Relaxed) + 1, Relaxed);
+        match stop {
+            Stop::Exit => {}
+            Stop::Kicked => kick::drain(),
+            Stop::Idle(until) => {
+                record.parker.wait(until);
+            }
+            Stop::Yield(y) => {
+                let count = match y.wait {
+                    Wait::Unknown => &record.unknown,
+                    Wait::Lock(_) => &record.lock,
+                    Wait::Message(_) => &record.message,
+                };
+                count.store(count.load(Relaxed) + 1, Relaxed);
+                if yields == HostYield::Sched {
+                    rustix::thread::sched_yield();
+                }
+            }
+            Stop::Done => break,
+        }
+    }
+    {
+        let mut ended = ended.lock();
+        *ended = add(*ended, totals_of(record));
+    }
+    vcpu.retired();
+}
+
+fn totals_of(record: &Record) -> Totals {
+    let account = record.thread.get().map_or(HostAccount::default(), |t| host_account(*t));
+    Totals {
+        exits: record.exits.load(Relaxed),
+        switches: account.switches,
+        migrations: account.migrations,
+        yields: Yields {
+            unknown: record.unknown.load(Relaxed),
+            lock: record.lock.load(Relaxed),
+            message: record.message.load(Relaxed),
+            ..Yields::default()
+        },
+    }
+}
+
+fn add(a: Totals, b: Totals) -> Totals {
+    Totals {
+        exits: a.exits + b.exits,
+        switches: a.switches + b.switches,
+        migrations: a.migrations + b.migrations,
+        yields: Yields {
+            unknown: a.yields.unknown + b.yields.unknown,
+            lock: a.yields.lock + b.yields.lock,
+            message: a.yields.message + b.yields.message,
+            ..Yields::default()
+        },
+    }
+}
+
+/// The host's account of a thread.
+#[derive(Debug, Clone, Copy, Default)]
+struct HostAccount {
+    run_ns: u64,
+    switches: u64,
+    migrations: u64,
+}
+
+/// Reads it from /proc. What the kernel does not tell counts as 0: a kernel may be built without `sched`.
+fn host_account(thread: kick::ThreadId) -> HostAccount {
+    let read = |file| std::fs::read_to_string(format!("/proc/self/task/{}/{file}", thread.0)).unwrap_or_default();
+    let after = |text: &str, key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        line.split_whitespace().last()?.parse::<u64>().ok()
+    };
+    let status = read("status");
+    HostAccount {
+        run_ns: read("schedstat").split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0),
+        switches: after(&status, "voluntary_ctxt_switches").unwrap_or(0)
+            + after(&status, "nonvoluntary_ctxt_switches").unwrap_or(0),
+        migrations: after(&read("sched"), "se.nr_migrations").unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::testing::{Script, wait_for};
+
+    #[test]
+    fn a_vcpu_runs_only_after_its_first_wake_and_retires_by_itself() {
+        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Sched);
+        let script = Script::new([Stop::Exit, Stop::Done]);
+        let id = domain.add(script.vcpu(), Attributes::default()).unwrap();
+        assert_eq!(script.runs(), 0);
+        domain.wake(id);
+        wait_for(|| script.retired());
+        assert_eq!(script.runs(), 2);
+    }
+
+    #[test]
+    fn an_idle_vcpu_goes_on_after_a_wake_and_ends_when_retired() {
+        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Ignore);
+        let script = Script::new([Stop::Idle(Time::NEVER), Stop::Idle(Time::NEVER)]);
+        let id = domain.add(script.vcpu(), Attributes::default()).unwrap();
+        domain.wake(id);
+        wait_for(|| script.runs() == 1);
+        domain.wake(id);
+        wait_for(|| script.runs() == 2);
+        domain.retire(id);
+        wait_for(|| script.retired());
+    }
+}

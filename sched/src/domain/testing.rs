@@ -1,0 +1,64 @@
+//! A vCPU made of a script, for tests of mechanisms.
+
+use crate::{Stop, Vcpu};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// What a scripted vCPU does, and what became of it. When the script is at its end, the vCPU idles.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Script(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    stops: Mutex<VecDeque<Stop>>,
+    runs: AtomicUsize,
+    retired: AtomicBool,
+}
+
+impl Script {
+    pub(crate) fn new(stops: impl IntoIterator<Item = Stop>) -> Self {
+        let script = Self::default();
+        *script.0.stops.lock().unwrap() = stops.into_iter().collect();
+        script
+    }
+
+    pub(crate) fn vcpu(&self) -> Box<dyn Vcpu> {
+        Box::new(self.clone())
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        self.0.runs.load(SeqCst)
+    }
+
+    pub(crate) fn retired(&self) -> bool {
+        self.0.retired.load(SeqCst)
+    }
+}
+
+impl Vcpu for Script {
+    fn run(&mut self) -> Stop {
+        let stop = self.0.stops.lock().unwrap().pop_front().unwrap_or(Stop::Idle(crate::Time::NEVER));
+        self.0.runs.fetch_add(1, SeqCst);
+        stop
+    }
+
+    fn retired(self: Box<Self>) {
+        self.0.retired.store(true, SeqCst);
+    }
+}
+
+/// Host CPUs this process may use.
+pub(crate) fn cpus() -> Vec<usize> {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
+}
+
+/// Gives other threads time until `done`; fails after a minute, which no sound run comes near.
+pub(crate) fn wait_for(done: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !done() {
+        assert!(start.elapsed().as_secs() < 60, "waited for a minute");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,50 @@
+//! What the mechanism runs: a vCPU, seen from outside.
+
+use crate::{Time, VcpuId};
+
+/// A vCPU that can be run until it stops. One thread runs it at a time; which one may change from run to run.
+pub trait Vcpu: Send {
+    /// Runs the guest, and does the device work it causes, until there is something for the scheduler to know.
+    ///
+    /// Returns [`Stop::Kicked`] soon after the running thread gets the kick signal of
+    /// [`kick`](crate::domain::kick), also if the signal came before the call.
+    fn run(&mut self) -> Stop;
+
+    /// Takes the vCPU back when the domain has let go of it; called once, on whichever thread let go.
+    fn retired(self: Box<Self>);
+}
+
+/// Why a vCPU stopped running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// An exit was handled; the vCPU would go on at once.
+    Exit,
+    /// It lets others run.
+    Yield(Yield),
+    /// It waits for an event, or for this time.
+    Idle(Time),
+    /// It was kicked.
+    Kicked,
+    /// It is done for good.
+    Done,
+}
+
+/// A yield, as the guest meant it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Yield {
+    /// What it waits for.
+    pub wait: Wait,
+    /// Not the first yield of this wait.
+    pub again: bool,
+}
+
+/// What a yielding vCPU waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing known.
+    Unknown,
+    /// A lock held by this vCPU.
+    Lock(VcpuId),
+    /// A message from this vCPU.
+    Message(VcpuId),
+}

@@ -1,0 +1,94 @@
+//! Guest text, line by line, to wherever the user wants it.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where the lines of a guest go.
+#[derive(Clone)]
+pub enum Sink {
+    /// Nowhere.
+    Discard,
+    /// Standard output, each line led by the VM's name.
+    Terminal,
+    /// A buffer that the caller reads.
+    Buffer(Arc<Mutex<Vec<u8>>>),
+}
+
+/// Longest line kept together; longer ones are broken.
+const LINE_MAX: usize = 4096;
+
+/// Gathers a VM's bytes into lines.
+pub struct Console {
+    name: String,
+    sink: Sink,
+    line: Vec<u8>,
+}
+
+impl Console {
+    /// A console of the VM `name`.
+    pub fn new(name: &str, sink: Sink) -> Self {
+        Self { name: name.to_owned(), sink, line: Vec::new() }
+    }
+
+    fn put_line(&mut self) {
+        match &self.sink {
+            Sink::Discard => {}
+            Sink::Terminal => {
+                let text = String::from_utf8_lossy(&self.line);
+                let text: String = text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+                // A closed terminal must not end the guest.
+                let _ = writeln!(std::io::stdout().lock(), "[{}] {text}", self.name);
+            }
+            Sink::Buffer(buffer) => {
+                let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
+                buffer.extend_from_slice(&self.line);
+                buffer.push(b'\n');
+            }
+        }
+        self.line.clear();
+    }
+}
+
+impl Write for Console {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for &byte in bytes {
+            match byte {
+                b'\n' => self.put_line(),
+                b'\r' => {}
+                _ => self.line.push(byte),
+            }
+            if self.line.len() >= LINE_MAX {
+                self.put_line();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if !self.line.is_empty() {
+            self.put_line();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_become_lines_and_the_last_one_is_not_lost() {
+        let buffer = Arc::default();
+        let mut console = Console::new("vm", Sink::Buffer(Arc::clone(&buffer)));
+        console.write_all(b"one\r\ntw").unwrap();
+        console.write_all(b"o\nthree").unwrap();
+        drop(console);
+        assert_eq!(*buffer.lock().unwrap(), b"one\ntwo\nthree\n");
+    }
+}

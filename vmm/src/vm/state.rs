@@ -1,0 +1,228 @@
+//! What the vCPUs of a VM share with each other and with whoever runs the VM.
+
+use super::clock::TscClock;
+use super::console::{Console, Sink};
+use super::layout::Layout;
+use super::outcome::Outcome;
+use kvm_ioctls::VcpuFd;
+use stile_abi::milestone;
+use stile_sched::{Domain, Time, VcpuId};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use vm_memory::GuestMemoryMmap;
+use vm_superio::serial::NoEvents;
+use vm_superio::{Serial, Trigger};
+
+/// Registers of a device, as a vCPU reads and writes them.
+pub trait MmioDevice: Send + Sync {
+    /// Reads at an offset.
+    fn read(&self, offset: u64, data: &mut [u8]);
+    /// Writes at an offset, and does the work it causes before it returns.
+    fn write(&self, offset: u64, data: &[u8]);
+}
+
+/// A device and where it lies; its window is one page.
+pub struct Mapped {
+    /// First address.
+    pub base: u64,
+    /// The device.
+    pub device: Arc<dyn MmioDevice>,
+}
+
+/// Unikernel guests have no interrupt controller; they poll the serial port.
+struct NoInterrupt;
+
+impl Trigger for NoInterrupt {
+    type E = std::convert::Infallible;
+    fn trigger(&self) -> Result<(), Self::E> {
+        Ok(())
+    }
+}
+
+/// The vCPUs' ids, and the domain that carries them.
+pub(super) struct Members {
+    pub(super) domain: Arc<dyn Domain>,
+    pub(super) ids: Vec<VcpuId>,
+}
+
+/// A running VM's shared part.
+pub struct VmState {
+    name: String,
+    layout: Layout,
+    memory: GuestMemoryMmap,
+    clock: TscClock,
+    console: Mutex<Console>,
+    serial: Mutex<Serial<NoInterrupt, NoEvents, Console>>,
+    device: Option<Mapped>,
+    members: OnceLock<Members>,
+    outcome: OnceLock<Outcome>,
+    started: OnceLock<Time>,
+    ready: OnceLock<Time>,
+    results: Mutex<Vec<(String, u64)>>,
+    /// vCPU descriptors go here when their vCPU has stopped for good: closing them takes the kernel long, which is not
+    /// to be charged to the thread that happened to run the vCPU.
+    graveyard: Mutex<Sender<VcpuFd>>,
+}
+
+impl VmState {
+    pub(super) fn new(
+        name: &str,
+        layout: Layout,
+        memory: GuestMemoryMmap,
+        clock: TscClock,
+        sink: Sink,
+        device: Option<Mapped>,
+        graveyard: Sender<VcpuFd>,
+    ) -> Self {
+        let serial = Serial::new(NoInterrupt, Console::new(name, sink.clone()));
+        Self {
+            name: name.to_owned(),
+            layout,
+            memory,
+            clock,
+            console: Mutex::new(Console::new(name, sink)),
+            serial: Mutex::new(serial),
+            device,
+            members: OnceLock::new(),
+            outcome: OnceLock::new(),
+            started: OnceLock::new(),
+            ready: OnceLock::new(),
+            results: Mutex::default(),
+            graveyard: Mutex::new(graveyard),
+        }
+    }
+
+    /// The VM's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of vCPUs.
+    pub fn vcpus(&self) -> u32 {
+        self.layout.vcpus
+    }
+
+    /// Where things lie in its memory.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> &GuestMemoryMmap {
+        &self.memory
+    }
+
+    /// The clock it shares with the host.
+    pub fn clock(&self) -> TscClock {
+        self.clock
+    }
+
+    /// Whether it has ended; its vCPUs may still be on their way out.
+    pub fn has_ended(&self) -> bool {
+        self.outcome.get().is_some()
+    }
+
+    /// How it ended, if it has.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.get()
+    }
+
+    /// When guest code first ran.
+    pub fn started(&self) -> Option<Time> {
+        self.started.get().copied()
+    }
+
+    /// When its workload was set up, if it says so.
+    pub fn ready(&self) -> Option<Time> {
+        self.ready.get().copied()
+    }
+
+    /// The figures it reported, in order.
+    pub fn results(&self) -> Vec<(String, u64)> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends an event to a vCPU.
+    pub fn wake(&self, vcpu: u32) {
+        if let Some(members) = self.members.get()
+            && let Some(&id) = members.ids.get(vcpu as usize)
+        {
+            members.domain.wake(id);
+        }
+    }
+
+    /// Ends the VM; the first outcome counts. Its vCPUs retire by themselves.
+    pub fn end(&self, outcome: Outcome) {
+        if self.outcome.set(outcome).is_ok()
+            && let Some(members) = self.members.get()
+        {
+            members.ids.iter().for_each(|&id| members.domain.retire(id));
+        }
+    }
+
+    pub(super) fn join(&self, members: Members) {
+        assert!(self.members.set(members).is_ok(), "a VM joins one domain once");
+    }
+
+    pub(super) fn members(&self) -> Option<&Members> {
+        self.members.get()
+    }
+
+    pub(super) fn member(&self, vcpu: u32) -> Option<VcpuId> {
+        self.members.get()?.ids.get(vcpu as usize).copied()
+    }
+
+    pub(super) fn milestone(&self, value: u32) {
+        let reached = match value {
+            milestone::STARTED => &self.started,
+            milestone::READY => &self.ready,
+            _ => return,
+        };
+        // Only the first vCPU to get there counts.
+        if reached.get().is_none() {
+            let _ = reached.set(stile_sched::time::monotonic());
+        }
+    }
+
+    pub(super) fn add_result(&self, name: &str, value: u64) {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), value));
+    }
+
+    pub(super) fn console(&self) -> &Mutex<Console> {
+        &self.console
+    }
+
+    pub(super) fn serial_write(&self, register: u16, value: u8) {
+        // The trigger cannot fail and the console swallows what it cannot print.
+        let _ = self.serial.lock().unwrap_or_else(PoisonError::into_inner).write(register as u8, value);
+    }
+
+    pub(super) fn serial_read(&self, port: u16, data: &mut [u8]) -> bool {
+        match (port.checked_sub(0x3f8), data) {
+            (Some(register @ 0..8), [value]) => {
+                *value = self.serial.lock().unwrap_or_else(PoisonError::into_inner).read(register as u8);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn mmio_read(&self, address: u64, data: &mut [u8]) -> bool {
+        self.device_at(address).map(|(device, offset)| device.read(offset, data)).is_some()
+    }
+
+    pub(super) fn mmio_write(&self, address: u64, data: &[u8]) -> bool {
+        self.device_at(address).map(|(device, offset)| device.write(offset, data)).is_some()
+    }
+
+    fn device_at(&self, address: u64) -> Option<(&dyn MmioDevice, u64)> {
+        let mapped = self.device.as_ref()?;
+        let offset = address.checked_sub(mapped.base)?;
+        (offset < super::layout::PAGE).then_some((&*mapped.device, offset))
+    }
+
+    pub(super) fn let_go(&self, fd: VcpuFd) {
+        // Nobody waits for it any more if the receiver is gone; then it is closed here.
+        let _ = self.graveyard.lock().unwrap_or_else(PoisonError::into_inner).send(fd);
+    }
+}
