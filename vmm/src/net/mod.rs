@@ -11,6 +11,7 @@
 mod address;
 mod counters;
 mod device;
+mod events;
 mod frame;
 mod receive;
 mod switch;
@@ -19,6 +20,7 @@ mod transmit;
 pub use address::{Mac, PREFIX_LENGTH, PortNumber};
 pub use counters::{DropReason, Drops, PortStats};
 pub use device::NetDevice;
+pub use events::VmEvents;
 pub use frame::{Frame, HEADER_BYTES, MAX_FRAME, MIN_FRAME};
 pub use receive::WAITING_MAX;
 pub use switch::{AttachError, Delivery, Port, Sink, Switch, Wakes};

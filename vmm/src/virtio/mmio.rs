@@ -17,6 +17,7 @@ use vm_memory::GuestMemoryMmap;
 use super::queue_regs::{QueueRegs, set_half};
 use super::status::{NEEDS_RESET, Status, Step};
 use super::{Fault, Line, Ring};
+use crate::vm::MmioDevice;
 
 /// Size of a device's register window (units: bytes).
 pub const MMIO_BYTES: u64 = 0x1000;
@@ -244,6 +245,16 @@ impl<D: Device> MmioTransport<D> {
         }
         self.device.start(rings);
         Ok(())
+    }
+}
+
+impl<D: Device> MmioDevice for MmioTransport<D> {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        Self::read(self, offset, data);
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        Self::write(self, offset, data);
     }
 }
 
