@@ -118,8 +118,13 @@ pub fn breakpoint() -> Program {
 }
 
 /// Raises an interrupt that has no gate.
-pub fn software_interrupt() -> Program {
-    then_spin!("9: int 0x80")
+pub fn interrupt_without_gate() -> Program {
+    then_spin!("9: int 0x40")
+}
+
+/// Raises the page fault's interrupt itself, whose gate is not for programs.
+pub fn forges_page_fault() -> Program {
+    then_spin!("9: int 14")
 }
 
 /// Halts.
