@@ -44,7 +44,7 @@ enum Event {
 impl stile_sched::Vcpu for GuestVcpu {
     fn run(&mut self) -> Stop {
         if self.vm.has_ended() {
-            return Stop::Done;
+            return self.end(Outcome::Stopped);
         }
         match self.enter() {
             Event::Handled => Stop::Exit,
@@ -209,6 +209,7 @@ impl GuestVcpu {
         self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
     }
 
+    /// Ends the VM with this outcome, unless it has ended with another, and this vCPU.
     fn end(&mut self, outcome: Outcome) -> Stop {
         self.vm.end(outcome);
         Stop::Done
