@@ -15,6 +15,7 @@ fn hogs() -> Recipe {
     Recipe::builtin("hog").vcpus(4)
 }
 
+/// Makes a step at its start and one at each event.
 fn idler() -> Recipe {
     Recipe::program(&program::steps_at_events())
 }
@@ -94,7 +95,7 @@ fn a_vm_dropped_in_any_state_takes_its_vcpus_with_it() {
         running.all_progress(1);
         dropped(running);
         let idle = idler().start(kvm, domain);
-        idle.all_progress(1);
+        wait_for("it idles", || idle.ops(0) == 1);
         dropped(idle);
         let ended = Recipe::builtin("hello").start(kvm, domain);
         wait_for("it ends", || ended.state().has_ended());
