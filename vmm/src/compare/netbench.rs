@@ -106,8 +106,7 @@ impl Bench<'_> {
             device: port.is_some().then_some(&attach),
         };
         let vm = Vm::create(self.context.kvm, &spec, Arc::clone(&self.domain));
-        let create =
-            |source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source };
+        let create = |source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source };
         let vm = vm.map_err(create)?;
         events.lead_to(vm.state());
         Ok(vm)

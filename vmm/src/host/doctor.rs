@@ -62,7 +62,13 @@ pub fn diagnose(facts: HostFacts) -> Diagnosis {
     }
     findings.extend([judge::kernel(&facts), judge::cpus(&facts), judge::machine(&facts)]);
     findings.extend(judge::halt_polling(&facts));
-    findings.extend([judge::realtime(&facts), judge::autogroups(&facts), judge::clock(&facts), judge::load(&facts), judge::memory(&facts)]);
+    findings.extend([
+        judge::realtime(&facts),
+        judge::autogroups(&facts),
+        judge::clock(&facts),
+        judge::load(&facts),
+        judge::memory(&facts),
+    ]);
     let guests_can_run = findings.iter().all(|finding| finding.state != State::Bad);
     Diagnosis { guests_can_run, findings, facts }
 }
