@@ -51,7 +51,7 @@ mod tests {
         let host =
             json!({"kvm": {"halt_poll_ns": 0, "nested": true}, "pcpus": [0, 1], "load": null, "policies": {"a": 1}});
         let rows: Vec<String> = rows(&host).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(rows, ["kvm.halt poll ns=0", "kvm.nested=yes", "load=unknown", "pcpus=0, 1"]);
+        assert_eq!(rows, ["kvm.halt poll ns=0", "kvm.nested=yes", "pcpus=0, 1", "load=unknown"]);
     }
 
     #[test]
