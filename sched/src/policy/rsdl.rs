@@ -89,6 +89,8 @@ struct VcpuState {
     waits: bool,
     /// Yields that let it go on although others waited, since it last worked.
     stays: u32,
+    /// Was evicted for a pair, and is not again before it has had its turn.
+    protected: bool,
 }
 
 /// A slot, as the policy knows it.
@@ -102,6 +104,10 @@ struct SlotState {
     lease_end: Time,
     /// The driver was told to run without end; the lease starts anew once somebody waits.
     endless: bool,
+    /// Its vCPU and one on another slot wait for each other's messages.
+    paired: bool,
+    /// Who takes the slot over when it next asks, and until when.
+    reserved: Option<(VcpuId, Time)>,
 }
 
 /// The policy.
@@ -130,8 +136,15 @@ impl Rsdl {
     pub fn new(config: RsdlConfig, slots: usize) -> Self {
         let mut idle = SlotSet::new(slots);
         (0..slots).for_each(|slot| idle.insert(Slot(slot as u16)));
-        let slot =
-            SlotState { current: None, charged: Time(0), since: Time(0), lease_end: Time::NEVER, endless: false };
+        let slot = SlotState {
+            current: None,
+            charged: Time(0),
+            since: Time(0),
+            lease_end: Time::NEVER,
+            endless: false,
+            paired: false,
+            reserved: None,
+        };
         Self {
             config,
             vcpus: Vec::new(),
@@ -259,6 +272,7 @@ impl Rsdl {
         (v.on, v.last) = (Some(slot), Some(slot));
         let s = &mut self.slots[slot.index()];
         (s.current, s.charged, s.since, s.lease_end) = (Some(vcpu), now, now, lease_end);
+        s.paired = false;
         self.go_on(slot, vcpu)
     }
 
@@ -324,6 +338,7 @@ impl Rsdl {
     /// A used-up lease: to the tail of its stair, and the head runs.
     fn lease_over(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
         let head = self.queue.head().map_or(0, |(_, stair)| stair);
+        self.vcpu(current).protected = false;
         self.enqueue(current, head);
         self.pick_for(slot, now)
     }
@@ -388,8 +403,17 @@ impl Policy for Rsdl {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        self.vcpus[vcpu.index()] =
-            Some(VcpuState { row, stair, used, last: None, on: None, queued_on: stair, waits: false, stays: 0 });
+        self.vcpus[vcpu.index()] = Some(VcpuState {
+            row,
+            stair,
+            used,
+            last: None,
+            on: None,
+            queued_on: stair,
+            waits: false,
+            stays: 0,
+            protected: false,
+        });
         self.grant(stair, Nanos(row.quota.0 - used.0));
     }
 
@@ -400,8 +424,13 @@ impl Policy for Rsdl {
         }
         if let Some(Some(VcpuState { on: Some(slot), .. })) = self.vcpus.get(vcpu.index()) {
             let slot = *slot;
-            self.slots[slot.index()].current = None;
-            self.idle.insert(slot);
+            let s = &mut self.slots[slot.index()];
+            if s.reserved.is_some_and(|(next, _)| next == vcpu) {
+                s.reserved = None;
+            } else {
+                s.current = None;
+                self.idle.insert(slot);
+            }
             self.runnable -= 1;
         }
         self.vcpus[vcpu.index()] = None;
@@ -442,15 +471,15 @@ impl Policy for Rsdl {
             return self.install_fresh(slot, current, now);
         }
         self.charge(slot, now);
+        if let Some((vcpu, lease_end)) = self.slots[slot.index()].reserved.take() {
+            self.leaves(current, why, now);
+            return self.install_pair(slot, vcpu, lease_end, now);
+        }
         match why {
             Why::Check | Why::Exit | Why::Free => self.check(slot, current, now),
             Why::Yield(y) => self.yields(slot, current, y, now),
             Why::Block | Why::Retire => {
-                self.runnable_changes(false, now);
-                self.vcpu(current).on = None;
-                if why == Why::Retire {
-                    self.vcpus[current.index()] = None;
-                }
+                self.leaves(current, why, now);
                 self.pick_for(slot, now)
             }
         }
@@ -462,6 +491,23 @@ impl Policy for Rsdl {
 }
 
 impl Rsdl {
+    /// The vCPU on a slot makes room: for good, until it is woken, or evicted to its place in the queue.
+    fn leaves(&mut self, current: VcpuId, why: Why, now: Time) {
+        match why {
+            Why::Block | Why::Retire => {
+                self.runnable_changes(false, now);
+                self.vcpu(current).on = None;
+                if why == Why::Retire {
+                    self.vcpus[current.index()] = None;
+                }
+            }
+            _ => {
+                self.vcpu(current).protected = true;
+                self.enqueue_at_place(current);
+            }
+        }
+    }
+
     fn pick_idle(&mut self, slot: Slot, now: Time) -> Decision {
         if self.queue.len() > 0 {
             self.idle.remove(slot);

@@ -3,7 +3,7 @@
 use super::Failure;
 use super::args::{CompareArgs, HintArg};
 use crate::compare::{Options, Plan, Progress, Runner};
-use crate::host::{HostFacts, allowed_cpus, open_kvm};
+use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::report::aggregate::distinct_labels;
 use crate::report::model::{Report, RunContext, Sample};
 use crate::report::{table, writer};
@@ -29,11 +29,28 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let facts = HostFacts::gather();
     let interrupted = on_interrupt()?;
     eprintln!("{}", plan.announcement(&options));
+    let (_autogroups, mut notes) = autogroups_off();
     let progress = Progress::new(&plan);
     let runner = Runner::new(&kvm, &options, &interrupted);
-    let (samples, notes, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
+    let (samples, remarks, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
     progress.finish();
+    notes.extend(remarks);
     finish(args, &options, &facts, &samples, notes, complete)
+}
+
+/// Switches autogroups off for the run, and says what it did; dropping the first part undoes it.
+fn autogroups_off() -> (Option<AutogroupsOff>, Vec<String>) {
+    match AutogroupsOff::hold() {
+        Ok(None) => (None, Vec::new()),
+        Ok(held) => (held, vec!["The host's autogroups were switched off during the run.".to_owned()]),
+        Err(e) => {
+            let note = format!(
+                "The host's autogroups are on and cannot be switched off ({e}): under host, starts may take seconds."
+            );
+            eprintln!("warning: {note}\n  remedy: sudo sysctl kernel.sched_autogroup_enabled=0");
+            (None, vec![note])
+        }
+    }
 }
 
 fn options(args: &CompareArgs) -> Result<Options, Failure> {
