@@ -21,8 +21,8 @@ const NOBODY: u32 = 65534;
 
 /// A folder with a configuration in it.
 fn folder(config: &str) -> TempDir {
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("stile.toml"), config).unwrap();
+    let folder = TempDir::new().expect("a test may write temporary files");
+    fs::write(folder.path().join("stile.toml"), config).expect("as above");
     folder
 }
 
@@ -34,7 +34,7 @@ fn stile(folder: &Path, arguments: &[&str]) -> Command {
 
 /// Exit code, standard output, and the words of standard error: messages are broken into lines by width.
 fn output(mut command: Command) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
+    let Output { status, stdout, stderr } = command.output().expect("cargo built the program");
     let stderr = String::from_utf8_lossy(&stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     (status.code(), String::from_utf8_lossy(&stdout).into_owned(), stderr)
 }
@@ -60,7 +60,7 @@ fn refused_vm(keys: &str, told: &[&str]) {
 #[track_caller]
 fn refused_image(file: &[u8], told: &[&str]) {
     let folder = folder("[[vm]]\nname = \"a\"\nimage = \"a.elf\"\n");
-    fs::write(folder.path().join("a.elf"), file).unwrap();
+    fs::write(folder.path().join("a.elf"), file).expect("the folder is this test's own");
     refused(folder.path(), &[told, &["VM a", "a.elf"]].concat());
 }
 
