@@ -1,6 +1,6 @@
 //! From the request for a VM (before KVM_CREATE_VM, reading the image included) to the first doorbell of its program.
 
-use criterion::{Criterion, Throughput};
+use criterion::Criterion;
 use std::process::ExitCode;
 use std::time::Duration;
 use stile_benches::{Promise, tell};
@@ -19,7 +19,6 @@ fn main() -> ExitCode {
         let hello = Recipe::builtin("hello").cmdline("console=none").memory(8 << 20);
         let mut samples = Vec::new();
         let mut group = criterion.benchmark_group("boot");
-        group.throughput(Throughput::Elements(1));
         group.bench_function(carrier.to_string(), |bencher| {
             bencher.iter_custom(|count| {
                 let boot = |_| {
