@@ -1,0 +1,1 @@
+//! Bugs that schedulers had, each as a test that the old rule fails and the present one passes.
