@@ -92,7 +92,31 @@ pub struct Yields {
     pub stayed: u64,
 }
 
+impl Totals {
+    /// What came since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            exits: self.exits.saturating_sub(earlier.exits),
+            switches: self.switches.saturating_sub(earlier.switches),
+            migrations: self.migrations.saturating_sub(earlier.migrations),
+            yields: self.yields.since(&earlier.yields),
+        }
+    }
+}
+
 impl Yields {
+    /// What came since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            unknown: self.unknown.saturating_sub(earlier.unknown),
+            lock: self.lock.saturating_sub(earlier.lock),
+            message: self.message.saturating_sub(earlier.message),
+            alone: self.alone.saturating_sub(earlier.alone),
+            switched: self.switched.saturating_sub(earlier.switched),
+            stayed: self.stayed.saturating_sub(earlier.stayed),
+        }
+    }
+
     /// All of them.
     pub fn total(&self) -> u64 {
         self.unknown + self.lock + self.message

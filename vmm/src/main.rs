@@ -1,1 +1,5 @@
-fn main() {}
+//! The program `stile`.
+
+fn main() -> std::process::ExitCode {
+    stile::cli::main()
+}

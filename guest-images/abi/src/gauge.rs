@@ -36,7 +36,21 @@ impl Gauge {
 
     /// Counts `n` operations.
     pub fn add_ops(&self, n: u64) {
-        self.ops.store(self.ops.load(Relaxed).wrapping_add(n), Relaxed);
+        Self::add(&self.ops, n);
+    }
+
+    /// Counts `n` bytes of payload.
+    pub fn add_bytes(&self, n: u64) {
+        Self::add(&self.bytes, n);
+    }
+
+    /// Counts `n` operations that failed.
+    pub fn add_errors(&self, n: u64) {
+        Self::add(&self.errors, n);
+    }
+
+    fn add(counter: &AtomicU64, n: u64) {
+        counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
     }
 }
 

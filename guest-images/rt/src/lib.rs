@@ -12,6 +12,8 @@
 //! entry point, the panic handler and the memory functions a freestanding binary needs.
 #![cfg_attr(not(test), no_std)]
 
+extern crate alloc;
+
 pub mod boot;
 pub mod clock;
 pub mod cmdline;

@@ -5,12 +5,15 @@ use stile_rt::abi::exit;
 use stile_rt::console::{Console, Serial};
 use stile_rt::{Boot, Cpu, cmdline};
 
-/// vCPU 0 greets; `console=serial` uses the serial port instead of the doorbell.
+/// vCPU 0 greets; `console=serial` uses the serial port instead of the doorbell, `console=none` says nothing.
 pub fn main(cpu: Cpu) -> u32 {
     if cpu.index() == 0 {
         let boot = Boot::page();
-        let on_serial = cmdline::get(boot.cmdline(), "console") == Some("serial");
-        let _ = if on_serial { greet(&mut Serial, boot) } else { greet(&mut Console::new(cpu), boot) };
+        let _ = match cmdline::get(boot.cmdline(), "console") {
+            Some("none") => Ok(()),
+            Some("serial") => greet(&mut Serial, boot),
+            _ => greet(&mut Console::new(cpu), boot),
+        };
     }
     exit::OK
 }

@@ -10,15 +10,24 @@
 //! | `spins` | PAUSEs before a yield | 200 |
 //! | `hint` | `full` or `none`: whether yields say what they wait for | `full` |
 //! | `period_us`, `work_us` | probe: time between wakes, work at each | 5000, 200 |
+//! | `net.ip` | netbench: own address, `10.0.0.1/16` | none |
+//! | `server` | netbench-client: its server's address | none |
+//! | `seed` | netbench-client: which sequence of operations | 1 |
 //! | `roles` | mix: `locker:4,hog:4`, in vCPU order | half lockers, half hogs |
 #![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
 
 pub mod hello;
 pub mod hog;
 pub mod mix;
+pub mod netbench;
+pub mod netbench_client;
+pub mod netbench_server;
 pub mod params;
 pub mod pingpong;
 pub mod probe;
+pub mod tbench;
 pub mod ticket;
 
 /// Makes a binary of a workload: the guest's entry point, or an empty host program when not built as a guest.

@@ -35,6 +35,8 @@ pub struct PoliteSwitches {
     pub keep_place: bool,
     /// Rule 2's preference for vCPUs that compute: else the head.
     pub prefer_computing: bool,
+    /// Rule 3's eviction.
+    pub evict_for_peer: bool,
     /// Rule 3's going on.
     pub stay_with_running_peer: bool,
     /// Rule 4's first yield.
@@ -49,6 +51,7 @@ impl Default for PoliteSwitches {
             directed: true,
             keep_place: true,
             prefer_computing: true,
+            evict_for_peer: true,
             stay_with_running_peer: true,
             forgive: true,
             strict: false,

@@ -1,0 +1,81 @@
+//! The program: its commands, and what its exit codes mean.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | a guest or the run itself failed |
+//! | 2 | what the user gave cannot be used; nothing was started |
+//! | 3 | KVM cannot be used here |
+//! | 130 | ended by Ctrl-C; what was measured is kept |
+
+mod args;
+mod compare;
+mod run;
+mod small;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+enum Failure {
+    /// A message for the user, as a report.
+    Input(miette::Report),
+    /// KVM cannot be used.
+    NoKvm(crate::host::KvmUnavailable),
+    /// The run failed.
+    Run(miette::Report),
+    /// The user ended it.
+    Interrupted,
+}
+
+impl Failure {
+    fn input(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Input(miette::Report::from_err(error))
+    }
+
+    fn run(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Run(miette::Report::from_err(error))
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Self::Run(_) => 1,
+            Self::Input(_) => 2,
+            Self::NoKvm(_) => 3,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // Reports of errors follow the terminal's width; without one they are as plain as a log wants them.
+    let fancy = std::io::stderr().is_terminal();
+    let _ = miette::set_hook(Box::new(move |_| {
+        let options = miette::MietteHandlerOpts::new().unicode(fancy).color(fancy).width(110);
+        Box::new(options.build())
+    }));
+    let done = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Check { file } => small::check(&file),
+        Command::Schema { markdown } => small::schema(markdown),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Doctor { json } => return small::doctor(json),
+        Command::CheckReport { file } => small::check_report(&file),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            match &failure {
+                Failure::Input(report) | Failure::Run(report) => eprintln!("{report:?}"),
+                Failure::NoKvm(why) => eprintln!("stile: {why}"),
+                Failure::Interrupted => {}
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The command line.
+
+use crate::config::PolicyConfig;
+use crate::host::CpuList;
+use crate::report::metric::Suite;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A virtual machine monitor that schedules its guests' vCPUs itself.
+#[derive(Debug, Parser)]
+#[command(name = "stile", version, max_term_width = 100)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the virtual machines of a configuration file until they end
+    Run(RunArgs),
+    /// Say whether a configuration file can be run, and start nothing
+    Check {
+        /// The configuration file
+        file: PathBuf,
+    },
+    /// Print the JSON Schema of the configuration file
+    Schema {
+        /// Print the reference of all keys as Markdown instead
+        #[arg(long)]
+        markdown: bool,
+    },
+    /// Run a suite of guest workloads under several policies and report how they compare
+    Compare(CompareArgs),
+    /// Say what this host can do and what follows
+    Doctor {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say whether a report.json is whole and consistent
+    CheckReport {
+        /// The report
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// The configuration file
+    pub(super) file: PathBuf,
+    /// End all virtual machines after this many seconds
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    pub(super) limit: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// netbench, ticket, pingpong, mixed, probe or hogs
+    #[arg(default_value = "netbench")]
+    pub(super) suite: Suite,
+    /// Policies: host, host-noyield, freelist, rsdl (as rsdl+polite), rsdl+expire, rsdl+none; host twice for an A/A run
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,rsdl")]
+    pub(super) policies: Vec<PolicyConfig>,
+    /// Numbers of vCPUs, each a run of its own (all suites but netbench)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) vcpus: Vec<u32>,
+    /// Numbers of client VMs, each a run of its own (netbench)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(super) clients: Vec<u32>,
+    /// Rounds; every round runs every policy once with every parameter
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) reps: Option<u32>,
+    /// Length of each measured window; by default what fits the time of a run
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(super) duration: Option<f64>,
+    /// Host CPUs to run on, such as 0-1 or 0,2; by default all this process may use
+    #[arg(long, value_name = "LIST")]
+    pub(super) pcpus: Option<CpuList>,
+    /// What the guests' yields say
+    #[arg(long, value_enum, default_value = "full")]
+    pub(super) hint: HintArg,
+    /// A parameter of the guests' workload, such as hold_ns=500; may be repeated
+    #[arg(long = "set", value_name = "KEY=NUMBER", value_parser = setting)]
+    pub(super) settings: Vec<(String, u64)>,
+    /// A short run: at most 20 s on 2 CPUs
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// Folder of the report
+    #[arg(long, value_name = "DIR", default_value = "stile-report")]
+    pub(super) out: PathBuf,
+    /// Seed of the order of runs, the guests' randomness and the intervals
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+}
+
+/// What the guests' yields say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum HintArg {
+    /// What they wait for and whether they ask again
+    Full,
+    /// Nothing
+    None,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.01..=86_400.0).contains(&s) => Ok(s),
+        _ => Err("seconds from 0.01 to 86400 are accepted".into()),
+    }
+}
+
+fn setting(text: &str) -> Result<(String, u64), String> {
+    let wrong = || "KEY=NUMBER is accepted, with a key of a-z and _, such as hold_ns=500".to_owned();
+    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    let fits = !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    match value.parse() {
+        Ok(value) if fits => Ok((key.to_owned(), value)),
+        _ => Err(wrong()),
+    }
+}

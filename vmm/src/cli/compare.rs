@@ -1,0 +1,97 @@
+//! `stile compare`: from the command line to a report.
+
+use super::Failure;
+use super::args::{CompareArgs, HintArg};
+use crate::compare::{Options, Plan, Progress, Runner};
+use crate::host::{HostFacts, allowed_cpus, open_kvm};
+use crate::report::aggregate::distinct_labels;
+use crate::report::model::{Report, RunContext, Sample};
+use crate::report::{table, writer};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A flag that Ctrl-C and SIGTERM set; a second Ctrl-C ends the process at once.
+pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // In this order: the first signal finds the flag unset, and then sets it.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag)).map_err(Failure::run)?;
+        signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(Failure::run)?;
+    }
+    Ok(flag)
+}
+
+pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    let options = options(args)?;
+    let kvm = open_kvm().map_err(Failure::NoKvm)?;
+    let plan = Plan::new(&options);
+    let facts = HostFacts::gather();
+    let interrupted = on_interrupt()?;
+    eprintln!("{}", plan.announcement(&options));
+    let progress = Progress::new(&plan);
+    let runner = Runner::new(&kvm, &options, &interrupted);
+    let (samples, notes, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
+    progress.finish();
+    finish(args, &options, &facts, &samples, notes, complete)
+}
+
+fn options(args: &CompareArgs) -> Result<Options, Failure> {
+    let available = allowed_cpus().map_err(Failure::run)?;
+    let pcpus = args.pcpus.clone().unwrap_or_else(|| available.clone());
+    if let Some(missing) = pcpus.iter().find(|&cpu| !available.contains(cpu)) {
+        return Err(Failure::Input(miette::miette!(
+            help = format!("this process may use {available}"),
+            "--pcpus {pcpus}: there is no CPU {missing} to use"
+        )));
+    }
+    let netbench = args.suite == crate::report::metric::Suite::Netbench;
+    let (wrong, right) = if netbench { ("--vcpus", "--clients") } else { ("--clients", "--vcpus") };
+    if !if netbench { &args.vcpus } else { &args.clients }.is_empty() {
+        return Err(Failure::Input(miette::miette!(
+            help = format!("use {right}"),
+            "{wrong} has no meaning for the suite {}",
+            args.suite
+        )));
+    }
+    let names: Vec<String> = args.policies.iter().map(ToString::to_string).collect();
+    Ok(Options {
+        suite: args.suite,
+        policies: distinct_labels(&names).into_iter().zip(args.policies.iter().cloned()).collect(),
+        sizes: if netbench { args.clients.clone() } else { args.vcpus.clone() },
+        reps: args.reps,
+        duration: args.duration,
+        pcpus,
+        hints: args.hint == HintArg::Full,
+        settings: args.settings.clone(),
+        quick: args.quick,
+        seed: args.seed,
+    })
+}
+
+fn finish(
+    args: &CompareArgs,
+    options: &Options,
+    facts: &HostFacts,
+    samples: &[Sample],
+    notes: Vec<String>,
+    complete: bool,
+) -> Result<(), Failure> {
+    let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
+    host["pcpus"] = json!(options.pcpus.to_string());
+    let policies = options.policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
+    host["policies"] = serde_json::Value::Object(policies.collect());
+    let context = RunContext {
+        command: std::env::args().collect(),
+        host,
+        policies: options.policies.iter().map(|(label, _)| label.clone()).collect(),
+        seed: options.seed,
+        interrupted: !complete,
+        notes,
+    };
+    let report = Report::from_samples(samples, context);
+    print!("{}", table::terminal(&report, table::Screen::detect()));
+    let written = writer::write_all(&args.out, &report, samples).map_err(Failure::run)?;
+    println!("\nreport: {}", written.html.display());
+    if complete { Ok(()) } else { Err(Failure::Interrupted) }
+}

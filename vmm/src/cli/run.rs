@@ -1,0 +1,153 @@
+//! `stile run`: the virtual machines of a configuration file, from start to end.
+
+use super::args::RunArgs;
+use super::{Failure, small};
+use crate::carrier;
+use crate::config::{Config, ImageRef, VmConfig};
+use crate::host::open_kvm;
+use crate::net::{NetDevice, PortNumber, Switch, VmEvents};
+use crate::vm::console::Sink;
+use crate::vm::image::Image;
+use crate::vm::layout::Layout;
+use crate::vm::{MmioDevice, Outcome, Spec, Vm};
+use kvm_ioctls::Kvm;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use stile_sched::{Domain, Nice};
+use vm_memory::GuestMemoryMmap;
+
+/// How often the end of all VMs, Ctrl-C and the time limit are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The images of a configuration, in the order of its VMs.
+pub(super) struct Images(Vec<Cow<'static, [u8]>>);
+
+impl Images {
+    /// Reads all files, before anything is started.
+    pub(super) fn read(config: &Config) -> Result<Self, Failure> {
+        let read = |vm: &VmConfig| match &vm.image {
+            ImageRef::Builtin(name) => {
+                let image = stile_guest_images::image(name).expect("the configuration was checked for known names");
+                Ok(Cow::Borrowed(image))
+            }
+            ImageRef::Path(path) => std::fs::read(path).map(Cow::Owned).map_err(|e| {
+                Failure::Input(miette::miette!("VM {}: cannot read image {}: {e}", vm.name.as_str(), path.display()))
+            }),
+        };
+        config.vms.iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Finds what is wrong with images and memory sizes without starting anything.
+    pub(super) fn check(&self, config: &Config) -> Result<(), Failure> {
+        for (vm, bytes) in config.vms.iter().zip(&self.0) {
+            let name = vm.name.as_str();
+            let image = Image::parse(bytes)
+                .map_err(|e| Failure::Input(miette::miette!("VM {name}: image {}: {e}", vm.image)))?;
+            Layout::new(vm.memory.bytes(), vm.vcpus, image.end()).map_err(|e| {
+                let larger = "set `memory` to at least that";
+                Failure::Input(miette::miette!(help = larger, "VM {name}: {e}"))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+    let config = small::load(&args.file)?;
+    let images = Images::read(&config)?;
+    images.check(&config)?;
+    let kvm = open_kvm().map_err(Failure::NoKvm)?;
+    let interrupted = super::compare::on_interrupt()?;
+    let domain = carrier::domain(&config.policy, &config.host.pcpus).map_err(Failure::run)?;
+    let vms = create(&kvm, &config, &images, &domain)?;
+    vms.iter().for_each(Vm::start);
+    let ended_by_user = wait(&vms, &interrupted, args.limit);
+    vms.iter().for_each(Vm::stop);
+    let failed = vms.iter().filter(|vm| !tell(vm)).count();
+    if ended_by_user {
+        return Err(Failure::Interrupted);
+    }
+    if failed > 0 {
+        return Err(Failure::Run(miette::miette!("{failed} of {} VMs ended badly", vms.len())));
+    }
+    Ok(())
+}
+
+fn create(kvm: &Kvm, config: &Config, images: &Images, domain: &Arc<dyn Domain>) -> Result<Vec<Vm>, Failure> {
+    let switch = Switch::new();
+    let mut ports = 1..=u16::MAX;
+    let mut vms = Vec::new();
+    for (vm, image) in config.vms.iter().zip(&images.0) {
+        for name in vm.instance_names() {
+            let port = if vm.net { ports.next().and_then(PortNumber::new) } else { None };
+            vms.push(create_one(kvm, vm, &name, image, domain, port.map(|port| (&switch, port)))?);
+        }
+    }
+    Ok(vms)
+}
+
+fn create_one(
+    kvm: &Kvm,
+    vm: &VmConfig,
+    name: &str,
+    image: &[u8],
+    domain: &Arc<dyn Domain>,
+    net: Option<(&Arc<Switch>, PortNumber)>,
+) -> Result<Vm, Failure> {
+    let events = Arc::new(VmEvents::default());
+    let attach = |memory: &GuestMemoryMmap| -> Arc<dyn MmioDevice> {
+        let (switch, port) = net.expect("only asked of a VM with a network");
+        let device = NetDevice::attach(switch, port, memory.clone(), Arc::clone(&events) as _);
+        Arc::new(device.expect("ports are numbered one by one"))
+    };
+    let cmdline = match net {
+        Some((_, port)) => format!("net.ip={}/16 {}", port.ip(), vm.cmdline),
+        None => vm.cmdline.clone(),
+    };
+    let spec = Spec {
+        name,
+        image,
+        vcpus: vm.vcpus,
+        memory: vm.memory.bytes(),
+        nice: Nice::new(vm.nice).expect("the configuration was checked for its range"),
+        cmdline: &cmdline,
+        console: Sink::Terminal,
+        device: net.is_some().then_some(&attach),
+    };
+    let made = Vm::create(kvm, &spec, Arc::clone(domain));
+    let made = made.map_err(|e| Failure::Run(miette::Report::from_err(e).wrap_err(format!("VM {name}"))))?;
+    events.lead_to(made.state());
+    Ok(made)
+}
+
+/// Waits for all VMs to end; true if the user ended the wait.
+fn wait(vms: &[Vm], interrupted: &AtomicBool, limit: Option<f64>) -> bool {
+    let start = Instant::now();
+    while vms.iter().any(|vm| !vm.state().has_ended()) {
+        if interrupted.load(Ordering::Relaxed) {
+            return true;
+        }
+        if limit.is_some_and(|limit| start.elapsed().as_secs_f64() >= limit) {
+            return false;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    false
+}
+
+/// Says how a VM ended; true if well.
+fn tell(vm: &Vm) -> bool {
+    let outcome = vm.wait();
+    let well = matches!(outcome, Outcome::Exit(0) | Outcome::Stopped);
+    for (name, value) in vm.state().results() {
+        println!("[{}] {name} = {value}", vm.state().name());
+    }
+    if well {
+        println!("[{}] {outcome}", vm.state().name());
+    } else {
+        eprintln!("[{}] {outcome}", vm.state().name());
+    }
+    well
+}

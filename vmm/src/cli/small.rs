@@ -1,0 +1,56 @@
+//! The commands that start nothing: check, schema, doctor, check-report.
+
+use super::Failure;
+use crate::config::{self, Config, LoadContext};
+use crate::host::{HostFacts, allowed_cpus, diagnose};
+use crate::report::check::check_report as check_file;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Reads a configuration against this host.
+pub(super) fn load(file: &Path) -> Result<Config, Failure> {
+    let pcpus_available = allowed_cpus().map_err(Failure::run)?;
+    let names = stile_guest_images::names();
+    let context = LoadContext { pcpus_available, builtin_names: &names };
+    let config = Config::load(file, &context).map_err(|e| Failure::Input(miette::Report::new(e)))?;
+    if config.vms.is_empty() {
+        return Err(Failure::Input(miette::miette!(
+            help = "add a table [[vm]] with at least name and image, such as image = \"builtin:hello\"",
+            "{} describes no virtual machine",
+            file.display()
+        )));
+    }
+    Ok(config)
+}
+
+pub(super) fn check(file: &Path) -> Result<(), Failure> {
+    let config = load(file)?;
+    let images = super::run::Images::read(&config)?;
+    let vms: u32 = config.vms.iter().map(|vm| vm.count).sum();
+    let vcpus: u32 = config.vms.iter().map(|vm| vm.count * vm.vcpus).sum();
+    images.check(&config)?;
+    println!("{}: {vms} VMs with {vcpus} vCPUs on pCPUs {} under {}", file.display(), config.host.pcpus, config.policy);
+    Ok(())
+}
+
+pub(super) fn schema(markdown: bool) -> Result<(), Failure> {
+    if markdown { print!("{}", config::reference_markdown()) } else { println!("{:#}", config::schema().as_value()) }
+    Ok(())
+}
+
+pub(super) fn doctor(json: bool) -> ExitCode {
+    let diagnosis = diagnose(HostFacts::gather());
+    if json {
+        println!("{:#}", diagnosis.json());
+    } else {
+        print!("{}", diagnosis.text(std::io::stdout().is_terminal()));
+    }
+    ExitCode::from(diagnosis.exit_code())
+}
+
+pub(super) fn check_report(file: &Path) -> Result<(), Failure> {
+    let summary = check_file(file).map_err(Failure::input)?;
+    println!("{}: {summary}", file.display());
+    Ok(())
+}

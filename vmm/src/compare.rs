@@ -1,0 +1,21 @@
+//! Comparing policies: the same guests, on the same pCPUs, under one policy after the other.
+//!
+//! A run is rounds of *cells*: one policy with one size, in fresh VMs in a fresh domain, with a warm-up before the
+//! measured window. Within a round the policies of one size follow each other directly, in an order drawn anew each
+//! time, so that what drifts on the host meets all of them; ratios pair the samples of one round.
+
+mod calibrate;
+mod cell;
+mod metrics;
+mod netbench;
+mod options;
+mod plan;
+mod progress;
+mod runner;
+mod window;
+mod workload;
+
+pub use options::Options;
+pub use plan::Plan;
+pub use progress::Progress;
+pub use runner::{CompareError, Runner};

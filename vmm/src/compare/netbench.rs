@@ -1,0 +1,146 @@
+//! A cell of netbench: client VMs, each with a server VM of its own, as a file server has a process for each connection;
+//! and meanwhile new VMs are started, to see how long a newcomer waits.
+
+use super::cell::{Measured, still_runs};
+use super::metrics::{activity, detail, fairness, latency, ops_rate};
+use super::plan::{CellPlan, WARM_UP};
+use super::runner::{CompareError, Context};
+use super::window::{Reading, VcpuCounts, Window};
+use crate::net::{NetDevice, PortNumber, Switch, VmEvents};
+use crate::report::metric::Metric;
+use crate::vm::console::Sink;
+use crate::vm::{MmioDevice, Spec, Vm};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stile_sched::time::monotonic;
+use stile_sched::{Domain, Nice};
+use vm_memory::GuestMemoryMmap;
+
+/// Memory of a client or server (units: bytes).
+const MEMORY: u64 = 6 << 20;
+/// New VMs started during a window.
+const STARTS: u32 = 5;
+/// A start that takes longer is given up and counts as this long (the source of this suite saw two minutes).
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// How often a start is looked at; its own time stamp is exact.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+pub(super) fn measure(
+    context: &Context<'_>,
+    label: &str,
+    planned: &CellPlan,
+    domain: Arc<dyn Domain>,
+) -> Result<Measured, CompareError> {
+    let bench = Bench { context, label, domain, switch: Switch::new() };
+    let (servers, clients) = bench.pairs(planned.size)?;
+    servers.iter().chain(&clients).for_each(Vm::start);
+    if !context.sleep(WARM_UP) {
+        return Ok(None);
+    }
+    let measured: Vec<&Vm> = clients.iter().chain(&servers).collect();
+    let (before, dropped) = (Reading::take(&measured, &*bench.domain), bench.dropped());
+    let Some(starts) = bench.starts()? else { return Ok(None) };
+    let window = before.until(&Reading::take(&measured, &*bench.domain));
+    let dropped = bench.dropped() - dropped;
+    measured.iter().try_for_each(|vm| still_runs(vm, label))?;
+    let mut detail = detail(&window);
+    detail["start_latency_us"] = json!(starts);
+    detail["clients"] = json!(planned.size);
+    Ok(Some((values(&window, planned.size as usize, dropped, &starts), detail)))
+}
+
+fn values(window: &Window, clients: usize, dropped: u64, starts: &[f64]) -> BTreeMap<Metric, f64> {
+    let clients: Vec<&VcpuCounts> = window.vcpus[..clients].iter().collect();
+    let sum = |of: fn(&VcpuCounts) -> u64| clients.iter().map(|v| of(v)).sum::<u64>() as f64;
+    let mut values = activity(window);
+    values.insert(Metric::Throughput, sum(|v| v.bytes) * 8.0 / 1e6 / window.seconds);
+    values.insert(Metric::OpsPerS, ops_rate(&clients, window.seconds));
+    values.insert(Metric::ClientErrors, sum(|v| v.errors));
+    values.insert(Metric::DroppedFrames, dropped as f64);
+    values.extend(starts.iter().copied().reduce(f64::max).map(|max| (Metric::StartLatencyMax, max)));
+    fairness(&clients, &mut values);
+    latency(&clients, &mut values);
+    values
+}
+
+struct Bench<'a> {
+    context: &'a Context<'a>,
+    label: &'a str,
+    domain: Arc<dyn Domain>,
+    switch: Arc<Switch>,
+}
+
+impl Bench<'_> {
+    /// Servers and their clients, none running yet. Ports are numbered from 1: servers odd, clients even.
+    fn pairs(&self, clients: u32) -> Result<(Vec<Vm>, Vec<Vm>), CompareError> {
+        let mut pairs = (Vec::new(), Vec::new());
+        for n in 0..clients {
+            let port = |odd: u32| PortNumber::new((2 * n + odd) as u16).expect("at most 500 clients");
+            let (server, client) = (port(1), port(2));
+            let seed = self.context.options.seed + u64::from(n);
+            pairs.0.push(self.guest("netbench-server", &format!("server-{n}"), Some(server), "")?);
+            let line = format!("server={} seed={seed}", server.ip());
+            pairs.1.push(self.guest("netbench-client", &format!("client-{n}"), Some(client), &line)?);
+        }
+        Ok(pairs)
+    }
+
+    fn guest(&self, image: &str, name: &str, port: Option<PortNumber>, line: &str) -> Result<Vm, CompareError> {
+        let events = Arc::new(VmEvents::default());
+        let attach = |memory: &GuestMemoryMmap| -> Arc<dyn MmioDevice> {
+            let port = port.expect("only asked of a guest with a port");
+            let device = NetDevice::attach(&self.switch, port, memory.clone(), Arc::clone(&events) as _);
+            Arc::new(device.expect("every guest has a port of its own"))
+        };
+        let address = port.map(|port| format!("net.ip={}/16 ", port.ip())).unwrap_or_default();
+        let spec = Spec {
+            name,
+            image: stile_guest_images::image(image).expect("the suites run built-in images"),
+            vcpus: 1,
+            memory: MEMORY,
+            nice: Nice::default(),
+            cmdline: &format!("{address}{line}"),
+            console: Sink::Terminal,
+            device: port.is_some().then_some(&attach),
+        };
+        let vm = Vm::create(self.context.kvm, &spec, Arc::clone(&self.domain));
+        let create =
+            |source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source };
+        let vm = vm.map_err(create)?;
+        events.lead_to(vm.state());
+        Ok(vm)
+    }
+
+    fn dropped(&self) -> u64 {
+        self.switch.total().drops.total()
+    }
+
+    /// The window: starts a VM at the beginning of each of its parts. Times from asking for the VM until its code runs
+    /// (units: us); `None` if the user ended the run.
+    fn starts(&self) -> Result<Option<Vec<f64>>, CompareError> {
+        let mut times = Vec::new();
+        let (begin, part) = (Instant::now(), self.context.window / STARTS);
+        for n in 0..STARTS {
+            times.push(self.start()?);
+            let next = begin + part * (n + 1);
+            if !self.context.sleep(next.saturating_duration_since(Instant::now())) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(times))
+    }
+
+    fn start(&self) -> Result<f64, CompareError> {
+        let asked = monotonic();
+        let vm = self.guest("hello", "newcomer", None, "console=none")?;
+        vm.start();
+        let begin = Instant::now();
+        while vm.state().started().is_none() && begin.elapsed() < START_LIMIT {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let ran = vm.state().started().unwrap_or_else(monotonic);
+        Ok(ran.since(asked).0 as f64 / 1000.0)
+    }
+}

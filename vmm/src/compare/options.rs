@@ -1,0 +1,51 @@
+//! What a comparison is asked to do.
+
+use crate::config::PolicyConfig;
+use crate::host::CpuList;
+use crate::report::metric::Suite;
+
+/// A comparison, as the user wants it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which workload.
+    pub suite: Suite,
+    /// Label and configuration of each policy, in order.
+    pub policies: Vec<(String, PolicyConfig)>,
+    /// Numbers of vCPUs or clients; empty: the suite's own.
+    pub sizes: Vec<u32>,
+    /// Rounds; `None`: as many as the kind of run has.
+    pub reps: Option<u32>,
+    /// Length of a window (units: s); `None`: what fits the time of the run.
+    pub duration: Option<f64>,
+    /// Host CPUs.
+    pub pcpus: CpuList,
+    /// Whether yields say what they wait for.
+    pub hints: bool,
+    /// Parameters of the workload, for the guests' command line.
+    pub settings: Vec<(String, u64)>,
+    /// A short run.
+    pub quick: bool,
+    /// Seed.
+    pub seed: u64,
+}
+
+impl Options {
+    /// The sizes to run.
+    pub fn sizes(&self) -> Vec<u32> {
+        if !self.sizes.is_empty() {
+            return self.sizes.clone();
+        }
+        match (self.suite, self.quick) {
+            (Suite::Netbench, true) => vec![4, 48],
+            (Suite::Netbench, false) => vec![4, 16, 32, 48],
+            (_, true) => vec![4, 8],
+            (Suite::Hogs, false) => vec![2, 8, 16],
+            (_, false) => vec![4, 8, 16],
+        }
+    }
+
+    /// The rounds to run: with five an interval can be given, and the quick run's time allows three.
+    pub fn rounds(&self) -> u32 {
+        self.reps.unwrap_or(if self.quick { 3 } else { 5 })
+    }
+}

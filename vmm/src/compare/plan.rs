@@ -1,0 +1,155 @@
+//! What is run in which order, and how long it takes.
+
+use super::Options;
+use crate::report::metric::Suite;
+use std::time::Duration;
+
+/// Before a window: guests start, caches fill, the policy settles.
+pub(super) const WARM_UP: Duration = Duration::from_millis(300);
+/// Making and ending the VMs of a cell, seen on a slow host: some of it each, and some for every VM.
+const PER_CELL: f64 = 0.08;
+const PER_VM: f64 = 0.008;
+/// What a default and a quick run may take (units: s), with some room for what cannot be foreseen.
+const DEFAULT_BUDGET: f64 = 110.0;
+const QUICK_BUDGET: f64 = 17.0;
+/// Bounds of a window's length if the user names none (units: s).
+const WINDOW: std::ops::RangeInclusive<f64> = 0.4..=3.0;
+
+/// One measured run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellPlan {
+    /// From 0.
+    pub round: u32,
+    /// Index into the options' policies.
+    pub policy: usize,
+    /// vCPUs or clients.
+    pub size: u32,
+}
+
+/// All cells in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// In the order they are run.
+    pub cells: Vec<CellPlan>,
+    /// Length of each window.
+    pub window: Duration,
+    overhead: f64,
+}
+
+impl Plan {
+    /// The plan for these options.
+    pub fn new(options: &Options) -> Self {
+        let sizes = options.sizes();
+        let mut draw = Draw(options.seed);
+        let mut cells = Vec::new();
+        for round in 0..options.rounds() {
+            for &size in &sizes {
+                let first = cells.len();
+                cells.extend((0..options.policies.len()).map(|policy| CellPlan { round, policy, size }));
+                draw.shuffle(&mut cells[first..]);
+            }
+        }
+        let overhead: f64 = cells.iter().map(|cell| overhead(options.suite, cell.size)).sum();
+        let budget = if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET };
+        let fitting = (budget - overhead) / cells.len().max(1) as f64;
+        let window = options.duration.unwrap_or(fitting.clamp(*WINDOW.start(), *WINDOW.end()));
+        Self { cells, window: Duration::from_secs_f64(window), overhead }
+    }
+
+    /// How long it takes, about.
+    pub fn estimate(&self) -> Duration {
+        Duration::from_secs_f64(self.overhead) + self.window * self.cells.len() as u32
+    }
+
+    /// One line that says what is about to run.
+    pub fn announcement(&self, options: &Options) -> String {
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+        format!(
+            "{}: {} {} under {} on pCPUs {}, {} rounds of {:.1} s windows, about {} s",
+            options.suite,
+            list(&mut options.sizes().iter().map(u32::to_string)),
+            if options.suite == Suite::Netbench { "clients" } else { "vCPUs" },
+            list(&mut options.policies.iter().map(|(label, _)| label.clone())),
+            options.pcpus,
+            options.rounds(),
+            self.window.as_secs_f64(),
+            self.estimate().as_secs_f64().ceil(),
+        )
+    }
+}
+
+/// Time of a cell outside its window (units: s).
+fn overhead(suite: Suite, size: u32) -> f64 {
+    let vms = if suite == Suite::Netbench { 2 * size + 5 } else { 1 };
+    WARM_UP.as_secs_f64() + PER_CELL + PER_VM * f64::from(vms)
+}
+
+/// A small generator (splitmix64, Steele et al. 2014) for the order of runs.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
+        Options {
+            suite,
+            policies: policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect(),
+            sizes: Vec::new(),
+            reps: None,
+            duration: None,
+            pcpus: "0".parse().unwrap(),
+            hints: true,
+            settings: Vec::new(),
+            quick,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn every_round_runs_every_policy_once_with_every_size() {
+        let options = options(Suite::Ticket, &["host", "rsdl", "freelist"], false);
+        let plan = Plan::new(&options);
+        for round in 0..options.rounds() {
+            for size in options.sizes() {
+                for policy in 0..3 {
+                    let same = CellPlan { round, policy, size };
+                    assert_eq!(plan.cells.iter().filter(|&&cell| cell == same).count(), 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_default_runs_stay_within_their_time() {
+        for suite in Suite::ALL {
+            let default = Plan::new(&options(suite, &["host", "rsdl"], false));
+            assert!(default.estimate().as_secs() < 120, "{suite}");
+            let quick = Plan::new(&options(suite, &["host", "rsdl"], true));
+            assert!(quick.estimate().as_secs() < 20, "{suite}");
+        }
+    }
+
+    #[test]
+    fn the_order_follows_the_seed_alone() {
+        let a = options(Suite::Ticket, &["host", "rsdl"], false);
+        assert_eq!(Plan::new(&a), Plan::new(&a));
+        let b = Options { seed: 2, ..a.clone() };
+        assert_ne!(Plan::new(&a).cells, Plan::new(&b).cells);
+    }
+}

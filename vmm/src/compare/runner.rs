@@ -1,0 +1,140 @@
+//! Runs a plan, cell by cell.
+
+use super::plan::{CellPlan, Plan};
+use super::progress::Progress;
+use super::{Options, calibrate, cell, netbench};
+use crate::carrier::{self, CarrierError};
+use crate::report::metric::Suite;
+use crate::report::model::{Params, Sample};
+use crate::vm::{CreateError, Outcome};
+use kvm_ioctls::Kvm;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a wait looks whether the user has ended the run.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Why a comparison cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A domain.
+    #[error(transparent)]
+    Carrier(#[from] CarrierError),
+    /// A VM.
+    #[error("VM {name} of {label} cannot be made")]
+    Create {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// Cause.
+        #[source]
+        source: CreateError,
+    },
+    /// A guest ended while it was measured.
+    #[error("VM {name} ended under {label}: {outcome}")]
+    Ended {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// What a cell needs besides its plan.
+pub(super) struct Context<'a> {
+    pub(super) kvm: &'a Kvm,
+    pub(super) options: &'a Options,
+    pub(super) loops_per_us: u64,
+    pub(super) window: Duration,
+    interrupted: &'a AtomicBool,
+}
+
+impl Context<'_> {
+    /// Waits; false if the user ended the run meanwhile.
+    pub(super) fn sleep(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+    }
+}
+
+/// Runs plans.
+pub struct Runner<'a> {
+    context: Context<'a>,
+}
+
+impl<'a> Runner<'a> {
+    /// A runner for these options, which stops early when `interrupted` is set.
+    pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
+        let loops_per_us = calibrate::loops_per_us();
+        Self { context: Context { kvm, options, loops_per_us, window: Duration::ZERO, interrupted } }
+    }
+
+    /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
+    pub fn run(
+        mut self,
+        plan: &Plan,
+        progress: &Progress,
+    ) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
+        self.context.window = plan.window;
+        let options = self.context.options;
+        let unit = if options.suite == Suite::Netbench { "clients" } else { "vCPUs" };
+        let mut samples = Vec::with_capacity(plan.cells.len());
+        let mut notes = Vec::new();
+        let mut round = None;
+        for planned in &plan.cells {
+            if round.replace(planned.round) != Some(planned.round) {
+                progress.round(planned.round);
+            }
+            let (label, _) = &options.policies[planned.policy];
+            progress.cell(planned, label, unit, plan.estimate());
+            match self.cell(planned)? {
+                Some(sample) => samples.push(sample),
+                None => {
+                    notes.push(format!("Ended by the user after {} of {} runs.", samples.len(), plan.cells.len()));
+                    return Ok((samples, notes, false));
+                }
+            }
+            progress.advance();
+        }
+        Ok((samples, notes, true))
+    }
+
+    /// One cell; `None` if the user ended it.
+    fn cell(&self, planned: &CellPlan) -> Result<Option<Sample>, CompareError> {
+        let options = self.context.options;
+        let (label, policy) = &options.policies[planned.policy];
+        let domain = carrier::domain(policy, &options.pcpus)?;
+        let measured = match options.suite {
+            Suite::Netbench => netbench::measure(&self.context, label, planned, domain)?,
+            _ => cell::measure(&self.context, label, planned, domain)?,
+        };
+        let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
+        let mut params = Params::default().with(size, u64::from(planned.size));
+        if options.suite != Suite::Netbench {
+            params = params.with("hint", if options.hints { "full" } else { "none" });
+        }
+        for (key, value) in &options.settings {
+            params = params.with(key, *value);
+        }
+        Ok(measured.map(|(values, detail)| Sample {
+            suite: options.suite,
+            policy: label.clone(),
+            params,
+            round: planned.round,
+            values,
+            detail,
+        }))
+    }
+}

@@ -1,0 +1,89 @@
+//! A measured window: two readings of the guests' gauges and the domain's counts, and their difference.
+
+use crate::vm::Vm;
+use stile_abi::gauge::BUCKETS;
+use stile_sched::domain::Totals;
+use stile_sched::time::monotonic;
+use stile_sched::{Domain, Time};
+use std::mem::offset_of;
+use std::sync::atomic::Ordering::Relaxed;
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+/// One vCPU's counters: a reading, or the difference of two.
+#[derive(Debug, Clone)]
+pub(super) struct VcpuCounts {
+    pub(super) ops: u64,
+    pub(super) bytes: u64,
+    pub(super) errors: u64,
+    pub(super) run_ns: u64,
+    pub(super) exits: u64,
+    pub(super) latency: Box<[u32]>,
+}
+
+/// Everything at one moment.
+pub(super) struct Reading {
+    at: Time,
+    vcpus: Vec<VcpuCounts>,
+    totals: Totals,
+}
+
+/// What happened between two readings.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) seconds: f64,
+    pub(super) vcpus: Vec<VcpuCounts>,
+    pub(super) totals: Totals,
+}
+
+impl Reading {
+    /// Reads the vCPUs of these VMs, in order.
+    pub(super) fn take(vms: &[&Vm], domain: &dyn Domain) -> Self {
+        let at = monotonic();
+        Self { at, vcpus: vms.iter().flat_map(|vm| read_vm(vm)).collect(), totals: domain.totals() }
+    }
+
+    /// The window from `self` to `later`.
+    pub(super) fn until(&self, later: &Self) -> Window {
+        let vcpus = self.vcpus.iter().zip(&later.vcpus).map(|(a, b)| b.since(a)).collect();
+        let seconds = later.at.since(self.at).0 as f64 / 1e9;
+        Window { seconds, vcpus, totals: later.totals.since(&self.totals) }
+    }
+}
+
+impl VcpuCounts {
+    fn since(&self, earlier: &Self) -> Self {
+        let latency = self.latency.iter().zip(&earlier.latency).map(|(b, a)| b.wrapping_sub(*a)).collect();
+        Self {
+            ops: self.ops.wrapping_sub(earlier.ops),
+            bytes: self.bytes.wrapping_sub(earlier.bytes),
+            errors: self.errors.wrapping_sub(earlier.errors),
+            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
+            exits: self.exits.saturating_sub(earlier.exits),
+            latency,
+        }
+    }
+}
+
+fn read_vm(vm: &Vm) -> Vec<VcpuCounts> {
+    let state = vm.state();
+    let gauges = (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu));
+    gauges.zip(vm.usage()).map(|(gauge, usage)| read_gauge(state.memory(), gauge, usage)).collect()
+}
+
+fn read_gauge(memory: &GuestMemoryMmap, gauge: u64, usage: stile_sched::domain::Usage) -> VcpuCounts {
+    let word = |offset: usize| {
+        memory.load::<u64>(GuestAddress(gauge + offset as u64), Relaxed).expect("gauges lie inside memory")
+    };
+    let mut bytes = vec![0; 4 * BUCKETS];
+    let histogram = gauge + offset_of!(stile_abi::Gauge, latency) as u64;
+    memory.read_slice(&mut bytes, GuestAddress(histogram)).expect("gauges lie inside memory");
+    let latency = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    VcpuCounts {
+        ops: word(offset_of!(stile_abi::Gauge, ops)),
+        bytes: word(offset_of!(stile_abi::Gauge, bytes)),
+        errors: word(offset_of!(stile_abi::Gauge, errors)),
+        run_ns: usage.run_ns,
+        exits: usage.exits,
+        latency,
+    }
+}

@@ -1,0 +1,84 @@
+//! Ports and the addresses that follow from them: a port's number alone decides MAC and IPv4 address, so that a guest's
+//! command line and its peer's can be written without asking anybody.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::num::NonZeroU16;
+
+/// All built-in guests are in one IPv4 network of this prefix length.
+pub const PREFIX_LENGTH: u8 = 16;
+
+/// An Ethernet address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// Addressed to a group of stations or to all of them.
+    pub fn is_group(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// Number of a switch port, from 1 to [`PortNumber::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortNumber(NonZeroU16);
+
+impl PortNumber {
+    /// Greatest number; the next one's address would be the network's broadcast address.
+    pub const MAX: u16 = 0xfffe;
+
+    /// `None` outside of 1 to [`PortNumber::MAX`].
+    pub fn new(number: u16) -> Option<Self> {
+        NonZeroU16::new(number).filter(|number| number.get() <= Self::MAX).map(Self)
+    }
+
+    /// The number.
+    pub fn get(self) -> u16 {
+        self.0.get()
+    }
+
+    /// 52:54:00:00:hi:lo. The first byte marks it as locally administered.
+    pub fn mac(self) -> Mac {
+        let [hi, lo] = self.get().to_be_bytes();
+        Mac([0x52, 0x54, 0, 0, hi, lo])
+    }
+
+    /// 10.0.hi.lo.
+    pub fn ip(self) -> Ipv4Addr {
+        let [hi, lo] = self.get().to_be_bytes();
+        Ipv4Addr::new(10, 0, hi, lo)
+    }
+}
+
+impl fmt::Display for PortNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_follow_from_the_number() {
+        let port = PortNumber::new(0x1234).unwrap();
+        assert_eq!(port.mac().to_string(), "52:54:00:00:12:34");
+        assert_eq!(port.ip(), Ipv4Addr::new(10, 0, 0x12, 0x34));
+        assert!(!port.mac().is_group());
+    }
+
+    #[test]
+    fn network_and_broadcast_addresses_are_no_ports() {
+        assert_eq!(PortNumber::new(0), None);
+        assert_eq!(PortNumber::new(0xffff), None);
+        assert!(PortNumber::new(0xfffe).is_some());
+    }
+}

@@ -1,0 +1,256 @@
+//! A learning Ethernet switch without a thread: it forwards on the sender's.
+//!
+//! It learns the port of each source address, forwards to the port of a known destination, floods the rest, and counts
+//! per port. It does not queue (the receiver does), filter, age addresses, or connect to the host.
+//!
+//! Invariants: an address is learnt at one attached port at most; a port learns at most [`MACS_PER_PORT`] addresses, so
+//! a guest that invents addresses uses up its own share and nobody else's. The table lock is never held during
+//! [`Sink::deliver`] or [`Sink::notify`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::counters::Counters;
+use super::{DropReason, Frame, Mac, PortNumber, PortStats};
+
+/// Addresses learnt at one port: its own, and a few for a guest that bridges. No configuration key: beyond it frames
+/// are flooded, which is slower but correct.
+const MACS_PER_PORT: usize = 16;
+
+/// Where a port's frames go. Called from other ports' threads.
+pub trait Sink: Send + Sync {
+    /// Hands a frame over. Must not call the switch.
+    fn deliver(&self, frame: &Frame) -> Delivery;
+    /// Tells the receiver about the frames delivered so far.
+    fn notify(&self);
+}
+
+/// What became of a frame at its receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Delivery {
+    /// The receiver has it, or will find it when it posts buffers, and need not be told.
+    Quiet,
+    /// The receiver has it and wants to be told.
+    Notify,
+    /// It was dropped.
+    Dropped(DropReason),
+}
+
+/// A port cannot be attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AttachError {
+    /// The number is in use.
+    #[error("switch port {0} is in use")]
+    InUse(PortNumber),
+}
+
+/// The switch. Shared by all VMs on it.
+#[derive(Default)]
+pub struct Switch {
+    table: RwLock<Table>,
+    /// Sum of the counters of ports that were detached.
+    retired: Mutex<PortStats>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// In the order of attachment. Behind an `Arc` so that a flood can walk it without the lock.
+    slots: Arc<[Arc<Slot>]>,
+    learnt: HashMap<Mac, Arc<Slot>>,
+}
+
+struct Slot {
+    number: PortNumber,
+    sink: Arc<dyn Sink>,
+    counters: Counters,
+}
+
+/// One attached port, as its device holds it. Dropping it detaches it.
+pub struct Port {
+    switch: Arc<Switch>,
+    slot: Arc<Slot>,
+}
+
+/// Receivers that are to be told about frames. A receiver of several frames in a row is told once, when the row ends,
+/// and everybody is told at the latest when this is dropped.
+#[derive(Default)]
+pub struct Wakes(Option<Arc<Slot>>);
+
+impl Switch {
+    /// A switch without ports.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Attaches `sink` as port `number`.
+    pub fn attach(self: &Arc<Self>, number: PortNumber, sink: Arc<dyn Sink>) -> Result<Port, AttachError> {
+        let slot = Arc::new(Slot { number, sink, counters: Counters::default() });
+        let mut table = self.table.write();
+        if table.slots.iter().any(|other| other.number == number) {
+            return Err(AttachError::InUse(number));
+        }
+        table.slots = table.slots.iter().cloned().chain([Arc::clone(&slot)]).collect();
+        drop(table);
+        Ok(Port { switch: Arc::clone(self), slot })
+    }
+
+    /// Counters of every attached port, in the order of attachment.
+    pub fn stats(&self) -> Vec<(PortNumber, PortStats)> {
+        let slots = Arc::clone(&self.table.read().slots);
+        slots.iter().map(|slot| (slot.number, slot.counters.read())).collect()
+    }
+
+    /// Sum over all ports that are or were attached.
+    pub fn total(&self) -> PortStats {
+        // Taken first, so that a port detached meanwhile is counted at least once and never twice.
+        let table = self.table.read();
+        let mut total = *self.retired.lock();
+        for slot in table.slots.iter() {
+            total += slot.counters.read();
+        }
+        total
+    }
+
+    fn detach(&self, slot: &Arc<Slot>) {
+        let mut table = self.table.write();
+        table.slots = table.slots.iter().filter(|other| !Arc::ptr_eq(other, slot)).cloned().collect();
+        table.learnt.retain(|_, at| !Arc::ptr_eq(at, slot));
+        *self.retired.lock() += slot.counters.read();
+    }
+
+    /// Where a frame from `slot` goes: to one port, or to all of them.
+    fn route(&self, slot: &Arc<Slot>, frame: &Frame) -> Route {
+        let (source, destination) = (frame.source(), frame.destination());
+        let table = self.table.read();
+        let known = source.is_group() || table.learnt.get(&source).is_some_and(|at| Arc::ptr_eq(at, slot));
+        let route = match table.learnt.get(&destination) {
+            Some(to) if !destination.is_group() => Route::One(Arc::clone(to)),
+            _ => Route::Flood(Arc::clone(&table.slots)),
+        };
+        drop(table);
+        if !known {
+            self.learn(slot, source);
+        }
+        route
+    }
+
+    fn learn(&self, slot: &Arc<Slot>, source: Mac) {
+        let mut table = self.table.write();
+        let here = table.learnt.values().filter(|at| Arc::ptr_eq(at, slot)).count();
+        // A port that was detached while its frame was on the way must not come back into the table.
+        if here < MACS_PER_PORT && table.slots.iter().any(|attached| Arc::ptr_eq(attached, slot)) {
+            table.learnt.insert(source, Arc::clone(slot));
+        }
+    }
+}
+
+enum Route {
+    One(Arc<Slot>),
+    Flood(Arc<[Arc<Slot>]>),
+}
+
+impl Port {
+    /// Its number.
+    pub fn number(&self) -> PortNumber {
+        self.slot.number
+    }
+
+    /// Its counters.
+    pub fn stats(&self) -> PortStats {
+        self.slot.counters.read()
+    }
+
+    /// Sends a frame from this port. The caller holds no device's lock.
+    pub fn send(&self, frame: &Frame, wakes: &mut Wakes) {
+        self.slot.counters.sent(frame.length());
+        match self.switch.route(&self.slot, frame) {
+            Route::One(to) if Arc::ptr_eq(&to, &self.slot) => self.count_drop(DropReason::NoPort),
+            Route::One(to) => match to.take(frame) {
+                Delivery::Quiet => {}
+                Delivery::Notify => wakes.add(to),
+                Delivery::Dropped(reason) => to.counters.dropped(reason),
+            },
+            Route::Flood(slots) => self.flood(frame, &slots, wakes),
+        }
+    }
+
+    /// Counts a frame that this port's device did not even send.
+    pub fn count_drop(&self, reason: DropReason) {
+        self.slot.counters.dropped(reason);
+    }
+
+    fn flood(&self, frame: &Frame, slots: &[Arc<Slot>], wakes: &mut Wakes) {
+        let mut others = slots.iter().filter(|to| !Arc::ptr_eq(to, &self.slot)).peekable();
+        if others.peek().is_none() {
+            self.count_drop(DropReason::NoPort);
+        }
+        for to in others {
+            match to.take(frame) {
+                // A guest without a driver does not miss what was not meant for it alone.
+                Delivery::Quiet | Delivery::Dropped(DropReason::ReceiverDown) => {}
+                Delivery::Notify => wakes.add(Arc::clone(to)),
+                Delivery::Dropped(reason) => to.counters.dropped(reason),
+            }
+        }
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.switch.detach(&self.slot);
+    }
+}
+
+impl Slot {
+    fn take(&self, frame: &Frame) -> Delivery {
+        let delivery = self.sink.deliver(frame);
+        if matches!(delivery, Delivery::Quiet | Delivery::Notify) {
+            self.counters.received(frame.length());
+        }
+        delivery
+    }
+}
+
+impl Wakes {
+    /// Nobody to be told yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn add(&mut self, slot: Arc<Slot>) {
+        if self.0.as_ref().is_some_and(|waiting| Arc::ptr_eq(waiting, &slot)) {
+            return;
+        }
+        if let Some(before) = self.0.replace(slot) {
+            before.sink.notify();
+        }
+    }
+}
+
+impl Drop for Wakes {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.take() {
+            slot.sink.notify();
+        }
+    }
+}
+
+impl fmt::Debug for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let learnt: Vec<_> = self.table.read().learnt.iter().map(|(mac, at)| (*mac, at.number)).collect();
+        f.debug_struct("Switch").field("ports", &self.stats()).field("learnt", &learnt).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port").field("number", &self.number()).field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! One working split virtqueue, as a device uses it: take a chain, give it back, decide who has to be told.
+//!
+//! Both ways of suppressing notifications work: event indexes if the driver negotiated them, else the rings' flags.
+//! Each side writes its index, fences, and reads the other side's wish, so that of two concurrent changes at least one
+//! is seen. Every error is a [`Fault`] of the driver.
+
+use std::sync::atomic::{Ordering, fence};
+
+use virtio_bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
+use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+use super::{ChainError, Fault};
+
+/// A virtqueue that the driver has set up.
+#[derive(Debug)]
+pub struct Ring {
+    queue: Queue,
+    index: u16,
+}
+
+impl Ring {
+    /// Takes over queue `index`, which the transport has checked.
+    pub(super) fn new(queue: Queue, index: u16) -> Self {
+        Self { queue, index }
+    }
+
+    /// Takes the next chain that the driver has made available.
+    pub fn take<'m>(
+        &mut self,
+        memory: &'m GuestMemoryMmap,
+    ) -> Result<Option<DescriptorChain<&'m GuestMemoryMmap>>, Fault> {
+        let mut chains = self.queue.iter(memory).map_err(|cause| Fault::Ring { queue: self.index, cause })?;
+        Ok(chains.next())
+    }
+
+    /// Gives a chain back after `written` bytes were written to it.
+    pub fn give_back(&mut self, memory: &GuestMemoryMmap, head: u16, written: u32) -> Result<(), Fault> {
+        self.queue.add_used(memory, head, written).map_err(|cause| self.ring_fault(cause))
+    }
+
+    /// Whether the driver wants to be interrupted for the chains given back since the last call.
+    pub fn wants_interrupt(&mut self, memory: &GuestMemoryMmap) -> Result<bool, Fault> {
+        if self.queue.event_idx_enabled() {
+            return self.queue.needs_notification(memory).map_err(|cause| self.ring_fault(cause));
+        }
+        // Orders the used index before the flag; the driver clears the flag, fences and looks at the used index.
+        fence(Ordering::SeqCst);
+        let flags: u16 = memory
+            .load(GuestAddress(self.queue.avail_ring()), Ordering::Relaxed)
+            .map_err(|cause| self.ring_fault(virtio_queue::Error::GuestMemory(cause)))?;
+        Ok(u32::from(u16::from_le(flags)) & VRING_AVAIL_F_NO_INTERRUPT == 0)
+    }
+
+    /// Asks the driver to ring when it makes a chain available. Returns whether there is one already, for which it may
+    /// not have rung.
+    pub fn enable_kicks(&mut self, memory: &GuestMemoryMmap) -> Result<bool, Fault> {
+        self.queue.enable_notification(memory).map_err(|cause| self.ring_fault(cause))
+    }
+
+    /// Tells the driver that it need not ring. With event indexes this is so anyway until kicks are enabled again.
+    pub fn disable_kicks(&mut self, memory: &GuestMemoryMmap) -> Result<(), Fault> {
+        self.queue.disable_notification(memory).map_err(|cause| self.ring_fault(cause))
+    }
+
+    /// The fault that a malformed chain of this queue is.
+    pub fn chain_fault(&self, head: u16, cause: ChainError) -> Fault {
+        Fault::Chain { queue: self.index, head, cause }
+    }
+
+    fn ring_fault(&self, cause: virtio_queue::Error) -> Fault {
+        Fault::Ring { queue: self.index, cause }
+    }
+}
