@@ -13,6 +13,7 @@
 //! It does not model caches, nor the lock of the executors.
 
 pub(super) mod guest;
+pub(super) mod old;
 
 use super::{Decision, Placement, Policy, Why};
 use crate::domain::Attributes;
@@ -168,7 +169,7 @@ impl<P: Policy> Machine<P> {
     fn due(&self, slot: usize) -> Time {
         let s = &self.slots[slot];
         let told = s.told.unwrap_or(Time::NEVER);
-        let Some(v) = s.hand else { return told.min(s.timer) };
+        let Some(v) = s.hand else { return told.min(s.deadlines.first().map_or(Time::NEVER, |d| d.0)) };
         let stop = match self.vcpus[v].step {
             Step::Compute(left) => s.from + left,
             Step::Spin(_) if self.vcpus[v].guest.ready(&self.world, v) => s.from.max(self.now),
@@ -282,7 +283,9 @@ impl<P: Policy> Machine<P> {
         s.hand = next;
         s.last = next.or(s.last);
         s.from = now + self.costs.exit + switch;
-        s.timer = lease_end.min(s.deadlines.first().map_or(Time::NEVER, |d| d.0));
+        // A timer that is set earlier is left, as the executors leave it: it costs a question.
+        let armed = Some(s.timer).filter(|&at| at > now).unwrap_or(Time::NEVER);
+        s.timer = armed.min(lease_end).min(s.deadlines.first().map_or(Time::NEVER, |d| d.0));
         if let Some(kick) = decision.kick {
             self.want(kick.index());
         }

@@ -31,7 +31,10 @@ pub(in crate::policy) struct World {
 
 impl World {
     pub(in crate::policy) fn admit(&mut self, v: usize) {
-        self.mail.resize(v + 1, 0);
+        // Lock 0 is always there.
+        self.locks.resize(self.locks.len().max(1), VecDeque::new());
+        // A letter may have been sent before its addressee started.
+        self.mail.resize(self.mail.len().max(v + 1), 0);
         self.ops.resize(v + 1, 0);
     }
 
