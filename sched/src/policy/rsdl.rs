@@ -102,6 +102,8 @@ struct SlotState {
     lease_end: Time,
     /// The driver was told to run without end; the lease starts anew once somebody waits.
     endless: bool,
+    /// A vCPU woke up on a better stair; the next check gives way to it.
+    contested: bool,
 }
 
 /// The policy.
@@ -130,8 +132,14 @@ impl Rsdl {
     pub fn new(config: RsdlConfig, slots: usize) -> Self {
         let mut idle = SlotSet::new(slots);
         (0..slots).for_each(|slot| idle.insert(Slot(slot as u16)));
-        let slot =
-            SlotState { current: None, charged: Time(0), since: Time(0), lease_end: Time::NEVER, endless: false };
+        let slot = SlotState {
+            current: None,
+            charged: Time(0),
+            since: Time(0),
+            lease_end: Time::NEVER,
+            endless: false,
+            contested: false,
+        };
         Self {
             config,
             vcpus: Vec::new(),
@@ -265,6 +273,7 @@ impl Rsdl {
     /// A new lease for as long as the vCPU's quota lasts.
     fn install_fresh(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Decision {
         let end = now + self.quota_left(vcpu);
+        self.slots[slot.index()].contested = false;
         self.install(slot, vcpu, end, now)
     }
 
@@ -311,9 +320,12 @@ impl Rsdl {
         if s.endless && s.lease_end <= now {
             s.lease_end = now + left;
         }
+        // Only a wake takes a slot before the lease ends: a check for any other reason must not take back the turn that
+        // a yield from a better stair has given.
+        let contested = std::mem::take(&mut s.contested);
         if self.slots[slot.index()].lease_end <= now {
             self.lease_over(slot, current, now)
-        } else if best < self.vcpu(current).stair {
+        } else if contested && best < self.vcpu(current).stair {
             self.enqueue_at_place(current);
             self.pick_for(slot, now)
         } else {
@@ -430,7 +442,10 @@ impl Policy for Rsdl {
         let victim = self.victim(stair, last, now);
         self.enqueue(vcpu, 0);
         match victim {
-            Some(slot) => Placement::Preempt(slot),
+            Some(slot) => {
+                self.slots[slot.index()].contested = true;
+                Placement::Preempt(slot)
+            }
             None => Placement::Queue(self.limit_one(last)),
         }
     }
