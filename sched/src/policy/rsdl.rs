@@ -315,11 +315,8 @@ impl Rsdl {
     /// Lease end, kick, or a look round at an exit.
     fn check(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
         let Some((_, best)) = self.queue.head() else { return self.go_on(slot, current) };
-        let left = self.quota_left(current);
+        self.begin_lease(slot, current, now);
         let s = &mut self.slots[slot.index()];
-        if s.endless && s.lease_end <= now {
-            s.lease_end = now + left;
-        }
         // Only a wake takes a slot before the lease ends: a check for any other reason must not take back the turn that
         // a yield from a better stair has given.
         let contested = std::mem::take(&mut s.contested);
@@ -330,6 +327,15 @@ impl Rsdl {
             self.pick_for(slot, now)
         } else {
             self.go_on(slot, current)
+        }
+    }
+
+    /// A lease that had no end while nobody waited gets one, now that somebody does.
+    fn begin_lease(&mut self, slot: Slot, current: VcpuId, now: Time) {
+        let left = self.quota_left(current);
+        let s = &mut self.slots[slot.index()];
+        if s.endless && s.lease_end <= now {
+            s.lease_end = now + left;
         }
     }
 
@@ -344,6 +350,7 @@ impl Rsdl {
         if self.queue.len() == 0 {
             return self.go_on(slot, current);
         }
+        self.begin_lease(slot, current, now);
         match self.config.yield_rule {
             YieldRule::None => self.check(slot, current, now),
             YieldRule::Expire => {
@@ -357,8 +364,7 @@ impl Rsdl {
                 self.pick_for(slot, now)
             }
             YieldRule::Polite(switches) => {
-                let s = &self.slots[slot.index()];
-                if s.lease_end <= now && !s.endless {
+                if self.slots[slot.index()].lease_end <= now {
                     return self.lease_over(slot, current, now);
                 }
                 self.polite(switches, slot, current, y, now)
