@@ -128,7 +128,7 @@ fn plain_polite_collapses_because_two_front_vcpus_swap_while_the_lock_holder_sta
 fn pairs<P: Policy>(policy: P) -> (f64, Nanos) {
     let mut machine = Machine::new(policy, 2, QUOTA);
     let all: Vec<usize> = (0..16).map(|v| machine.start(0, Guest::pinger((v + 8) % 16, Patience::Hints))).collect();
-    (0..8).for_each(|v| machine.world.mail[v] = 1);
+    (0..8).for_each(|v| machine.world.post(v));
     machine.run(Nanos::from_millis(1000));
     let wait = all.iter().map(|&v| machine.record(v).longest_wait).max().unwrap();
     (jain(all.iter().map(|&v| machine.world.ops[v] as f64)), wait)

@@ -463,7 +463,7 @@ impl Policy for Rsdl {
             return self.install_fresh(slot, current, now);
         }
         self.charge(slot, now);
-        match why {
+        let mut decision = match why {
             Why::Check | Why::Exit | Why::Free => self.check(slot, current, now),
             Why::Yield(y) => self.yields(slot, current, y, now),
             Why::Block | Why::Retire => {
@@ -474,7 +474,13 @@ impl Policy for Rsdl {
                 }
                 self.pick_for(slot, now)
             }
+        };
+        // A wake limits one slot only; while somebody waits, each question limits one more, so that none is spared for
+        // long and nobody tells all at once.
+        if self.queue.len() > 0 {
+            decision.kick = decision.kick.or_else(|| self.limit_one(None));
         }
+        decision
     }
 
     fn waiting(&self) -> usize {

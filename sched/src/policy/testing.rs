@@ -310,10 +310,10 @@ impl<P: Policy> Machine<P> {
 
     fn deliver_events(&mut self) {
         while let Some(v) = self.world.events.pop() {
-            if self.vcpus[v].place == Place::Blocked {
-                self.unblock(v, None);
-            } else {
-                self.vcpus[v].event = true;
+            match self.vcpus.get_mut(v) {
+                Some(vcpu) if vcpu.place != Place::Blocked => vcpu.event = true,
+                Some(_) => self.unblock(v, None),
+                None => {}
             }
         }
     }

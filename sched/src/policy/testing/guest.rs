@@ -35,7 +35,12 @@ impl World {
         self.locks.resize(self.locks.len().max(1), VecDeque::new());
         // A letter may have been sent before its addressee started.
         self.mail.resize(self.mail.len().max(v + 1), 0);
-        self.ops.resize(v + 1, 0);
+        self.ops.resize(self.ops.len().max(v + 1), 0);
+    }
+
+    /// A first letter, so that somebody begins.
+    pub(in crate::policy) fn post(&mut self, v: usize) {
+        self.mail[v] += 1;
     }
 
     pub(in crate::policy) fn ops_of(&self, group: &[usize]) -> u64 {
@@ -155,6 +160,7 @@ impl Guest {
             Self::Pinger { phase, peer, .. } => {
                 if *phase == Phase::Working {
                     world.ops[me] += 1;
+                    world.admit(*peer);
                     world.mail[*peer] += 1;
                     world.events.push(*peer);
                     *phase = Phase::Apart;
