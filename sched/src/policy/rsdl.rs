@@ -339,8 +339,15 @@ impl Rsdl {
         }
     }
 
-    /// A used-up lease: to the tail of its stair, and the head runs.
+    /// A used-up lease: to the tail of its stair, and the head runs; the same vCPU again, if its next stair is still
+    /// above all others'.
     fn lease_over(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
+        self.enqueue(current, 0);
+        self.pick_for(slot, now)
+    }
+
+    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands.
+    fn give_turn(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
         let head = self.queue.head().map_or(0, |(_, stair)| stair);
         self.enqueue(current, head);
         self.pick_for(slot, now)
@@ -365,7 +372,7 @@ impl Rsdl {
             }
             YieldRule::Polite(switches) => {
                 if self.slots[slot.index()].lease_end <= now {
-                    return self.lease_over(slot, current, now);
+                    return self.give_turn(slot, current, now);
                 }
                 self.polite(switches, slot, current, y, now)
             }

@@ -76,9 +76,7 @@ impl Rsdl {
                     return self.stay(slot, current);
                 }
                 self.mark_waiting(current);
-                let head = self.queue.head().map_or(0, |(_, stair)| stair);
-                self.enqueue(current, head);
-                return self.pick_for(slot, now);
+                return self.give_turn(slot, current, now);
             }
             Wait::Message(peer) => {
                 let runs = self.runs(peer);
