@@ -79,9 +79,9 @@ impl Recipe {
         let (text, events) = (Arc::default(), Arc::new(VmEvents::default()));
         let attach = self.port.as_ref().map(|(switch, number)| {
             let events = &events;
-            move |memory: &GuestMemoryMmap| -> Arc<dyn MmioDevice> {
-                let device = NetDevice::attach(switch, *number, memory.clone(), Arc::clone(events) as _);
-                Arc::new(device.unwrap_or_else(|e| panic!("port {number:?}: {e}")))
+            move |memory: &GuestMemoryMmap| {
+                let device = NetDevice::attach(switch, *number, memory.clone(), Arc::clone(events) as _)?;
+                Ok(Arc::new(device) as Arc<dyn MmioDevice>)
             }
         });
         let address = self.port.as_ref().map(|(_, number)| format!("net.ip={}/16 ", number.ip()));

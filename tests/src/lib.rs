@@ -34,10 +34,15 @@ pub fn kvm() -> Option<Kvm> {
     };
     let required = std::env::var(REQUIRE).unwrap_or_default();
     assert!(!required.split(',').any(|name| name.trim() == "kvm"), "{REQUIRE} names kvm, but {why}");
+    skip(&why.to_string());
+    None
+}
+
+/// Says on stderr that the calling test is skipped, and why.
+pub fn skip(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     // Past the harness, which would swallow what a passing test prints.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
-    None
 }
 
 /// KVM; without it the calling test returns.
