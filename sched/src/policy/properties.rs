@@ -97,12 +97,16 @@ const QUOTA_OR_SO: u64 = 2 * RR.0;
 /// Kicks and switches that were under way.
 const SLACK: Nanos = Nanos::from_micros(100);
 
+/// The part of the time that switches take, which are charged to nobody: one in this many.
+const SWITCHING: u64 = 50;
+
 /// The module's wait bound, for a vCPU of the first of these nice values.
 fn wait_bound(me: i8, others: &[i8], slots: usize) -> Nanos {
     let row = row(me);
     let step = (0..LEVELS).map(|level| row.after(level) - level).max().unwrap();
     let quotas = || others.iter().map(|&nice| self::row(nice).quota.0);
-    Nanos((LAG + step + REACH + 1) * quotas().sum::<u64>() / slots as u64 + quotas().max().unwrap_or(0)) + SLACK
+    let run = (LAG + step + REACH + 1) * quotas().sum::<u64>() / slots as u64 + quotas().max().unwrap_or(0);
+    Nanos(run + run / SWITCHING) + SLACK
 }
 
 proptest! {
