@@ -4,6 +4,7 @@
 //! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) asks a policy.
 
 mod deadlines;
+mod events;
 pub mod executors;
 pub mod host;
 pub mod kick;

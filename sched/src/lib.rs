@@ -14,6 +14,7 @@ pub mod domain;
 pub mod ids;
 pub mod policy;
 pub mod slot;
+mod sync;
 pub mod time;
 pub mod vcpu;
 

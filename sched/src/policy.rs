@@ -12,7 +12,11 @@
 //!   question than needed does no harm.
 
 mod freelist;
+#[cfg(test)]
+mod properties;
 mod queue;
+#[cfg(test)]
+mod regressions;
 pub mod rsdl;
 mod slotset;
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! ([`SlotWord::release`]).
 
 use crate::VcpuId;
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 const HELD: u32 = u32::MAX;
 const WANTED: u32 = u32::MAX - 1;
@@ -64,7 +64,7 @@ impl SlotWord {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -94,5 +94,97 @@ mod tests {
         assert!(!slot.is_wanted());
         assert!(slot.want());
         assert!(slot.release(A), "wanted when given up");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::atomic::AtomicBool;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    /// A pCPU: loom reports two vCPUs on it at once, and one that does not see what the one before it left.
+    #[derive(Default)]
+    struct Pcpu {
+        word: SlotWord,
+        state: UnsafeCell<u32>,
+    }
+
+    impl Pcpu {
+        /// Uses the pCPU if it is free. Each use counts.
+        #[allow(unsafe_code, reason = "loom's cell checks that the access is exclusive")]
+        fn visit(&self, vcpu: VcpuId) -> bool {
+            if !(self.word.acquire(vcpu) || self.word.take()) {
+                return false;
+            }
+            // SAFETY: the slot is held.
+            self.state.with_mut(|state| unsafe { *state += 1 });
+            self.word.release(vcpu);
+            true
+        }
+    }
+
+    #[test]
+    fn loom_a_slot_has_one_vcpu_at_a_time_which_sees_what_the_last_one_left() {
+        loom::model(|| {
+            let pcpu = Arc::new(Pcpu::default());
+            let others = [1, 2].map(|v| {
+                let pcpu = Arc::clone(&pcpu);
+                thread::spawn(move || u32::from(pcpu.visit(VcpuId(v))) + u32::from(pcpu.visit(VcpuId(v))))
+            });
+            // A stamp from outside must not let anybody in.
+            pcpu.word.want();
+            let visits: u32 = others.into_iter().map(|other| other.join().unwrap()).sum();
+            assert!(pcpu.visit(VcpuId(3)), "free at the end");
+            pcpu.state.with(|state| {
+                #[allow(unsafe_code, reason = "as above")]
+                // SAFETY: nobody else is left.
+                let uses = unsafe { *state };
+                assert_eq!(uses, visits + 1);
+            });
+        });
+    }
+
+    /// The slot of a running executor: others queue something, stamp the slot and kick; the executor, when it asks,
+    /// takes the kick out, acknowledges, and looks into the queue.
+    #[derive(Default)]
+    struct Executor {
+        word: SlotWord,
+        kicked: AtomicBool,
+        queue: Mutex<u32>,
+    }
+
+    impl Executor {
+        fn push(&self) {
+            *self.queue.lock().unwrap() += 1;
+            if self.word.want() {
+                self.kicked.store(true, Ordering::Release);
+            }
+        }
+
+        fn ask(&self) -> u32 {
+            self.kicked.swap(false, Ordering::Acquire);
+            self.word.acknowledge();
+            *self.queue.lock().unwrap()
+        }
+    }
+
+    #[test]
+    fn loom_what_is_queued_after_the_answer_makes_the_executor_ask_again() {
+        loom::model(|| {
+            let executor = Arc::new(Executor::default());
+            assert!(executor.word.take());
+            let others = [(), ()].map(|()| {
+                let executor = Arc::clone(&executor);
+                thread::spawn(move || executor.push())
+            });
+            executor.ask();
+            let seen = executor.ask();
+            others.into_iter().for_each(|other| other.join().unwrap());
+            let asks_again = executor.kicked.load(Ordering::Relaxed);
+            assert!(seen == 2 || asks_again, "{seen} seen and no kick");
+        });
     }
 }

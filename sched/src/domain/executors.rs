@@ -14,14 +14,10 @@
 //! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread. An idle
 //!    executor is woken instead.
 //!
-//! # Protocol of a vCPU's flags
-//! One byte holds *event* and *blocked*. Whoever sends an event sets the first; whoever blocks sets the second, under the
-//! lock. Of the two, the later one sees the other's bit and acts: an event that finds *blocked* wakes, a block that finds
-//! *event* does not happen. So no event is lost.
-//!
-//! The lock is never held across a system call, nor while a vCPU is dropped.
+//! How a vCPU that blocks and an event for it meet: see [`events`](super::events). The lock is never held across a system call, nor while a vCPU is dropped.
 
 use super::deadlines::Deadlines;
+use super::events::Events;
 use super::parker::Parker;
 use super::{Attributes, Domain, DomainError, Totals, Usage, Yields, kick};
 use crate::policy::{Placement, Policy, Why};
@@ -32,7 +28,7 @@ use arrayvec::ArrayVec;
 use parking_lot::Mutex;
 use rustix::thread::CpuSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -41,10 +37,6 @@ use std::thread::JoinHandle;
 pub const MAX_VCPUS: usize = 1 << 17;
 /// Deadlines handled in one go, so that the lock is held for a bounded time; the rest follows at once.
 const DUE_AT_ONCE: usize = 8;
-
-const ALIVE: u8 = 1;
-const EVENT: u8 = 2;
-const BLOCKED: u8 = 4;
 
 /// A domain with a policy and an executor for each pCPU.
 #[derive(Debug)]
@@ -56,7 +48,7 @@ pub struct Executors {
 struct Shared {
     core: Mutex<Core>,
     slots: Box<[SlotShared]>,
-    flags: Box<[AtomicU8]>,
+    events: Box<[Events]>,
     /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
     waiters: AtomicBool,
     keeps_slot_over_exits: bool,
@@ -142,7 +134,7 @@ impl Executors {
         let shared = Arc::new(Shared {
             core: Mutex::new(core),
             slots: cpus.iter().map(|_| SlotShared::default()).collect(),
-            flags: (0..MAX_VCPUS).map(|_| AtomicU8::new(0)).collect(),
+            events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
             waiters: AtomicBool::new(false),
             keeps_slot_over_exits,
             ending: AtomicBool::new(false),
@@ -207,13 +199,12 @@ impl Domain for Executors {
             since: Time(0),
             exits_before: 0,
         });
-        self.shared.flags[id.index()].store(ALIVE | BLOCKED, Ordering::SeqCst);
+        self.shared.events[id.index()].admit();
         Ok(id)
     }
 
     fn wake(&self, vcpu: VcpuId) {
-        let Some(flags) = self.shared.flags.get(vcpu.index()) else { return };
-        if flags.fetch_or(EVENT, Ordering::SeqCst) & (ALIVE | BLOCKED | EVENT) != ALIVE | BLOCKED {
+        if !self.shared.events.get(vcpu.index()).is_some_and(Events::signal) {
             return;
         }
         let act = {
@@ -283,11 +274,9 @@ impl Domain for Executors {
 impl Shared {
     /// Completes a wake whose event found the vCPU blocked, unless somebody else has.
     fn unblock(&self, core: &mut Core, vcpu: VcpuId, now: Time) -> Option<Act> {
-        let flags = &self.flags[vcpu.index()];
-        if flags.load(Ordering::SeqCst) != ALIVE | BLOCKED | EVENT {
+        if !self.events[vcpu.index()].unblock() {
             return None;
         }
-        flags.store(ALIVE, Ordering::SeqCst);
         let entry = core.vcpus[vcpu.index()].as_mut()?;
         if let Some(slot) = entry.deadline.take() {
             core.deadlines[slot.index()].remove(vcpu);
@@ -322,7 +311,7 @@ impl Shared {
 
     /// Removes a vCPU the policy has let go of.
     fn forget(&self, core: &mut Core, vcpu: VcpuId) -> Option<Box<dyn Vcpu>> {
-        self.flags[vcpu.index()].store(0, Ordering::SeqCst);
+        self.events[vcpu.index()].retire();
         let entry = core.vcpus[vcpu.index()].take()?;
         if let Some(slot) = entry.deadline {
             core.deadlines[slot.index()].remove(vcpu);
@@ -443,7 +432,7 @@ impl Executor<'_> {
             if let Some(entry) = core.vcpus[vcpu.index()].as_mut() {
                 entry.deadline = None;
             }
-            self.shared.flags[vcpu.index()].fetch_or(EVENT, Ordering::SeqCst);
+            self.shared.events[vcpu.index()].signal();
             match self.shared.unblock(core, vcpu, now) {
                 // This slot is asking already.
                 Some(Act::Ask(slot) | Act::Rouse(slot)) if slot == self.slot => {}
@@ -495,10 +484,12 @@ impl Executor<'_> {
 
     /// Marks a vCPU as blocked; false if it need not wait.
     fn blocks(&self, core: &mut Core, vcpu: VcpuId, until: Time, now: Time) -> bool {
-        let flags = &self.shared.flags[vcpu.index()];
-        let event = flags.fetch_or(BLOCKED, Ordering::SeqCst) & EVENT != 0;
-        if event || until <= now {
-            flags.store(ALIVE, Ordering::SeqCst);
+        let events = &self.shared.events[vcpu.index()];
+        if until <= now {
+            events.use_up();
+            return false;
+        }
+        if !events.block() {
             return false;
         }
         if until != Time::NEVER {

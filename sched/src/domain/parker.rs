@@ -4,10 +4,7 @@
 //! [`Parker::wait`] consumes *woken*; so a wake before the wait makes it return at once, and wakes do not add up.
 
 use crate::Time;
-use rustix::thread::futex;
-use rustix::time::Timespec;
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Futex, Ordering};
 
 const EMPTY: u32 = 0;
 const WAITING: u32 = 1;
@@ -15,7 +12,7 @@ const WOKEN: u32 = 2;
 
 /// The word. One thread may wait at a time.
 #[derive(Debug, Default)]
-pub struct Parker(AtomicU32);
+pub struct Parker(Futex);
 
 impl Parker {
     /// Waits for a wake or until `until` of CLOCK_MONOTONIC. True if woken, false if the time came first.
@@ -24,37 +21,30 @@ impl Parker {
         if self.take() {
             return true;
         }
-        if self.0.compare_exchange(EMPTY, WAITING, Ordering::Acquire, Ordering::Acquire).is_err() {
+        if self.0.word.compare_exchange(EMPTY, WAITING, Ordering::Acquire, Ordering::Acquire).is_err() {
             return self.take();
         }
-        let timeout = Timespec { tv_sec: (until.0 / 1_000_000_000) as i64, tv_nsec: (until.0 % 1_000_000_000) as i64 };
-        let timeout = (until != Time::NEVER).then_some(&timeout);
-        while self.0.load(Ordering::Acquire) == WAITING {
-            let waited = futex::wait_bitset(&self.0, futex::Flags::PRIVATE, WAITING, timeout, NonZeroU32::MAX);
-            if waited == Err(rustix::io::Errno::TIMEDOUT) {
-                break;
-            }
-        }
+        // Relaxed: the swap below sees what the waker wrote.
+        while self.0.word.load(Ordering::Relaxed) == WAITING && self.0.wait(WAITING, until) {}
         // A wake may have come after the timeout: it counts.
-        self.0.swap(EMPTY, Ordering::Acquire) == WOKEN
+        self.0.word.swap(EMPTY, Ordering::Acquire) == WOKEN
     }
 
     /// Takes a wake that has come, without waiting.
     pub fn take(&self) -> bool {
-        self.0.compare_exchange(WOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.word.compare_exchange(WOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Wakes the waiting thread, or the next one to wait.
     pub fn wake(&self) {
         // Release pairs with the Acquires in wait.
-        if self.0.swap(WOKEN, Ordering::Release) == WAITING {
-            // No error is possible for a mapped word.
-            let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
+        if self.0.word.swap(WOKEN, Ordering::Release) == WAITING {
+            self.0.wake_one();
         }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::time::monotonic;
@@ -93,6 +83,59 @@ mod tests {
                 ping.wake();
                 assert!(pong.wait(Time::NEVER));
             }
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32;
+    use loom::thread;
+
+    /// A parker, and a number that wakers raise before they wake.
+    fn model(wakers: usize, check: impl Fn(&Parker, &AtomicU32) + Sync + Send + 'static) {
+        loom::model(move || {
+            let shared = Arc::new((Parker::default(), AtomicU32::new(0)));
+            let wakers: Vec<_> = (0..wakers)
+                .map(|_| {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || {
+                        shared.1.fetch_add(1, Ordering::Relaxed);
+                        shared.0.wake();
+                    })
+                })
+                .collect();
+            check(&shared.0, &shared.1);
+            wakers.into_iter().for_each(|waker| waker.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn loom_a_wake_ends_the_wait_and_shows_what_was_written_before_it() {
+        model(1, |parker, written| {
+            assert!(parker.wait(Time::NEVER));
+            assert_eq!(written.load(Ordering::Relaxed), 1);
+        });
+    }
+
+    #[test]
+    fn loom_who_waits_until_all_has_come_sees_all_of_two_wakers() {
+        model(2, |parker, written| {
+            while written.load(Ordering::Relaxed) < 2 {
+                assert!(parker.wait(Time::NEVER));
+            }
+        });
+    }
+
+    #[test]
+    fn loom_a_wake_that_meets_a_timeout_is_returned_or_remembered() {
+        model(1, |parker, written| {
+            if !parker.wait(Time(1)) {
+                assert!(parker.wait(Time::NEVER));
+            }
+            assert_eq!(written.load(Ordering::Relaxed), 1);
         });
     }
 }

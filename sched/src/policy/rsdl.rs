@@ -108,6 +108,8 @@ struct SlotState {
     paired: bool,
     /// Who takes the slot over when it next asks, and until when.
     reserved: Option<(VcpuId, Time)>,
+    /// A vCPU woke up on a better stair; the next check gives way to it.
+    contested: bool,
 }
 
 /// The policy.
@@ -124,6 +126,9 @@ pub struct Rsdl {
     served: Stair,
     /// Budget left by stair, modulo [`WINDOW`].
     budgets: [Nanos; WINDOW as usize],
+    /// Slots that are reserved for a vCPU, which is neither queued nor running.
+    reserving: SlotSet,
+    reserved: usize,
     runnable: usize,
     /// Since when there are more runnable vCPUs than slots.
     contended_since: Time,
@@ -144,6 +149,7 @@ impl Rsdl {
             endless: false,
             paired: false,
             reserved: None,
+            contested: false,
         };
         Self {
             config,
@@ -154,6 +160,8 @@ impl Rsdl {
             unlimited: SlotSet::new(slots),
             served: LAG,
             budgets: [Nanos::ZERO; WINDOW as usize],
+            reserving: SlotSet::new(slots),
+            reserved: 0,
             runnable: 0,
             contended_since: Time(0),
             probe: 0,
@@ -272,7 +280,7 @@ impl Rsdl {
         (v.on, v.last) = (Some(slot), Some(slot));
         let s = &mut self.slots[slot.index()];
         (s.current, s.charged, s.since, s.lease_end) = (Some(vcpu), now, now, lease_end);
-        s.paired = false;
+        (s.paired, s.contested) = (false, false);
         self.go_on(slot, vcpu)
     }
 
@@ -284,9 +292,14 @@ impl Rsdl {
 
     /// The vCPU on the slot goes on; limited only if somebody waits.
     fn go_on(&mut self, slot: Slot, vcpu: VcpuId) -> Decision {
-        let endless = self.queue.len() == 0;
+        let endless = self.waiting() == 0;
+        let left = self.quota_left(vcpu);
         let s = &mut self.slots[slot.index()];
         s.endless = endless;
+        // Only a reservation waits, for another slot: there is nobody to give a used-up lease to.
+        if !endless && s.lease_end <= s.charged {
+            s.lease_end = s.charged + left;
+        }
         let until = if endless { Time::NEVER } else { s.lease_end };
         if endless {
             self.unlimited.insert(slot)
@@ -300,6 +313,7 @@ impl Rsdl {
     fn pick_for(&mut self, slot: Slot, now: Time) -> Decision {
         match self.pick() {
             Some(vcpu) => self.install_fresh(slot, vcpu, now),
+            None if self.reserved > 0 => self.take_over(slot, now),
             None => {
                 self.slots[slot.index()].current = None;
                 self.unlimited.remove(slot);
@@ -320,14 +334,14 @@ impl Rsdl {
     /// Lease end, kick, or a look round at an exit.
     fn check(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
         let Some((_, best)) = self.queue.head() else { return self.go_on(slot, current) };
-        let left = self.quota_left(current);
+        self.begin_lease(slot, current, now);
         let s = &mut self.slots[slot.index()];
-        if s.endless && s.lease_end <= now {
-            s.lease_end = now + left;
-        }
+        // Only a wake takes a slot before the lease ends: a check for any other reason must not take back the turn that
+        // a yield from a better stair has given.
+        let contested = std::mem::take(&mut s.contested);
         if self.slots[slot.index()].lease_end <= now {
             self.lease_over(slot, current, now)
-        } else if best < self.vcpu(current).stair {
+        } else if contested && best < self.vcpu(current).stair {
             self.enqueue_at_place(current);
             self.pick_for(slot, now)
         } else {
@@ -335,10 +349,26 @@ impl Rsdl {
         }
     }
 
-    /// A used-up lease: to the tail of its stair, and the head runs.
+    /// A lease that had no end while nobody waited gets one, now that somebody does.
+    fn begin_lease(&mut self, slot: Slot, current: VcpuId, now: Time) {
+        let left = self.quota_left(current);
+        let s = &mut self.slots[slot.index()];
+        if s.endless && s.lease_end <= now {
+            s.lease_end = now + left;
+        }
+    }
+
+    /// A used-up lease: to the tail of its stair, and the head runs; the same vCPU again, if its next stair is still
+    /// above all others'.
     fn lease_over(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
-        let head = self.queue.head().map_or(0, |(_, stair)| stair);
         self.vcpu(current).protected = false;
+        self.enqueue(current, 0);
+        self.pick_for(slot, now)
+    }
+
+    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands.
+    fn give_turn(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
+        let head = self.queue.head().map_or(0, |(_, stair)| stair);
         self.enqueue(current, head);
         self.pick_for(slot, now)
     }
@@ -347,6 +377,7 @@ impl Rsdl {
         if self.queue.len() == 0 {
             return self.go_on(slot, current);
         }
+        self.begin_lease(slot, current, now);
         match self.config.yield_rule {
             YieldRule::None => self.check(slot, current, now),
             YieldRule::Expire => {
@@ -360,9 +391,8 @@ impl Rsdl {
                 self.pick_for(slot, now)
             }
             YieldRule::Polite(switches) => {
-                let s = &self.slots[slot.index()];
-                if s.lease_end <= now && !s.endless {
-                    return self.lease_over(slot, current, now);
+                if self.slots[slot.index()].lease_end <= now {
+                    return self.give_turn(slot, current, now);
                 }
                 self.polite(switches, slot, current, y, now)
             }
@@ -424,11 +454,10 @@ impl Policy for Rsdl {
         }
         if let Some(Some(VcpuState { on: Some(slot), .. })) = self.vcpus.get(vcpu.index()) {
             let slot = *slot;
-            let s = &mut self.slots[slot.index()];
-            if s.reserved.is_some_and(|(next, _)| next == vcpu) {
-                s.reserved = None;
+            if self.slots[slot.index()].reserved.is_some_and(|(next, _)| next == vcpu) {
+                self.take_reservation(slot);
             } else {
-                s.current = None;
+                self.slots[slot.index()].current = None;
                 self.idle.insert(slot);
             }
             self.runnable -= 1;
@@ -459,7 +488,10 @@ impl Policy for Rsdl {
         let victim = self.victim(stair, last, now);
         self.enqueue(vcpu, 0);
         match victim {
-            Some(slot) => Placement::Preempt(slot),
+            Some(slot) => {
+                self.slots[slot.index()].contested = true;
+                Placement::Preempt(slot)
+            }
             None => Placement::Queue(self.limit_one(last)),
         }
     }
@@ -471,22 +503,28 @@ impl Policy for Rsdl {
             return self.install_fresh(slot, current, now);
         }
         self.charge(slot, now);
-        if let Some((vcpu, lease_end)) = self.slots[slot.index()].reserved.take() {
+        if let Some((vcpu, lease_end)) = self.take_reservation(slot) {
             self.leaves(current, why, now);
             return self.install_pair(slot, vcpu, lease_end, now);
         }
-        match why {
+        let mut decision = match why {
             Why::Check | Why::Exit | Why::Free => self.check(slot, current, now),
             Why::Yield(y) => self.yields(slot, current, y, now),
             Why::Block | Why::Retire => {
                 self.leaves(current, why, now);
                 self.pick_for(slot, now)
             }
+        };
+        // A wake limits one slot only; while somebody waits, each question limits one more, so that none is spared for
+        // long and nobody tells all at once.
+        if self.queue.len() > 0 {
+            decision.kick = decision.kick.or_else(|| self.limit_one(None));
         }
+        decision
     }
 
     fn waiting(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.reserved
     }
 }
 

@@ -11,12 +11,11 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A flag that Ctrl-C and SIGTERM set; a second Ctrl-C ends the process at once.
+/// A flag that Ctrl-C and SIGTERM set. A second one changes nothing: it may be the same key, sent to the process and to
+/// its group.
 pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // In this order: the first signal finds the flag unset, and then sets it.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag)).map_err(Failure::run)?;
         signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(Failure::run)?;
     }
     Ok(flag)

@@ -81,9 +81,7 @@ impl Rsdl {
                     return self.stay(slot, current);
                 }
                 self.mark_waiting(current);
-                let head = self.queue.head().map_or(0, |(_, stair)| stair);
-                self.enqueue(current, head);
-                return self.pick_for(slot, now);
+                return self.give_turn(slot, current, now);
             }
             Wait::Message(peer) => {
                 let runs = self.runs(peer);
@@ -136,11 +134,31 @@ impl Rsdl {
         let lease_end = self.slots[slot.index()].lease_end;
         self.slots[slot.index()].paired = true;
         self.slots[other.index()].reserved = Some((peer, lease_end));
+        self.reserving.insert(other);
+        self.reserved += 1;
         Decision { kick: Some(other), ..self.stay(slot, current) }
+    }
+
+    /// Ends a slot's reservation, and tells for whom and until when it was.
+    pub(super) fn take_reservation(&mut self, slot: Slot) -> Option<(VcpuId, Time)> {
+        let reservation = self.slots[slot.index()].reserved.take()?;
+        self.reserving.remove(slot);
+        self.reserved -= 1;
+        Some(reservation)
+    }
+
+    /// A slot that would idle takes a vCPU that waits for another slot; then nobody need be evicted there.
+    pub(super) fn take_over(&mut self, slot: Slot, now: Time) -> Decision {
+        let reserved = self.reserving.first().and_then(|other| self.take_reservation(other));
+        let (peer, lease_end) = reserved.expect("the set of reserved slots is as large as its count");
+        self.install_pair(slot, peer, lease_end, now)
     }
 
     /// The peer arrives on its slot.
     pub(super) fn install_pair(&mut self, slot: Slot, peer: VcpuId, lease_end: Time, now: Time) -> Decision {
+        // The slot may ask late.
+        let left = self.quota_left(peer);
+        let lease_end = if lease_end > now { lease_end } else { now + left };
         let decision = self.install(slot, peer, lease_end, now);
         self.slots[slot.index()].paired = true;
         decision

@@ -1,0 +1,213 @@
+//! What holds of the policies whatever the guests do.
+//!
+//! [`events`] sends random events, sense or no sense; this file runs random guests on the [`Machine`], which checks
+//! every step by itself.
+//!
+//! # The wait bound
+//! A vCPU that is queued for its stair is passed only by vCPUs on that stair or above, and every other vCPU has at most
+//! one quota on each stair. The stairs between it and the best place anybody can have are [`LAG`] (a woken vCPU), its own
+//! row's longest step (its next stair), and [`REACH`] (somebody named from below the head). With `S` slots, each other
+//! vCPU's quota `q` and a lease that was begun before on each slot, it waits at most
+//! `(LAG + step + REACH + 1) * sum(q) / S + max(q)`; what switches and kicks cost is charged, so it is inside.
+
+mod events;
+
+use super::rsdl::matrix::{LEVELS, Row};
+use super::rsdl::polite::REACH;
+use super::rsdl::{LAG, PoliteSwitches, RsdlConfig, YieldRule};
+use super::testing::guest::{Guest, Patience};
+use super::testing::{Costs, Machine};
+use super::{Freelist, Policy, Rsdl};
+use crate::{Nanos, Nice, VcpuId, Wait};
+use proptest::prelude::*;
+
+const RR: Nanos = Nanos::from_millis(6);
+
+fn rsdl(yield_rule: YieldRule, slots: usize) -> Rsdl {
+    Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, slots)
+}
+
+fn row(nice: i8) -> Row {
+    Row::new(Nice::new(nice).unwrap(), RR)
+}
+
+fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
+    any::<[bool; 7]>().prop_map(
+        |[directed, keep_place, prefer_computing, evict_for_peer, stay_with_running_peer, forgive, strict]| {
+            PoliteSwitches {
+                directed,
+                keep_place,
+                prefer_computing,
+                evict_for_peer,
+                stay_with_running_peer,
+                forgive,
+                strict,
+            }
+        },
+    )
+}
+
+fn any_rule() -> impl Strategy<Value = YieldRule> {
+    prop_oneof![Just(YieldRule::None), Just(YieldRule::Expire), any_switches().prop_map(YieldRule::Polite)]
+}
+
+fn polite() -> impl Strategy<Value = YieldRule> {
+    prop_oneof![Just(PoliteSwitches::default()), any_switches()].prop_map(YieldRule::Polite)
+}
+
+/// Whom a guest may name: a neighbour, itself, one that never lived.
+fn any_wait() -> impl Strategy<Value = Wait> {
+    let somebody = prop_oneof![8 => 0u32..12, 1 => Just(1 << 20)].prop_map(VcpuId);
+    prop_oneof![Just(Wait::Unknown), somebody.clone().prop_map(Wait::Lock), somebody.prop_map(Wait::Message)]
+}
+
+fn any_guest() -> impl Strategy<Value = Guest> {
+    let us = |range: std::ops::Range<u64>| range.prop_map(Nanos::from_micros);
+    let patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute)];
+    let any_patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute), Just(Patience::Blocks)];
+    prop_oneof![
+        Just(Guest::Hog),
+        (us(20..3000), any_wait()).prop_map(|(stretch, says)| Guest::yielder(stretch, says)),
+        (us(1..200), us(1..200), patience).prop_map(|(hold, gap, patience)| Guest::locker(hold, gap, patience)),
+        (0usize..8, any_patience).prop_map(|(peer, patience)| Guest::pinger(peer, patience)),
+        (us(300..9000), us(10..1500)).prop_map(|(period, work)| Guest::prober(period, work)),
+    ]
+}
+
+/// Starts these guests, some time apart; a pinger's peer is whoever has that number.
+fn start_all<P: Policy>(machine: &mut Machine<P>, guests: &[(i8, Guest, u64)]) {
+    for (nice, guest, apart) in guests {
+        let mut guest = guest.clone();
+        if let Guest::Pinger { peer, .. } = &mut guest {
+            *peer %= guests.len();
+        }
+        let v = machine.start(*nice, guest);
+        machine.world.post(v);
+        machine.run(Nanos::from_micros(*apart));
+    }
+}
+
+fn any_guests(nice: &'static [i8]) -> impl Strategy<Value = Vec<(i8, Guest, u64)>> {
+    prop::collection::vec((prop::sample::select(nice), any_guest(), 0u64..3000), 1..9)
+}
+
+/// What two vCPUs of equal weight may differ by at any moment: a quota, and how far a named one may be let ahead.
+const QUOTA_OR_SO: u64 = 2 * RR.0;
+
+/// Kicks and switches that were under way.
+const SLACK: Nanos = Nanos::from_micros(100);
+
+/// The part of the time that switches take, which are charged to nobody: one in this many.
+const SWITCHING: u64 = 50;
+
+/// The module's wait bound, for a vCPU of the first of these nice values.
+fn wait_bound(me: i8, others: &[i8], slots: usize) -> Nanos {
+    let row = row(me);
+    let step = (0..LEVELS).map(|level| row.after(level) - level).max().unwrap();
+    let quotas = || others.iter().map(|&nice| self::row(nice).quota.0);
+    let run = (LAG + step + REACH + 1) * quotas().sum::<u64>() / slots as u64 + quotas().max().unwrap_or(0);
+    Nanos(run + run / SWITCHING) + SLACK
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_guests_keep_every_invariant_under_any_rule(
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+        rule in any_rule(),
+        (exit, switch, kick) in (100u64..3000, 0u64..20_000, 0u64..30_000),
+    ) {
+        let costs = Costs { exit: Nanos(exit), switch: Nanos(switch), kick: Nanos(kick) };
+        let mut machine = Machine::new(rsdl(rule, slots), slots, row(-20).quota).with_costs(costs);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(100));
+    }
+
+    #[test]
+    fn any_guests_keep_every_invariant_on_the_free_list(slots in 1usize..=5, guests in any_guests(&[0])) {
+        let mut machine = Machine::new(Freelist::new(RR, slots), slots, RR);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(50));
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_the_bound(
+        slots in 1usize..=4,
+        guests in any_guests(&[0, 0, 0, 5, 10, 19]),
+        rule in polite(),
+    ) {
+        let mut machine = Machine::new(rsdl(rule, slots), slots, RR);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(600));
+        for (v, (nice, ..)) in guests.iter().enumerate() {
+            let others: Vec<i8> = guests.iter().enumerate().filter(|(o, _)| *o != v).map(|(_, g)| g.0).collect();
+            let (wait, bound) = (machine.record(v).longest_wait, wait_bound(*nice, &others, slots));
+            prop_assert!(wait <= bound, "v{v} of nice {nice} waited {wait:?}, the bound is {bound:?}");
+        }
+    }
+
+    #[test]
+    fn hogs_get_their_weight_within_two_percent_over_ten_rotations(
+        slots in 1usize..=3,
+        nices in prop::collection::vec(prop::sample::select(&[0i8, 5, 10][..]), 1..5),
+        apart in 0u64..20_000,
+        kick in 0u64..60_000,
+    ) {
+        // Each nice value occurs as often as there are slots, and one more: nobody's weight is above a slot.
+        let nices: Vec<i8> = nices.repeat(slots + 1);
+        let mut machine = Machine::new(rsdl(YieldRule::Expire, slots), slots, RR)
+            .with_costs(Costs { kick: Nanos(kick), ..Costs::default() });
+        for &nice in &nices {
+            machine.start(nice, Guest::Hog);
+            machine.run(Nanos::from_micros(apart));
+        }
+        let weights: u64 = nices.iter().map(|&nice| row(nice).per_rotation().0).sum();
+        let rotations = Nanos(10 * weights / slots as u64);
+        // Who was there before the others has run ahead of them by a quota or so.
+        machine.run(Nanos(rotations.0 / 10));
+        let before: Vec<u64> = (0..nices.len()).map(|v| machine.record(v).run.0).collect();
+        machine.run(rotations);
+        for (v, &nice) in nices.iter().enumerate() {
+            let due = 10.0 * row(nice).per_rotation().0 as f64;
+            let ratio = (machine.record(v).run.0 - before[v]) as f64 / due;
+            prop_assert!((0.98..=1.02).contains(&ratio), "v{v} of nice {nice} got {ratio} of its weight");
+        }
+    }
+
+    #[test]
+    fn a_polite_yielder_gets_turn_for_turn_with_hogs_and_not_more(
+        slots in 1usize..=3,
+        yielders in prop::collection::vec((20u64..9000, any_wait()), 1..5),
+        rule in polite(),
+    ) {
+        let mut machine = Machine::new(rsdl(rule, slots), slots, RR);
+        for (stretch, says) in &yielders {
+            machine.start(0, Guest::yielder(Nanos::from_micros(*stretch), *says));
+        }
+        let hogs: Vec<usize> = (0..yielders.len() + slots).map(|_| machine.start(0, Guest::Hog)).collect();
+        machine.run(Nanos::from_millis(3000));
+        let run = |v: usize| machine.record(v).run.0;
+        let (least, most) = (hogs.iter().map(|&v| run(v)).min().unwrap(), hogs.iter().map(|&v| run(v)).max().unwrap());
+        for (v, (stretch, _)) in yielders.iter().enumerate() {
+            let turn = (Nanos::from_micros(*stretch).0 as f64 / RR.0 as f64).min(1.0);
+            prop_assert!(run(v) <= most + QUOTA_OR_SO, "v{v} gained: {}, a hog {most}", run(v));
+            prop_assert!(run(v) as f64 >= 0.8 * turn * least as f64, "v{v} lost turns: {}, a hog {least}", run(v));
+        }
+    }
+
+    #[test]
+    fn no_yield_gains_under_any_rule(
+        slots in 1usize..=3,
+        (stretch, says) in (20u64..4000, any_wait()),
+        rule in any_rule(),
+    ) {
+        let mut machine = Machine::new(rsdl(rule, slots), slots, RR);
+        machine.start(0, Guest::yielder(Nanos::from_micros(stretch), says));
+        let hogs: Vec<usize> = (0..2 * slots).map(|_| machine.start(0, Guest::Hog)).collect();
+        machine.run(Nanos::from_millis(1500));
+        let most = hogs.iter().map(|&v| machine.record(v).run.0).max().unwrap();
+        prop_assert!(machine.record(0).run.0 <= most + QUOTA_OR_SO, "{:?} beside {most}", machine.record(0));
+    }
+}

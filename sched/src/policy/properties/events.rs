@@ -1,0 +1,183 @@
+//! Random events against a slow model that knows only where every vCPU is.
+
+use super::{RR, any_rule, any_wait, row};
+use crate::domain::Attributes;
+use crate::policy::rsdl::RsdlConfig;
+use crate::policy::{Decision, Freelist, Placement, Policy, Rsdl, Why};
+use crate::{Nanos, Nice, Slot, Time, VcpuId, Yield};
+use proptest::prelude::*;
+
+const VCPUS: u32 = 12;
+
+#[derive(Debug, Clone)]
+enum Event {
+    /// Added if it is not there, else woken if it is blocked.
+    Wake(u32, i8),
+    /// Removed if it is there and not on a slot.
+    Remove(u32),
+    /// A slot asks; an idle one always for [`Why::Free`].
+    Ask(u16, Why),
+    /// All slots that have been told ask.
+    Settle,
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let yields = (any_wait(), any::<bool>()).prop_map(|(wait, again)| Why::Yield(Yield { wait, again }));
+    let why = prop_oneof![3 => Just(Why::Check), 1 => Just(Why::Exit), 4 => yields, 2 => Just(Why::Block), 1 => Just(Why::Retire)];
+    prop_oneof![
+        6 => (0..VCPUS, -20i8..20).prop_map(|(v, nice)| Event::Wake(v, nice)),
+        1 => (0..VCPUS).prop_map(Event::Remove),
+        6 => (0u16..5, why).prop_map(|(slot, why)| Event::Ask(slot, why)),
+        2 => Just(Event::Settle),
+    ]
+}
+
+/// Spans of all sizes, from none to one that uses up quotas.
+fn any_span() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1u64..1000, 1000u64..1_000_000, 1_000_000u64..20_000_000]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Nowhere,
+    Blocked,
+    Queued,
+    /// On an idle slot that has not asked yet.
+    Placed(usize),
+    On(usize),
+}
+
+struct Model<P> {
+    policy: P,
+    now: Time,
+    at: Vec<At>,
+    nice: Vec<i8>,
+    told: Vec<bool>,
+    until: Vec<Time>,
+    /// Whether leases may be handed on, and so be longer than their holder's quota.
+    hands_on: bool,
+}
+
+impl<P: Policy> Model<P> {
+    fn new(policy: P, slots: usize, hands_on: bool) -> Self {
+        let (at, nice) = (vec![At::Nowhere; VCPUS as usize], vec![0; VCPUS as usize]);
+        Self { policy, now: Time(0), at, nice, told: vec![false; slots], until: vec![Time::NEVER; slots], hands_on }
+    }
+
+    fn on(&self, slot: usize) -> Option<usize> {
+        self.at.iter().position(|&at| at == At::On(slot))
+    }
+
+    fn step(&mut self, event: &Event, span: u64) {
+        self.now = self.now + Nanos(span);
+        match *event {
+            Event::Wake(v, nice) => match self.at[v as usize] {
+                At::Nowhere => {
+                    self.policy.add(VcpuId(v), Attributes { nice: Nice::new(nice).unwrap() }, self.now);
+                    (self.at[v as usize], self.nice[v as usize]) = (At::Blocked, nice);
+                }
+                At::Blocked => self.wake(v),
+                _ => {}
+            },
+            Event::Remove(v) => {
+                if !matches!(self.at[v as usize], At::Nowhere | At::On(_)) {
+                    self.policy.remove(VcpuId(v));
+                    self.at[v as usize] = At::Nowhere;
+                }
+            }
+            Event::Ask(slot, why) => self.ask(usize::from(slot) % self.told.len(), why),
+            Event::Settle => {
+                // A question may tell another slot, but nobody asks for ever.
+                for slot in (0..self.told.len()).cycle().take(4 * self.told.len()) {
+                    if self.told[slot] {
+                        self.ask(slot, Why::Check);
+                    }
+                }
+                assert!(!self.told.contains(&true), "slots tell each other for ever");
+            }
+        }
+        self.check();
+    }
+
+    fn wake(&mut self, v: u32) {
+        self.at[v as usize] = match self.policy.wake(VcpuId(v), self.now) {
+            Placement::Run(slot) => {
+                let slot = slot.index();
+                let taken = self.on(slot).is_some() || self.at.contains(&At::Placed(slot));
+                assert!(!taken, "{slot} was taken");
+                self.told[slot] = true;
+                At::Placed(slot)
+            }
+            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => {
+                self.told[slot.index()] = true;
+                At::Queued
+            }
+            Placement::Queue(None) => At::Queued,
+        };
+    }
+
+    fn ask(&mut self, slot: usize, why: Why) {
+        let before = self.on(slot);
+        let why = if before.is_none() { Why::Free } else { why };
+        self.told[slot] = false;
+        let Decision { run, kick } = self.policy.next(Slot(slot as u16), why, self.now);
+        if let Some(kick) = kick {
+            self.told[kick.index()] = true;
+        }
+        if let Some(v) = before {
+            self.at[v] = match why {
+                Why::Block => At::Blocked,
+                Why::Retire => At::Nowhere,
+                _ => At::Queued,
+            };
+        }
+        self.until[slot] = Time::NEVER;
+        let Some(lease) = run else { return };
+        let v = lease.vcpu.index();
+        assert!(self.at[v] == At::Queued || self.at[v] == At::Placed(slot), "{slot} got v{v}, {:?}", self.at[v]);
+        self.at[v] = At::On(slot);
+        self.until[slot] = lease.until;
+        assert!(lease.until > self.now, "{why:?}: a lease that has ended");
+        if lease.until != Time::NEVER {
+            let longest = if self.hands_on { -20 } else { self.nice[v] };
+            assert!(lease.until.since(self.now) <= row(longest).quota, "{why:?}: a lease beyond the quota");
+        }
+    }
+
+    fn check(&self) {
+        let queued = self.at.iter().filter(|&&at| at == At::Queued).count();
+        assert_eq!(self.policy.waiting(), queued);
+        for slot in 0..self.told.len() {
+            let busy = self.at.contains(&At::On(slot)) || self.told[slot];
+            assert!(busy || queued == 0, "{slot} idles while {queued} wait");
+        }
+        let asks = |slot: usize| self.told[slot] || self.until[slot] != Time::NEVER;
+        assert!(queued == 0 || (0..self.told.len()).any(asks), "nobody will ever ask for the {queued} that wait");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn rsdl_knows_where_everybody_is(
+        slots in 1usize..=5,
+        rule in any_rule(),
+        affinity in any::<bool>(),
+        events in prop::collection::vec((any_event(), any_span()), 1..250),
+    ) {
+        let config = RsdlConfig { yield_rule: rule, affinity, ..RsdlConfig::default() };
+        let hands_on = matches!(rule, crate::policy::rsdl::YieldRule::Polite(_));
+        let mut model = Model::new(Rsdl::new(config, slots), slots, hands_on);
+        events.iter().for_each(|(event, span)| model.step(event, *span));
+    }
+
+    #[test]
+    fn the_free_list_knows_where_everybody_is(
+        slots in 1usize..=5,
+        events in prop::collection::vec((any_event(), any_span()), 1..250),
+    ) {
+        let mut model = Model::new(Freelist::new(RR, slots), slots, true);
+        events.iter().for_each(|(event, span)| model.step(event, *span));
+    }
+}

@@ -1,0 +1,191 @@
+//! Bugs that schedulers had, each as a test that the old rule fails and the present one passes.
+
+use super::rsdl::matrix::{LEVELS, Row};
+use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
+use super::testing::Machine;
+use super::testing::guest::{Guest, Patience};
+use super::testing::old::{Flaw, Goodness, Line, quotas_of_an_epoch};
+use super::{Placement, Policy, Rsdl, Why};
+use crate::domain::Attributes;
+use crate::{Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
+
+const MS: u64 = 1_000_000;
+const QUOTA: Nanos = Nanos::from_millis(6);
+const A: VcpuId = VcpuId(0);
+const B: VcpuId = VcpuId(1);
+const P0: Slot = Slot(0);
+
+fn rsdl(yield_rule: YieldRule, slots: usize) -> Rsdl {
+    Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, slots)
+}
+
+fn polite() -> YieldRule {
+    YieldRule::Polite(PoliteSwitches::default())
+}
+
+fn strict() -> YieldRule {
+    YieldRule::Polite(PoliteSwitches { strict: true, ..PoliteSwitches::default() })
+}
+
+/// Every kind of yield, among them those that name nobody who lives.
+fn all_yields() -> Vec<Yield> {
+    let waits = [Wait::Unknown, Wait::Lock(B), Wait::Message(B), Wait::Lock(A), Wait::Lock(VcpuId(77))];
+    waits.into_iter().flat_map(|wait| [false, true].map(|again| Yield { wait, again })).collect()
+}
+
+/// A and B on one slot; A runs.
+fn a_runs_and_b_is_blocked(policy: &mut dyn Policy, nice: [i8; 2]) {
+    for (vcpu, nice) in [A, B].into_iter().zip(nice) {
+        policy.add(vcpu, Attributes { nice: Nice::new(nice).unwrap() }, Time(0));
+    }
+    assert_eq!(policy.wake(A, Time(0)), Placement::Run(P0));
+    assert_eq!(policy.next(P0, Why::Free, Time(0)).run.unwrap().vcpu, A);
+}
+
+/// Who runs from when, in the half second after B woke up, if A, alone until then, was asked for these reasons.
+fn turns_after(policy: &mut dyn Policy, why: Why) -> Vec<(VcpuId, Time)> {
+    a_runs_and_b_is_blocked(policy, [0, 0]);
+    for ms in 1..5 {
+        let decision = policy.next(P0, why, Time(ms * MS));
+        assert_eq!(decision.run.map(|lease| lease.vcpu), Some(A), "nobody else can run");
+    }
+    let mut now = Time(5 * MS);
+    let mut turns = Vec::new();
+    let _ = policy.wake(B, now);
+    while now < Time(500 * MS) {
+        let lease = policy.next(P0, Why::Check, now).run.unwrap();
+        turns.push((lease.vcpu, now));
+        now = lease.until;
+    }
+    turns
+}
+
+#[test]
+fn volanomark_1_a_yield_of_the_sole_runnable_vcpu_changes_nothing() {
+    for y in all_yields() {
+        let changes = |policy: &dyn Fn() -> Box<dyn Policy>| {
+            turns_after(&mut *policy(), Why::Yield(y)) != turns_after(&mut *policy(), Why::Check)
+        };
+        assert!(changes(&|| Box::new(Goodness::default())), "the old rule refills everybody's counter");
+        for rule in [YieldRule::None, YieldRule::Expire, polite(), strict()] {
+            assert!(!changes(&|| Box::new(rsdl(rule, 1))), "{rule:?} {y:?}");
+        }
+    }
+}
+
+/// Whether B, of lower priority and waiting, gets a turn from each of A's yields, and keeps it when it is asked again at
+/// once, as a timer that was set earlier may do.
+fn yields_give_turns(policy: &mut dyn Policy, y: Yield) -> bool {
+    a_runs_and_b_is_blocked(policy, [0, 10]);
+    let _ = policy.wake(B, Time(MS));
+    let mut lease = policy.next(P0, Why::Check, Time(MS)).run.unwrap();
+    let mut now = Time(MS);
+    for _ in 0..50 {
+        if lease.vcpu == A {
+            now = lease.until.min(now + Nanos::from_micros(500));
+            let decision = policy.next(P0, Why::Yield(y), now);
+            now = now + Nanos::from_micros(10);
+            let asked_again = policy.next(P0, Why::Check, now);
+            if decision.kick.is_some() || [decision, asked_again].iter().any(|d| d.run.unwrap().vcpu != B) {
+                return false;
+            }
+            lease = asked_again.run.unwrap();
+        }
+        now = lease.until;
+        lease = policy.next(P0, Why::Check, now).run.unwrap();
+    }
+    true
+}
+
+#[test]
+fn volanomark_2_a_yield_gives_a_waiter_of_lower_priority_its_turn_in_one_pass() {
+    for y in all_yields() {
+        assert!(!yields_give_turns(&mut Goodness::default(), y), "the old rule takes the turn back at once");
+        for rule in [YieldRule::Expire, strict()] {
+            assert!(yields_give_turns(&mut rsdl(rule, 1), y), "{rule:?} {y:?}");
+        }
+    }
+}
+
+/// Locks taken in 300 ms by this many lockers on two slots.
+fn locks<P: Policy>(policy: P, lockers: usize) -> u64 {
+    let mut machine = Machine::new(policy, 2, QUOTA);
+    let locker = Guest::locker(Nanos::from_micros(2), Nanos::from_micros(5), Patience::Hints);
+    let all: Vec<usize> = (0..lockers).map(|_| machine.start(0, locker.clone())).collect();
+    machine.run(Nanos::from_millis(300));
+    machine.world.ops_of(&all)
+}
+
+#[test]
+fn plain_polite_collapses_because_two_front_vcpus_swap_while_the_lock_holder_starves() {
+    for lockers in [8, 12] {
+        let (old, new) = (locks(Line::new(Flaw::BehindNext, 2), lockers), locks(rsdl(polite(), 2), lockers));
+        assert!(new >= 10 * old, "{lockers} lockers: {old} locks under the old rule, {new} now");
+    }
+}
+
+/// Fairness among 16 vCPUs in pairs that name each other, and the longest wait of any.
+fn pairs<P: Policy>(policy: P) -> (f64, Nanos) {
+    let mut machine = Machine::new(policy, 2, QUOTA);
+    let all: Vec<usize> = (0..16).map(|v| machine.start(0, Guest::pinger((v + 8) % 16, Patience::Hints))).collect();
+    (0..8).for_each(|v| machine.world.post(v));
+    machine.run(Nanos::from_millis(1000));
+    let wait = all.iter().map(|&v| machine.record(v).longest_wait).max().unwrap();
+    (jain(all.iter().map(|&v| machine.world.ops[v] as f64)), wait)
+}
+
+fn jain(values: impl Iterator<Item = f64>) -> f64 {
+    let (n, sum, squares) = values.fold((0.0, 0.0, 0.0), |(n, s, q), x| (n + 1.0, s + x, q + x * x));
+    sum * sum / (n * squares)
+}
+
+#[test]
+fn unbounded_directed_yields_starve_whoever_is_not_named() {
+    let (old, old_wait) = pairs(Line::new(Flaw::UnboundedDirection, 2));
+    let (new, new_wait) = pairs(rsdl(polite(), 2));
+    assert!(old < 0.5 && old_wait > Nanos::from_millis(500), "the old rule starves: Jain {old}, {old_wait:?}");
+    assert!(new > 0.95 && new_wait < Nanos::from_millis(135), "Jain {new}, {new_wait:?}");
+}
+
+#[test]
+fn a_rotation_grants_as_many_quotas_as_the_row_has_levels() {
+    for nice in -20..=19 {
+        let row = Row::new(Nice::new(nice).unwrap(), QUOTA);
+        let levels: Vec<u64> = (0..LEVELS).filter(|&level| row.at_or_after(level) == level).collect();
+        let due = (20 - i32::from(nice)) as usize;
+        assert_eq!(quotas_of_an_epoch(&levels), due + 1, "the old walk grants the first level twice");
+        assert_eq!(levels.len(), due);
+    }
+    let mut walked = 0;
+    let row = Row::new(Nice::default(), QUOTA);
+    let mut stair = row.at_or_after(LEVELS);
+    while stair < 2 * LEVELS {
+        walked += 1;
+        stair = row.after(stair);
+    }
+    assert_eq!(walked, 20, "one for each level of a nice 0");
+}
+
+/// Share of half the vCPUs that take a lock, the others being hogs; 1.0 is fair.
+fn lockers_beside_hogs(rule: YieldRule, vcpus: usize, patience: Patience) -> f64 {
+    let mut machine = Machine::new(rsdl(rule, 2), 2, QUOTA);
+    let locker = Guest::locker(Nanos::from_micros(2), Nanos::from_micros(5), patience);
+    let lockers: Vec<usize> = (0..vcpus / 2).map(|_| machine.start(0, locker.clone())).collect();
+    for _ in 0..vcpus / 2 {
+        machine.start(0, Guest::Hog);
+    }
+    machine.run(Nanos::from_millis(500));
+    machine.share_of(&lockers)
+}
+
+#[test]
+fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
+    for vcpus in [8, 16] {
+        for patience in [Patience::Hints, Patience::Mute] {
+            let expire = lockers_beside_hogs(YieldRule::Expire, vcpus, patience);
+            let polite = lockers_beside_hogs(polite(), vcpus, patience);
+            assert!(expire < 0.5, "{vcpus} vCPUs, {patience:?}: {expire} under the old rule");
+            assert!((0.9..=1.1).contains(&polite), "{vcpus} vCPUs, {patience:?}: {polite}");
+        }
+    }
+}
