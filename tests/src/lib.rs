@@ -1,1 +1,70 @@
-//! tests
+//! What whole-VM tests share: KVM or a loud skip, the ways to carry vCPUs, guests and their console, bounded waits.
+//!
+//! The tests are in `tests/*.rs`. They assert what happens, never how fast: a wait ends when its condition holds, and
+//! fails after a limit that no sound run comes near. Every test brings its own domain, so they run in parallel.
+
+pub mod carrier;
+pub mod guest;
+pub mod process;
+pub mod program;
+
+pub use carrier::Carrier;
+pub use guest::{Guest, Recipe};
+pub use program::Program;
+
+use kvm_ioctls::Kvm;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Names, separated by commas, of what must be there: its absence fails a test instead of skipping it.
+const REQUIRE: &str = "STILE_REQUIRE";
+/// A sound run stays far below this even on a loaded host with one CPU.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Between two looks at a condition: short against all that is waited for, long against a look.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// KVM, or `None` after saying why the test is skipped.
+///
+/// # Panics
+/// Where the environment requires KVM and there is none.
+pub fn kvm() -> Option<Kvm> {
+    let why = match stile::host::open_kvm() {
+        Ok(kvm) => return Some(kvm),
+        Err(why) => why,
+    };
+    let required = std::env::var(REQUIRE).unwrap_or_default();
+    assert!(!required.split(',').any(|name| name.trim() == "kvm"), "{REQUIRE} names kvm, but {why}");
+    skip(&why.to_string());
+    None
+}
+
+/// Says on stderr that the calling test is skipped, and why.
+pub fn skip(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Past the harness, which would swallow what a passing test prints.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+}
+
+/// KVM; without it the calling test returns.
+#[macro_export]
+macro_rules! require_kvm {
+    () => {
+        match $crate::kvm() {
+            Some(kvm) => kvm,
+            None => return,
+        }
+    };
+}
+
+/// Waits until a condition holds.
+///
+/// # Panics
+/// If it does not for a minute.
+#[track_caller]
+pub fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < LIMIT, "waited {LIMIT:?} in vain: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}

@@ -2,12 +2,12 @@
 
 use crate::config::{Algorithm, PolicyConfig, YieldRule};
 use crate::host::CpuList;
+use std::sync::Arc;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::policy::rsdl::{self, RsdlConfig};
 use stile_sched::policy::{Freelist, Policy, Rsdl};
 use stile_sched::{Domain, Nanos};
-use std::sync::Arc;
 
 /// The domain's threads could not be started.
 #[derive(Debug, thiserror::Error)]

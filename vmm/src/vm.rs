@@ -54,8 +54,14 @@ pub struct Spec<'a> {
     /// Where its text goes.
     pub console: Sink,
     /// Makes the network device, given the VM's memory.
-    pub device: Option<&'a dyn Fn(&GuestMemoryMmap) -> Arc<dyn MmioDevice>>,
+    pub device: Option<DeviceMaker<'a>>,
 }
+
+/// Makes a device for a VM, given its memory.
+pub type DeviceMaker<'a> = &'a dyn Fn(&GuestMemoryMmap) -> Result<Arc<dyn MmioDevice>, DeviceError>;
+
+/// Why a device could not be made.
+pub type DeviceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a VM could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +101,9 @@ pub enum CreateError {
         #[source]
         source: kvm_ioctls::Error,
     },
+    /// A device.
+    #[error("the VM's device cannot be made")]
+    Device(#[source] DeviceError),
     /// No place in the domain.
     #[error(transparent)]
     Domain(#[from] DomainError),
@@ -129,7 +138,8 @@ impl Vm {
         register_memory(&fd, &memory)?;
         let first = fd.create_vcpu(0).map_err(refused("a vCPU"))?;
         let clock = TscClock::new(first.get_tsc_khz().map_err(refused("the TSC frequency"))?);
-        let device = spec.device.map(|make| Mapped { base: MMIO_BASE, device: make(&memory) });
+        let device = spec.device.map(|make| make(&memory)).transpose().map_err(CreateError::Device)?;
+        let device = device.map(|device| Mapped { base: MMIO_BASE, device });
         let params =
             BootParams { cmdline: spec.cmdline, tsc_khz: clock.khz(), net_mmio: device.as_ref().map(|d| d.base) };
         let root = boot::prepare(&memory, &layout, &image, &params)?;

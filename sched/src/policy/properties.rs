@@ -101,6 +101,9 @@ const QUOTA_OR_SO: u64 = 2 * RR.0;
 /// Kicks and switches that were under way.
 const SLACK: Nanos = Nanos::from_micros(100);
 
+/// The part of the time that switches take, which are charged to nobody: one in this many.
+const SWITCHING: u64 = 50;
+
 /// The module's wait bounds, for a vCPU of the first of these nice values.
 fn wait_bound(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
     let sum = |of: fn(Row) -> Nanos| others.iter().map(|&nice| of(row(nice)).0).sum::<u64>();
@@ -111,7 +114,8 @@ fn wait_bound(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
     } else {
         4 * sum(Row::per_rotation)
     };
-    Nanos(before / slots as u64 + longest) + SLACK
+    let run = before / slots as u64 + longest;
+    Nanos(run + run / SWITCHING) + SLACK
 }
 
 proptest! {

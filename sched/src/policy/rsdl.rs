@@ -89,6 +89,8 @@ struct VcpuState {
     waits: bool,
     /// Yields that let it go on although others waited, since it last worked.
     stays: u32,
+    /// Was evicted for a pair, and is not again before it has had its turn.
+    protected: bool,
 }
 
 /// A slot, as the policy knows it.
@@ -102,6 +104,10 @@ struct SlotState {
     lease_end: Time,
     /// The driver was told to run without end; the lease starts anew once somebody waits.
     endless: bool,
+    /// Its vCPU and one on another slot wait for each other's messages.
+    paired: bool,
+    /// Who takes the slot over when it next asks, and until when.
+    reserved: Option<(VcpuId, Time)>,
     /// A vCPU woke up on a better stair; the next check gives way to it.
     contested: bool,
 }
@@ -120,6 +126,9 @@ pub struct Rsdl {
     served: Stair,
     /// Budget left by stair, modulo [`WINDOW`].
     budgets: [Nanos; WINDOW as usize],
+    /// Slots that are reserved for a vCPU, which is neither queued nor running.
+    reserving: SlotSet,
+    reserved: usize,
     runnable: usize,
     /// Since when there are more runnable vCPUs than slots.
     contended_since: Time,
@@ -138,6 +147,8 @@ impl Rsdl {
             since: Time(0),
             lease_end: Time::NEVER,
             endless: false,
+            paired: false,
+            reserved: None,
             contested: false,
         };
         Self {
@@ -149,6 +160,8 @@ impl Rsdl {
             unlimited: SlotSet::new(slots),
             served: LAG,
             budgets: [Nanos::ZERO; WINDOW as usize],
+            reserving: SlotSet::new(slots),
+            reserved: 0,
             runnable: 0,
             contended_since: Time(0),
             probe: 0,
@@ -267,21 +280,26 @@ impl Rsdl {
         (v.on, v.last) = (Some(slot), Some(slot));
         let s = &mut self.slots[slot.index()];
         (s.current, s.charged, s.since, s.lease_end) = (Some(vcpu), now, now, lease_end);
+        (s.paired, s.contested) = (false, false);
         self.go_on(slot, vcpu)
     }
 
     /// A new lease for as long as the vCPU's quota lasts.
     fn install_fresh(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Decision {
         let end = now + self.quota_left(vcpu);
-        self.slots[slot.index()].contested = false;
         self.install(slot, vcpu, end, now)
     }
 
     /// The vCPU on the slot goes on; limited only if somebody waits.
     fn go_on(&mut self, slot: Slot, vcpu: VcpuId) -> Decision {
-        let endless = self.queue.len() == 0;
+        let endless = self.waiting() == 0;
+        let left = self.quota_left(vcpu);
         let s = &mut self.slots[slot.index()];
         s.endless = endless;
+        // Only a reservation waits, for another slot: there is nobody to give a used-up lease to.
+        if !endless && s.lease_end <= s.charged {
+            s.lease_end = s.charged + left;
+        }
         let until = if endless { Time::NEVER } else { s.lease_end };
         if endless {
             self.unlimited.insert(slot)
@@ -295,6 +313,7 @@ impl Rsdl {
     fn pick_for(&mut self, slot: Slot, now: Time) -> Decision {
         match self.pick() {
             Some(vcpu) => self.install_fresh(slot, vcpu, now),
+            None if self.reserved > 0 => self.take_over(slot, now),
             None => {
                 self.slots[slot.index()].current = None;
                 self.unlimited.remove(slot);
@@ -342,6 +361,7 @@ impl Rsdl {
     /// A used-up lease: to the tail of its stair, and the head runs; the same vCPU again, if its next stair is still
     /// above all others'.
     fn lease_over(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
+        self.vcpu(current).protected = false;
         self.enqueue(current, 0);
         self.pick_for(slot, now)
     }
@@ -413,8 +433,17 @@ impl Policy for Rsdl {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        self.vcpus[vcpu.index()] =
-            Some(VcpuState { row, stair, used, last: None, on: None, queued_on: stair, waits: false, stays: 0 });
+        self.vcpus[vcpu.index()] = Some(VcpuState {
+            row,
+            stair,
+            used,
+            last: None,
+            on: None,
+            queued_on: stair,
+            waits: false,
+            stays: 0,
+            protected: false,
+        });
         self.grant(stair, Nanos(row.quota.0 - used.0));
     }
 
@@ -425,8 +454,12 @@ impl Policy for Rsdl {
         }
         if let Some(Some(VcpuState { on: Some(slot), .. })) = self.vcpus.get(vcpu.index()) {
             let slot = *slot;
-            self.slots[slot.index()].current = None;
-            self.idle.insert(slot);
+            if self.slots[slot.index()].reserved.is_some_and(|(next, _)| next == vcpu) {
+                self.take_reservation(slot);
+            } else {
+                self.slots[slot.index()].current = None;
+                self.idle.insert(slot);
+            }
             self.runnable -= 1;
         }
         self.vcpus[vcpu.index()] = None;
@@ -470,15 +503,15 @@ impl Policy for Rsdl {
             return self.install_fresh(slot, current, now);
         }
         self.charge(slot, now);
+        if let Some((vcpu, lease_end)) = self.take_reservation(slot) {
+            self.leaves(current, why, now);
+            return self.install_pair(slot, vcpu, lease_end, now);
+        }
         let mut decision = match why {
             Why::Check | Why::Exit | Why::Free => self.check(slot, current, now),
             Why::Yield(y) => self.yields(slot, current, y, now),
             Why::Block | Why::Retire => {
-                self.runnable_changes(false, now);
-                self.vcpu(current).on = None;
-                if why == Why::Retire {
-                    self.vcpus[current.index()] = None;
-                }
+                self.leaves(current, why, now);
                 self.pick_for(slot, now)
             }
         };
@@ -491,11 +524,28 @@ impl Policy for Rsdl {
     }
 
     fn waiting(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.reserved
     }
 }
 
 impl Rsdl {
+    /// The vCPU on a slot makes room: for good, until it is woken, or evicted to its place in the queue.
+    fn leaves(&mut self, current: VcpuId, why: Why, now: Time) {
+        match why {
+            Why::Block | Why::Retire => {
+                self.runnable_changes(false, now);
+                self.vcpu(current).on = None;
+                if why == Why::Retire {
+                    self.vcpus[current.index()] = None;
+                }
+            }
+            _ => {
+                self.vcpu(current).protected = true;
+                self.enqueue_at_place(current);
+            }
+        }
+    }
+
     fn pick_idle(&mut self, slot: Slot, now: Time) -> Decision {
         if self.queue.len() > 0 {
             self.idle.remove(slot);

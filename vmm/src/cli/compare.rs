@@ -3,7 +3,7 @@
 use super::Failure;
 use super::args::{CompareArgs, HintArg};
 use crate::compare::{Options, Plan, Progress, Runner};
-use crate::host::{HostFacts, allowed_cpus, open_kvm};
+use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::report::aggregate::distinct_labels;
 use crate::report::model::{Report, RunContext, Sample};
 use crate::report::{table, writer};
@@ -11,12 +11,11 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A flag that Ctrl-C and SIGTERM set; a second Ctrl-C ends the process at once.
+/// A flag that Ctrl-C and SIGTERM set. A second one changes nothing: it may be the same key, sent to the process and to
+/// its group.
 pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // In this order: the first signal finds the flag unset, and then sets it.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag)).map_err(Failure::run)?;
         signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(Failure::run)?;
     }
     Ok(flag)
@@ -29,11 +28,28 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let facts = HostFacts::gather();
     let interrupted = on_interrupt()?;
     eprintln!("{}", plan.announcement(&options));
+    let (_autogroups, mut notes) = autogroups_off();
     let progress = Progress::new(&plan);
     let runner = Runner::new(&kvm, &options, &interrupted);
-    let (samples, notes, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
+    let (samples, remarks, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
     progress.finish();
+    notes.extend(remarks);
     finish(args, &options, &facts, &samples, notes, complete)
+}
+
+/// Switches autogroups off for the run, and says what it did; dropping the first part undoes it.
+fn autogroups_off() -> (Option<AutogroupsOff>, Vec<String>) {
+    match AutogroupsOff::hold() {
+        Ok(None) => (None, Vec::new()),
+        Ok(held) => (held, vec!["The host's autogroups were switched off during the run.".to_owned()]),
+        Err(e) => {
+            let note = format!(
+                "The host's autogroups are on and cannot be switched off ({e}): under host, starts may take seconds."
+            );
+            eprintln!("warning: {note}\n  remedy: sudo sysctl kernel.sched_autogroup_enabled=0");
+            (None, vec![note])
+        }
+    }
 }
 
 fn options(args: &CompareArgs) -> Result<Options, Failure> {

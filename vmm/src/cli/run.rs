@@ -5,18 +5,17 @@ use super::{Failure, small};
 use crate::carrier;
 use crate::config::{Config, ImageRef, VmConfig};
 use crate::host::open_kvm;
-use crate::net::{NetDevice, PortNumber, Switch, VmEvents};
+use crate::net::{self, PortNumber, Switch};
 use crate::vm::console::Sink;
 use crate::vm::image::Image;
 use crate::vm::layout::Layout;
-use crate::vm::{MmioDevice, Outcome, Spec, Vm};
+use crate::vm::{Outcome, Spec, Vm};
 use kvm_ioctls::Kvm;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stile_sched::{Domain, Nice};
-use vm_memory::GuestMemoryMmap;
 
 /// How often the end of all VMs, Ctrl-C and the time limit are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -94,32 +93,23 @@ fn create_one(
     name: &str,
     image: &[u8],
     domain: &Arc<dyn Domain>,
-    net: Option<(&Arc<Switch>, PortNumber)>,
+    port: Option<(&Arc<Switch>, PortNumber)>,
 ) -> Result<Vm, Failure> {
-    let events = Arc::new(VmEvents::default());
-    let attach = |memory: &GuestMemoryMmap| -> Arc<dyn MmioDevice> {
-        let (switch, port) = net.expect("only asked of a VM with a network");
-        let device = NetDevice::attach(switch, port, memory.clone(), Arc::clone(&events) as _);
-        Arc::new(device.expect("ports are numbered one by one"))
-    };
-    let cmdline = match net {
-        Some((_, port)) => format!("net.ip={}/16 {}", port.ip(), vm.cmdline),
-        None => vm.cmdline.clone(),
-    };
     let spec = Spec {
         name,
         image,
         vcpus: vm.vcpus,
         memory: vm.memory.bytes(),
         nice: Nice::new(vm.nice).expect("the configuration was checked for its range"),
-        cmdline: &cmdline,
+        cmdline: &vm.cmdline,
         console: Sink::Terminal,
-        device: net.is_some().then_some(&attach),
+        device: None,
     };
-    let made = Vm::create(kvm, &spec, Arc::clone(domain));
-    let made = made.map_err(|e| Failure::Run(miette::Report::from_err(e).wrap_err(format!("VM {name}"))))?;
-    events.lead_to(made.state());
-    Ok(made)
+    let made = match port {
+        Some((switch, port)) => net::create_vm(kvm, &spec, Arc::clone(domain), switch, port),
+        None => Vm::create(kvm, &spec, Arc::clone(domain)),
+    };
+    made.map_err(|e| Failure::Run(miette::Report::from_err(e).wrap_err(format!("VM {name}"))))
 }
 
 /// Waits for all VMs to end; true if the user ended the wait.

@@ -35,7 +35,11 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
 }
 
 pub(super) fn schema(markdown: bool) -> Result<(), Failure> {
-    if markdown { print!("{}", config::reference_markdown()) } else { println!("{:#}", config::schema().as_value()) }
+    if markdown {
+        print!("{}", config::reference_markdown())
+    } else {
+        println!("{:#}", config::schema().as_value())
+    }
     Ok(())
 }
 

@@ -6,17 +6,16 @@ use super::metrics::{activity, detail, fairness, latency, ops_rate};
 use super::plan::{CellPlan, WARM_UP};
 use super::runner::{CompareError, Context};
 use super::window::{Reading, VcpuCounts, Window};
-use crate::net::{NetDevice, PortNumber, Switch, VmEvents};
+use crate::net::{self, PortNumber, Switch};
 use crate::report::metric::Metric;
 use crate::vm::console::Sink;
-use crate::vm::{MmioDevice, Spec, Vm};
+use crate::vm::{Spec, Vm};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nice};
-use vm_memory::GuestMemoryMmap;
 
 /// Memory of a client or server (units: bytes).
 const MEMORY: u64 = 6 << 20;
@@ -88,29 +87,22 @@ impl Bench<'_> {
     }
 
     fn guest(&self, image: &str, name: &str, port: Option<PortNumber>, line: &str) -> Result<Vm, CompareError> {
-        let events = Arc::new(VmEvents::default());
-        let attach = |memory: &GuestMemoryMmap| -> Arc<dyn MmioDevice> {
-            let port = port.expect("only asked of a guest with a port");
-            let device = NetDevice::attach(&self.switch, port, memory.clone(), Arc::clone(&events) as _);
-            Arc::new(device.expect("every guest has a port of its own"))
-        };
-        let address = port.map(|port| format!("net.ip={}/16 ", port.ip())).unwrap_or_default();
         let spec = Spec {
             name,
             image: stile_guest_images::image(image).expect("the suites run built-in images"),
             vcpus: 1,
             memory: MEMORY,
             nice: Nice::default(),
-            cmdline: &format!("{address}{line}"),
+            cmdline: line,
             console: Sink::Terminal,
-            device: port.is_some().then_some(&attach),
+            device: None,
         };
-        let vm = Vm::create(self.context.kvm, &spec, Arc::clone(&self.domain));
-        let create =
-            |source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source };
-        let vm = vm.map_err(create)?;
-        events.lead_to(vm.state());
-        Ok(vm)
+        let domain = Arc::clone(&self.domain);
+        let vm = match port {
+            Some(port) => net::create_vm(self.context.kvm, &spec, domain, &self.switch, port),
+            None => Vm::create(self.context.kvm, &spec, domain),
+        };
+        vm.map_err(|source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source })
     }
 
     fn dropped(&self) -> u64 {

@@ -82,11 +82,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
-    pub fn run(
-        mut self,
-        plan: &Plan,
-        progress: &Progress,
-    ) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
+    pub fn run(mut self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
         self.context.window = plan.window;
         let options = self.context.options;
         let unit = if options.suite == Suite::Netbench { "clients" } else { "vCPUs" };

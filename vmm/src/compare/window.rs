@@ -1,12 +1,12 @@
 //! A measured window: two readings of the guests' gauges and the domain's counts, and their difference.
 
 use crate::vm::Vm;
+use std::mem::offset_of;
+use std::sync::atomic::Ordering::Relaxed;
 use stile_abi::gauge::BUCKETS;
 use stile_sched::domain::Totals;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Time};
-use std::mem::offset_of;
-use std::sync::atomic::Ordering::Relaxed;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// One vCPU's counters: a reading, or the difference of two.

@@ -1,11 +1,12 @@
-//! Policies as command lines and reports write them: an algorithm, and for `rsdl` the meaning of a yield.
-//!
-//! A name stands for the defaults with that algorithm and yield; it does not carry the other keys of `[policy]`.
+//! Policies as command lines and reports write them: an algorithm, for `rsdl` the meaning of a yield, and behind colons
+//! what differs from the defaults: a switch (`strict`, `no-forgive`, `no-affinity`) or a duration for `rr_interval`.
+//! `rsdl:no-keep_place:3ms` is the default policy but for two things, so that a comparison can measure each alone.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::check::{list, nearest};
+use super::defaults;
 use super::types::{Algorithm, PolicyConfig, YieldRule};
 
 /// Every accepted name. `rsdl` and `rsdl+polite` are the same policy.
@@ -19,12 +20,43 @@ const NAMES: [(&str, Algorithm, YieldRule); 7] = [
     ("freelist", Algorithm::Freelist, YieldRule::Polite),
 ];
 
+/// A switch and where it is kept.
+type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
+
+/// The switches that may follow a name, as the configuration file calls them.
+const SWITCHES: [Switch; 8] = [
+    ("affinity", |p| &mut p.affinity),
+    ("directed", |p| &mut p.polite.directed),
+    ("keep_place", |p| &mut p.polite.keep_place),
+    ("prefer_computing", |p| &mut p.polite.prefer_computing),
+    ("evict_for_peer", |p| &mut p.polite.evict_for_peer),
+    ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
+    ("forgive", |p| &mut p.polite.forgive),
+    ("strict", |p| &mut p.polite.strict),
+];
+
 /// A text that names no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no policy `{name}`; {hint}accepted: {}", list(PolicyConfig::names()))]
-pub struct PolicyNameError {
-    name: String,
-    hint: String,
+pub enum PolicyNameError {
+    /// Before the first colon.
+    #[error("there is no policy `{name}`; {hint}accepted: {}", list(PolicyConfig::names()))]
+    Name {
+        /// What was given.
+        name: String,
+        /// The nearest name.
+        hint: String,
+    },
+    /// Behind a colon.
+    #[error(
+        "`{text}` behind a policy's name is neither a duration from {} to {} nor a switch; accepted, also with `no-`: {}",
+        defaults::RR_INTERVAL_MIN,
+        defaults::RR_INTERVAL_MAX,
+        list(SWITCHES.iter().map(|(name, _)| *name))
+    )]
+    Option {
+        /// What was given.
+        text: String,
+    },
 }
 
 impl PolicyConfig {
@@ -38,13 +70,22 @@ impl FromStr for PolicyConfig {
     type Err = PolicyNameError;
 
     fn from_str(text: &str) -> Result<Self, PolicyNameError> {
-        match NAMES.iter().find(|(name, ..)| *name == text) {
-            Some(&(_, algorithm, yield_rule)) => Ok(Self { algorithm, yield_rule, ..Self::default() }),
-            None => {
-                let hint = nearest(text, Self::names()).map(|name| format!("did you mean `{name}`? "));
-                Err(PolicyNameError { name: text.to_owned(), hint: hint.unwrap_or_default() })
+        let mut parts = text.split(':');
+        let base = parts.next().unwrap_or_default();
+        let Some(&(_, algorithm, yield_rule)) = NAMES.iter().find(|(name, ..)| *name == base) else {
+            let hint = nearest(base, Self::names()).map(|name| format!("did you mean `{name}`? "));
+            return Err(PolicyNameError::Name { name: base.to_owned(), hint: hint.unwrap_or_default() });
+        };
+        let mut policy = Self { algorithm, yield_rule, ..Self::default() };
+        for part in parts {
+            let (on, name) = part.strip_prefix("no-").map_or((true, part), |name| (false, name));
+            if let Some((_, switch)) = SWITCHES.iter().find(|(known, _)| *known == name) {
+                *switch(&mut policy) = on;
+            } else {
+                policy.rr_interval = part.parse().map_err(|_| PolicyNameError::Option { text: part.to_owned() })?;
             }
         }
+        Ok(policy)
     }
 }
 
@@ -57,7 +98,16 @@ impl fmt::Display for PolicyConfig {
             (Algorithm::Host, _) => "host",
             (Algorithm::HostNoyield, _) => "host-noyield",
             (Algorithm::Freelist, _) => "freelist",
-        })
+        })?;
+        let (mut own, mut usual) = (self.clone(), Self::default());
+        for (name, switch) in SWITCHES {
+            match (*switch(&mut own), *switch(&mut usual)) {
+                (true, false) => write!(f, ":{name}")?,
+                (false, true) => write!(f, ":no-{name}")?,
+                _ => {}
+            }
+        }
+        if self.rr_interval == usual.rr_interval { Ok(()) } else { write!(f, ":{}", self.rr_interval) }
     }
 }
 
@@ -77,6 +127,17 @@ mod tests {
     #[test]
     fn plain_rsdl_is_the_default_policy() {
         assert_eq!("rsdl".parse::<PolicyConfig>().unwrap(), PolicyConfig::default());
+    }
+
+    #[test]
+    fn what_differs_from_the_defaults_is_read_and_written_back() {
+        let policy: PolicyConfig = "rsdl:no-forgive:strict:3ms".parse().unwrap();
+        assert!(!policy.polite.forgive && policy.polite.strict && policy.polite.directed);
+        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:3ms");
+        for wrong in ["rsdl:fast", "rsdl:no-", "rsdl:99s", "rsdl:"] {
+            let error = wrong.parse::<PolicyConfig>().unwrap_err().to_string();
+            assert!(error.contains("100us to 5s") && error.contains("`keep_place`"), "{error}");
+        }
     }
 
     #[test]

@@ -62,7 +62,13 @@ pub fn diagnose(facts: HostFacts) -> Diagnosis {
     }
     findings.extend([judge::kernel(&facts), judge::cpus(&facts), judge::machine(&facts)]);
     findings.extend(judge::halt_polling(&facts));
-    findings.extend([judge::realtime(&facts), judge::clock(&facts), judge::load(&facts), judge::memory(&facts)]);
+    findings.extend([
+        judge::realtime(&facts),
+        judge::autogroups(&facts),
+        judge::clock(&facts),
+        judge::load(&facts),
+        judge::memory(&facts),
+    ]);
     let guests_can_run = findings.iter().all(|finding| finding.state != State::Bad);
     Diagnosis { guests_can_run, findings, facts }
 }
@@ -141,13 +147,22 @@ mod tests {
     }
 
     #[test]
-    fn host_without_real_time_class_warns_of_wake_latency() {
+    fn real_time_class_is_told_and_not_needed() {
         let answers = Live { fifo_refused: Some("Operation not permitted (os error 1)".to_owned()), ..live() };
         let realtime = finding(&diagnosis(&FakeHost::vmx(), answers), "real time");
-        assert_eq!(realtime.state, State::Warn);
-        assert!(realtime.fact.contains("not permitted") && realtime.remedy.unwrap().contains("CAP_SYS_NICE"));
+        assert_eq!(realtime.state, State::Good);
+        assert!(realtime.fact.contains("not permitted") && realtime.consequence.starts_with("nothing"));
         let permitted = finding(&diagnosis(&FakeHost::vmx(), live()), "real time");
         assert_eq!(permitted.fact, "SCHED_FIFO is permitted, 950 ms in 1000 ms at most");
+    }
+
+    #[test]
+    fn autogroups_warn_with_the_remedy() {
+        let host = FakeHost::vmx();
+        host.file("proc/sys/kernel/sched_autogroup_enabled", "1\n");
+        let found = finding(&diagnosis(&host, live()), "autogroups");
+        assert_eq!(found.state, State::Warn);
+        assert!(found.remedy.unwrap().contains("sched_autogroup_enabled=0"));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct KernelFacts {
     pub release: String,
     /// The clock it keeps time with.
     pub clocksource: Option<String>,
+    /// Whether a session's threads share one place among the kernel's own, see [`super::AutogroupsOff`].
+    pub autogroups: bool,
 }
 
 /// The host's memory (units: bytes).
@@ -89,6 +91,7 @@ impl HostFacts {
             kernel: KernelFacts {
                 release: root.text("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
                 clocksource: root.text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+                autogroups: root.text("/proc/sys/kernel/sched_autogroup_enabled").as_deref() == Some("1"),
             },
             kvm: KvmFacts::read(root, &cpu, live.kvm),
             realtime: RealtimeFacts::read(root, live.fifo_refused),

@@ -101,15 +101,15 @@ pub(super) fn kernel(facts: &HostFacts) -> Finding {
             "kernel",
             State::Warn,
             format!("Linux {release}, older than {major}.{minor}"),
-            "the first run of a vCPU on another thread waits for a grace period in the kernel, so each vCPU keeps a thread \
-             of its own and a switch costs a wake-up",
+            "the first run of a vCPU on another thread waits for a grace period in the kernel, up to hundreds of ms: only the \
+             policies `host` and `host-noyield`, with a thread per vCPU, run well",
         )
         .remedy(format!("use Linux {major}.{minor} or later")),
         None => Finding::new(
             "kernel",
             State::Warn,
             format!("release `{release}` cannot be read"),
-            format!("taken to be older than {major}.{minor}: each vCPU keeps a thread of its own"),
+            format!("if it is older than {major}.{minor}, only `host` and `host-noyield` run well"),
         )
         .remedy("mount procfs at /proc"),
     }
@@ -196,15 +196,23 @@ pub(super) fn realtime(facts: &HostFacts) -> Finding {
                 _ => String::new(),
             };
             let fact = format!("SCHED_FIFO is permitted{limit}");
-            Finding::new("real time", State::Good, fact, "a vCPU that wakes can ride at once, for a bounded time")
+            let consequence = "nothing: a vCPU that wakes takes its pCPU by a kick of the thread that is there already";
+            Finding::new("real time", State::Good, fact, consequence)
         }
         Some(reason) => {
-            let consequence = "a vCPU that wakes waits for a free pCPU; wake latency under load is higher";
-            Finding::new("real time", State::Warn, format!("SCHED_FIFO is refused ({reason})"), consequence).remedy(
-                "give the process CAP_SYS_NICE or a real-time limit (ulimit -r 1), and its cgroup real-time runtime",
-            )
+            let consequence = "nothing: no thread of stile needs it, a vCPU that wakes takes its pCPU by a kick";
+            Finding::new("real time", State::Good, format!("SCHED_FIFO is refused ({reason})"), consequence)
         }
     }
+}
+
+pub(super) fn autogroups(facts: &HostFacts) -> Finding {
+    if !facts.kernel.autogroups {
+        return Finding::new("autogroups", State::Good, "off", "the kernel's own threads get their turn under load");
+    }
+    let consequence = "under `host` a session whose vCPUs wake each other may keep the kernel's own threads waiting, and with \
+                       them every start of a VM, for seconds; `stile compare` switches them off while it runs, if it may";
+    Finding::new("autogroups", State::Warn, "on", consequence).remedy("sudo sysctl kernel.sched_autogroup_enabled=0")
 }
 
 pub(super) fn clock(facts: &HostFacts) -> Finding {

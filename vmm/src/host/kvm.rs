@@ -149,6 +149,7 @@ pub struct KvmFacts {
     /// What carries the guests.
     pub backend: Backend,
     /// Why guests cannot run; `None`: they can.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unavailable: Option<Unavailable>,
     /// Version of the API, if KVM could be opened.
     pub api_version: Option<i32>,

@@ -6,6 +6,7 @@
 //!
 //! Nothing here changes the host, and nothing here is needed while guests run.
 
+mod autogroup;
 pub mod cpu;
 mod cpulist;
 pub mod doctor;
@@ -18,6 +19,7 @@ pub mod realtime;
 mod report;
 mod root;
 
+pub use autogroup::AutogroupsOff;
 pub use cpu::allowed_cpus;
 pub use cpulist::{CpuList, CpuListError};
 pub use doctor::{Diagnosis, Finding, State, diagnose};

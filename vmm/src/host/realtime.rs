@@ -18,6 +18,7 @@ const LOWEST_PRIORITY: i32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RealtimeFacts {
     /// Why SCHED_FIFO is refused; `None`: it is permitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// CPU time that real-time threads may use per period (units: us, -1: all of it).
     pub runtime_us: Option<i64>,

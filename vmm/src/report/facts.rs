@@ -34,6 +34,7 @@ fn scalar(value: &Value) -> String {
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::String(text) => text.clone(),
+        Value::Object(fields) => fields.values().map(scalar).collect::<Vec<_>>().join(" "),
         Value::Array(items) if items.is_empty() => "none".to_owned(),
         Value::Array(items) => items.iter().map(scalar).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
@@ -48,10 +49,10 @@ mod tests {
 
     #[test]
     fn nested_facts_get_dotted_names_and_policies_are_left_out() {
-        let host =
-            json!({"kvm": {"halt_poll_ns": 0, "nested": true}, "pcpus": [0, 1], "load": null, "policies": {"a": 1}});
+        let host = json!({"kvm": {"halt_poll_ns": 0, "nested": true}, "pcpus": [0, 1], "load": null, "caps": [{"name": "A", "value": 1}],
+                "policies": {"a": 1}});
         let rows: Vec<String> = rows(&host).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(rows, ["kvm.halt poll ns=0", "kvm.nested=yes", "load=unknown", "pcpus=0, 1"]);
+        assert_eq!(rows, ["kvm.halt poll ns=0", "kvm.nested=yes", "pcpus=0, 1", "load=unknown", "caps=A 1"]);
     }
 
     #[test]

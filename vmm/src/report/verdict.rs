@@ -1,12 +1,16 @@
 //! Whether a cell is better or worse than the baseline, and how surely.
 //!
-//! The rule is one sentence: the interval of the paired ratio lies wholly on one side of 1. It is called proved only
+//! The rule is one sentence: the interval of the paired ratio lies wholly on one side of 1, by more than [`MATTERS`], since
+//! an index that is all but perfect twice differs in its last digit every time. It is called proved only
 //! with enough rounds for the interval to have its nominal coverage (see [`super::stats`]). No correction is made for
 //! the number of cells: of twenty equal ones, one is expected to be marked, and the reading guide says so.
 
 use super::metric::Better;
 use super::model::Cell;
 use super::stats::MIN_FOR_VERDICT;
+
+/// A difference below this is none.
+pub const MATTERS: f64 = 0.005;
 
 /// What the samples say about a cell against the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +22,7 @@ pub enum Verdict {
         /// Whether the rounds suffice.
         proved: bool,
     },
-    /// The interval includes 1, or there is none.
+    /// The interval includes 1, all but touches it, or there is none.
     Open,
 }
 
@@ -52,8 +56,8 @@ impl Cell {
         let Some(interval) = self.ratio_ci95.filter(|_| self.metric.is_judged(self.suite)) else {
             return Verdict::Open;
         };
-        let higher = interval.lo > 1.0;
-        if !higher && interval.hi >= 1.0 {
+        let higher = interval.lo > 1.0 + MATTERS;
+        if !higher && interval.hi >= 1.0 - MATTERS {
             return Verdict::Open;
         }
         Verdict::Differs {

@@ -30,7 +30,7 @@ impl Console {
         Self { name: name.to_owned(), sink, line: Vec::new() }
     }
 
-    fn put_line(&mut self) {
+    fn end_line(&mut self) {
         match &self.sink {
             Sink::Discard => {}
             Sink::Terminal => {
@@ -54,28 +54,29 @@ impl Write for Console {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         for &byte in bytes {
             match byte {
-                b'\n' => self.put_line(),
+                b'\n' => self.end_line(),
                 b'\r' => {}
                 _ => self.line.push(byte),
             }
             if self.line.len() >= LINE_MAX {
-                self.put_line();
+                self.end_line();
             }
         }
         Ok(bytes.len())
     }
 
+    /// Does nothing: a line that is not complete stays here until it is, or until the console goes. The serial port
+    /// flushes after every byte.
     fn flush(&mut self) -> std::io::Result<()> {
-        if !self.line.is_empty() {
-            self.put_line();
-        }
         Ok(())
     }
 }
 
 impl Drop for Console {
     fn drop(&mut self) {
-        let _ = self.flush();
+        if !self.line.is_empty() {
+            self.end_line();
+        }
     }
 }
 
@@ -91,5 +92,16 @@ mod tests {
         console.write_all(b"o\nthree").unwrap();
         drop(console);
         assert_eq!(*buffer.lock().unwrap(), b"one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn bytes_flushed_one_by_one_stay_one_line() {
+        let buffer = Arc::default();
+        let mut console = Console::new("vm", Sink::Buffer(Arc::clone(&buffer)));
+        for byte in b"one\n" {
+            console.write_all(&[*byte]).unwrap();
+            console.flush().unwrap();
+        }
+        assert_eq!(*buffer.lock().unwrap(), b"one\n");
     }
 }

@@ -53,6 +53,8 @@ pub struct VmState {
     serial: Mutex<Serial<NoInterrupt, NoEvents, Console>>,
     device: Option<Mapped>,
     members: OnceLock<Members>,
+    /// Held while the vCPUs are retired; see [`VmState::end`].
+    ending: Mutex<()>,
     outcome: OnceLock<Outcome>,
     started: OnceLock<Time>,
     ready: OnceLock<Time>,
@@ -78,6 +80,7 @@ impl VmState {
             serial: Mutex::new(serial),
             device,
             members: OnceLock::new(),
+            ending: Mutex::default(),
             outcome: OnceLock::new(),
             started: OnceLock::new(),
             ready: OnceLock::new(),
@@ -144,8 +147,13 @@ impl VmState {
         }
     }
 
-    /// Ends the VM; the first outcome counts. Its vCPUs retire by themselves.
+    /// Ends the VM; the first outcome counts. When this returns, the domain has been told to retire every vCPU, whoever
+    /// came first.
+    ///
+    /// A vCPU must not let go of its id by itself before that: the domain might give the id to a vCPU of another VM, and
+    /// that one would be retired. So each comes through here before it says that it is done.
     pub fn end(&self, outcome: Outcome) {
+        let _retiring = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if self.outcome.set(outcome).is_ok()
             && let Some(members) = self.members.get()
         {

@@ -3,6 +3,7 @@
 //! Everything a vCPU causes — doorbells, device registers, and the device work behind them — happens here, on the thread
 //! that runs the vCPU, and so on its time.
 
+use super::layout::{PAGE, STUBS};
 use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
 use super::state::VmState;
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -43,7 +44,7 @@ enum Event {
 impl stile_sched::Vcpu for GuestVcpu {
     fn run(&mut self) -> Stop {
         if self.vm.has_ended() {
-            return Stop::Done;
+            return self.end(Outcome::Stopped);
         }
         match self.enter() {
             Event::Handled => Stop::Exit,
@@ -183,9 +184,14 @@ impl GuestVcpu {
         self.vm.memory().read_obj(at).expect("the layout puts call blocks inside memory")
     }
 
-    /// An exception arrived at its ring-0 stub; the CPU's frame lies on the exception stack.
+    /// An exception arrived at its ring-0 stub; the CPU's frame lies on the exception stack. The program may write to the
+    /// stubs' ports as to any other, but it cannot execute the stubs.
     fn faults(&mut self, vector: u8) -> Stop {
-        let rsp = self.fd.get_regs().map(|r| r.rsp).ok();
+        let regs = self.fd.get_regs().ok();
+        if regs.is_some_and(|r| !(STUBS..STUBS + PAGE).contains(&r.rip)) {
+            return self.broken(FaultKind::Port { port: port::FAULT + u16::from(vector), width: 1 });
+        }
+        let rsp = regs.map(|r| r.rsp);
         let word = |n: u64| self.vm.memory().read_obj::<u64>(GuestAddress(rsp? + 8 * n)).ok();
         let error = if has_error_code(vector) { word(0) } else { None };
         let rip = word(u64::from(has_error_code(vector)));
@@ -203,6 +209,7 @@ impl GuestVcpu {
         self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
     }
 
+    /// Ends the VM with this outcome, unless it has ended with another, and this vCPU.
     fn end(&mut self, outcome: Outcome) -> Stop {
         self.vm.end(outcome);
         Stop::Done

@@ -9,7 +9,9 @@
 //! 2. *Lock, holder running* (or out of reach): the first queued vCPU that is not itself waiting for somebody goes next,
 //!    else the head, with a new lease. Letting in another waiter would only make it yield as well.
 //! 3. *Message, peer running*: the vCPU goes on, at most [`STAYS`] times in a row: an answer is nearer than a switch.
-//!    *Peer queued*: as 1.
+//!    *Peer queued*: it takes another slot, whose vCPU is evicted to its place in the queue, and both leases end together:
+//!    two that talk to each other get on only side by side. Not if that slot's vCPU was evicted before and has not had its
+//!    turn since, is half of such a pair itself, or has less than [`WORTH`] of its lease left; then as 1.
 //! 4. *Nothing known*: forgiven once, as in 3; else the vCPU goes behind all others of its stair and the head's, and the
 //!    head runs. Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they
 //!    both want, starves.
@@ -19,12 +21,15 @@
 
 use super::matrix::Stair;
 use super::{Decision, Kind, Rsdl};
-use crate::{Slot, Time, VcpuId, Wait, Yield};
+use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 /// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
 pub const REACH: Stair = 2;
 /// Yields in a row that let a vCPU go on while the peer it waits for runs.
 pub const STAYS: u32 = 20;
+
+/// A lease's rest that an eviction must save to be worth its kick.
+pub const WORTH: Nanos = Nanos::from_micros(300);
 
 /// Parts of the rules that can be switched off, to measure what each is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +88,13 @@ impl Rsdl {
                 if runs && switches.stay_with_running_peer && !switches.strict && stays < STAYS {
                     return self.stay(slot, current);
                 }
+                if !runs
+                    && switches.evict_for_peer
+                    && !switches.strict
+                    && let Some(other) = self.evictable(slot, peer, now)
+                {
+                    return self.evict(slot, current, other, peer);
+                }
                 peer
             }
             Wait::Lock(holder) => holder,
@@ -100,13 +112,66 @@ impl Rsdl {
         self.install_fresh(slot, next, now)
     }
 
+    /// A slot that a queued peer may take.
+    fn evictable(&mut self, slot: Slot, peer: VcpuId, now: Time) -> Option<Slot> {
+        if !self.in_reach(peer) {
+            return None;
+        }
+        let last = self.vcpu(peer).last.filter(|&last| last != slot);
+        let next = Slot(((slot.index() + 1) % self.slots.len()) as u16);
+        let other = last.unwrap_or(next);
+        let s = &self.slots[other.index()];
+        let holder = s.current?;
+        let saves = s.endless || now + WORTH <= s.lease_end;
+        let free = other != slot && !s.paired && s.reserved.is_none() && saves;
+        (free && !self.vcpu(holder).protected).then_some(other)
+    }
+
+    /// The peer is to take the other slot, and the vCPU goes on meanwhile.
+    fn evict(&mut self, slot: Slot, current: VcpuId, other: Slot, peer: VcpuId) -> Decision {
+        self.queue.remove(peer);
+        self.vcpu(peer).on = Some(other);
+        let lease_end = self.slots[slot.index()].lease_end;
+        self.slots[slot.index()].paired = true;
+        self.slots[other.index()].reserved = Some((peer, lease_end));
+        self.reserving.insert(other);
+        self.reserved += 1;
+        Decision { kick: Some(other), ..self.stay(slot, current) }
+    }
+
+    /// Ends a slot's reservation, and tells for whom and until when it was.
+    pub(super) fn take_reservation(&mut self, slot: Slot) -> Option<(VcpuId, Time)> {
+        let reservation = self.slots[slot.index()].reserved.take()?;
+        self.reserving.remove(slot);
+        self.reserved -= 1;
+        Some(reservation)
+    }
+
+    /// A slot that would idle takes a vCPU that waits for another slot; then nobody need be evicted there.
+    pub(super) fn take_over(&mut self, slot: Slot, now: Time) -> Decision {
+        let reserved = self.reserving.first().and_then(|other| self.take_reservation(other));
+        let (peer, lease_end) = reserved.expect("the set of reserved slots is as large as its count");
+        self.install_pair(slot, peer, lease_end, now)
+    }
+
+    /// The peer arrives on its slot.
+    pub(super) fn install_pair(&mut self, slot: Slot, peer: VcpuId, lease_end: Time, now: Time) -> Decision {
+        // The slot may ask late.
+        let left = self.quota_left(peer);
+        let lease_end = if lease_end > now { lease_end } else { now + left };
+        let decision = self.install(slot, peer, lease_end, now);
+        self.slots[slot.index()].paired = true;
+        decision
+    }
+
     fn stay(&mut self, slot: Slot, current: VcpuId) -> Decision {
         self.vcpu(current).stays += 1;
         self.go_on(slot, current)
     }
 
     fn mark_waiting(&mut self, vcpu: VcpuId) {
-        self.vcpu(vcpu).waits = true;
+        let v = self.vcpu(vcpu);
+        (v.waits, v.protected) = (true, false);
     }
 
     fn put_back(&mut self, switches: PoliteSwitches, vcpu: VcpuId, again: bool) {

@@ -1,0 +1,79 @@
+//! The ways to carry vCPUs: every domain and policy a test may want to try.
+
+use std::fmt;
+use std::sync::Arc;
+use stile_sched::domain::executors::Executors;
+use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule};
+use stile_sched::policy::{Freelist, Policy};
+use stile_sched::{Domain, Nanos};
+
+/// More pCPUs than this would only let the guests run without competition.
+const MOST_PCPUS: usize = 2;
+
+/// A way to carry vCPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// A thread per vCPU, scheduled by the host.
+    Host(HostYield),
+    /// Executors with the policy `rsdl`.
+    Rsdl(YieldRule),
+    /// Executors with the policy `freelist`.
+    Freelist,
+}
+
+impl Carrier {
+    /// The policy people get who choose none.
+    pub fn default_policy() -> Self {
+        Self::Rsdl(RsdlConfig::default().yield_rule)
+    }
+
+    /// All of them.
+    pub fn all() -> [Self; 6] {
+        [
+            Self::Host(HostYield::Sched),
+            Self::Host(HostYield::Ignore),
+            Self::Rsdl(YieldRule::None),
+            Self::Rsdl(YieldRule::Expire),
+            Self::Rsdl(YieldRule::Polite(PoliteSwitches::default())),
+            Self::Freelist,
+        ]
+    }
+
+    /// One of each mechanism.
+    pub fn mechanisms() -> [Self; 2] {
+        [Self::Host(HostYield::Sched), Self::default_policy()]
+    }
+
+    /// A new domain on two pCPUs, or on as many as there are.
+    pub fn domain(self) -> Arc<dyn Domain> {
+        let cpus = pcpus();
+        let policy: Box<dyn Policy> = match self {
+            Self::Host(yields) => return Arc::new(HostThreads::new(&cpus, yields)),
+            Self::Rsdl(yield_rule) => {
+                Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, cpus.len()))
+            }
+            Self::Freelist => Box::new(Freelist::new(Nanos::from_millis(6), cpus.len())),
+        };
+        Arc::new(Executors::new(&cpus, policy).expect("this process may start threads and timers"))
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(HostYield::Sched) => f.write_str("host"),
+            Self::Host(HostYield::Ignore) => f.write_str("host-noyield"),
+            Self::Rsdl(YieldRule::None) => f.write_str("rsdl+none"),
+            Self::Rsdl(YieldRule::Expire) => f.write_str("rsdl+expire"),
+            Self::Rsdl(YieldRule::Polite(_)) => f.write_str("rsdl+polite"),
+            Self::Freelist => f.write_str("freelist"),
+        }
+    }
+}
+
+/// The host CPUs that domains are made of.
+pub fn pcpus() -> Vec<usize> {
+    let allowed = stile::host::allowed_cpus().expect("the kernel tells a process its CPUs");
+    allowed.iter().take(MOST_PCPUS).map(|cpu| cpu as usize).collect()
+}

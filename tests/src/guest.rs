@@ -1,0 +1,186 @@
+//! A guest under test: a VM, its console and its gauges.
+
+use crate::{Program, wait_for};
+use kvm_ioctls::Kvm;
+use std::borrow::Cow;
+use std::mem::offset_of;
+use std::ops::Deref;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use stile::net::{NetDevice, PortNumber, Switch, VmEvents};
+use stile::vm::console::Sink;
+use stile::vm::image::forge;
+use stile::vm::{CreateError, MmioDevice, Outcome, Spec, Vm};
+use stile_abi::Gauge;
+use stile_sched::{Domain, Nice};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+/// Enough for any guest of these tests, and the host maps only what they touch.
+const MEMORY: u64 = 32 << 20;
+
+/// What a guest is made of.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    name: String,
+    image: Cow<'static, [u8]>,
+    vcpus: u32,
+    memory: u64,
+    cmdline: String,
+    port: Option<(Arc<Switch>, PortNumber)>,
+}
+
+impl Recipe {
+    /// A built-in image, with one vCPU.
+    pub fn builtin(name: &str) -> Self {
+        let image = stile_guest_images::image(name).unwrap_or_else(|| panic!("no built-in image {name}"));
+        Self::new(name, Cow::Borrowed(image))
+    }
+
+    /// A guest of machine code, with one vCPU.
+    pub fn program(program: &Program) -> Self {
+        Self::file(forge::code(&program.code))
+    }
+
+    /// A guest of this ELF file, or what is left of it, with one vCPU.
+    pub fn file(bytes: Vec<u8>) -> Self {
+        Self::new("program", Cow::Owned(bytes))
+    }
+
+    fn new(name: &str, image: Cow<'static, [u8]>) -> Self {
+        Self { name: name.to_owned(), image, vcpus: 1, memory: MEMORY, cmdline: String::new(), port: None }
+    }
+
+    /// With this many vCPUs.
+    pub fn vcpus(self, vcpus: u32) -> Self {
+        Self { vcpus, ..self }
+    }
+
+    /// With this much memory (units: bytes).
+    pub fn memory(self, memory: u64) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// With this command line.
+    pub fn cmdline(self, cmdline: &str) -> Self {
+        Self { cmdline: cmdline.to_owned(), ..self }
+    }
+
+    /// With a network device at this port of a switch, and the address that goes with it.
+    ///
+    /// # Panics
+    /// If no port has this number.
+    pub fn at_port(self, switch: &Arc<Switch>, number: u16) -> Self {
+        let number = PortNumber::new(number).unwrap_or_else(|| panic!("no port has number {number}"));
+        Self { port: Some((Arc::clone(switch), number)), ..self }
+    }
+
+    /// Makes the VM, which does not run yet.
+    pub fn try_create(&self, kvm: &Kvm, domain: &Arc<dyn Domain>) -> Result<Guest, CreateError> {
+        let (text, events) = (Arc::default(), Arc::new(VmEvents::default()));
+        let attach = self.port.as_ref().map(|(switch, number)| {
+            let events = &events;
+            move |memory: &GuestMemoryMmap| {
+                let device = NetDevice::attach(switch, *number, memory.clone(), Arc::clone(events) as _)?;
+                Ok(Arc::new(device) as Arc<dyn MmioDevice>)
+            }
+        });
+        let address = self.port.as_ref().map(|(_, number)| format!("net.ip={}/16 ", number.ip()));
+        let spec = Spec {
+            name: &self.name,
+            image: &self.image,
+            vcpus: self.vcpus,
+            memory: self.memory,
+            nice: Nice::default(),
+            cmdline: &format!("{}{}", address.unwrap_or_default(), self.cmdline),
+            console: Sink::Buffer(Arc::clone(&text)),
+            device: attach.as_ref().map(|attach| attach as _),
+        };
+        let vm = Vm::create(kvm, &spec, Arc::clone(domain))?;
+        events.lead_to(vm.state());
+        Ok(Guest { vm, text })
+    }
+
+    /// Makes the VM, which does not run yet.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[track_caller]
+    pub fn create(&self, kvm: &Kvm, domain: &Arc<dyn Domain>) -> Guest {
+        self.try_create(kvm, domain).unwrap_or_else(|e| panic!("cannot make {}: {e} ({e:?})", self.name))
+    }
+
+    /// Makes the VM and starts it.
+    #[track_caller]
+    pub fn start(&self, kvm: &Kvm, domain: &Arc<dyn Domain>) -> Guest {
+        let guest = self.create(kvm, domain);
+        guest.start();
+        guest
+    }
+}
+
+/// A VM and what a test sees of it.
+pub struct Guest {
+    vm: Vm,
+    text: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Deref for Guest {
+    type Target = Vm;
+
+    fn deref(&self) -> &Vm {
+        &self.vm
+    }
+}
+
+impl Guest {
+    /// The lines it printed so far.
+    pub fn console(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    /// Operations a vCPU has counted.
+    pub fn ops(&self, vcpu: u32) -> u64 {
+        self.counter(vcpu, offset_of!(Gauge, ops))
+    }
+
+    /// Payload a vCPU has counted (units: bytes).
+    pub fn bytes(&self, vcpu: u32) -> u64 {
+        self.counter(vcpu, offset_of!(Gauge, bytes))
+    }
+
+    /// Errors a vCPU has counted.
+    pub fn errors(&self, vcpu: u32) -> u64 {
+        self.counter(vcpu, offset_of!(Gauge, errors))
+    }
+
+    fn counter(&self, vcpu: u32, offset: usize) -> u64 {
+        let state = self.vm.state();
+        let at = GuestAddress(state.layout().gauge(vcpu) + offset as u64);
+        state.memory().load(at, Relaxed).expect("gauges are in memory")
+    }
+
+    /// Waits until the guest has ended by itself, and all its vCPUs are gone.
+    #[track_caller]
+    pub fn ends(&self) -> Outcome {
+        wait_for("the guest ends by itself", || self.state().has_ended());
+        self.wait()
+    }
+
+    /// Waits until each of these vCPUs has counted `more` operations on top of those it has now.
+    #[track_caller]
+    pub fn progresses(&self, vcpus: impl IntoIterator<Item = u32>, more: u64) {
+        let goals: Vec<_> = vcpus.into_iter().map(|vcpu| (vcpu, self.ops(vcpu) + more)).collect();
+        for (vcpu, goal) in goals {
+            wait_for(&format!("{} vCPU {vcpu} gets on", self.state().name()), || {
+                assert_eq!(self.state().outcome(), None, "ended instead of getting on: {}", self.console());
+                self.ops(vcpu) >= goal
+            });
+        }
+    }
+
+    /// As [`progresses`](Self::progresses), for all vCPUs.
+    #[track_caller]
+    pub fn all_progress(&self, more: u64) {
+        self.progresses(0..self.state().vcpus(), more);
+    }
+}
