@@ -132,7 +132,7 @@ mod loom_tests {
             let pcpu = Arc::new(Pcpu::default());
             let others = [1, 2].map(|v| {
                 let pcpu = Arc::clone(&pcpu);
-                thread::spawn(move || u32::from(pcpu.visit(VcpuId(v))) + u32::from(pcpu.visit(VcpuId(v))))
+                thread::spawn(move || u32::from(pcpu.visit(VcpuId(v))))
             });
             // A stamp from outside must not let anybody in.
             pcpu.word.want();
@@ -160,7 +160,8 @@ mod loom_tests {
         fn push(&self) {
             *self.queue.lock().unwrap() += 1;
             if self.word.want() {
-                self.kicked.store(true, Ordering::Release);
+                // A read-modify-write, as the kernel's pending signals are.
+                self.kicked.swap(true, Ordering::AcqRel);
             }
         }
 
