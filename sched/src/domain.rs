@@ -8,6 +8,7 @@ mod events;
 pub mod executors;
 pub mod host;
 pub mod kick;
+mod numbers;
 pub mod parker;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -65,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::Schema { markdown } => small::schema(markdown),
         Command::Compare(args) => compare::compare(&args),
         Command::Doctor { json } => return small::doctor(json),
+        Command::Show { file, markdown } => small::show(&file, markdown),
         Command::CheckReport { file } => small::check_report(&file),
     };
     match done {

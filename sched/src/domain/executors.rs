@@ -18,6 +18,7 @@
 
 use super::deadlines::Deadlines;
 use super::events::Events;
+use super::numbers::Numbers;
 use super::parker::Parker;
 use super::{Attributes, Domain, DomainError, Totals, Usage, Yields, kick};
 use crate::policy::{Placement, Policy, Why};
@@ -78,7 +79,7 @@ struct Counts {
 struct Core {
     policy: Box<dyn Policy>,
     vcpus: Vec<Option<Entry>>,
-    free: Vec<u32>,
+    numbers: Numbers,
     deadlines: Box<[Deadlines]>,
     /// Who was last on each slot.
     last: Box<[Option<VcpuId>]>,
@@ -123,7 +124,7 @@ impl Executors {
         let core = Core {
             policy,
             vcpus: Vec::new(),
-            free: Vec::new(),
+            numbers: Numbers::default(),
             deadlines: cpus.iter().map(|_| Deadlines::default()).collect(),
             last: cpus.iter().map(|_| None).collect(),
             switches: 0,
@@ -178,16 +179,11 @@ impl Drop for Executors {
 impl Domain for Executors {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
         let mut core = self.shared.core.lock();
-        let id = match core.free.pop() {
-            Some(id) => VcpuId(id),
-            None if core.vcpus.len() == MAX_VCPUS => return Err(DomainError::Full(MAX_VCPUS)),
-            None => {
-                core.vcpus.push(None);
-                let id = VcpuId(core.vcpus.len() as u32 - 1);
-                core.deadlines.iter_mut().for_each(|d| d.admit(id));
-                id
-            }
-        };
+        let id = core.numbers.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
+        if id.index() == core.vcpus.len() {
+            core.vcpus.push(None);
+            core.deadlines.iter_mut().for_each(|d| d.admit(id));
+        }
         core.policy.add(id, attributes, monotonic());
         core.vcpus[id.index()] = Some(Entry {
             vcpu: Some(vcpu),
@@ -316,7 +312,7 @@ impl Shared {
         if let Some(slot) = entry.deadline {
             core.deadlines[slot.index()].remove(vcpu);
         }
-        core.free.push(vcpu.0);
+        core.numbers.give_back(vcpu);
         entry.vcpu
     }
 }

@@ -4,6 +4,8 @@
 //! accounts, not counted here.
 
 use super::{Attributes, Domain, DomainError, Totals, Usage, Yields, kick};
+use crate::domain::executors::MAX_VCPUS;
+use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
 use crate::{Stop, Time, Vcpu, VcpuId, Wait};
 use parking_lot::{Mutex, RwLock};
@@ -26,6 +28,7 @@ pub struct HostThreads {
     cpus: CpuSet,
     yields: HostYield,
     vcpus: RwLock<Vec<Option<Arc<Record>>>>,
+    numbers: Mutex<Numbers>,
     /// Counts of vCPUs that have ended.
     ended: Arc<Mutex<Totals>>,
 }
@@ -47,7 +50,7 @@ impl HostThreads {
     pub fn new(cpus: &[usize], yields: HostYield) -> Self {
         let mut set = CpuSet::new();
         cpus.iter().for_each(|&cpu| set.set(cpu));
-        Self { cpus: set, yields, vcpus: RwLock::default(), ended: Arc::default() }
+        Self { cpus: set, yields, vcpus: RwLock::default(), numbers: Mutex::default(), ended: Arc::default() }
     }
 
     fn record(&self, vcpu: VcpuId) -> Option<Arc<Record>> {
@@ -58,15 +61,14 @@ impl HostThreads {
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
         let record = Arc::new(Record::default());
-        let id = {
+        let id = self.numbers.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
+        {
             let mut vcpus = self.vcpus.write();
-            let free = vcpus.iter().position(Option::is_none).unwrap_or(vcpus.len());
-            if free == vcpus.len() {
-                vcpus.push(None);
+            if vcpus.len() <= id.index() {
+                vcpus.resize(id.index() + 1, None);
             }
-            vcpus[free] = Some(Arc::clone(&record));
-            VcpuId(free as u32)
-        };
+            vcpus[id.index()] = Some(Arc::clone(&record));
+        }
         let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
         let nice = attributes.nice;
         let shared = Arc::clone(&record);
@@ -80,6 +82,7 @@ impl Domain for HostThreads {
             })
             .map_err(|e| {
                 self.vcpus.write()[id.index()] = None;
+                self.numbers.lock().give_back(id);
                 DomainError::Thread(e)
             })?;
         Ok(id)
@@ -93,6 +96,7 @@ impl Domain for HostThreads {
 
     fn retire(&self, vcpu: VcpuId) {
         let Some(record) = self.vcpus.write().get_mut(vcpu.index()).and_then(Option::take) else { return };
+        self.numbers.lock().give_back(vcpu);
         record.retiring.store(true, Relaxed);
         record.parker.wake();
         if let Some(thread) = record.thread.get() {

@@ -37,6 +37,14 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the table of an earlier run's report.json
+    Show {
+        /// The report
+        file: PathBuf,
+        /// As Markdown
+        #[arg(long)]
+        markdown: bool,
+    },
     /// Say whether a report.json is whole and consistent
     CheckReport {
         /// The report

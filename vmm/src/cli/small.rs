@@ -1,9 +1,10 @@
-//! The commands that start nothing: check, schema, doctor, check-report.
+//! The commands that start nothing: check, schema, doctor, show, check-report.
 
 use super::Failure;
 use crate::config::{self, Config, LoadContext};
 use crate::host::{HostFacts, allowed_cpus, diagnose};
-use crate::report::check::check_report as check_file;
+use crate::report::check;
+use crate::report::table;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -54,7 +55,17 @@ pub(super) fn doctor(json: bool) -> ExitCode {
 }
 
 pub(super) fn check_report(file: &Path) -> Result<(), Failure> {
-    let summary = check_file(file).map_err(Failure::input)?;
+    let summary = check::check_report(file).map_err(Failure::input)?;
     println!("{}: {summary}", file.display());
+    Ok(())
+}
+
+pub(super) fn show(file: &Path, markdown: bool) -> Result<(), Failure> {
+    let report = check::read_report(file).map_err(Failure::input)?;
+    if markdown {
+        print!("{}", table::markdown(&report));
+    } else {
+        print!("{}", table::terminal(&report, table::Screen::detect()));
+    }
     Ok(())
 }

@@ -147,8 +147,20 @@ pub enum CellProblem {
     BaselineRatio(f64),
 }
 
-/// Reads and checks a report.
+/// Checks a report, and says what it holds.
 pub fn check_report(path: &Path) -> Result<Summary, CheckError> {
+    let report = read_report(path)?;
+    Ok(Summary {
+        cells: report.cells.len(),
+        rounds: report.rounds,
+        suites: view::suites(&report),
+        policies: view::policies(&report).into_iter().map(str::to_owned).collect(),
+        interrupted: report.interrupted,
+    })
+}
+
+/// Reads a report that is whole and consistent.
+pub fn read_report(path: &Path) -> Result<Report, CheckError> {
     let path = || path.to_owned();
     let text = std::fs::read_to_string(path()).map_err(|source| CheckError::Read { path: path(), source })?;
     let json: Value = serde_json::from_str(&text).map_err(|source| CheckError::Json { path: path(), source })?;
@@ -174,13 +186,7 @@ pub fn check_report(path: &Path) -> Result<Summary, CheckError> {
             CheckError::Cell { path: path(), index, name, problem }
         })?;
     }
-    Ok(Summary {
-        cells: report.cells.len(),
-        rounds: report.rounds,
-        suites: view::suites(&report),
-        policies: view::policies(&report).into_iter().map(str::to_owned).collect(),
-        interrupted: report.interrupted,
-    })
+    Ok(report)
 }
 
 fn check_cell(cell: &Cell, rounds: u32) -> Result<(), CellProblem> {
