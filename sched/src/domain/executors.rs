@@ -14,7 +14,7 @@
 //! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread. An idle
 //!    executor is woken instead.
 //!
-//! How a vCPU that blocks and an event for it meet: see [`events`](super::events). The lock is never held across a system call, nor while a vCPU is dropped.
+//! How a vCPU that blocks and an event for it meet: see `events.rs` beside this file. The lock is never held across a system call, nor while a vCPU is dropped.
 
 use super::deadlines::Deadlines;
 use super::events::Events;
