@@ -10,6 +10,8 @@ pub(super) enum Part {
     Main,
     /// Computes beside it.
     Hog,
+    /// Has nobody to play with.
+    Odd,
 }
 
 /// The built-in image of a suite.
@@ -26,12 +28,13 @@ pub(super) fn image(suite: Suite) -> &'static str {
 
 /// What the vCPU of this index does, as the guests divide it.
 pub(super) fn part(suite: Suite, vcpu: usize, vcpus: usize) -> Part {
-    let main = match suite {
-        Suite::Mixed => vcpus / 2,
-        Suite::Probe => vcpus.div_ceil(2),
-        _ => vcpus,
+    let (main, others) = match suite {
+        Suite::Mixed => (vcpus / 2, Part::Hog),
+        Suite::Probe => (vcpus.div_ceil(2), Part::Hog),
+        Suite::Pingpong => (vcpus & !1, Part::Odd),
+        _ => (vcpus, Part::Odd),
     };
-    if vcpu < main { Part::Main } else { Part::Hog }
+    if vcpu < main { Part::Main } else { others }
 }
 
 /// The command line of the suite's guests.
@@ -46,4 +49,21 @@ pub(super) fn cmdline(options: &Options, loops_per_us: u64) -> String {
 /// Memory for a VM of so many vCPUs (units: bytes): their stacks, the image, and some.
 pub(super) fn memory(vcpus: u32) -> u64 {
     (8 + u64::from(vcpus) / 4) << 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(suite: Suite, vcpus: usize, wanted: Part) -> usize {
+        (0..vcpus).filter(|&vcpu| part(suite, vcpu, vcpus) == wanted).count()
+    }
+
+    #[test]
+    fn odd_numbers_of_vcpus_are_divided_as_the_guests_do_it() {
+        assert_eq!((count(Suite::Mixed, 5, Part::Main), count(Suite::Mixed, 5, Part::Hog)), (2, 3));
+        assert_eq!((count(Suite::Probe, 5, Part::Main), count(Suite::Probe, 5, Part::Hog)), (3, 2));
+        assert_eq!((count(Suite::Pingpong, 5, Part::Main), count(Suite::Pingpong, 5, Part::Odd)), (4, 1));
+        assert_eq!(count(Suite::Ticket, 5, Part::Main), 5);
+    }
 }
