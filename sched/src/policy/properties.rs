@@ -95,8 +95,12 @@ fn any_guests(nice: &'static [i8]) -> impl Strategy<Value = Vec<(i8, Guest, u64)
     prop::collection::vec((prop::sample::select(nice), any_guest(), 0u64..3000), 1..9)
 }
 
-/// What two vCPUs of equal weight may differ by at any moment: a quota, and how far a named one may be let ahead.
-const QUOTA_OR_SO: u64 = 2 * RR.0;
+/// What two vCPUs of equal weight may differ by at any moment: a quota, how far a named one may be let ahead, and the lease
+/// under way.
+const QUOTA_OR_SO: u64 = 7 * RR.0 / 2;
+
+/// A lease is at most the rest of a quota, less than half, and another.
+const LONGEST_LEASE: Nanos = Nanos(RR.0 / 2 * 3);
 
 /// Kicks and switches that were under way.
 const SLACK: Nanos = Nanos::from_micros(100);
@@ -107,7 +111,7 @@ const SWITCHING: u64 = 50;
 /// The module's wait bounds, for a vCPU of the first of these nice values.
 fn wait_bound(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
     let sum = |of: fn(Row) -> Nanos| others.iter().map(|&nice| of(row(nice)).0).sum::<u64>();
-    let longest = others.iter().map(|&nice| row(nice).quota.0).max().unwrap_or(0);
+    let longest = others.iter().map(|&nice| row(nice).quota.0 * 3 / 2).max().unwrap_or(0);
     let before = if rule == YieldRule::None {
         let step = (0..LEVELS).map(|level| row(me).after(level) - level).max().unwrap();
         (LAG + step + REACH + 1) * sum(|row| row.quota)
@@ -129,7 +133,7 @@ proptest! {
         (exit, switch, kick) in (100u64..3000, 0u64..20_000, 0u64..30_000),
     ) {
         let costs = Costs { exit: Nanos(exit), switch: Nanos(switch), kick: Nanos(kick) };
-        let mut machine = Machine::new(rsdl(rule, slots), slots, row(-20).quota).with_costs(costs);
+        let mut machine = Machine::new(rsdl(rule, slots), slots, Nanos(row(-20).quota.0 / 2 * 3)).with_costs(costs);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(100));
     }
@@ -147,7 +151,7 @@ proptest! {
         guests in any_guests(&[0, 0, 0, 5, 10, 19]),
         rule in prop_oneof![Just(YieldRule::None), polite()],
     ) {
-        let mut machine = Machine::new(rsdl(rule, slots), slots, RR);
+        let mut machine = Machine::new(rsdl(rule, slots), slots, LONGEST_LEASE);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(600));
         for (v, (nice, ..)) in guests.iter().enumerate() {
@@ -166,7 +170,7 @@ proptest! {
     ) {
         // Each nice value occurs as often as there are slots, and one more: nobody's weight is above a slot.
         let nices: Vec<i8> = nices.repeat(slots + 1);
-        let mut machine = Machine::new(rsdl(YieldRule::Expire, slots), slots, RR)
+        let mut machine = Machine::new(rsdl(YieldRule::Expire, slots), slots, LONGEST_LEASE)
             .with_costs(Costs { kick: Nanos(kick), ..Costs::default() });
         for &nice in &nices {
             machine.start(nice, Guest::Hog);
@@ -191,7 +195,7 @@ proptest! {
         yielders in prop::collection::vec((20u64..9000, any_wait()), 1..5),
         rule in polite(),
     ) {
-        let mut machine = Machine::new(rsdl(rule, slots), slots, RR);
+        let mut machine = Machine::new(rsdl(rule, slots), slots, LONGEST_LEASE);
         for (stretch, says) in &yielders {
             machine.start(0, Guest::yielder(Nanos::from_micros(*stretch), *says));
         }
@@ -202,7 +206,8 @@ proptest! {
         for (v, (stretch, _)) in yielders.iter().enumerate() {
             let turn = (Nanos::from_micros(*stretch).0 as f64 / RR.0 as f64).min(1.0);
             prop_assert!(run(v) <= most + QUOTA_OR_SO, "v{v} gained: {}, a hog {most}", run(v));
-            prop_assert!(run(v) as f64 >= 0.8 * turn * least as f64, "v{v} lost turns: {}, a hog {least}", run(v));
+            // A lease that follows a yield late in another is at least half a quota: of three turns two may be such halves.
+            prop_assert!(run(v) as f64 >= 0.66 * turn * least as f64, "v{v} lost turns: {}, a hog {least}", run(v));
         }
     }
 
@@ -212,7 +217,7 @@ proptest! {
         (stretch, says) in (20u64..4000, any_wait()),
         rule in any_rule(),
     ) {
-        let mut machine = Machine::new(rsdl(rule, slots), slots, RR);
+        let mut machine = Machine::new(rsdl(rule, slots), slots, LONGEST_LEASE);
         machine.start(0, Guest::yielder(Nanos::from_micros(stretch), says));
         let hogs: Vec<usize> = (0..2 * slots).map(|_| machine.start(0, Guest::Hog)).collect();
         machine.run(Nanos::from_millis(1500));

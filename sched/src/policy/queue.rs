@@ -72,10 +72,12 @@ impl Queue {
         self.nodes[node_of(vcpu)].next != NONE
     }
 
-    /// Raises the lowest stair in use; must not pass anybody queued.
+    /// Raises the lowest stair in use, and brings along who is queued below.
     pub(crate) fn raise_floor(&mut self, floor: u64) {
-        debug_assert!(self.head().is_none_or(|(_, stair)| stair >= floor));
-        self.floor = self.floor.max(floor);
+        while self.floor < floor {
+            self.push_down(self.floor);
+            self.floor += 1;
+        }
     }
 
     /// Puts a vCPU behind all others of this stair and gives it a new place.

@@ -11,6 +11,8 @@ use crate::{Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
 
 const MS: u64 = 1_000_000;
 const QUOTA: Nanos = Nanos::from_millis(6);
+/// What no lease may exceed: the rest of a quota, less than half, and another.
+const LONGEST_LEASE: Nanos = Nanos(QUOTA.0 / 2 * 3);
 const A: VcpuId = VcpuId(0);
 const B: VcpuId = VcpuId(1);
 const P0: Slot = Slot(0);
@@ -109,7 +111,7 @@ fn volanomark_2_a_yield_gives_a_waiter_of_lower_priority_its_turn_in_one_pass() 
 
 /// Locks taken in 300 ms by this many lockers on two slots.
 fn locks<P: Policy>(policy: P, lockers: usize) -> u64 {
-    let mut machine = Machine::new(policy, 2, QUOTA);
+    let mut machine = Machine::new(policy, 2, LONGEST_LEASE);
     let locker = Guest::locker(Nanos::from_micros(2), Nanos::from_micros(5), Patience::Hints);
     let all: Vec<usize> = (0..lockers).map(|_| machine.start(0, locker.clone())).collect();
     machine.run(Nanos::from_millis(300));
@@ -126,7 +128,7 @@ fn plain_polite_collapses_because_two_front_vcpus_swap_while_the_lock_holder_sta
 
 /// Fairness among 16 vCPUs in pairs that name each other, and the longest wait of any.
 fn pairs<P: Policy>(policy: P) -> (f64, Nanos) {
-    let mut machine = Machine::new(policy, 2, QUOTA);
+    let mut machine = Machine::new(policy, 2, LONGEST_LEASE);
     let all: Vec<usize> = (0..16).map(|v| machine.start(0, Guest::pinger((v + 8) % 16, Patience::Hints))).collect();
     (0..8).for_each(|v| machine.world.post(v));
     machine.run(Nanos::from_millis(1000));
@@ -168,7 +170,7 @@ fn a_rotation_grants_as_many_quotas_as_the_row_has_levels() {
 
 /// Share of half the vCPUs that take a lock, the others being hogs; 1.0 is fair.
 fn lockers_beside_hogs(rule: YieldRule, vcpus: usize, patience: Patience) -> f64 {
-    let mut machine = Machine::new(rsdl(rule, 2), 2, QUOTA);
+    let mut machine = Machine::new(rsdl(rule, 2), 2, LONGEST_LEASE);
     let locker = Guest::locker(Nanos::from_micros(2), Nanos::from_micros(5), patience);
     let lockers: Vec<usize> = (0..vcpus / 2).map(|_| machine.start(0, locker.clone())).collect();
     for _ in 0..vcpus / 2 {

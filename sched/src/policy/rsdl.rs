@@ -37,8 +37,8 @@ pub const LAG: Stair = 2;
 const COMPUTES: Nanos = Nanos::from_millis(1);
 /// Unbroken running after which yields are forgiven anew.
 const WORKS: Nanos = Nanos::from_micros(200);
-/// How far below the served stair a vCPU can fall by overruns; only a host that stalls for long gets there, and what is
-/// beyond is forgiven.
+/// How far below the served stair a vCPU can fall. One that gets there drags the served stair along, and with it those who
+/// always let others through; what a stalled host adds beyond that at once is forgiven.
 const DEEPEST: Stair = WINDOW - LAG - 2;
 
 /// What a yield means.
@@ -206,14 +206,29 @@ impl Rsdl {
                 v.stair = v.row.after(v.stair);
             }
         }
-        if v.stair > served + DEEPEST {
-            (v.stair, v.used) = (served + DEEPEST, Nanos::ZERO);
-        }
-        let (after, left) = (v.stair, v.row.quota.saturating_sub(v.used));
         let budget = &mut self.budgets[(before % WINDOW) as usize];
         *budget = budget.saturating_sub(paid);
+        if v.stair > served + DEEPEST {
+            let further = (v.stair - served - DEEPEST).min(DEEPEST);
+            v.stair = v.stair.min(served + further + DEEPEST);
+            self.serve(served + further);
+        }
+        let left = self.quota_left(vcpu);
+        let after = self.vcpu(vcpu).stair;
         if after != before {
             self.grant(after, left);
+        }
+    }
+
+    /// Brings a vCPU that was left behind up to the lowest stair in use: who sleeps saves up no more than [`LAG`], and who
+    /// always lets others through no more than the window.
+    fn catch_up(&mut self, vcpu: VcpuId) {
+        let lowest = self.served - LAG;
+        let v = self.vcpu(vcpu);
+        if v.stair < lowest {
+            let (stair, quota) = (v.row.at_or_after(lowest), v.row.quota);
+            (v.stair, v.used) = (stair, Nanos::ZERO);
+            self.grant(stair, quota);
         }
     }
 
@@ -235,6 +250,7 @@ impl Rsdl {
     }
 
     fn place_for(&mut self, vcpu: VcpuId, at_least: Stair) -> (Stair, Kind) {
+        self.catch_up(vcpu);
         let lowest = self.served - LAG;
         let v = self.vcpu(vcpu);
         v.on = None;
@@ -265,7 +281,7 @@ impl Rsdl {
         v.row.quota.saturating_sub(v.used)
     }
 
-    /// The served stair moves on; stairs that leave the window forget their budgets.
+    /// The served stair moves on, and brings along who is queued below; stairs that leave the window forget their budgets.
     fn serve(&mut self, stair: Stair) {
         while self.served < stair {
             self.budgets[((self.served - LAG) % WINDOW) as usize] = Nanos::ZERO;
@@ -276,6 +292,7 @@ impl Rsdl {
 
     /// Gives a slot to a vCPU that is in no list.
     fn install(&mut self, slot: Slot, vcpu: VcpuId, lease_end: Time, now: Time) -> Decision {
+        self.catch_up(vcpu);
         let v = self.vcpu(vcpu);
         (v.on, v.last) = (Some(slot), Some(slot));
         let s = &mut self.slots[slot.index()];
@@ -284,9 +301,11 @@ impl Rsdl {
         self.go_on(slot, vcpu)
     }
 
-    /// A new lease for as long as the vCPU's quota lasts.
+    /// A new lease for as long as the vCPU's quota lasts; if that is less than half of it, for the next one as well, lest
+    /// who yields late in each quota has every other turn for a sliver.
     fn install_fresh(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Decision {
-        let end = now + self.quota_left(vcpu);
+        let (left, quota) = (self.quota_left(vcpu), self.vcpu(vcpu).row.quota);
+        let end = now + if left.0 < quota.0 / 2 { left + quota } else { left };
         self.install(slot, vcpu, end, now)
     }
 
@@ -467,16 +486,10 @@ impl Policy for Rsdl {
 
     fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         self.runnable_changes(true, now);
-        let lowest = self.served - LAG;
+        self.catch_up(vcpu);
         let v = self.vcpu(vcpu);
         v.waits = false;
-        let (mut stair, last) = (v.stair, v.last);
-        if stair < lowest {
-            stair = v.row.at_or_after(lowest);
-            (v.stair, v.used) = (stair, Nanos::ZERO);
-            let quota = v.row.quota;
-            self.grant(stair, quota);
-        }
+        let (stair, last) = (v.stair, v.last);
         let known = last.filter(|&slot| self.config.affinity && self.idle.contains(slot));
         if let Some(slot) = known.or_else(|| self.idle.first()) {
             self.idle.remove(slot);

@@ -20,7 +20,7 @@
 //! stair.
 
 use super::matrix::Stair;
-use super::{Decision, Kind, Rsdl};
+use super::{Decision, Kind, LAG, Rsdl};
 use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 /// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
@@ -187,7 +187,7 @@ impl Rsdl {
     fn in_reach(&self, vcpu: VcpuId) -> bool {
         let Some(Some(v)) = self.vcpus.get(vcpu.index()) else { return false };
         let Some((_, head)) = self.queue.head() else { return false };
-        self.queue.contains(vcpu) && v.queued_on <= head + REACH
+        self.queue.contains(vcpu) && v.queued_on.max(self.served - LAG) <= head + REACH
     }
 
     /// Takes the first vCPU that computes out of the queue, if it may be let past the head.
