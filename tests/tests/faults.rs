@@ -3,11 +3,12 @@
 
 use kvm_ioctls::Kvm;
 use std::sync::Arc;
-use stile::vm::layout::{GDT, Layout};
+use stile::vm::layout::{GDT, IDT, Layout};
 use stile::vm::{Fault, FaultKind, Outcome};
 use stile_abi::{CONSOLE_MAX, NAME_MAX, port};
 use stile_sched::Domain;
 use stile_tests::{Carrier, Guest, Program, Recipe, program, require_kvm};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// Bits of a page fault's error code.
 const PRESENT: u64 = 1;
@@ -193,6 +194,52 @@ fn doorbells_with_bad_arguments_are_refused_with_the_reason() {
     // The call block itself, whose third word is no UTF-8.
     let calls = Layout::new(32 << 20, 1, 0x20_1000).expect("fits").calls.start as i32;
     breaks_abi(&kvm, &rings(port::RESULT, 0, [calls + 16, 4, -1]), "result", "UTF-8");
+}
+
+/// Runs a program whose memory was spoilt between its making and its start, as no guest can do from inside.
+fn ends_spoilt(kvm: &Kvm, program: &Program, spoil: impl Fn(&GuestMemoryMmap, &Layout)) -> Vec<Outcome> {
+    let run = |carrier: Carrier| {
+        let domain = carrier.domain();
+        let neighbour = neighbour(kvm, &domain);
+        let culprit = Recipe::program(program).create(kvm, &domain);
+        spoil(culprit.state().memory(), culprit.state().layout());
+        culprit.start();
+        let outcome = culprit.ends();
+        neighbour.all_progress(3);
+        outcome
+    };
+    Carrier::mechanisms().map(run).into()
+}
+
+#[test]
+fn an_exception_that_cannot_be_delivered_is_a_triple_fault() {
+    let kvm = require_kvm!();
+    let no_gates = |memory: &GuestMemoryMmap, _: &Layout| {
+        memory.write_slice(&[0; 512], GuestAddress(IDT)).expect("descriptors lie in memory");
+    };
+    for outcome in ends_spoilt(&kvm, &program::undefined_instruction(), no_gates) {
+        assert!(matches!(&outcome, Outcome::Fault(Fault { vcpu: 0, kind: FaultKind::TripleFault, .. })), "{outcome}");
+    }
+}
+
+#[test]
+fn an_address_with_neither_memory_nor_device_is_named() {
+    const NOWHERE: u64 = 0xe000_0000;
+    let kvm = require_kvm!();
+    let page_0_leads_nowhere = |memory: &GuestMemoryMmap, layout: &Layout| {
+        let mut table = layout.tables.start;
+        for _ in 0..3 {
+            let entry: u64 = memory.read_obj(GuestAddress(table)).expect("tables lie in memory");
+            table = entry & !0xfff;
+        }
+        memory.write_obj(NOWHERE | PRESENT | WRITE | USER, GuestAddress(table)).expect("tables lie in memory");
+    };
+    for (program, write) in [(program::reads_null(), false), (program::writes_null(), true)] {
+        let expected = FaultKind::Unmapped { address: NOWHERE, write };
+        for outcome in ends_spoilt(&kvm, &program, page_0_leads_nowhere) {
+            assert!(matches!(&outcome, Outcome::Fault(f) if f.vcpu == 0 && f.kind == expected), "{outcome}");
+        }
+    }
 }
 
 #[test]
