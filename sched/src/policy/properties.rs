@@ -7,11 +7,12 @@
 //! A vCPU that is queued for its stair is passed only by vCPUs on that stair or above, and every other vCPU has at most
 //! one quota on each stair. While yields mean nothing, the stairs between it and the best place anybody can have are
 //! [`LAG`] (a woken vCPU), its own row's longest step (its next stair), and [`REACH`]. With `S` slots, each other vCPU's
-//! quota `q` and a lease that was begun before, it waits at most `(LAG + step + REACH + 1) * sum(q) / S + max(q)`.
+//! quota `q` and a lease `l` (at most one and a half quotas) that was begun before, it waits at most
+//! `(LAG + step + REACH + 1) * sum(q) / S + max(l)`, and what switches take, which is charged to nobody.
 //!
 //! A vCPU that yields all the time keeps its stair while those it lets through walk on, as far as the queue's window
 //! reaches: a little more than three rotations. When it computes at last, it runs until it has caught up. So under the
-//! polite rules the bound is four rotations: `4 * sum(per_rotation) / S + max(q)`. A limit to what a yielder may save
+//! polite rules the bound is four rotations: `4 * sum(per_rotation) / S + max(l)`. A limit to what a yielder may save
 //! up, like [`LAG`] for sleepers, would bring it near the first one.
 
 mod events;
