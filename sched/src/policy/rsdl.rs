@@ -37,7 +37,7 @@ use super::queue::{Queue, WINDOW};
 use super::slotset::SlotSet;
 use super::{Decision, Placement, Policy, Why};
 use crate::domain::Attributes;
-use crate::{Class, Nanos, Slot, Time, VcpuId};
+use crate::{Class, Nanos, Nice, Slot, Time, VcpuId};
 pub use bound::wait_bound;
 use budgets::Budgets;
 use charge::Clock;
@@ -106,6 +106,8 @@ struct VcpuState {
     queued_on: Stair,
     /// The clock of free time when it went to sleep.
     slept_at: Nanos,
+    /// It has slept since it got its quota.
+    slept: bool,
     /// Its last yield was a wait, and it has not computed since.
     waits: bool,
     /// Whom it last waited for.
@@ -168,6 +170,7 @@ impl Rsdl {
     pub fn new(config: RsdlConfig, slots: usize) -> Self {
         let mut idle = SlotSet::new(slots);
         (0..slots).for_each(|slot| idle.insert(Slot(slot as u16)));
+        let usual = Row::new(Nice::default(), config.rr_interval, config.variant);
         let slot = SlotState {
             current: None,
             charged: Time(0),
@@ -193,7 +196,7 @@ impl Rsdl {
             reserving: SlotSet::new(slots),
             reserved: 0,
             runnable: 0,
-            clock: Clock::new(),
+            clock: Clock::new(usual.per_rotation()),
             probe: 0,
         }
     }
@@ -237,6 +240,7 @@ impl Policy for Rsdl {
             on: None,
             queued_on: stair,
             slept_at: self.clock.free(now),
+            slept: true,
             waits: false,
             waited_for: None,
             stays: 0,

@@ -19,6 +19,8 @@ pub(super) struct Clock {
     free: Nanos,
     /// What all runnable vCPUs may run in a rotation.
     rotation: Nanos,
+    /// What a vCPU of nice 0 may run in a rotation.
+    usual_rotation: Nanos,
     /// In fractions of a stair.
     pace: u64,
 }
@@ -26,9 +28,15 @@ pub(super) struct Clock {
 /// Fractions of a stair.
 const FRACTIONS: u64 = 1 << 16;
 
+/// How far that much of a rotation leads.
+fn fractions(ran: Nanos, rotation: Nanos) -> u64 {
+    (u128::from(ran.0) * u128::from(LEVELS * FRACTIONS) / u128::from(rotation.0.max(1))) as u64
+}
+
 impl Clock {
-    pub(super) fn new() -> Self {
-        Self { now: Time(0), contended: false, turned: Time(0), free: Nanos::ZERO, rotation: Nanos::ZERO, pace: 0 }
+    pub(super) fn new(usual_rotation: Nanos) -> Self {
+        let (now, turned, free, rotation) = (Time(0), Time(0), Nanos::ZERO, Nanos::ZERO);
+        Self { now, contended: false, turned, free, rotation, usual_rotation, pace: 0 }
     }
 
     /// The last time anything happened.
@@ -42,17 +50,25 @@ impl Clock {
     }
 
     fn turn(&mut self, contended: bool, now: Time) {
-        if contended != self.contended {
-            self.free = self.free(now);
-            (self.contended, self.turned) = (contended, now);
+        if contended == self.contended {
+            return;
         }
+        if contended {
+            // What was free is gained by all that slept; so the pace falls behind those that ran.
+            let free = now.since(self.turned);
+            self.pace = self.pace.saturating_sub(fractions(free, self.usual_rotation));
+        }
+        self.free = self.free(now);
+        (self.contended, self.turned) = (contended, now);
     }
 
     fn pass(&mut self, ran: Nanos) {
-        if self.rotation > Nanos::ZERO {
-            let stairs = u128::from(ran.0) * u128::from(LEVELS * FRACTIONS) / u128::from(self.rotation.0);
-            self.pace += stairs as u64;
-        }
+        self.pace += fractions(ran, self.rotation);
+    }
+
+    /// Somebody who never slept has only now used up its quota on this stair: so far, and no further, is the pace.
+    fn hold(&mut self, stair: Stair) {
+        self.pace = self.pace.min(stair * FRACTIONS);
     }
 
     fn stair(&self) -> Stair {
@@ -93,10 +109,15 @@ impl Rsdl {
         let v = self.vcpu(vcpu);
         let before = v.stair;
         v.used += paid;
+        let exhausted = v.used >= v.row.quota;
         while v.used >= v.row.quota {
             v.used = v.used.saturating_sub(v.row.quota);
             v.stair = v.row.after(v.stair);
         }
+        if exhausted && !std::mem::take(&mut v.slept) {
+            self.clock.hold(before);
+        }
+        let v = self.vcpu(vcpu);
         if v.stair > served + DEEPEST {
             let further = (v.stair - served - DEEPEST).min(DEEPEST);
             v.stair = v.stair.min(served + further + DEEPEST);
@@ -117,7 +138,7 @@ impl Rsdl {
     /// What a vCPU gains that slept while time was free: as if those that ran meanwhile had paid.
     pub(super) fn credit(&mut self, vcpu: VcpuId, now: Time) {
         let free = self.clock.free(now);
-        let lowest = self.served - LAG;
+        let lowest = self.keeps();
         let v = self.vcpu(vcpu);
         let before = v.stair;
         let mut credit = Nanos(free.0 - v.slept_at.0);

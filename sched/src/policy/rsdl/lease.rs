@@ -151,7 +151,7 @@ impl Rsdl {
                 self.runnable_changes(current, false, now);
                 let free = self.clock.free(now);
                 let v = self.vcpu(current);
-                (v.on, v.slept_at) = (None, free);
+                (v.on, v.slept_at, v.slept) = (None, free, true);
                 if why == Why::Retire {
                     self.vcpus[current.index()] = None;
                 }

@@ -2,14 +2,14 @@
 
 use super::line::Join;
 use super::matrix::Stair;
-use super::{LAG, Placement, Rsdl};
+use super::{Placement, Rsdl};
 use crate::{Class, Slot, Time, VcpuId};
 
 impl Rsdl {
     pub(super) fn wakes(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         self.credit(vcpu, now);
         self.runnable_changes(vcpu, true, now);
-        let lowest = self.served - LAG;
+        let lowest = self.keeps();
         self.catch_up(vcpu, lowest);
         let v = self.vcpu(vcpu);
         v.waits = false;
@@ -39,11 +39,17 @@ impl Rsdl {
         if matches!(self.vcpu(woken).class, Class::Batch | Class::Idle) {
             return None;
         }
-        self.probe = (self.probe + 1) % self.slots.len();
+        let known = last.filter(|_| self.config.affinity);
+        // The next slot in turn, but not the known one again.
+        for _ in 0..2 {
+            self.probe = (self.probe + 1) % self.slots.len();
+            if known != Some(Slot(self.probe as u16)) {
+                break;
+            }
+        }
         let other = Slot(self.probe as u16);
-        let first = if self.config.affinity { last.unwrap_or(other) } else { other };
         let standing = self.standing(woken);
-        for slot in [first, other] {
+        for slot in known.into_iter().chain([other]) {
             self.charge(slot, now);
             let s = &self.slots[slot.index()];
             if let (Some(current), None) = (s.current, s.contested)
