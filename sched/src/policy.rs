@@ -12,6 +12,7 @@
 //!   question than needed does no harm.
 
 mod freelist;
+pub mod o1;
 #[cfg(test)]
 mod properties;
 mod queue;
@@ -23,6 +24,7 @@ mod slotset;
 mod testing;
 
 pub use freelist::Freelist;
+pub use o1::O1;
 pub use rsdl::Rsdl;
 
 use crate::domain::Attributes;

@@ -22,7 +22,7 @@ use super::rsdl::polite::REACH;
 use super::rsdl::{LAG, PoliteSwitches, RsdlConfig, YieldRule};
 use super::testing::guest::{Guest, Patience};
 use super::testing::{Costs, Machine};
-use super::{Freelist, Policy, Rsdl};
+use super::{Freelist, O1, Policy, Rsdl, o1};
 use crate::{Nanos, Nice, VcpuId, Wait};
 use proptest::prelude::*;
 
@@ -144,6 +144,16 @@ proptest! {
         let mut machine = Machine::new(Freelist::new(RR, slots), slots, RR);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(50));
+    }
+
+    #[test]
+    fn any_guests_keep_every_invariant_under_o1(
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+    ) {
+        let mut machine = Machine::new(O1::new(slots), slots, o1::LONGEST_LEASE);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(400));
     }
 
     #[test]
