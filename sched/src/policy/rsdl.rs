@@ -20,6 +20,7 @@
 //!    the step to the next stair, since it took nothing from anybody.
 //! 7. *Yield*: see [`YieldRule`] and [`polite`].
 
+mod bound;
 pub mod matrix;
 pub mod polite;
 
@@ -28,6 +29,7 @@ use super::slotset::SlotSet;
 use super::{Decision, Placement, Policy, Why};
 use crate::domain::Attributes;
 use crate::{Nanos, Slot, Time, VcpuId, Yield};
+pub use bound::wait_bound;
 use matrix::{LEVELS, Row, Stair};
 pub use polite::PoliteSwitches;
 
