@@ -229,7 +229,7 @@ impl<P: Policy> Machine<P> {
     fn yields(&mut self, slot: usize, v: usize, y: Yield) {
         self.vcpus[v].step = self.vcpus[v].guest.proceed(&mut self.world, v, self.now);
         let s = &mut self.slots[slot];
-        if self.policy.waiting() == 0 && !s.wanted {
+        if self.policy.waiting() == 0 && !s.wanted && !self.policy.is_told_of_lone_yields() {
             s.from = self.now + self.costs.exit;
             return;
         }

@@ -1,9 +1,9 @@
 //! Random events against a slow model that knows only where every vCPU is.
 
-use super::{RR, any_rule, any_wait, row};
+use super::{RR, any_bugs, any_rule, any_wait, row};
 use crate::domain::{Attributes, Class};
 use crate::policy::rsdl::RsdlConfig;
-use crate::policy::{Decision, Freelist, O1, Placement, Policy, Rsdl, Why, o1};
+use crate::policy::{Decision, Freelist, Goodness, O1, Placement, Policy, Rsdl, Why, goodness, o1};
 use crate::{Nanos, Nice, Slot, Time, VcpuId, Yield};
 use proptest::prelude::*;
 
@@ -196,6 +196,16 @@ proptest! {
         events in prop::collection::vec((any_event(), any_span()), 1..250),
     ) {
         let mut model = Model::new(Freelist::new(RR, slots), slots, |_| RR);
+        events.iter().for_each(|(event, span)| model.step(event, *span));
+    }
+
+    #[test]
+    fn goodness_knows_where_everybody_is(
+        slots in 1usize..=5,
+        bugs in any_bugs(),
+        events in prop::collection::vec((any_event(), any_span()), 1..250),
+    ) {
+        let mut model = Model::new(Goodness::new(bugs, slots), slots, |_| goodness::LONGEST_LEASE);
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
 
