@@ -18,10 +18,13 @@
 //! What differs from 2.4: counters are in nanoseconds instead of ticks of 10 ms, and an rt vCPU that yields does let the
 //! next one of its class run. Class batch never preempts, idle comes behind everybody else.
 
+#[cfg(test)]
+mod tests;
+
 use super::slotset::SlotSet;
 use super::{Decision, Placement, Policy, Why};
 use crate::domain::{Attributes, Class};
-use crate::{Nanos, Slot, Time, VcpuId};
+use crate::{Nanos, Nice, Slot, Time, VcpuId};
 use std::collections::VecDeque;
 
 /// A tick of 2.4 on x86: what a step of priority is worth.
@@ -36,6 +39,11 @@ const YIELDER: i64 = -1;
 const IDLE: i64 = -2;
 /// Worth of class rt, above all counters and priorities.
 const RT: i64 = 1_000 * TICK.0 as i64;
+
+/// CPU time that a round is worth: 6 ticks at nice 0, 11 at -20, 1 at 19. Linux: NICE_TO_TICKS.
+pub fn refill(nice: Nice) -> Nanos {
+    Nanos((20 - i64::from(nice.get())) as u64 / 4 * TICK.0) + TICK
+}
 
 /// Which of the two bugs of 2.4.0-test8 are back. Off by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,8 +69,7 @@ pub struct YieldCounts {
 
 #[derive(Debug, Clone)]
 struct VcpuState {
-    /// -20 to 19.
-    nice: i64,
+    nice: Nice,
     class: Class,
     /// CPU time left of this round.
     counter: Nanos,
@@ -120,7 +127,7 @@ impl Goodness {
         let v = self.vcpu_mut(current);
         match v.class {
             Class::Rt => return false,
-            Class::Idle if v.counter <= ran => v.counter = v.refill(),
+            Class::Idle if v.counter <= ran => v.counter = refill(v.nice),
             _ => {
                 v.counter = v.counter.saturating_sub(ran);
                 return v.counter == Nanos::ZERO;
@@ -141,7 +148,7 @@ impl Goodness {
                 Nanos::ZERO => 0,
                 left => {
                     let here = if v.last == Some(slot) { SAME_SLOT } else { 0 };
-                    left.0 as i64 + (20 - v.nice + here) * TICK.0 as i64
+                    left.0 as i64 + (20 - i64::from(v.nice.get()) + here) * TICK.0 as i64
                 }
             },
         }
@@ -175,7 +182,7 @@ impl Goodness {
     /// Everybody's counter is refilled, and half of what was left is kept.
     fn recalculate(&mut self) {
         self.counts.recalculations += 1;
-        self.vcpus.iter_mut().flatten().for_each(|v| v.counter = Nanos(v.counter.0 / 2) + v.refill());
+        self.vcpus.iter_mut().flatten().for_each(|v| v.counter = Nanos(v.counter.0 / 2) + refill(v.nice));
     }
 
     fn install(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Decision {
@@ -244,11 +251,6 @@ impl Goodness {
 }
 
 impl VcpuState {
-    /// What a round is worth: 6 ticks at nice 0, 11 at -20, 1 at 19. Linux: NICE_TO_TICKS.
-    fn refill(&self) -> Nanos {
-        Nanos(((20 - self.nice) / 4 + 1) as u64 * TICK.0)
-    }
-
     fn has_time(&self) -> bool {
         self.counter > Nanos::ZERO || self.class == Class::Rt
     }
@@ -259,10 +261,8 @@ impl Policy for Goodness {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        let (nice, class) = (attributes.nice.get().into(), attributes.class);
-        let mut new = VcpuState { nice, class, counter: Nanos::ZERO, last: None };
-        new.counter = new.refill();
-        self.vcpus[vcpu.index()] = Some(new);
+        let Attributes { nice, class } = attributes;
+        self.vcpus[vcpu.index()] = Some(VcpuState { nice, class, counter: refill(nice), last: None });
         // All of them may queue at once.
         self.queue.reserve(self.vcpus.len() - self.queue.len());
     }

@@ -29,13 +29,18 @@
 
 mod interactivity;
 mod runqueue;
+#[cfg(test)]
+mod tests;
+mod vcpu;
 
 use super::slotset::SlotSet;
 use super::{Decision, Placement, Policy, Why};
 use crate::domain::{Attributes, Class};
-use crate::{Nanos, Nice, Slot, Time, VcpuId};
-use interactivity::{LEVELS, LONGEST_SLICE, MOST_SLEEP, SleepAverage, slice, static_level};
+use crate::{Nanos, Slot, Time, VcpuId};
+pub use interactivity::slice;
+use interactivity::{LEVELS, LONGEST_SLICE, MOST_SLEEP, static_level};
 use runqueue::{Line, Rank, RunQueues};
+use vcpu::VcpuState;
 
 /// The longest lease: that of nice -20. A vCPU without slices is asked again that often, and goes on.
 pub const LONGEST_LEASE: Nanos = LONGEST_SLICE;
@@ -47,23 +52,6 @@ const MOST_MOVED: usize = 8;
 const BALANCE_EVERY: Nanos = Nanos::from_millis(200);
 /// Part of the time queued after a wake that counts as sleep (unit: percent). Linux: ON_RUNQUEUE_WEIGHT.
 const QUEUED_COUNTS: u64 = 30;
-
-#[derive(Debug, Clone)]
-struct VcpuState {
-    nice: Nice,
-    class: Class,
-    sleep: SleepAverage,
-    /// Dynamic level; follows `sleep` when it wakes and when a turn or slice is over, not while it runs.
-    level: u8,
-    /// What is left of its slice, never nothing while it does not run.
-    slice: Nanos,
-    /// Where it last ran, or queues.
-    home: Slot,
-    /// Asleep since, once it has run.
-    asleep: Option<Time>,
-    /// Queued since it woke.
-    woken: Option<Time>,
-}
 
 #[derive(Debug, Clone)]
 struct SlotState {
@@ -212,7 +200,7 @@ impl O1 {
 
     /// The next one of the slot's queue; before an idle one, and before idleness, somebody from another queue.
     fn pick(&mut self, slot: Slot, now: Time) -> Decision {
-        if matches!(self.queues.best(slot), None | Some(Rank::Idle))
+        if self.queues.has_no_work(slot)
             && let Some(from) = self.longest_queue(slot)
         {
             self.pull(from, slot);
@@ -300,52 +288,14 @@ impl O1 {
     }
 }
 
-impl VcpuState {
-    fn rank(&self) -> Rank {
-        match self.class {
-            Class::Rt => Rank::Rt,
-            Class::Normal | Class::Batch => Rank::Level(self.level),
-            Class::Idle => Rank::Idle,
-        }
-    }
-
-    fn is_interactive(&self) -> bool {
-        matches!(self.rank(), Rank::Level(level) if SleepAverage::is_interactive(level, self.nice))
-    }
-
-    /// How long its turn among its equals is; without end if it is not interactive.
-    fn turn(&self, slots: usize) -> Option<Nanos> {
-        let turn = self.sleep.turn(slots);
-        (self.is_interactive() && turn <= slice(self.nice)).then_some(turn)
-    }
-
-    /// It slept, or as good as.
-    fn earn(&mut self, slept: Nanos) {
-        if self.class == Class::Normal {
-            self.sleep.slept(slept, self.nice);
-            self.level = self.sleep.level(self.nice);
-        }
-    }
-}
-
 impl Policy for O1 {
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, _now: Time) {
-        let Attributes { nice, class } = attributes;
         self.queues.admit(vcpu);
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        let sleep = SleepAverage::default();
-        self.vcpus[vcpu.index()] = Some(VcpuState {
-            nice,
-            class,
-            sleep,
-            level: sleep.level(nice),
-            slice: Nanos(slice(nice).0 / 2),
-            home: Slot(self.next_home as u16),
-            asleep: None,
-            woken: None,
-        });
+        let home = Slot(self.next_home as u16);
+        self.vcpus[vcpu.index()] = Some(VcpuState::new(attributes, home));
         self.next_home = (self.next_home + 1) % self.slots.len();
     }
 

@@ -115,10 +115,15 @@ impl<P: Policy> Machine<P> {
     }
 
     /// A new vCPU that runs this guest, runnable at once.
-    pub(super) fn start(&mut self, nice: i8, mut guest: Guest) -> usize {
+    pub(super) fn start(&mut self, nice: i8, guest: Guest) -> usize {
+        self.start_as(Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }, guest)
+    }
+
+    /// The same with any attributes.
+    pub(super) fn start_as(&mut self, attributes: Attributes, mut guest: Guest) -> usize {
         let v = self.vcpus.len();
         let id = VcpuId(v as u32);
-        self.policy.add(id, Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }, self.now);
+        self.policy.add(id, attributes, self.now);
         self.world.admit(v);
         let step = guest.start();
         let (place, record) = (Place::Blocked, Record::default());

@@ -25,8 +25,8 @@ const INTERACTIVE_DELTA: i64 = 2;
 /// The most sleep that is remembered. Linux: MAX_SLEEP_AVG.
 pub(super) const MOST_SLEEP: Nanos = Nanos(DEFAULT_SLICE.0 * BONUSES);
 
-/// The timeslice of a nice value.
-pub(super) fn slice(nice: Nice) -> Nanos {
+/// The timeslice of a nice value: CPU time in each round.
+pub fn slice(nice: Nice) -> Nanos {
     let base = if nice.get() < 0 { DEFAULT_SLICE.0 * FAVOURED } else { DEFAULT_SLICE.0 };
     Nanos(base * (20 - i64::from(nice.get())) as u64 / 20).max(LEAST_SLICE)
 }

@@ -96,6 +96,12 @@ impl RunQueues {
         self.nodes[vcpu.index()].list != NONE
     }
 
+    /// Whether nobody is queued on this slot but idle ones.
+    pub(super) fn has_no_work(&self, slot: Slot) -> bool {
+        let queue = &self.slots[slot.index()];
+        queue.ends[RT].0 == NONE && queue.bits == [0; 2]
+    }
+
     /// The best rank of this round.
     pub(super) fn best(&self, slot: Slot) -> Option<Rank> {
         let queue = &self.slots[slot.index()];
