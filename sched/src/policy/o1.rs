@@ -3,8 +3,8 @@
 //! Every slot has a run queue of its own. Picking takes the first of the best level of its active array, whatever the
 //! number of vCPUs; who has used up its slice goes to the expired array, and when the active one is empty the two change
 //! places. A [guess at who is interactive](interactivity) moves a vCPU up to five levels up or down, and lets it go round
-//! among the active. That guess is what this policy is here to show: it serves many at the price of a few, who may wait
-//! for minutes (`o1_start_up_starvation` in `regressions.rs`).
+//! among the active. That guess is what this policy is here to show: it serves many at the price of a newcomer, who
+//! waits for as many seconds as there are others (`o1_start_up_starvation` in `regressions.rs`).
 //!
 //! Rules, as of Linux 2.6.11 to 2.6.15:
 //! 1. *Slice.* 100 ms at nice 0, 800 ms at nice -20, 5 ms at nice 19; what is left of it is kept over sleep, preemption
