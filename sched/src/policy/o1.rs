@@ -2,7 +2,7 @@
 //!
 //! Every slot has a run queue of its own. Picking takes the first of the best level of its active array, whatever the
 //! number of vCPUs; who has used up its slice goes to the expired array, and when the active one is empty the two change
-//! places. A [guess at who is interactive](interactivity) moves a vCPU up to five levels up or down, and lets it go round
+//! places. A guess at who is interactive (`interactivity.rs`) moves a vCPU up to five levels up or down, and lets it go round
 //! among the active. That guess is what this policy is here to show: it serves many at the price of a newcomer, who
 //! waits for as many seconds as there are others (`o1_start_up_starvation` in `regressions.rs`).
 //!
@@ -17,11 +17,11 @@
 //! 5. *Wake.* On the slot it last ran on if that is idle, else on any idle one, else it queues on the former, active, ahead
 //!    of the vCPU that runs there if its level is better.
 //! 6. *Yield.* To the tail of the expired array with what is left of its slice, whatever it waits for.
-//! 7. *Balance.* A slot that runs out of work takes some from the longest of [`LOOK`] queues; a busy one looks round every
+//! 7. *Balance.* A slot that runs out of work takes some from the longest of eight queues; a busy one looks round every
 //!    200 ms and takes half of the difference, if that is a quarter of the longest or more.
 //!
 //! What differs: time is charged to the nanosecond instead of by tick; a new vCPU has no parent, so it starts without
-//! bonus and with half a slice; and balancing looks at [`LOOK`] queues with work in them, in turn, not at all, so that
+//! bonus and with half a slice; and balancing looks at the next eight queues with work in them and moves eight vCPUs at most, so that
 //! every decision takes bounded time. Classes, which Linux got later: rt is a FIFO above all levels, without slices; batch
 //! earns no bonus and preempts only idle; idle runs while no level has work, here or where it could be taken from.
 //!
@@ -216,7 +216,7 @@ impl O1 {
         self.install(slot, next, now)
     }
 
-    /// The longest of the next [`LOOK`] queues that are not empty, but for the slot's own.
+    /// The longest of the next eight queues that are not empty, but for the slot's own.
     fn longest_queue(&self, slot: Slot) -> Option<Slot> {
         let behind = |from: &Slot| self.queues.busy().after(*from).filter(|&next| next != slot);
         let others = std::iter::successors(behind(&slot), behind).take(LOOK);
