@@ -239,25 +239,24 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
     ]);
     let yield_rule = prop::sample::select(vec![YieldRule::Polite, YieldRule::Expire, YieldRule::None]);
     let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
-    let switches = any::<[bool; 7]>().prop_map(
-        |[directed, keep_place, prefer_computing, evict_for_peer, stay_with_running_peer, forgive, strict]| {
-            PoliteSwitches {
-                directed,
-                keep_place,
-                prefer_computing,
-                evict_for_peer,
-                stay_with_running_peer,
-                forgive,
-                strict,
-            }
-        },
-    );
+    let variant = prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]);
+    let switches = any::<[bool; 8]>().prop_map(|on| PoliteSwitches {
+        directed: on[0],
+        keep_place: on[1],
+        prefer_computing: on[2],
+        evict_for_peer: on[3],
+        pair_lockers: on[4],
+        stay_with_running_peer: on[5],
+        forgive: on[6],
+        strict: on[7],
+    });
     let bugs = any::<[bool; 2]>()
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
-    (algorithm, interval, yield_rule, any::<bool>(), switches, bugs).prop_map(
-        |(algorithm, rr_interval, yield_rule, affinity, polite, goodness)| PolicyConfig {
+    (algorithm, interval, variant, yield_rule, any::<bool>(), switches, bugs).prop_map(
+        |(algorithm, rr_interval, variant, yield_rule, affinity, polite, goodness)| PolicyConfig {
             algorithm,
             rr_interval,
+            variant,
             yield_rule,
             affinity,
             polite,
@@ -290,12 +289,13 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 30] = [
+    const KEYS: [&str; 32] = [
         "host",
         "host.pcpus",
         "policy",
         "policy.algorithm",
         "policy.rr_interval",
+        "policy.variant",
         "policy.yield",
         "policy.affinity",
         "policy.polite",
@@ -303,6 +303,7 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.polite.keep_place",
         "policy.polite.prefer_computing",
         "policy.polite.evict_for_peer",
+        "policy.polite.pair_lockers",
         "policy.polite.stay_with_running_peer",
         "policy.polite.forgive",
         "policy.polite.strict",

@@ -2,7 +2,7 @@
 
 use super::{RR, any_bugs, any_rule, any_wait, row};
 use crate::domain::{Attributes, Class};
-use crate::policy::rsdl::RsdlConfig;
+use crate::policy::rsdl::{RsdlConfig, rt};
 use crate::policy::{Decision, Freelist, Goodness, O1, Placement, Policy, Rsdl, Why, goodness, o1};
 use crate::{Nanos, Nice, Slot, Time, VcpuId, Yield};
 use proptest::prelude::*;
@@ -25,8 +25,15 @@ fn any_class() -> impl Strategy<Value = Class> {
     prop_oneof![4 => Just(Class::Normal), 1 => Just(Class::Batch), 1 => Just(Class::Idle), 1 => Just(Class::Rt)]
 }
 
-fn rsdl_lease(nice: i8) -> Nanos {
-    Nanos(row(nice).quota.0 / 2 * 3)
+/// The rest of a quota, less than half, and another; for class rt a slot's part of its budget.
+fn rsdl_lease(of: Attributes) -> Nanos {
+    let quotas = Nanos(row(of.nice.get()).quota.0 / 2 * 3);
+    if of.class == Class::Rt { quotas.max(Nanos(rt::PERIOD.0 * rt::SHARE / 100)) } else { quotas }
+}
+
+/// The same for leases that may be handed on, and so be anybody's.
+fn any_rsdl_lease(_: Attributes) -> Nanos {
+    rsdl_lease(Attributes { nice: Nice::new(-20).unwrap(), class: Class::Rt })
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -59,21 +66,21 @@ struct Model<P> {
     policy: P,
     now: Time,
     at: Vec<At>,
-    nice: Vec<i8>,
+    attributes: Vec<Attributes>,
     told: Vec<bool>,
     until: Vec<Time>,
-    /// What no lease of a vCPU of this nice value may exceed.
-    longest_lease: fn(i8) -> Nanos,
+    /// What no lease of such a vCPU may exceed.
+    longest_lease: fn(Attributes) -> Nanos,
 }
 
 impl<P: Policy> Model<P> {
-    fn new(policy: P, slots: usize, longest_lease: fn(i8) -> Nanos) -> Self {
-        let (at, nice) = (vec![At::Nowhere; VCPUS as usize], vec![0; VCPUS as usize]);
+    fn new(policy: P, slots: usize, longest_lease: fn(Attributes) -> Nanos) -> Self {
+        let (at, attributes) = (vec![At::Nowhere; VCPUS as usize], vec![Attributes::default(); VCPUS as usize]);
         Self {
             policy,
             now: Time(0),
             at,
-            nice,
+            attributes,
             told: vec![false; slots],
             until: vec![Time::NEVER; slots],
             longest_lease,
@@ -89,8 +96,9 @@ impl<P: Policy> Model<P> {
         match *event {
             Event::Wake(v, nice, class) => match self.at[v as usize] {
                 At::Nowhere => {
-                    self.policy.add(VcpuId(v), Attributes { nice: Nice::new(nice).unwrap(), class }, self.now);
-                    (self.at[v as usize], self.nice[v as usize]) = (At::Blocked, nice);
+                    let attributes = Attributes { nice: Nice::new(nice).unwrap(), class };
+                    self.policy.add(VcpuId(v), attributes, self.now);
+                    (self.at[v as usize], self.attributes[v as usize]) = (At::Blocked, attributes);
                 }
                 At::Blocked => self.wake(v),
                 _ => {}
@@ -155,7 +163,7 @@ impl<P: Policy> Model<P> {
         self.until[slot] = lease.until;
         assert!(lease.until > self.now, "{why:?}: a lease that has ended");
         if lease.until != Time::NEVER {
-            let longest = (self.longest_lease)(self.nice[v]);
+            let longest = (self.longest_lease)(self.attributes[v]);
             assert!(lease.until.since(self.now) <= longest, "{why:?}: a lease beyond the quota");
         }
     }
@@ -183,9 +191,8 @@ proptest! {
         events in prop::collection::vec((any_event(), any_span()), 1..250),
     ) {
         let config = RsdlConfig { yield_rule: rule, affinity, ..RsdlConfig::default() };
-        // Leases may be handed on, and so be longer than their holder's quota.
         let hands_on = matches!(rule, crate::policy::rsdl::YieldRule::Polite(_));
-        let longest_lease = if hands_on { |_| rsdl_lease(-20) } else { rsdl_lease };
+        let longest_lease = if hands_on { any_rsdl_lease } else { rsdl_lease };
         let mut model = Model::new(Rsdl::new(config, slots), slots, longest_lease);
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
