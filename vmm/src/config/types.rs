@@ -177,7 +177,7 @@ pub enum VmClass {
     /// Shares CPU time by `nice`. Under `host`: SCHED_OTHER.
     #[default]
     Normal,
-    /// Shares CPU time by `nice`, and never takes a pCPU from another vCPU. Under `host`: SCHED_BATCH.
+    /// Shares CPU time by `nice`; by waking it takes a pCPU from idle vCPUs at most. Under `host`: SCHED_BATCH.
     Batch,
     /// Runs while no other class can. Under `host`: SCHED_IDLE.
     Idle,
