@@ -6,9 +6,11 @@ use std::sync::Arc;
 use stile_sched::domain::Attributes;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::policy::goodness::{self, YieldBugs};
+use stile_sched::policy::o1;
 use stile_sched::policy::rsdl::matrix::Row;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
-use stile_sched::policy::{Freelist, Policy, Rsdl};
+use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::{Class, Domain, Nanos, Nice};
 
 /// The domain's threads could not be started.
@@ -31,6 +33,8 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
         Algorithm::Host => Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
         Algorithm::HostNoyield => Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
         Algorithm::Freelist => executors(Box::new(Freelist::new(interval(policy), numbers.len()))),
+        Algorithm::O1 => executors(Box::new(O1::new(numbers.len()))),
+        Algorithm::Goodness => executors(Box::new(Goodness::new(yield_bugs(policy), numbers.len()))),
         Algorithm::Rsdl => executors(Box::new(Rsdl::new(rsdl_config(policy), numbers.len()))),
     }
 }
@@ -48,10 +52,14 @@ pub fn attributes(vm: &VmConfig) -> Attributes {
 
 /// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.
 pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
+    let beside = |of: fn(Nice) -> Nanos| of(nice).0 as f64 / of(Nice::default()).0 as f64;
     match policy.algorithm {
         // The kernel's table of weights is this, in whole numbers: 1024 at nice 0, 335 at 5, 110 at 10.
         Algorithm::Host | Algorithm::HostNoyield => 1.25_f64.powi(-i32::from(nice.get())),
         Algorithm::Freelist => 1.0,
+        // A slice, or a refill, for everybody in each round.
+        Algorithm::O1 => beside(o1::slice),
+        Algorithm::Goodness => beside(goodness::refill),
         Algorithm::Rsdl => {
             let per_rotation = |nice| Row::new(nice, interval(policy), variant(policy)).per_rotation().0 as f64;
             per_rotation(nice) / per_rotation(Nice::default())
@@ -68,6 +76,10 @@ pub fn wait_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], 
 
 fn interval(policy: &PolicyConfig) -> Nanos {
     policy.rr_interval.duration().into()
+}
+
+fn yield_bugs(policy: &PolicyConfig) -> YieldBugs {
+    YieldBugs { yield_recalculates: policy.goodness.yield_recalculates, yield_bounces: policy.goodness.yield_bounces }
 }
 
 fn variant(policy: &PolicyConfig) -> rsdl::Variant {
@@ -111,6 +123,7 @@ mod tests {
             assert_eq!(weight_of("rsdl", nice) * 120.0, matrix, "nice {nice}");
             assert_eq!(weight_of("freelist", nice), 1.0);
         }
+        assert_eq!((weight_of("o1", 10), weight_of("goodness", 10)), (0.5, 0.5));
     }
 
     #[test]
@@ -118,6 +131,6 @@ mod tests {
         let (me, others) = (Attributes::default(), [Attributes::default(); 3]);
         let bound = |policy: &str| wait_bound(&policy.parse().unwrap(), me, &others, 2);
         assert!(bound("rsdl").is_some_and(|bound| bound > Nanos::ZERO));
-        assert_eq!((bound("host"), bound("freelist")), (None, None));
+        assert_eq!((bound("host"), bound("o1")), (None, None));
     }
 }

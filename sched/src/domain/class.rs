@@ -18,7 +18,7 @@ pub enum Class {
     /// Shares CPU time by its nice value.
     #[default]
     Normal,
-    /// Shares CPU time by its nice value, and does not mind waiting: it never takes a pCPU from another vCPU.
+    /// Shares CPU time by its nice value, and does not mind waiting: by waking it takes a pCPU from idle vCPUs at most.
     Batch,
     /// Runs while nobody else can.
     Idle,

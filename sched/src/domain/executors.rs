@@ -56,6 +56,7 @@ struct Shared {
     /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
     waiters: AtomicBool,
     keeps_slot_over_exits: bool,
+    told_of_lone_yields: bool,
     ending: AtomicBool,
 }
 
@@ -124,6 +125,7 @@ impl Executors {
     /// A domain on these host CPUs, whose slots they are in this order.
     pub fn new(cpus: &[usize], policy: Box<dyn Policy>) -> io::Result<Self> {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
+        let told_of_lone_yields = policy.is_told_of_lone_yields();
         let core = Core {
             policy,
             vcpus: Vec::new(),
@@ -141,6 +143,7 @@ impl Executors {
             events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
             waiters: AtomicBool::new(false),
             keeps_slot_over_exits,
+            told_of_lone_yields,
             ending: AtomicBool::new(false),
         });
         let mut domain = Self { shared, threads: Vec::new() };

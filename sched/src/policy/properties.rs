@@ -5,11 +5,12 @@
 
 mod events;
 
+use super::goodness::YieldBugs;
 use super::rsdl::matrix::{Row, Variant};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule, wait_bound};
 use super::testing::guest::{Guest, Patience};
 use super::testing::{Costs, Machine};
-use super::{Freelist, Policy, Rsdl};
+use super::{Freelist, Goodness, O1, Policy, Rsdl, goodness, o1};
 use crate::domain::Attributes;
 use crate::{Nanos, Nice, VcpuId, Wait};
 use proptest::prelude::*;
@@ -39,6 +40,10 @@ fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
 
 fn any_rule() -> impl Strategy<Value = YieldRule> {
     prop_oneof![Just(YieldRule::None), Just(YieldRule::Expire), any_switches().prop_map(YieldRule::Polite)]
+}
+
+fn any_bugs() -> impl Strategy<Value = YieldBugs> {
+    any::<[bool; 2]>().prop_map(|[yield_recalculates, yield_bounces]| YieldBugs { yield_recalculates, yield_bounces })
 }
 
 fn polite() -> impl Strategy<Value = YieldRule> {
@@ -124,6 +129,27 @@ proptest! {
         let mut machine = Machine::new(Freelist::new(RR, slots), slots, RR);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(50));
+    }
+
+    #[test]
+    fn any_guests_keep_every_invariant_under_o1(
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+    ) {
+        let mut machine = Machine::new(O1::new(slots), slots, o1::LONGEST_LEASE);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(400));
+    }
+
+    #[test]
+    fn any_guests_keep_every_invariant_under_goodness(
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+        bugs in any_bugs(),
+    ) {
+        let mut machine = Machine::new(Goodness::new(bugs, slots), slots, goodness::LONGEST_LEASE);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(100));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Bugs that schedulers had, each as a test that the old rule fails and the present one passes.
 
+use super::goodness::YieldBugs;
 use super::rsdl::matrix::{LEVELS, Row, Variant};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
 use super::testing::Machine;
 use super::testing::guest::{Guest, Patience};
-use super::testing::old::{Flaw, Goodness, Line, quotas_of_an_epoch};
-use super::{Placement, Policy, Rsdl, Why};
+use super::testing::old::{Flaw, Line, quotas_of_an_epoch};
+use super::{Goodness, O1, Placement, Policy, Rsdl, Why, o1};
 use crate::domain::Attributes;
 use crate::{Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
 
@@ -68,7 +69,9 @@ fn volanomark_1_a_yield_of_the_sole_runnable_vcpu_changes_nothing() {
         let changes = |policy: &dyn Fn() -> Box<dyn Policy>| {
             turns_after(&mut *policy(), Why::Yield(y)) != turns_after(&mut *policy(), Why::Check)
         };
-        assert!(changes(&|| Box::new(Goodness::default())), "the old rule refills everybody's counter");
+        let bug = YieldBugs { yield_recalculates: true, yield_bounces: false };
+        assert!(changes(&|| Box::new(Goodness::new(bug, 1))), "the old rule refills everybody's counter");
+        assert!(!changes(&|| Box::new(Goodness::new(YieldBugs::default(), 1))), "{y:?}: 2.4 after its fix");
         for rule in [YieldRule::None, YieldRule::Expire, polite(), strict()] {
             assert!(!changes(&|| Box::new(rsdl(rule, 1))), "{rule:?} {y:?}");
         }
@@ -102,7 +105,9 @@ fn yields_give_turns(policy: &mut dyn Policy, y: Yield) -> bool {
 #[test]
 fn volanomark_2_a_yield_gives_a_waiter_of_lower_priority_its_turn_in_one_pass() {
     for y in all_yields() {
-        assert!(!yields_give_turns(&mut Goodness::default(), y), "the old rule takes the turn back at once");
+        let bug = YieldBugs { yield_recalculates: false, yield_bounces: true };
+        assert!(!yields_give_turns(&mut Goodness::new(bug, 1), y), "the old rule takes the turn back at once");
+        assert!(yields_give_turns(&mut Goodness::new(YieldBugs::default(), 1), y), "{y:?}: 2.4 after its fix");
         for rule in [YieldRule::Expire, strict()] {
             assert!(yields_give_turns(&mut rsdl(rule, 1), y), "{rule:?} {y:?}");
         }
@@ -190,4 +195,31 @@ fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
             assert!((0.9..=1.1).contains(&polite), "{vcpus} vCPUs, {patience:?}: {polite}");
         }
     }
+}
+
+/// How long a newcomer takes to its first 20 ms of CPU time on one slot beside NetBench's 48 clients: they sleep between
+/// their requests, and some forty of them can run at any time.
+fn start_up<P: Policy>(policy: P, longest_lease: Nanos) -> Nanos {
+    const CLIENTS: usize = 48;
+    let mut machine = Machine::new(policy, 1, longest_lease);
+    for _ in 0..CLIENTS {
+        machine.start(0, Guest::client(Nanos::from_millis(1), Nanos::from_millis(10)));
+    }
+    machine.run(Nanos::from_millis(1000));
+    let newcomer = machine.start(0, Guest::Hog);
+    let mut took = Nanos::ZERO;
+    while machine.record(newcomer).run < Nanos::from_millis(20) && took < Nanos::from_millis(180_000) {
+        machine.run(Nanos::from_millis(5));
+        took += Nanos::from_millis(5);
+    }
+    took
+}
+
+#[test]
+fn o1_start_up_starvation() {
+    // With 49 equal shares, 20 ms take 980 ms.
+    let fair = Nanos::from_millis(49 * 20);
+    let (old, new) = (start_up(O1::new(1), o1::LONGEST_LEASE), start_up(rsdl(polite(), 1), LONGEST_LEASE));
+    assert!(old >= Nanos(30 * fair.0), "a newcomer had to wait for clients that count as interactive: {old:?}");
+    assert!(new <= fair, "within its share: {new:?}");
 }

@@ -66,7 +66,8 @@ pub(super) struct CompareArgs {
     /// netbench, ticket, pingpong, mixed, probe or hogs
     #[arg(default_value = "netbench")]
     pub(super) suite: Suite,
-    /// Policies: host, host-noyield, freelist, rsdl (as rsdl+polite), rsdl+expire, rsdl+none; host twice for an A/A run
+    /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
+    /// host twice for an A/A run
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,rsdl")]
     pub(super) policies: Vec<PolicyConfig>,
     /// Numbers of vCPUs, each a run of its own (all suites but netbench)

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::types::{Algorithm, PolicyConfig, PoliteSwitches, Variant, YieldRule};
+use super::types::{Algorithm, GoodnessSwitches, PolicyConfig, PoliteSwitches, Variant, YieldRule};
 use super::values::{MemorySize, RrInterval};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -69,6 +69,7 @@ impl Default for PolicyConfig {
             yield_rule: YieldRule::Polite,
             affinity: true,
             polite: PoliteSwitches::default(),
+            goodness: GoodnessSwitches::default(),
         }
     }
 }

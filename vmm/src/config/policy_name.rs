@@ -10,7 +10,7 @@ use super::defaults;
 use super::types::{Algorithm, PolicyConfig, Variant, YieldRule};
 
 /// Every accepted name. `rsdl` and `rsdl+polite` are the same policy.
-const NAMES: [(&str, Algorithm, YieldRule); 7] = [
+const NAMES: [(&str, Algorithm, YieldRule); 9] = [
     ("rsdl", Algorithm::Rsdl, YieldRule::Polite),
     ("rsdl+none", Algorithm::Rsdl, YieldRule::None),
     ("rsdl+expire", Algorithm::Rsdl, YieldRule::Expire),
@@ -18,13 +18,15 @@ const NAMES: [(&str, Algorithm, YieldRule); 7] = [
     ("host", Algorithm::Host, YieldRule::Polite),
     ("host-noyield", Algorithm::HostNoyield, YieldRule::Polite),
     ("freelist", Algorithm::Freelist, YieldRule::Polite),
+    ("o1", Algorithm::O1, YieldRule::Polite),
+    ("goodness", Algorithm::Goodness, YieldRule::Polite),
 ];
 
 /// A switch and where it is kept.
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 9] = [
+const SWITCHES: [Switch; 11] = [
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),
@@ -34,6 +36,8 @@ const SWITCHES: [Switch; 9] = [
     ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
     ("forgive", |p| &mut p.polite.forgive),
     ("strict", |p| &mut p.polite.strict),
+    ("yield_recalculates", |p| &mut p.goodness.yield_recalculates),
+    ("yield_bounces", |p| &mut p.goodness.yield_bounces),
 ];
 
 /// The generations of the staircase, as the configuration file calls them.
@@ -105,6 +109,8 @@ impl fmt::Display for PolicyConfig {
             (Algorithm::Host, _) => "host",
             (Algorithm::HostNoyield, _) => "host-noyield",
             (Algorithm::Freelist, _) => "freelist",
+            (Algorithm::O1, _) => "o1",
+            (Algorithm::Goodness, _) => "goodness",
         })?;
         let (mut own, mut usual) = (self.clone(), Self::default());
         for (name, switch) in SWITCHES {
@@ -144,6 +150,8 @@ mod tests {
         let policy: PolicyConfig = "rsdl:no-forgive:level-quota:strict:3ms".parse().unwrap();
         assert!(!policy.polite.forgive && policy.polite.strict && policy.polite.directed);
         assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:level-quota:3ms");
+        let policy: PolicyConfig = "goodness:yield_bounces:yield_recalculates".parse().unwrap();
+        assert_eq!(policy.to_string(), "goodness:yield_recalculates:yield_bounces");
         for wrong in ["rsdl:fast", "rsdl:no-", "rsdl:99s", "rsdl:"] {
             let error = wrong.parse::<PolicyConfig>().unwrap_err().to_string();
             assert!(error.contains("100us to 5s") && error.contains("`keep_place`"), "{error}");
@@ -154,7 +162,7 @@ mod tests {
     fn unknown_name_lists_the_accepted_ones_and_the_nearest() {
         let error = "rsdl+expires".parse::<PolicyConfig>().unwrap_err().to_string();
         assert!(error.starts_with("there is no policy `rsdl+expires`; did you mean `rsdl+expire`? accepted: `rsdl`"));
-        assert!(error.ends_with("or `freelist`"));
+        assert!(error.ends_with("or `goodness`"));
         assert!("".parse::<PolicyConfig>().is_err());
     }
 }

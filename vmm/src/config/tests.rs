@@ -47,7 +47,7 @@ fn smallest_file_gets_every_default() {
 fn file_with_every_key_is_read() {
     let text = format!(
         "[host]\npcpus = [3, 0]\n[policy]\nalgorithm = \"host-noyield\"\nrr_interval = \"10ms\"\nyield = \"expire\"\n\
-         affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n{}",
+         affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n[policy.goodness]\nyield_bounces = true\n{}",
         vm("vcpus = 1024\nmemory = \"1G\"\nnice = -20\nclass = \"batch\"\ncmdline = \"a b\"\nnet = true\ncount = 2")
     );
     let config = parse(&text).unwrap();
@@ -55,6 +55,7 @@ fn file_with_every_key_is_read() {
     assert_eq!(config.policy.algorithm, Algorithm::HostNoyield);
     assert_eq!(config.policy.rr_interval.duration(), Duration::from_millis(10));
     assert!(config.policy.polite.strict && config.policy.polite.directed && !config.policy.polite.forgive);
+    assert!(config.policy.goodness.yield_bounces && !config.policy.goodness.yield_recalculates);
     assert_eq!(config.vms[0].class, VmClass::Batch);
     assert_eq!(config.vms[0].instance_names().collect::<Vec<_>>(), ["a-0", "a-1"]);
 }
@@ -105,8 +106,8 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
         ),
         (
             "[policy]\nalgorithm = \"cfs\"",
-            "5:13: policy.algorithm: `cfs` is not one of the choices (accepted: `rsdl`, `host`, `host-noyield` or \
-             `freelist`)",
+            "5:13: policy.algorithm: `cfs` is not one of the choices (accepted: `rsdl`, `host`, `host-noyield`, \
+             `freelist`, `o1` or `goodness`)",
         ),
         (
             "[policy]\nyield = \"expires\"",
@@ -228,8 +229,14 @@ fn file_that_cannot_be_read_says_which_and_why() {
 
 /// Any policy.
 fn policies() -> impl Strategy<Value = PolicyConfig> {
-    let algorithm =
-        prop::sample::select(vec![Algorithm::Rsdl, Algorithm::Host, Algorithm::HostNoyield, Algorithm::Freelist]);
+    let algorithm = prop::sample::select(vec![
+        Algorithm::Rsdl,
+        Algorithm::Host,
+        Algorithm::HostNoyield,
+        Algorithm::Freelist,
+        Algorithm::O1,
+        Algorithm::Goodness,
+    ]);
     let yield_rule = prop::sample::select(vec![YieldRule::Polite, YieldRule::Expire, YieldRule::None]);
     let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
     let variant = prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]);
@@ -243,14 +250,17 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         forgive: on[6],
         strict: on[7],
     });
-    (algorithm, interval, variant, yield_rule, any::<bool>(), switches).prop_map(
-        |(algorithm, rr_interval, variant, yield_rule, affinity, polite)| PolicyConfig {
+    let bugs = any::<[bool; 2]>()
+        .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
+    (algorithm, interval, variant, yield_rule, any::<bool>(), switches, bugs).prop_map(
+        |(algorithm, rr_interval, variant, yield_rule, affinity, polite, goodness)| PolicyConfig {
             algorithm,
             rr_interval,
             variant,
             yield_rule,
             affinity,
             polite,
+            goodness,
         },
     )
 }
@@ -279,7 +289,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 29] = [
+    const KEYS: [&str; 32] = [
         "host",
         "host.pcpus",
         "policy",
@@ -298,6 +308,9 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.polite.forgive",
         "policy.polite.strict",
         "policy.polite.other",
+        "policy.goodness",
+        "policy.goodness.yield_recalculates",
+        "policy.goodness.yield_bounces",
         "vm",
         "name",
         "image",

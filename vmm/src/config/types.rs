@@ -40,8 +40,8 @@ pub struct HostConfig {
 
 /// How vCPUs share the pCPUs.
 ///
-/// On a command line a policy is written `rsdl`, `rsdl+none`, `rsdl+expire`, `rsdl+polite`, `host`, `host-noyield` or
-/// `freelist`.
+/// On a command line a policy is written `rsdl`, `rsdl+none`, `rsdl+expire`, `rsdl+polite`, `host`, `host-noyield`,
+/// `freelist`, `o1` or `goodness`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyConfig {
@@ -58,6 +58,8 @@ pub struct PolicyConfig {
     pub affinity: bool,
     /// The parts of `yield = "polite"`.
     pub polite: PoliteSwitches,
+    /// The old bugs of `goodness`.
+    pub goodness: GoodnessSwitches,
 }
 
 /// Scheduling algorithm of a domain.
@@ -72,6 +74,10 @@ pub enum Algorithm {
     HostNoyield,
     /// One global list of free pCPUs behind one lock, first come first served: the baseline to beat.
     Freelist,
+    /// Linux 2.6's O(1) scheduler: a queue per pCPU, and a guess at who is interactive.
+    O1,
+    /// Linux 2.4's scheduler: one list, and who has the most left of its counter and priority runs.
+    Goodness,
 }
 
 /// The generations of the staircase, which differ in the levels that a nice value may run at.
@@ -118,6 +124,16 @@ pub struct PoliteSwitches {
     pub strict: bool,
 }
 
+/// Two bugs of Linux 2.4.0-test8 that `algorithm = "goodness"` can have back, for the record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GoodnessSwitches {
+    /// The yield of a sole runnable vCPU refills everybody's counter.
+    pub yield_recalculates: bool,
+    /// Who replaces a better yielder is at once made to ask again, and the yielder comes back.
+    pub yield_bounces: bool,
+}
+
 /// One virtual machine, or `count` equal ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -133,7 +149,8 @@ pub struct VmConfig {
     /// Guest memory; a multiple of 4K.
     #[serde(default)]
     pub memory: MemorySize,
-    /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time. For `rsdl`.
+    /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time. For all but
+    /// `freelist`.
     #[serde(default)]
     #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX))]
     pub nice: i8,
@@ -160,7 +177,7 @@ pub enum VmClass {
     /// Shares CPU time by `nice`. Under `host`: SCHED_OTHER.
     #[default]
     Normal,
-    /// Shares CPU time by `nice`, and never takes a pCPU from another vCPU. Under `host`: SCHED_BATCH.
+    /// Shares CPU time by `nice`; by waking it takes a pCPU from idle vCPUs at most. Under `host`: SCHED_BATCH.
     Batch,
     /// Runs while no other class can. Under `host`: SCHED_IDLE.
     Idle,

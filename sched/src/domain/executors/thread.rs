@@ -84,7 +84,8 @@ impl Executor<'_> {
                         Wait::Lock(_) => &counts.lock,
                         Wait::Message(_) => &counts.message,
                     });
-                    if !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted() {
+                    let alone = !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted();
+                    if alone && !self.shared.told_of_lone_yields {
                         count(&counts.alone);
                         continue;
                     }
