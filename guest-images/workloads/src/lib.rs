@@ -18,6 +18,7 @@
 
 extern crate alloc;
 
+pub mod doorbell;
 pub mod hello;
 pub mod hog;
 pub mod mix;
