@@ -1,6 +1,6 @@
-//! From a policy's configuration to the domain that carries it out, and to what may be expected of it.
+//! From the configuration of policies and VMs to the domain that carries them out, and to what may be expected of it.
 
-use crate::config::{Algorithm, PolicyConfig, YieldRule};
+use crate::config::{Algorithm, PolicyConfig, VmClass, VmConfig, YieldRule};
 use crate::host::CpuList;
 use std::sync::Arc;
 use stile_sched::domain::Attributes;
@@ -9,7 +9,7 @@ use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::policy::rsdl::matrix::Row;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
 use stile_sched::policy::{Freelist, Policy, Rsdl};
-use stile_sched::{Domain, Nanos, Nice};
+use stile_sched::{Class, Domain, Nanos, Nice};
 
 /// The domain's threads could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,17 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
         Algorithm::Freelist => executors(Box::new(Freelist::new(interval(policy), numbers.len()))),
         Algorithm::Rsdl => executors(Box::new(Rsdl::new(rsdl_config(policy), numbers.len()))),
     }
+}
+
+/// How the vCPUs of a VM are scheduled.
+pub fn attributes(vm: &VmConfig) -> Attributes {
+    let class = match vm.class {
+        VmClass::Normal => Class::Normal,
+        VmClass::Batch => Class::Batch,
+        VmClass::Idle => Class::Idle,
+        VmClass::Rt => Class::Rt,
+    };
+    Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class }
 }
 
 /// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.

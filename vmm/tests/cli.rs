@@ -119,8 +119,14 @@ fn a_sound_configuration_is_told_with_each_vms_weight_and_wait_bound() {
     // A rotation gives 120 ms to each vCPU of a and 45 ms to each of b.
     let rsdl = told("yield = \"none\"");
     assert!(rsdl.contains("3 VMs with 4 vCPUs on pCPUs 0 under rsdl+none\n"), "{rsdl}");
-    assert!(rsdl.contains("  a: 1 VM with 2 vCPUs, nice 0, 72.7 % of all weights each, wait bound: "), "{rsdl}");
-    assert!(rsdl.contains("  b: 2 VMs with 1 vCPU, nice 5, 13.6 % of all weights each, wait bound: "), "{rsdl}");
+    assert!(
+        rsdl.contains("  a: 1 VM with 2 vCPUs, class normal, nice 0, 72.7 % of all weights each, wait bound: "),
+        "{rsdl}"
+    );
+    assert!(
+        rsdl.contains("  b: 2 VMs with 1 vCPU, class normal, nice 5, 13.6 % of all weights each, wait bound: "),
+        "{rsdl}"
+    );
     assert!(!rsdl.contains("bound: none") && !rsdl.contains("bound: 0"), "{rsdl}");
     assert_eq!(told("algorithm = \"host\"").matches("wait bound: none").count(), 2);
 }
@@ -210,7 +216,7 @@ fn ctrl_c_ends_running_guests_and_exits_130() {
 /// The folder and output of a short comparison.
 #[track_caller]
 fn compared(suite: &str) -> (TempDir, String) {
-    let folder = TempDir::new().unwrap();
+    let folder = TempDir::new().expect("a test may write temporary files");
     let compare = format!("compare {suite} --policies host,rsdl --reps 1 --duration 0.05 --out report");
     let (status, stdout, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
     assert_eq!(status, Some(0), "{suite}: {stderr}");

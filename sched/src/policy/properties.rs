@@ -99,7 +99,7 @@ const SWITCHING: u64 = 50;
 
 /// The bound of the first of these nice values, and what switches and kicks may add to it.
 fn longest_wait(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
-    let attributes = |nice: i8| Attributes { nice: Nice::new(nice).unwrap() };
+    let attributes = |nice: i8| Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() };
     let others: Vec<Attributes> = others.iter().copied().map(attributes).collect();
     let config = RsdlConfig { yield_rule: rule, ..RsdlConfig::default() };
     let bound = wait_bound(&config, attributes(me), &others, slots);

@@ -38,7 +38,7 @@ fn all_yields() -> Vec<Yield> {
 /// A and B on one slot; A runs.
 fn a_runs_and_b_is_blocked(policy: &mut dyn Policy, nice: [i8; 2]) {
     for (vcpu, nice) in [A, B].into_iter().zip(nice) {
-        policy.add(vcpu, Attributes { nice: Nice::new(nice).unwrap() }, Time(0));
+        policy.add(vcpu, Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }, Time(0));
     }
     assert_eq!(policy.wake(A, Time(0)), Placement::Run(P0));
     assert_eq!(policy.next(P0, Why::Free, Time(0)).run.unwrap().vcpu, A);

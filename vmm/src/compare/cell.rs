@@ -13,6 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 
 /// What a cell gave; `None` if the user ended it.
 pub(super) type Measured = Option<(BTreeMap<Metric, f64>, Value)>;
@@ -32,7 +33,7 @@ pub(super) fn measure(
             image: stile_guest_images::image(guest.image).expect("the suites run built-in images"),
             vcpus: guest.vcpus,
             memory: workload::memory(guest.vcpus),
-            nice: guest.nice,
+            attributes: Attributes { nice: guest.nice, ..Attributes::default() },
             cmdline: &cmdline,
             console: Sink::Terminal,
             device: None,

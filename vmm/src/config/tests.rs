@@ -40,7 +40,7 @@ fn smallest_file_gets_every_default() {
     assert_eq!(config.policy, PolicyConfig::default());
     let [vm] = config.vms.as_slice() else { panic!("one VM expected") };
     assert_eq!((vm.vcpus, vm.memory.bytes(), vm.nice, vm.net, vm.count), (1, 16 << 20, 0, false, 1));
-    assert_eq!(vm.cmdline, "");
+    assert_eq!((vm.class, vm.cmdline.as_str()), (VmClass::Normal, ""));
 }
 
 #[test]
@@ -48,13 +48,14 @@ fn file_with_every_key_is_read() {
     let text = format!(
         "[host]\npcpus = [3, 0]\n[policy]\nalgorithm = \"host-noyield\"\nrr_interval = \"10ms\"\nyield = \"expire\"\n\
          affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n{}",
-        vm("vcpus = 1024\nmemory = \"1G\"\nnice = -20\ncmdline = \"a b\"\nnet = true\ncount = 2")
+        vm("vcpus = 1024\nmemory = \"1G\"\nnice = -20\nclass = \"batch\"\ncmdline = \"a b\"\nnet = true\ncount = 2")
     );
     let config = parse(&text).unwrap();
     assert_eq!(config.host.pcpus.iter().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(config.policy.algorithm, Algorithm::HostNoyield);
     assert_eq!(config.policy.rr_interval.duration(), Duration::from_millis(10));
     assert!(config.policy.polite.strict && config.policy.polite.directed && !config.policy.polite.forgive);
+    assert_eq!(config.vms[0].class, VmClass::Batch);
     assert_eq!(config.vms[0].instance_names().collect::<Vec<_>>(), ["a-0", "a-1"]);
 }
 
@@ -87,12 +88,20 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
         ("memory = \"0M\"", "4:10: vm[0].memory: `0M` is out of range (accepted: 4M to 3328M)"),
         ("memory = 16", "4:10: vm[0].memory: expected a string in quotes, found an integer (accepted: 4M to 3328M)"),
         ("nice = -21", "4:8: vm[0].nice: -21 is out of range (accepted: -20 to 19)"),
+        (
+            "class = \"realtime\"",
+            "4:9: vm[0].class: `realtime` is not one of the choices (accepted: `normal`, `batch`, `idle` or `rt`)",
+        ),
+        (
+            "class = 1",
+            "4:9: vm[0].class: expected a string in quotes, found an integer (accepted: `normal`, `batch`, `idle` or `rt`)",
+        ),
         ("net = \"yes\"", "4:7: vm[0].net: expected true or false, found a string (accepted: true or false)"),
         ("count = 1001", "4:9: vm[0].count: 1001 is out of range (accepted: 1 to 1000)"),
         (
             "vcpu = 2",
             "4:1: vm[0].vcpu: unknown key `vcpu` (did you mean `vcpus`? accepted here: `name`, `image`, `vcpus`, \
-             `memory`, `nice`, `cmdline`, `net` or `count`)",
+             `memory`, `nice`, `class`, `cmdline`, `net` or `count`)",
         ),
         (
             "[policy]\nalgorithm = \"cfs\"",
@@ -253,13 +262,15 @@ fn vms() -> impl Strategy<Value = VmConfig> {
     let image = prop::sample::select(vec!["builtin:hello".to_owned(), "/proc/self/exe".to_owned()]);
     let memory = (1024_u64..=stile_abi::MEMORY_MAX >> 12).prop_map(|pages| format!("{}K", pages * 4));
     let sizes = (1..=defaults::VCPUS_MAX, memory, defaults::NICE_MIN..=defaults::NICE_MAX, 1..=defaults::COUNT_MAX);
-    ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, "\\PC{0,256}", any::<bool>()).prop_map(
-        |(name, image, (vcpus, memory, nice, count), cmdline, net)| VmConfig {
+    let class = prop::sample::select(vec![VmClass::Normal, VmClass::Batch, VmClass::Idle, VmClass::Rt]);
+    ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, class, "\\PC{0,256}", any::<bool>()).prop_map(
+        |(name, image, (vcpus, memory, nice, count), class, cmdline, net)| VmConfig {
             name: name.parse().unwrap(),
             image: image.parse().unwrap(),
             vcpus,
             memory: memory.parse().unwrap(),
             nice,
+            class,
             cmdline,
             net,
             count,
@@ -269,7 +280,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 26] = [
+    const KEYS: [&str; 27] = [
         "host",
         "host.pcpus",
         "policy",
@@ -292,6 +303,7 @@ fn assignments() -> impl Strategy<Value = String> {
         "vcpus",
         "memory",
         "nice",
+        "class",
         "cmdline",
         "net",
         "count",

@@ -123,6 +123,9 @@ pub struct VmConfig {
     #[serde(default)]
     #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX))]
     pub nice: i8,
+    /// What kind of work its vCPUs do, whatever their number and nice value.
+    #[serde(default)]
+    pub class: VmClass,
     /// Command line handed to the guest.
     #[serde(default)]
     #[schemars(length(max = stile_abi::CMDLINE_MAX))]
@@ -134,6 +137,21 @@ pub struct VmConfig {
     #[serde(default = "defaults::count")]
     #[schemars(range(min = 1, max = defaults::COUNT_MAX))]
     pub count: u32,
+}
+
+/// What kind of work the vCPUs of a VM do. Under `host` each is the host's class of that name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VmClass {
+    /// Shares CPU time by `nice`. Under `host`: SCHED_OTHER.
+    #[default]
+    Normal,
+    /// Shares CPU time by `nice`, and never takes a pCPU from another vCPU. Under `host`: SCHED_BATCH.
+    Batch,
+    /// Runs while no other class can. Under `host`: SCHED_IDLE.
+    Idle,
+    /// Runs before all other classes, in turn with its own. Under `host`: SCHED_RR, where the host permits it.
+    Rt,
 }
 
 impl VmConfig {

@@ -50,7 +50,7 @@ mod tests {
     use crate::policy::rsdl::PoliteSwitches;
 
     fn bound(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
-        let attributes = |nice: i8| Attributes { nice: Nice::new(nice).unwrap() };
+        let attributes = |nice: i8| Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() };
         let others: Vec<Attributes> = others.iter().copied().map(attributes).collect();
         wait_bound(&RsdlConfig { yield_rule: rule, ..RsdlConfig::default() }, attributes(me), &others, slots)
     }
