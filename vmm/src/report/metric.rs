@@ -342,6 +342,11 @@ impl Metric {
         matches!(self, Self::ExitsPerS | Self::SwitchesPerS | Self::MigrationsPerS | Self::YieldsPerS)
     }
 
+    /// Whether the metric is work done, which a ratio compares.
+    pub fn is_work(self) -> bool {
+        matches!(self, Self::Throughput | Self::HogThroughput | Self::PairThroughput)
+    }
+
     /// Whether the metric is a time.
     pub fn is_time(self) -> bool {
         self.facts().unit == "us"
