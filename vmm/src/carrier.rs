@@ -1,6 +1,6 @@
 //! From the configuration of policies and VMs to the domain that carries them out, and to what may be expected of it.
 
-use crate::config::{Algorithm, PolicyConfig, VmClass, VmConfig, YieldRule};
+use crate::config::{Algorithm, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
 use crate::host::CpuList;
 use std::sync::Arc;
 use stile_sched::domain::Attributes;
@@ -53,7 +53,7 @@ pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
         Algorithm::Host | Algorithm::HostNoyield => 1.25_f64.powi(-i32::from(nice.get())),
         Algorithm::Freelist => 1.0,
         Algorithm::Rsdl => {
-            let per_rotation = |nice| Row::new(nice, interval(policy)).per_rotation().0 as f64;
+            let per_rotation = |nice| Row::new(nice, interval(policy), variant(policy)).per_rotation().0 as f64;
             per_rotation(nice) / per_rotation(Nice::default())
         }
     }
@@ -70,6 +70,13 @@ fn interval(policy: &PolicyConfig) -> Nanos {
     policy.rr_interval.duration().into()
 }
 
+fn variant(policy: &PolicyConfig) -> rsdl::Variant {
+    match policy.variant {
+        Variant::Dithered => rsdl::Variant::Dithered,
+        Variant::LevelQuota => rsdl::Variant::LevelQuota,
+    }
+}
+
 fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
     let yield_rule = match policy.yield_rule {
         YieldRule::None => rsdl::YieldRule::None,
@@ -79,12 +86,14 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
             keep_place: policy.polite.keep_place,
             prefer_computing: policy.polite.prefer_computing,
             evict_for_peer: policy.polite.evict_for_peer,
+            pair_lockers: policy.polite.pair_lockers,
             stay_with_running_peer: policy.polite.stay_with_running_peer,
             forgive: policy.polite.forgive,
             strict: policy.polite.strict,
         }),
     };
-    RsdlConfig { rr_interval: interval(policy), yield_rule, affinity: policy.affinity }
+    let variant = variant(policy);
+    RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 mod events;
 
-use super::rsdl::matrix::Row;
+use super::rsdl::matrix::{Row, Variant};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule, wait_bound};
 use super::testing::guest::{Guest, Patience};
 use super::testing::{Costs, Machine};
@@ -21,23 +21,20 @@ fn rsdl(yield_rule: YieldRule, slots: usize) -> Rsdl {
 }
 
 fn row(nice: i8) -> Row {
-    Row::new(Nice::new(nice).unwrap(), RR)
+    Row::new(Nice::new(nice).unwrap(), RR, Variant::Dithered)
 }
 
 fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
-    any::<[bool; 7]>().prop_map(
-        |[directed, keep_place, prefer_computing, evict_for_peer, stay_with_running_peer, forgive, strict]| {
-            PoliteSwitches {
-                directed,
-                keep_place,
-                prefer_computing,
-                evict_for_peer,
-                stay_with_running_peer,
-                forgive,
-                strict,
-            }
-        },
-    )
+    any::<[bool; 8]>().prop_map(|on| PoliteSwitches {
+        directed: on[0],
+        keep_place: on[1],
+        prefer_computing: on[2],
+        evict_for_peer: on[3],
+        pair_lockers: on[4],
+        stay_with_running_peer: on[5],
+        forgive: on[6],
+        strict: on[7],
+    })
 }
 
 fn any_rule() -> impl Strategy<Value = YieldRule> {

@@ -1,6 +1,6 @@
 //! Bugs that schedulers had, each as a test that the old rule fails and the present one passes.
 
-use super::rsdl::matrix::{LEVELS, Row};
+use super::rsdl::matrix::{LEVELS, Row, Variant};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
 use super::testing::Machine;
 use super::testing::guest::{Guest, Patience};
@@ -152,14 +152,14 @@ fn unbounded_directed_yields_starve_whoever_is_not_named() {
 #[test]
 fn a_rotation_grants_as_many_quotas_as_the_row_has_levels() {
     for nice in -20..=19 {
-        let row = Row::new(Nice::new(nice).unwrap(), QUOTA);
+        let row = Row::new(Nice::new(nice).unwrap(), QUOTA, Variant::Dithered);
         let levels: Vec<u64> = (0..LEVELS).filter(|&level| row.at_or_after(level) == level).collect();
         let due = (20 - i32::from(nice)) as usize;
         assert_eq!(quotas_of_an_epoch(&levels), due + 1, "the old walk grants the first level twice");
         assert_eq!(levels.len(), due);
     }
     let mut walked = 0;
-    let row = Row::new(Nice::default(), QUOTA);
+    let row = Row::new(Nice::default(), QUOTA, Variant::Dithered);
     let mut stair = row.at_or_after(LEVELS);
     while stair < 2 * LEVELS {
         walked += 1;

@@ -232,23 +232,22 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         prop::sample::select(vec![Algorithm::Rsdl, Algorithm::Host, Algorithm::HostNoyield, Algorithm::Freelist]);
     let yield_rule = prop::sample::select(vec![YieldRule::Polite, YieldRule::Expire, YieldRule::None]);
     let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
-    let switches = any::<[bool; 7]>().prop_map(
-        |[directed, keep_place, prefer_computing, evict_for_peer, stay_with_running_peer, forgive, strict]| {
-            PoliteSwitches {
-                directed,
-                keep_place,
-                prefer_computing,
-                evict_for_peer,
-                stay_with_running_peer,
-                forgive,
-                strict,
-            }
-        },
-    );
-    (algorithm, interval, yield_rule, any::<bool>(), switches).prop_map(
-        |(algorithm, rr_interval, yield_rule, affinity, polite)| PolicyConfig {
+    let variant = prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]);
+    let switches = any::<[bool; 8]>().prop_map(|on| PoliteSwitches {
+        directed: on[0],
+        keep_place: on[1],
+        prefer_computing: on[2],
+        evict_for_peer: on[3],
+        pair_lockers: on[4],
+        stay_with_running_peer: on[5],
+        forgive: on[6],
+        strict: on[7],
+    });
+    (algorithm, interval, variant, yield_rule, any::<bool>(), switches).prop_map(
+        |(algorithm, rr_interval, variant, yield_rule, affinity, polite)| PolicyConfig {
             algorithm,
             rr_interval,
+            variant,
             yield_rule,
             affinity,
             polite,
@@ -280,12 +279,13 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 27] = [
+    const KEYS: [&str; 29] = [
         "host",
         "host.pcpus",
         "policy",
         "policy.algorithm",
         "policy.rr_interval",
+        "policy.variant",
         "policy.yield",
         "policy.affinity",
         "policy.polite",
@@ -293,6 +293,7 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.polite.keep_place",
         "policy.polite.prefer_computing",
         "policy.polite.evict_for_peer",
+        "policy.polite.pair_lockers",
         "policy.polite.stay_with_running_peer",
         "policy.polite.forgive",
         "policy.polite.strict",

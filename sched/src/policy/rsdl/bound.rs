@@ -28,7 +28,7 @@ pub fn wait_bound(config: &RsdlConfig, me: Attributes, others: &[Attributes], sl
     if others.len() < slots {
         return Nanos::ZERO;
     }
-    let row = |of: &Attributes| Row::new(of.nice, config.rr_interval);
+    let row = |of: &Attributes| Row::new(of.nice, config.rr_interval, config.variant);
     let sum = |of: fn(Row) -> Nanos| others.iter().map(|other| of(row(other)).0).sum::<u64>();
     let before = match config.yield_rule {
         YieldRule::None => (LAG + longest_step(row(&me)) + REACH + 1) * sum(|row| row.quota),
