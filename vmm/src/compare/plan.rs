@@ -1,11 +1,10 @@
 //! What is run in which order, and how long it takes.
 
 use super::{Options, workload};
+use crate::carrier;
 use crate::config::PolicyConfig;
 use crate::report::metric::Suite;
 use std::time::Duration;
-use stile_sched::Nice;
-use stile_sched::policy::rsdl::matrix::Row;
 
 /// Before a window: guests start, caches fill, the policy settles.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
@@ -104,12 +103,10 @@ fn window(options: &Options, size: u32, fitting: f64) -> Duration {
 
 /// As many rotations of the slowest policy as even out who has just had a turn (units: s).
 fn rotations(options: &Options, size: u32) -> f64 {
-    let per_vcpu = |nice: Nice, policy: &PolicyConfig| {
-        Row::new(nice, policy.rr_interval.duration().into()).per_rotation().0 as f64 / 1e9
-    };
     let guests = workload::guests(options.suite, size);
     let of = |policy: &PolicyConfig| {
-        guests.iter().map(|guest| f64::from(guest.vcpus) * per_vcpu(guest.nice, policy)).sum::<f64>()
+        let seconds = |nice| carrier::per_rotation(policy, nice).0 as f64 / 1e9;
+        guests.iter().map(|guest| f64::from(guest.vcpus) * seconds(guest.nice)).sum::<f64>()
     };
     let rotation = options.policies.iter().map(|(_, policy)| of(policy)).fold(0.0, f64::max);
     ROTATIONS * rotation / options.pcpus.iter().count() as f64
