@@ -60,11 +60,13 @@ pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
         // A slice, or a refill, for everybody in each round.
         Algorithm::O1 => beside(o1::slice),
         Algorithm::Goodness => beside(goodness::refill),
-        Algorithm::Rsdl => {
-            let per_rotation = |nice| Row::new(nice, interval(policy), variant(policy)).per_rotation().0 as f64;
-            per_rotation(nice) / per_rotation(Nice::default())
-        }
+        Algorithm::Rsdl => per_rotation(policy, nice).0 as f64 / per_rotation(policy, Nice::default()).0 as f64,
     }
+}
+
+/// CPU time of a vCPU of this nice value in a rotation of `rsdl`, as this policy sets it.
+pub fn per_rotation(policy: &PolicyConfig, nice: Nice) -> Nanos {
+    Row::new(nice, interval(policy), variant(policy)).per_rotation()
 }
 
 /// The longest that a runnable vCPU waits for one of so many pCPUs beside these others; `None` where the policy promises

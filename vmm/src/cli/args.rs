@@ -63,7 +63,7 @@ pub(super) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, probe or hogs
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs or weights
     #[arg(default_value = "netbench")]
     pub(super) suite: Suite,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;

@@ -32,10 +32,11 @@ fn terms(config: &Config) -> Vec<String> {
         let attributes = carrier::attributes(vm);
         let weight = f64::from(vm.vcpus) * carrier::weight(policy, attributes.nice) / all;
         format!(
-            "{}: {} with {}, nice {}, {:.1} % of all weights each, wait bound: {}",
+            "{}: {} with {}, class {}, nice {}, {:.1} % of all weights each, wait bound: {}",
             vm.name.as_str(),
             format::count(vm.count as usize, "VM"),
             format::count(vm.vcpus as usize, "vCPU"),
+            attributes.class,
             vm.nice,
             100.0 * weight,
             wait_bound(policy, attributes, &config.vms, config.host.pcpus.iter().count()),
@@ -46,7 +47,7 @@ fn terms(config: &Config) -> Vec<String> {
 
 fn wait_bound(policy: &PolicyConfig, me: Attributes, vms: &[VmConfig], slots: usize) -> String {
     let mut others: Vec<Attributes> = vcpus(vms).collect();
-    others.extract_if(.., |other| other.nice == me.nice).next();
+    others.extract_if(.., |other| *other == me).next();
     match carrier::wait_bound(policy, me, &others, slots) {
         Some(bound) => format::time_us(bound.0 as f64 / 1000.0),
         None => "none".to_owned(),
@@ -57,4 +58,3 @@ fn wait_bound(policy: &PolicyConfig, me: Attributes, vms: &[VmConfig], slots: us
 fn vcpus(vms: &[VmConfig]) -> impl Iterator<Item = Attributes> + '_ {
     vms.iter().flat_map(|vm| iter::repeat_n(carrier::attributes(vm), (vm.count * vm.vcpus) as usize))
 }
-
