@@ -11,8 +11,9 @@
 //! 2. Else the executor *asks*: it acknowledges the stamp on its slot, then takes the lock, wakes what is due, tells the
 //!    policy why the vCPU stopped, and does what it decides. In this order, a stamp set after the policy has answered
 //!    makes it ask again.
-//! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread. An idle
-//!    executor is woken instead.
+//! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread; not so
+//!    the executor itself, whose vCPU woke somebody by its exit: it looks at the stamp next. An idle executor is woken
+//!    instead.
 //!
 //! How a vCPU that blocks and an event for it meet: see `events.rs` beside this file. The lock is never held across a system
 //! call, nor while a vCPU is dropped.
@@ -294,6 +295,8 @@ impl Shared {
                 let slot = &self.slots[slot.index()];
                 if slot.word.want()
                     && let Some(thread) = slot.thread.get()
+                    // This very executor looks at its word before it enters a guest again.
+                    && *thread != kick::this_thread()
                 {
                     kick::send(*thread);
                 }
