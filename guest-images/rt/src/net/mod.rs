@@ -13,6 +13,8 @@ mod device;
 mod hal;
 mod nic;
 mod stack;
+#[cfg(test)]
+mod testing;
 
 pub use address::{Address, BadAddress};
 pub use device::device;

@@ -285,3 +285,6 @@ impl phy::TxToken for TxToken<'_> {
         self.0.send(length, fill)
     }
 }
+
+#[cfg(test)]
+mod tests;

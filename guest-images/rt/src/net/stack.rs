@@ -275,3 +275,6 @@ fn new_socket() -> tcp::Socket<'static> {
 fn instant(clock: Clock) -> Instant {
     Instant::from_micros((clock.now_ns() / 1000) as i64)
 }
+
+#[cfg(test)]
+mod tests;
