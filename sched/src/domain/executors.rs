@@ -213,7 +213,7 @@ impl Domain for Executors {
             self.shared.publish(&core);
             act
         };
-        act.into_iter().for_each(|act| self.shared.perform(act));
+        act.into_iter().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
     }
 
     fn retire(&self, vcpu: VcpuId) {
@@ -235,7 +235,7 @@ impl Domain for Executors {
         };
         match gone {
             Ok(vcpu) => vcpu.into_iter().for_each(Vcpu::retired),
-            Err(slot) => self.shared.perform(Act::Ask(slot)),
+            Err(slot) => self.shared.perform(Act::Ask(slot), Some(kick::this_thread())),
         }
     }
 
@@ -288,15 +288,15 @@ impl Shared {
         }
     }
 
-    fn perform(&self, act: Act) {
+    /// `looks` looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
+    fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
             Act::Rouse(slot) => self.slots[slot.index()].parker.wake(),
             Act::Ask(slot) => {
                 let slot = &self.slots[slot.index()];
                 if slot.word.want()
                     && let Some(thread) = slot.thread.get()
-                    // This very executor looks at its word before it enters a guest again.
-                    && *thread != kick::this_thread()
+                    && looks != Some(*thread)
                 {
                     kick::send(*thread);
                 }
