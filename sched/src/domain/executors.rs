@@ -11,8 +11,9 @@
 //! 2. Else the executor *asks*: it acknowledges the stamp on its slot, then takes the lock, wakes what is due, tells the
 //!    policy why the vCPU stopped, and does what it decides. In this order, a stamp set after the policy has answered
 //!    makes it ask again.
-//! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread. An idle
-//!    executor is woken instead.
+//! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread; not so
+//!    the executor itself, whose vCPU woke somebody by its exit: it looks at the stamp next. An idle executor is woken
+//!    instead.
 //!
 //! How a vCPU that blocks and an event for it meet: see `events.rs` beside this file. The lock is never held across a system
 //! call, nor while a vCPU is dropped.
@@ -215,7 +216,7 @@ impl Domain for Executors {
             self.shared.publish(&core);
             act
         };
-        act.into_iter().for_each(|act| self.shared.perform(act));
+        act.into_iter().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
     }
 
     fn retire(&self, vcpu: VcpuId) {
@@ -237,7 +238,7 @@ impl Domain for Executors {
         };
         match gone {
             Ok(vcpu) => vcpu.into_iter().for_each(Vcpu::retired),
-            Err(slot) => self.shared.perform(Act::Ask(slot)),
+            Err(slot) => self.shared.perform(Act::Ask(slot), Some(kick::this_thread())),
         }
     }
 
@@ -290,13 +291,15 @@ impl Shared {
         }
     }
 
-    fn perform(&self, act: Act) {
+    /// `looks` looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
+    fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
             Act::Rouse(slot) => self.slots[slot.index()].parker.wake(),
             Act::Ask(slot) => {
                 let slot = &self.slots[slot.index()];
                 if slot.word.want()
                     && let Some(thread) = slot.thread.get()
+                    && looks != Some(*thread)
                 {
                     kick::send(*thread);
                 }

@@ -125,7 +125,7 @@ impl Executor<'_> {
             self.shared.publish(&core);
             answer
         };
-        after.acts.into_iter().for_each(|act| self.shared.perform(act));
+        after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Vcpu::retired);
         if next.is_some() {
             self.arm(ask_at);
