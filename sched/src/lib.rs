@@ -12,6 +12,7 @@
 
 pub mod domain;
 pub mod ids;
+pub mod lock;
 pub mod policy;
 pub mod slot;
 mod sync;

@@ -27,15 +27,14 @@ use super::numbers::Numbers;
 use super::parker::Parker;
 use super::{Attributes, Domain, DomainError, Totals, Usage, Yields, kick};
 use crate::policy::{Placement, Policy};
+use crate::lock::{LockRules, QueueLock};
 use crate::slot::SlotWord;
+use crate::sync::{AtomicBool, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
 use crate::{Slot, Time, Vcpu, VcpuId};
-use parking_lot::Mutex;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 /// Most vCPUs of a domain.
 pub const MAX_VCPUS: usize = 1 << 17;
@@ -50,7 +49,7 @@ pub struct Executors {
 }
 
 struct Shared {
-    core: Mutex<Core>,
+    core: QueueLock<Core>,
     slots: Box<[SlotShared]>,
     events: Box<[Events]>,
     /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
@@ -121,8 +120,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Executors {
-    /// A domain on these host CPUs, whose slots they are in this order.
-    pub fn new(cpus: &[usize], policy: Box<dyn Policy>) -> io::Result<Self> {
+    /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
+    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules) -> io::Result<Self> {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
         let core = Core {
             policy,
@@ -136,7 +135,7 @@ impl Executors {
             stayed: 0,
         };
         let shared = Arc::new(Shared {
-            core: Mutex::new(core),
+            core: QueueLock::new(core, rules),
             slots: cpus.iter().map(|_| SlotShared::default()).collect(),
             events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
             waiters: AtomicBool::new(false),
@@ -153,7 +152,7 @@ impl Executors {
     fn start(&mut self, slot: Slot, cpu: usize) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new()
+        let thread = crate::sync::thread::Builder::new()
             .name(format!("pcpu {cpu}"))
             .stack_size(super::STACK_BYTES)
             .spawn(move || thread::execute(&shared, slot, cpu, &ready))?;

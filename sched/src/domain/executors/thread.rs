@@ -3,13 +3,13 @@
 use super::{Act, Core, DUE_AT_ONCE, Shared, SlotShared};
 use crate::domain::{enter_thread, kick};
 use crate::policy::Why;
+use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
 use crate::{Slot, Stop, Time, Vcpu, VcpuId, Wait};
 use arrayvec::ArrayVec;
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
 
 /// What an executor has in hand.
 struct Hand {
