@@ -56,7 +56,9 @@ impl Carrier {
             }
             Self::Freelist => Box::new(Freelist::new(Nanos::from_millis(6), cpus.len())),
         };
-        Arc::new(Executors::new(&cpus, policy, LockRules::default()).expect("this process may start threads and timers"))
+        Arc::new(
+            Executors::new(&cpus, policy, LockRules::default()).expect("this process may start threads and timers"),
+        )
     }
 }
 

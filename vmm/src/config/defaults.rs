@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::types::{Algorithm, PolicyConfig, PoliteSwitches, YieldRule};
+use super::types::{Algorithm, LockSwitches, PolicyConfig, PoliteSwitches, YieldRule};
 use super::values::{MemorySize, RrInterval};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -68,7 +68,14 @@ impl Default for PolicyConfig {
             yield_rule: YieldRule::Polite,
             affinity: true,
             polite: PoliteSwitches::default(),
+            lock: LockSwitches::default(),
         }
+    }
+}
+
+impl Default for LockSwitches {
+    fn default() -> Self {
+        Self { lateral: true, adaptive: true }
     }
 }
 

@@ -24,7 +24,7 @@ const NAMES: [(&str, Algorithm, YieldRule); 7] = [
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 8] = [
+const SWITCHES: [Switch; 10] = [
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),
@@ -33,6 +33,8 @@ const SWITCHES: [Switch; 8] = [
     ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
     ("forgive", |p| &mut p.polite.forgive),
     ("strict", |p| &mut p.polite.strict),
+    ("lateral", |p| &mut p.lock.lateral),
+    ("adaptive", |p| &mut p.lock.adaptive),
 ];
 
 /// A text that names no policy.
@@ -131,9 +133,10 @@ mod tests {
 
     #[test]
     fn what_differs_from_the_defaults_is_read_and_written_back() {
-        let policy: PolicyConfig = "rsdl:no-forgive:strict:3ms".parse().unwrap();
+        let policy: PolicyConfig = "rsdl:no-forgive:strict:no-adaptive:3ms".parse().unwrap();
         assert!(!policy.polite.forgive && policy.polite.strict && policy.polite.directed);
-        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:3ms");
+        assert!(!policy.lock.adaptive && policy.lock.lateral);
+        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:no-adaptive:3ms");
         for wrong in ["rsdl:fast", "rsdl:no-", "rsdl:99s", "rsdl:"] {
             let error = wrong.parse::<PolicyConfig>().unwrap_err().to_string();
             assert!(error.contains("100us to 5s") && error.contains("`keep_place`"), "{error}");

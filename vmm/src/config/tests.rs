@@ -47,7 +47,7 @@ fn smallest_file_gets_every_default() {
 fn file_with_every_key_is_read() {
     let text = format!(
         "[host]\npcpus = [3, 0]\n[policy]\nalgorithm = \"host-noyield\"\nrr_interval = \"10ms\"\nyield = \"expire\"\n\
-         affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n{}",
+         affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n[policy.lock]\nadaptive = false\n{}",
         vm("vcpus = 1024\nmemory = \"1G\"\nnice = -20\ncmdline = \"a b\"\nnet = true\ncount = 2")
     );
     let config = parse(&text).unwrap();
@@ -55,6 +55,7 @@ fn file_with_every_key_is_read() {
     assert_eq!(config.policy.algorithm, Algorithm::HostNoyield);
     assert_eq!(config.policy.rr_interval.duration(), Duration::from_millis(10));
     assert!(config.policy.polite.strict && config.policy.polite.directed && !config.policy.polite.forgive);
+    assert!(config.policy.lock.lateral && !config.policy.lock.adaptive);
     assert_eq!(config.vms[0].instance_names().collect::<Vec<_>>(), ["a-0", "a-1"]);
 }
 
@@ -236,13 +237,15 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
             }
         },
     );
-    (algorithm, interval, yield_rule, any::<bool>(), switches).prop_map(
-        |(algorithm, rr_interval, yield_rule, affinity, polite)| PolicyConfig {
+    let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
+    (algorithm, interval, yield_rule, any::<bool>(), switches, lock).prop_map(
+        |(algorithm, rr_interval, yield_rule, affinity, polite, lock)| PolicyConfig {
             algorithm,
             rr_interval,
             yield_rule,
             affinity,
             polite,
+            lock,
         },
     )
 }
@@ -269,7 +272,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 26] = [
+    const KEYS: [&str; 29] = [
         "host",
         "host.pcpus",
         "policy",
@@ -286,6 +289,9 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.polite.forgive",
         "policy.polite.strict",
         "policy.polite.other",
+        "policy.lock",
+        "policy.lock.lateral",
+        "policy.lock.adaptive",
         "vm",
         "name",
         "image",

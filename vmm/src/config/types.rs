@@ -56,6 +56,8 @@ pub struct PolicyConfig {
     pub affinity: bool,
     /// The parts of `yield = "polite"`.
     pub polite: PoliteSwitches,
+    /// The lock of the run queue.
+    pub lock: LockSwitches,
 }
 
 /// Scheduling algorithm of a domain.
@@ -102,6 +104,17 @@ pub struct PoliteSwitches {
     pub forgive: bool,
     /// A yield always switches when a vCPU waits, whatever the other switches say.
     pub strict: bool,
+}
+
+/// How pCPUs wait for the lock of their run queue. Each rule can be switched off alone, to measure what it is worth; with
+/// neither, the lock goes to the first waiter and everybody waits until that one is awake. For `rsdl` and `freelist`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LockSwitches {
+    /// Who arrives before the next owner is awake takes the lock, a bounded number of times.
+    pub lateral: bool,
+    /// The first waiter spins for some microseconds before it sleeps.
+    pub adaptive: bool,
 }
 
 /// One virtual machine, or `count` equal ones.
