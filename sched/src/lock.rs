@@ -258,5 +258,5 @@ impl<T> fmt::Debug for QueueLock<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;

@@ -1,6 +1,6 @@
 //! Whole domains under shuttle: eight scripted vCPUs on two and on three slots, in random schedules.
 //!
-//! A script waits for events in every way a guest can, sends events, takes turns at a guest's lock, and ends by
+//! A script waits for events in every way a guest can, sends events, takes turns at a guest's lock, naps, and ends by
 //! itself or when the domain is told to end it. What has to hold for every schedule:
 //! * every script comes to its end: an event, a kick or a wake-up that is lost leaves it idle or in line for ever, which
 //!   shuttle reports as a deadlock or as a run of too many steps;
@@ -17,7 +17,7 @@ use crate::model::random;
 use crate::policy::rsdl::{Rsdl, RsdlConfig};
 use crate::policy::{Freelist, Policy};
 use crate::time::monotonic;
-use crate::{Nanos, Stop, Vcpu, VcpuId, Wait, Yield};
+use crate::{Nanos, Stop, Time, Vcpu, VcpuId, Wait, Yield};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::{Config, MaxSteps, Runner};
@@ -33,6 +33,8 @@ const SCHEDULES: usize = 400;
 const MOST_STEPS: usize = 400_000;
 /// The policies' shortest.
 const INTERVAL: Nanos = Nanos::from_micros(100);
+/// Longest idle time (unit: ns).
+const NAP: u64 = 100_000;
 
 /// Starts a domain with this many slots.
 type Start = fn(usize) -> Arc<dyn Domain>;
@@ -96,12 +98,14 @@ impl World {
 /// What a vCPU is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Send the partner the event of this round, after computing for so many steps.
+    /// Send the partner the event of this round, after so many steps.
     Send(usize, u64),
     /// Wait for the partner's event of this round, in this way.
     Await(usize, u64),
     /// Hold the guests' lock for so many steps.
     Lock(usize, u64),
+    /// Idle until this time.
+    Nap(usize, Time),
     /// The script is at its end.
     End,
     /// Nothing more, until the domain ends it.
@@ -129,37 +133,36 @@ impl Script {
     /// One step of the guest; what it stops for, if it does.
     fn step(&mut self) -> Option<Stop> {
         match self.next {
-            Next::Send(_, compute @ 1..) | Next::Lock(_, compute @ 1..) => self.compute(compute - 1),
-            Next::Send(round, 0) => {
-                self.world.guests[self.partner()].events.fetch_add(1, SeqCst);
-                if let Some(domain) = self.world.domain.get().and_then(Weak::upgrade) {
-                    domain.wake(self.world.id(self.partner()));
-                }
-                self.go_on(round, self.me.is_multiple_of(2));
-                Some(Stop::Exit)
-            }
+            Next::Send(round, left) => self.send(round, left),
             Next::Await(round, way) => self.wait(round, way),
-            Next::Lock(round, 0) => {
-                *self.world.turn.lock().unwrap() = None;
+            Next::Lock(round, left) => self.hold(round, left),
+            // Nobody sends an event for this: only the deadline ends it.
+            Next::Nap(_, until) if monotonic() < until => Some(Stop::Idle(until)),
+            Next::Nap(round, _) => {
                 self.next = if round + 1 < ROUNDS { self.first_of(round + 1) } else { Next::End };
                 None
             }
             Next::End => self.end(),
             Next::Linger if self.me.is_multiple_of(3) => None,
-            Next::Linger => Some(Stop::Idle(crate::Time::NEVER)),
+            Next::Linger => Some(Stop::Idle(Time::NEVER)),
         }
-    }
-
-    fn compute(&mut self, left: u64) -> Option<Stop> {
-        match &mut self.next {
-            Next::Send(_, compute) | Next::Lock(_, compute) => *compute = left,
-            _ => {}
-        }
-        None
     }
 
     fn first_of(&self, round: usize) -> Next {
         if self.me.is_multiple_of(2) { Next::Send(round, random(4)) } else { Next::Await(round, random(6)) }
+    }
+
+    fn send(&mut self, round: usize, left: u64) -> Option<Stop> {
+        if left > 0 {
+            self.next = Next::Send(round, left - 1);
+            return None;
+        }
+        self.world.guests[self.partner()].events.fetch_add(1, SeqCst);
+        if let Some(domain) = self.world.domain.get().and_then(Weak::upgrade) {
+            domain.wake(self.world.id(self.partner()));
+        }
+        self.go_on(round, self.me.is_multiple_of(2));
+        Some(Stop::Exit)
     }
 
     /// The even one of a pair sends and then waits, the odd one the other way round; then both take the lock.
@@ -179,8 +182,8 @@ impl Script {
             return None;
         }
         let wait = match way {
-            0 | 1 => return Some(Stop::Idle(crate::Time::NEVER)),
-            2 => return Some(Stop::Idle(monotonic() + Nanos(random(100_000)))),
+            0 | 1 => return Some(Stop::Idle(Time::NEVER)),
+            2 => return Some(Stop::Idle(monotonic() + Nanos(random(NAP)))),
             3 => Wait::Message(self.world.id(self.partner())),
             4 => Wait::Unknown,
             _ => return None,
@@ -193,11 +196,21 @@ impl Script {
         Stop::Yield(Yield { wait, again })
     }
 
-    /// The lock is the guests': whoever finds it taken yields to its holder.
-    fn enter_lock(&mut self) -> Option<Stop> {
+    /// Whoever finds the guests' lock taken yields to its holder.
+    fn hold(&mut self, round: usize, left: u64) -> Option<Stop> {
         let me = self.world.id(self.me);
-        let holder = *self.world.turn.lock().unwrap().get_or_insert(me);
-        (holder != me).then(|| self.give_way(Wait::Lock(holder)))
+        let mut turn = self.world.turn.lock().unwrap();
+        let holder = *turn.get_or_insert(me);
+        if holder != me {
+            drop(turn);
+            return Some(self.give_way(Wait::Lock(holder)));
+        }
+        self.next = Next::Lock(round, left.saturating_sub(1));
+        if left == 0 {
+            *turn = None;
+            self.next = Next::Nap(round, monotonic() + Nanos(random(NAP)));
+        }
+        None
     }
 
     /// Some end by themselves, the others linger, computing or idle, until the domain is told to end them.
@@ -216,11 +229,6 @@ impl Vcpu for Script {
         let stop = loop {
             if kick::is_pending() {
                 break Stop::Kicked;
-            }
-            if matches!(self.next, Next::Lock(..))
-                && let Some(stop) = self.enter_lock()
-            {
-                break stop;
             }
             if let Some(stop) = self.step() {
                 break stop;

@@ -9,7 +9,7 @@ const STAGES: [LockRules; 4] = [
     LockRules { lateral: true, adaptive: true },
 ];
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod threads {
     use super::*;
     use crate::domain::testing::wait_for;
