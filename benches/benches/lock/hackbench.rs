@@ -3,6 +3,7 @@
 //! All queues of a group are under one lock, as all run queues of a domain are. A receiver waits for a message and a
 //! sender for room outside the lock, by parking. Every thread ends when its messages are through.
 
+use crate::kinds::{Kind, Lock};
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -18,14 +19,11 @@ const GROUPS: usize = 5;
 const MESSAGE: usize = 100;
 /// Messages that a queue holds; a pipe of one page holds 40.
 const CAPACITY: usize = 40;
-
-/// Lends what it guards to one thread at a time.
-pub(crate) trait Lock<T>: Sync {
-    fn with<R>(&self, with: impl FnOnce(&mut T) -> R) -> R;
-}
+/// Messages of each sender to each receiver: the slowest stage takes tenths of a second.
+const MESSAGES: usize = 20;
 
 /// What one lock guards.
-pub(crate) struct Group {
+struct Group {
     queues: [Queue; RECEIVERS],
 }
 
@@ -37,15 +35,15 @@ struct Queue {
 }
 
 impl Group {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let queue = || Queue { messages: VecDeque::with_capacity(CAPACITY), ..Queue::default() };
         Self { queues: std::array::from_fn(|_| queue()) }
     }
 }
 
-/// The time that every sender takes to pass this many messages to each receiver of its group.
-pub(crate) fn run<L: Lock<Group>>(messages: usize, lock: impl Fn() -> L) -> Duration {
-    let groups: Vec<L> = (0..GROUPS).map(|_| lock()).collect();
+/// The time that all messages take.
+pub(crate) fn run<K: Kind>() -> Duration {
+    let groups: Vec<_> = (0..GROUPS).map(|_| K::lock(Group::new())).collect();
     let start = Barrier::new(GROUPS * (SENDERS + RECEIVERS) + 1);
     let mut started = Instant::now();
     thread::scope(|s| {
@@ -54,13 +52,13 @@ pub(crate) fn run<L: Lock<Group>>(messages: usize, lock: impl Fn() -> L) -> Dura
             for _ in 0..SENDERS {
                 s.spawn(move || {
                     start.wait();
-                    (0..messages * RECEIVERS).for_each(|i| send(group, i % RECEIVERS));
+                    (0..MESSAGES * RECEIVERS).for_each(|i| send(group, i % RECEIVERS));
                 });
             }
             for receiver in 0..RECEIVERS {
                 s.spawn(move || {
                     start.wait();
-                    (0..messages * SENDERS).for_each(|_| receive(group, receiver));
+                    (0..MESSAGES * SENDERS).for_each(|_| receive(group, receiver));
                 });
             }
         }
