@@ -3,6 +3,7 @@
 //! A [`Domain`] carries vCPUs. Two kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
 //! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) asks a policy.
 
+mod class;
 mod deadlines;
 mod events;
 pub mod executors;
@@ -18,6 +19,8 @@ mod whole;
 
 #[cfg(all(test, shuttle))]
 pub(crate) use crate::model::kick;
+
+pub use class::Class;
 
 use crate::{Nice, Vcpu, VcpuId};
 use std::fmt;
@@ -44,10 +47,12 @@ pub trait Domain: Send + Sync {
 }
 
 /// What the scheduler has to know of a vCPU.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attributes {
-    /// Static priority.
+    /// Static priority within its class.
     pub nice: Nice,
+    /// What kind of work it does.
+    pub class: Class,
 }
 
 /// Why a vCPU could not be taken in.
@@ -56,6 +61,19 @@ pub enum DomainError {
     /// No thread for it.
     #[error("cannot start a thread for the vCPU")]
     Thread(#[source] std::io::Error),
+    /// The host refuses the thread's class.
+    #[error(
+        "the host does not permit class `{class}`, {} for the vCPU's thread; it takes CAP_SYS_NICE, or RLIMIT_RTPRIO of \
+         at least 1, and real-time run time in the cgroup",
+        class.host_name()
+    )]
+    Class {
+        /// The class asked for.
+        class: Class,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// Too many vCPUs.
     #[error("a domain holds at most {0} vCPUs")]
     Full(usize),

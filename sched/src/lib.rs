@@ -21,7 +21,7 @@ mod sync;
 pub mod time;
 pub mod vcpu;
 
-pub use domain::Domain;
+pub use domain::{Class, Domain};
 pub use ids::{Nice, Slot, VcpuId};
 pub use time::{Nanos, Time};
 pub use vcpu::{Stop, Vcpu, Wait, Yield};

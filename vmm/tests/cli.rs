@@ -107,6 +107,25 @@ fn memory_too_small_for_its_vcpus_is_refused_with_what_is_needed() {
 }
 
 #[test]
+fn a_sound_configuration_is_told_with_each_vms_weight_and_wait_bound() {
+    let vms = "[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\nvcpus = 2\n\
+               [[vm]]\nname = \"b\"\nimage = \"builtin:hog\"\nnice = 5\ncount = 2\n";
+    let told = |policy: &str| {
+        let config = format!("[host]\npcpus = [0]\n[policy]\n{policy}\n{vms}");
+        let (status, stdout, stderr) = output(stile(folder(&config).path(), &["check", "stile.toml"]));
+        assert_eq!(status, Some(0), "{stderr}");
+        stdout
+    };
+    // A rotation gives 120 ms to each vCPU of a and 45 ms to each of b.
+    let rsdl = told("yield = \"none\"");
+    assert!(rsdl.contains("3 VMs with 4 vCPUs on pCPUs 0 under rsdl+none\n"), "{rsdl}");
+    assert!(rsdl.contains("  a: 1 VM with 2 vCPUs, nice 0, 72.7 % of all weights each, wait bound: "), "{rsdl}");
+    assert!(rsdl.contains("  b: 2 VMs with 1 vCPU, nice 5, 13.6 % of all weights each, wait bound: "), "{rsdl}");
+    assert!(!rsdl.contains("bound: none") && !rsdl.contains("bound: 0"), "{rsdl}");
+    assert_eq!(told("algorithm = \"host\"").matches("wait bound: none").count(), 2);
+}
+
+#[test]
 fn a_configuration_without_vms_or_none_at_all_is_refused() {
     refused(folder("").path(), &["[[vm]]"]);
     let (status, stdout, stderr) = output(stile(folder("").path(), &["run", "other.toml"]));

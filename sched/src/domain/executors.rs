@@ -25,8 +25,8 @@ use super::deadlines::Deadlines;
 use super::events::Events;
 use super::numbers::Numbers;
 use super::parker::Parker;
-use super::{Attributes, Domain, DomainError, Totals, Usage, Yields, kick};
-use crate::lock::{LockRules, QueueLock};
+use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
+use crate::lock::{Caller, LockRules, QueueLock};
 use crate::policy::{Placement, Policy};
 use crate::slot::SlotWord;
 use crate::sync::{AtomicBool, mpsc, thread::JoinHandle};
@@ -92,6 +92,8 @@ struct Core {
 }
 
 struct Entry {
+    /// What its executor is when it asks.
+    caller: Caller,
     /// Here while the vCPU is not on a slot.
     vcpu: Option<Box<dyn Vcpu>>,
     on: Option<Slot>,
@@ -187,7 +189,9 @@ impl Domain for Executors {
             core.deadlines.iter_mut().for_each(|d| d.admit(id));
         }
         core.policy.add(id, attributes, monotonic());
+        let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
         core.vcpus[id.index()] = Some(Entry {
+            caller,
             vcpu: Some(vcpu),
             on: None,
             last: None,

@@ -11,13 +11,13 @@
 //! `shuttle::replay` runs again.
 
 use super::executors::Executors;
-use super::{Attributes, Domain, kick};
+use super::{Attributes, Class, Domain, kick};
 use crate::lock::LockRules;
 use crate::model::random;
 use crate::policy::rsdl::{Rsdl, RsdlConfig};
 use crate::policy::{Freelist, Policy};
 use crate::time::monotonic;
-use crate::{Nanos, Stop, Time, Vcpu, VcpuId, Wait, Yield};
+use crate::{Nanos, Nice, Stop, Time, Vcpu, VcpuId, Wait, Yield};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::{Config, MaxSteps, Runner};
@@ -244,6 +244,12 @@ impl Vcpu for Script {
     }
 }
 
+/// Any weight, and the classes under which a guest that spins cannot keep its partner from running.
+fn attributes() -> Attributes {
+    let class = if random(4) == 0 { Class::Batch } else { Class::Normal };
+    Attributes { nice: Nice::new(random(40) as i8 - 20).unwrap(), class }
+}
+
 fn once(slots: usize, start: Start) {
     let world = Arc::new(World {
         domain: OnceLock::new(),
@@ -257,7 +263,7 @@ fn once(slots: usize, start: Start) {
     let domain = start(slots);
     let _ = world.domain.set(Arc::downgrade(&domain));
     for guest in 0..VCPUS {
-        let id = domain.add(Box::new(Script::new(&world, guest)), Attributes::default()).unwrap();
+        let id = domain.add(Box::new(Script::new(&world, guest)), attributes()).unwrap();
         world.guests[guest].id.set(id).unwrap();
     }
     (0..VCPUS).for_each(|guest| domain.wake(world.id(guest)));

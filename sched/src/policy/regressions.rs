@@ -1,6 +1,6 @@
 //! Bugs that schedulers had, each as a test that the old rule fails and the present one passes.
 
-use super::rsdl::matrix::{LEVELS, Row};
+use super::rsdl::matrix::{LEVELS, Row, Variant};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
 use super::testing::Machine;
 use super::testing::guest::{Guest, Patience};
@@ -38,7 +38,7 @@ fn all_yields() -> Vec<Yield> {
 /// A and B on one slot; A runs.
 fn a_runs_and_b_is_blocked(policy: &mut dyn Policy, nice: [i8; 2]) {
     for (vcpu, nice) in [A, B].into_iter().zip(nice) {
-        policy.add(vcpu, Attributes { nice: Nice::new(nice).unwrap() }, Time(0));
+        policy.add(vcpu, Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }, Time(0));
     }
     assert_eq!(policy.wake(A, Time(0)), Placement::Run(P0));
     assert_eq!(policy.next(P0, Why::Free, Time(0)).run.unwrap().vcpu, A);
@@ -152,14 +152,14 @@ fn unbounded_directed_yields_starve_whoever_is_not_named() {
 #[test]
 fn a_rotation_grants_as_many_quotas_as_the_row_has_levels() {
     for nice in -20..=19 {
-        let row = Row::new(Nice::new(nice).unwrap(), QUOTA);
+        let row = Row::new(Nice::new(nice).unwrap(), QUOTA, Variant::Dithered);
         let levels: Vec<u64> = (0..LEVELS).filter(|&level| row.at_or_after(level) == level).collect();
         let due = (20 - i32::from(nice)) as usize;
         assert_eq!(quotas_of_an_epoch(&levels), due + 1, "the old walk grants the first level twice");
         assert_eq!(levels.len(), due);
     }
     let mut walked = 0;
-    let row = Row::new(Nice::default(), QUOTA);
+    let row = Row::new(Nice::default(), QUOTA, Variant::Dithered);
     let mut stair = row.at_or_after(LEVELS);
     while stair < 2 * LEVELS {
         walked += 1;

@@ -118,7 +118,7 @@ impl<P: Policy> Machine<P> {
     pub(super) fn start(&mut self, nice: i8, mut guest: Guest) -> usize {
         let v = self.vcpus.len();
         let id = VcpuId(v as u32);
-        self.policy.add(id, Attributes { nice: Nice::new(nice).unwrap() }, self.now);
+        self.policy.add(id, Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }, self.now);
         self.world.admit(v);
         let step = guest.start();
         let (place, record) = (Place::Blocked, Record::default());

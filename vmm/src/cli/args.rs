@@ -18,7 +18,7 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Run the virtual machines of a configuration file until they end
     Run(RunArgs),
-    /// Say whether a configuration file can be run, and start nothing
+    /// Say whether a configuration file can be run, and what its policy promises each VM; start nothing
     Check {
         /// The configuration file
         file: PathBuf,

@@ -11,7 +11,8 @@ use crate::vm::{Spec, Vm};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stile_sched::{Domain, Nice};
+use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 
 /// What a cell gave; `None` if the user ended it.
 pub(super) type Measured = Option<(BTreeMap<Metric, f64>, Value)>;
@@ -29,7 +30,7 @@ pub(super) fn measure(
         image: stile_guest_images::image(name).expect("the suites run built-in images"),
         vcpus: planned.size,
         memory: workload::memory(planned.size),
-        nice: Nice::default(),
+        attributes: Attributes::default(),
         cmdline: &workload::cmdline(context.options, context.loops_per_us),
         console: Sink::Terminal,
         device: None,

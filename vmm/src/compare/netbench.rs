@@ -14,8 +14,9 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 use stile_sched::time::monotonic;
-use stile_sched::{Domain, Nice};
 
 /// Memory of a client or server (units: bytes).
 const MEMORY: u64 = 6 << 20;
@@ -92,7 +93,7 @@ impl Bench<'_> {
             image: stile_guest_images::image(image).expect("the suites run built-in images"),
             vcpus: 1,
             memory: MEMORY,
-            nice: Nice::default(),
+            attributes: Attributes::default(),
             cmdline: line,
             console: Sink::Terminal,
             device: None,

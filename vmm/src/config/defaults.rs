@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::types::{Algorithm, LockSwitches, PolicyConfig, PoliteSwitches, YieldRule};
+use super::types::{Algorithm, LockSwitches, PolicyConfig, PoliteSwitches, Variant, YieldRule};
 use super::values::{MemorySize, RrInterval};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -65,6 +65,7 @@ impl Default for PolicyConfig {
         Self {
             algorithm: Algorithm::Rsdl,
             rr_interval: RR_INTERVAL,
+            variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,
             affinity: true,
             polite: PoliteSwitches::default(),
@@ -86,6 +87,7 @@ impl Default for PoliteSwitches {
             keep_place: true,
             prefer_computing: true,
             evict_for_peer: true,
+            pair_lockers: true,
             stay_with_running_peer: true,
             forgive: true,
             strict: false,

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::check::{list, nearest};
 use super::defaults;
-use super::types::{Algorithm, PolicyConfig, YieldRule};
+use super::types::{Algorithm, PolicyConfig, Variant, YieldRule};
 
 /// Every accepted name. `rsdl` and `rsdl+polite` are the same policy.
 const NAMES: [(&str, Algorithm, YieldRule); 7] = [
@@ -24,18 +24,22 @@ const NAMES: [(&str, Algorithm, YieldRule); 7] = [
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 10] = [
+const SWITCHES: [Switch; 11] = [
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),
     ("prefer_computing", |p| &mut p.polite.prefer_computing),
     ("evict_for_peer", |p| &mut p.polite.evict_for_peer),
+    ("pair_lockers", |p| &mut p.polite.pair_lockers),
     ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
     ("forgive", |p| &mut p.polite.forgive),
     ("strict", |p| &mut p.polite.strict),
     ("lateral", |p| &mut p.lock.lateral),
     ("adaptive", |p| &mut p.lock.adaptive),
 ];
+
+/// The generations of the staircase, as the configuration file calls them.
+const VARIANTS: [(&str, Variant); 2] = [("dithered", Variant::Dithered), ("level-quota", Variant::LevelQuota)];
 
 /// A text that names no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,9 +54,10 @@ pub enum PolicyNameError {
     },
     /// Behind a colon.
     #[error(
-        "`{text}` behind a policy's name is neither a duration from {} to {} nor a switch; accepted, also with `no-`: {}",
+        "`{text}` behind a policy's name is neither a duration from {} to {}, nor {}, nor a switch; accepted, also with `no-`: {}",
         defaults::RR_INTERVAL_MIN,
         defaults::RR_INTERVAL_MAX,
+        list(VARIANTS.iter().map(|(name, _)| *name)),
         list(SWITCHES.iter().map(|(name, _)| *name))
     )]
     Option {
@@ -83,6 +88,8 @@ impl FromStr for PolicyConfig {
             let (on, name) = part.strip_prefix("no-").map_or((true, part), |name| (false, name));
             if let Some((_, switch)) = SWITCHES.iter().find(|(known, _)| *known == name) {
                 *switch(&mut policy) = on;
+            } else if let Some((_, variant)) = VARIANTS.iter().find(|(known, _)| *known == part) {
+                policy.variant = *variant;
             } else {
                 policy.rr_interval = part.parse().map_err(|_| PolicyNameError::Option { text: part.to_owned() })?;
             }
@@ -109,6 +116,9 @@ impl fmt::Display for PolicyConfig {
                 _ => {}
             }
         }
+        if let Some((name, _)) = VARIANTS.iter().find(|(_, v)| *v == self.variant && *v != usual.variant) {
+            write!(f, ":{name}")?;
+        }
         if self.rr_interval == usual.rr_interval { Ok(()) } else { write!(f, ":{}", self.rr_interval) }
     }
 }
@@ -133,10 +143,10 @@ mod tests {
 
     #[test]
     fn what_differs_from_the_defaults_is_read_and_written_back() {
-        let policy: PolicyConfig = "rsdl:no-forgive:strict:no-adaptive:3ms".parse().unwrap();
+        let policy: PolicyConfig = "rsdl:no-forgive:level-quota:strict:no-adaptive:3ms".parse().unwrap();
         assert!(!policy.polite.forgive && policy.polite.strict && policy.polite.directed);
         assert!(!policy.lock.adaptive && policy.lock.lateral);
-        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:no-adaptive:3ms");
+        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:no-adaptive:level-quota:3ms");
         for wrong in ["rsdl:fast", "rsdl:no-", "rsdl:99s", "rsdl:"] {
             let error = wrong.parse::<PolicyConfig>().unwrap_err().to_string();
             assert!(error.contains("100us to 5s") && error.contains("`keep_place`"), "{error}");

@@ -49,6 +49,8 @@ pub struct PolicyConfig {
     pub algorithm: Algorithm,
     /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
     pub rr_interval: RrInterval,
+    /// Which generation of the staircase. For `rsdl`.
+    pub variant: Variant,
     /// What a guest's yield means. For `rsdl`.
     #[serde(rename = "yield")]
     pub yield_rule: YieldRule,
@@ -72,6 +74,16 @@ pub enum Algorithm {
     HostNoyield,
     /// One global list of free pCPUs behind one lock, first come first served: the baseline to beat.
     Freelist,
+}
+
+/// The generations of the staircase, which differ in the levels that a nice value may run at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// Staircase Deadline (May 2007): levels spread evenly.
+    Dithered,
+    /// The first RSDL (March 2007): the own level and all below, each with a budget that ends it for everybody.
+    LevelQuota,
 }
 
 /// What a yield does under `rsdl`.
@@ -98,6 +110,8 @@ pub struct PoliteSwitches {
     pub prefer_computing: bool,
     /// A yield that waits for a message may put its queued peer on another pCPU.
     pub evict_for_peer: bool,
+    /// Two that wait for each other's lock get one pCPU each, as a message and its peer do.
+    pub pair_lockers: bool,
     /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
     pub stay_with_running_peer: bool,
     /// A yield that says nothing of what it waits for is forgiven once per 200 us of unbroken running.
@@ -136,6 +150,9 @@ pub struct VmConfig {
     #[serde(default)]
     #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX))]
     pub nice: i8,
+    /// What kind of work its vCPUs do, whatever their number and nice value.
+    #[serde(default)]
+    pub class: VmClass,
     /// Command line handed to the guest.
     #[serde(default)]
     #[schemars(length(max = stile_abi::CMDLINE_MAX))]
@@ -147,6 +164,21 @@ pub struct VmConfig {
     #[serde(default = "defaults::count")]
     #[schemars(range(min = 1, max = defaults::COUNT_MAX))]
     pub count: u32,
+}
+
+/// What kind of work the vCPUs of a VM do. Under `host` each is the host's class of that name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VmClass {
+    /// Shares CPU time by `nice`. Under `host`: SCHED_OTHER.
+    #[default]
+    Normal,
+    /// Shares CPU time by `nice`, and never takes a pCPU from another vCPU. Under `host`: SCHED_BATCH.
+    Batch,
+    /// Runs while no other class can. Under `host`: SCHED_IDLE.
+    Idle,
+    /// Runs before all other classes, in turn with its own. Under `host`: SCHED_RR, where the host permits it.
+    Rt,
 }
 
 impl VmConfig {

@@ -73,7 +73,11 @@ impl<P: Policy> Model<P> {
         match *event {
             Event::Wake(v, nice) => match self.at[v as usize] {
                 At::Nowhere => {
-                    self.policy.add(VcpuId(v), Attributes { nice: Nice::new(nice).unwrap() }, self.now);
+                    self.policy.add(
+                        VcpuId(v),
+                        Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() },
+                        self.now,
+                    );
                     (self.at[v as usize], self.nice[v as usize]) = (At::Blocked, nice);
                 }
                 At::Blocked => self.wake(v),
