@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use stile_benches::{Limit, Promise, tell};
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::{Attributes, DomainError, Totals, Usage, kick};
+use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
+use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::{Domain, Stop, Vcpu, VcpuId};
 use stile_tests::{Recipe, carrier};
@@ -87,7 +89,7 @@ fn main() -> ExitCode {
 
 fn executors(cpu: usize) -> Executors {
     let policy = Rsdl::new(RsdlConfig::default(), 1);
-    Executors::new(&[cpu], Box::new(policy)).expect("this process may start threads and timers")
+    Executors::new(&[cpu], Box::new(policy), LockRules::default()).expect("this process may start threads and timers")
 }
 
 /// Doorbells in a second of a new guest in this domain.

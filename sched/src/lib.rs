@@ -12,6 +12,9 @@
 
 pub mod domain;
 pub mod ids;
+pub mod lock;
+#[cfg(all(test, shuttle))]
+mod model;
 pub mod policy;
 pub mod slot;
 mod sync;

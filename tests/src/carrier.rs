@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule};
 use stile_sched::policy::{Freelist, Policy};
 use stile_sched::{Domain, Nanos};
@@ -55,7 +56,9 @@ impl Carrier {
             }
             Self::Freelist => Box::new(Freelist::new(Nanos::from_millis(6), cpus.len())),
         };
-        Arc::new(Executors::new(&cpus, policy).expect("this process may start threads and timers"))
+        Arc::new(
+            Executors::new(&cpus, policy, LockRules::default()).expect("this process may start threads and timers"),
+        )
     }
 }
 

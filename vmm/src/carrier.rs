@@ -8,6 +8,7 @@ use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::policy::goodness::{self, YieldBugs};
 use stile_sched::policy::o1;
+use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::matrix::Row;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
 use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
@@ -25,7 +26,8 @@ pub struct CarrierError {
 /// A domain on these host CPUs under this policy.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, CarrierError> {
     let numbers: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
-    let executors = |policy: Box<dyn Policy>| match Executors::new(&numbers, policy) {
+    let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
+    let executors = |policy: Box<dyn Policy>| match Executors::new(&numbers, policy, lock) {
         Ok(domain) => Ok(Arc::new(domain) as Arc<dyn Domain>),
         Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
     };

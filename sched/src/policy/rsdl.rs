@@ -20,7 +20,7 @@
 //!    staircase without going ahead by waking.
 //!
 //! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them, `line` queues and picks, `lease` says who
-//! runs on a slot and how long, `wake` where a woken vCPU goes, [`polite`] what a yield does, [`bound`] how long anybody
+//! runs on a slot and how long, `wake` where a woken vCPU goes, [`polite`] what a yield does, `bound` how long anybody
 //! can wait.
 
 mod bound;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::types::{Algorithm, GoodnessSwitches, PolicyConfig, PoliteSwitches, Variant, YieldRule};
+use super::types::{Algorithm, GoodnessSwitches, LockSwitches, PolicyConfig, PoliteSwitches, Variant, YieldRule};
 use super::values::{MemorySize, RrInterval};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -70,7 +70,14 @@ impl Default for PolicyConfig {
             affinity: true,
             polite: PoliteSwitches::default(),
             goodness: GoodnessSwitches::default(),
+            lock: LockSwitches::default(),
         }
+    }
+}
+
+impl Default for LockSwitches {
+    fn default() -> Self {
+        Self { lateral: true, adaptive: true }
     }
 }
 

@@ -26,7 +26,7 @@ const NAMES: [(&str, Algorithm, YieldRule); 9] = [
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 11] = [
+const SWITCHES: [Switch; 13] = [
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),
@@ -38,6 +38,8 @@ const SWITCHES: [Switch; 11] = [
     ("strict", |p| &mut p.polite.strict),
     ("yield_recalculates", |p| &mut p.goodness.yield_recalculates),
     ("yield_bounces", |p| &mut p.goodness.yield_bounces),
+    ("lateral", |p| &mut p.lock.lateral),
+    ("adaptive", |p| &mut p.lock.adaptive),
 ];
 
 /// The generations of the staircase, as the configuration file calls them.
@@ -147,9 +149,10 @@ mod tests {
 
     #[test]
     fn what_differs_from_the_defaults_is_read_and_written_back() {
-        let policy: PolicyConfig = "rsdl:no-forgive:level-quota:strict:3ms".parse().unwrap();
+        let policy: PolicyConfig = "rsdl:no-forgive:level-quota:strict:no-adaptive:3ms".parse().unwrap();
         assert!(!policy.polite.forgive && policy.polite.strict && policy.polite.directed);
-        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:level-quota:3ms");
+        assert!(!policy.lock.adaptive && policy.lock.lateral);
+        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:no-adaptive:level-quota:3ms");
         let policy: PolicyConfig = "goodness:yield_bounces:yield_recalculates".parse().unwrap();
         assert_eq!(policy.to_string(), "goodness:yield_recalculates:yield_bounces");
         for wrong in ["rsdl:fast", "rsdl:no-", "rsdl:99s", "rsdl:"] {

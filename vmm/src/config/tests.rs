@@ -47,7 +47,8 @@ fn smallest_file_gets_every_default() {
 fn file_with_every_key_is_read() {
     let text = format!(
         "[host]\npcpus = [3, 0]\n[policy]\nalgorithm = \"host-noyield\"\nrr_interval = \"10ms\"\nyield = \"expire\"\n\
-         affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n[policy.goodness]\nyield_bounces = true\n{}",
+         affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n[policy.goodness]\nyield_bounces = true\n\
+         [policy.lock]\nadaptive = false\n{}",
         vm("vcpus = 1024\nmemory = \"1G\"\nnice = -20\nclass = \"batch\"\ncmdline = \"a b\"\nnet = true\ncount = 2")
     );
     let config = parse(&text).unwrap();
@@ -56,6 +57,7 @@ fn file_with_every_key_is_read() {
     assert_eq!(config.policy.rr_interval.duration(), Duration::from_millis(10));
     assert!(config.policy.polite.strict && config.policy.polite.directed && !config.policy.polite.forgive);
     assert!(config.policy.goodness.yield_bounces && !config.policy.goodness.yield_recalculates);
+    assert!(config.policy.lock.lateral && !config.policy.lock.adaptive);
     assert_eq!(config.vms[0].class, VmClass::Batch);
     assert_eq!(config.vms[0].instance_names().collect::<Vec<_>>(), ["a-0", "a-1"]);
 }
@@ -252,8 +254,9 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
     });
     let bugs = any::<[bool; 2]>()
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
-    (algorithm, interval, variant, yield_rule, any::<bool>(), switches, bugs).prop_map(
-        |(algorithm, rr_interval, variant, yield_rule, affinity, polite, goodness)| PolicyConfig {
+    let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
+    (algorithm, interval, variant, yield_rule, any::<bool>(), switches, bugs, lock).prop_map(
+        |(algorithm, rr_interval, variant, yield_rule, affinity, polite, goodness, lock)| PolicyConfig {
             algorithm,
             rr_interval,
             variant,
@@ -261,6 +264,7 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
             affinity,
             polite,
             goodness,
+            lock,
         },
     )
 }
@@ -289,7 +293,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 32] = [
+    const KEYS: [&str; 35] = [
         "host",
         "host.pcpus",
         "policy",
@@ -311,6 +315,9 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.goodness",
         "policy.goodness.yield_recalculates",
         "policy.goodness.yield_bounces",
+        "policy.lock",
+        "policy.lock.lateral",
+        "policy.lock.adaptive",
         "vm",
         "name",
         "image",

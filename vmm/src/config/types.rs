@@ -60,6 +60,8 @@ pub struct PolicyConfig {
     pub polite: PoliteSwitches,
     /// The old bugs of `goodness`.
     pub goodness: GoodnessSwitches,
+    /// The lock of the run queue.
+    pub lock: LockSwitches,
 }
 
 /// Scheduling algorithm of a domain.
@@ -132,6 +134,17 @@ pub struct GoodnessSwitches {
     pub yield_recalculates: bool,
     /// Who replaces a better yielder is at once made to ask again, and the yielder comes back.
     pub yield_bounces: bool,
+}
+
+/// How pCPUs wait for the lock of their run queue. Each rule can be switched off alone, to measure what it is worth; with
+/// neither, the lock goes to the first waiter and everybody waits until that one is awake. For `rsdl` and `freelist`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LockSwitches {
+    /// Who arrives before the next owner is awake takes the lock, a bounded number of times.
+    pub lateral: bool,
+    /// The first waiter spins for some microseconds before it sleeps.
+    pub adaptive: bool,
 }
 
 /// One virtual machine, or `count` equal ones.
