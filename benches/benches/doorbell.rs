@@ -10,7 +10,6 @@ use stile_sched::domain::executors::Executors;
 use stile_sched::domain::{Attributes, DomainError, Totals, Usage, kick};
 use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
-use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::{Domain, Stop, Vcpu, VcpuId};
 use stile_tests::{Recipe, carrier};
