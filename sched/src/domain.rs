@@ -1,13 +1,15 @@
 //! The mechanism: threads, kicks and time. It tells what happened and does what was decided, and never decides who runs.
 //!
-//! A [`Domain`] carries vCPUs. Two kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
-//! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) asks a policy.
+//! A [`Domain`] carries vCPUs. Three kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
+//! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask a
+//! policy, with a thread per pCPU or a thread per vCPU.
 
 mod deadlines;
 mod events;
 pub mod executors;
 pub mod host;
 pub mod kick;
+pub mod leases;
 mod numbers;
 pub mod parker;
 #[cfg(test)]

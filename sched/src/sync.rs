@@ -1,7 +1,7 @@
 //! Atomics and the futex: the real ones, or loom's model of them.
 //!
-//! What has a protocol of its own, the [slot word](crate::slot), the [parker](crate::domain::parker) and the events of
-//! a vCPU, takes them from here, so that the code that runs is the code that is model-checked:
+//! What has a protocol of its own, the [slot word](crate::slot), the [parker](crate::domain::parker), the events of a vCPU
+//! and the gate of the leases, takes them from here, so that the code that runs is the code that is model-checked:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p stile-sched --release loom_
@@ -12,10 +12,10 @@
 #[cfg(not(all(test, loom)))]
 pub(crate) use real::Futex;
 #[cfg(not(all(test, loom)))]
-pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(all(test, loom))]
-pub(crate) use loom::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(all(test, loom))]
 pub(crate) use model::Futex;
 

@@ -1,0 +1,260 @@
+//! The life of a vCPU's thread: wait for a slot, run the vCPU on it, ask the policy when there is something to say.
+//!
+//! While it waits, its vCPU is blocked, napping, queued, or has been handed a slot. It is woken for a grant, for an event
+//! that found it napping (with one pCPU: for any event), for its end, or by its deadline; each time it looks at all of them.
+
+use super::core::Answer;
+use super::record::Record;
+use super::{HOME, Shared, Stopped};
+use crate::domain::{enter_thread, kick};
+use crate::policy::Why;
+use crate::slot::{SlotWord, Word};
+use crate::time::monotonic;
+use crate::{Slot, Stop, Time, Vcpu, VcpuId};
+use rustix::thread::CpuSet;
+use std::io;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+
+/// How a thread without a slot waits.
+#[derive(Clone, Copy)]
+struct Rest {
+    /// The deadline of its vCPU.
+    until: Time,
+    /// The slot it left without telling the policy.
+    nap: Option<Slot>,
+}
+
+/// What comes after the vCPU ran: the thread waits, or the vCPU has ended.
+type Next = ControlFlow<End, Rest>;
+
+/// How a thread ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The vCPU is done, and the core has forgotten it.
+    Retired,
+    /// The domain ends.
+    Domain,
+}
+
+/// The life of a vCPU's thread.
+pub(super) fn carry<W: Word>(
+    shared: Arc<Shared<W>>,
+    id: VcpuId,
+    vcpu: Box<dyn Vcpu>,
+    ready: &SyncSender<io::Result<()>>,
+) {
+    let mut cpus = CpuSet::new();
+    shared.slots.iter().for_each(|slot| cpus.set(slot.cpu));
+    enter_thread(&cpus);
+    let timer = match kick::Timer::for_this_thread() {
+        Ok(timer) => timer,
+        Err(e) => return ready.send(Err(e)).unwrap_or(()),
+    };
+    let me = shared.records.of(id);
+    me.begin();
+    HOME.set(Arc::as_ptr(&shared).addr());
+    // The starter waits for this.
+    let _ = ready.send(Ok(()));
+    let mut thread = Thread { shared: &shared, id, me, vcpu, timer, armed: Time::NEVER, lease_end: Time::NEVER };
+    let mut rest = Rest { until: Time::NEVER, nap: None };
+    let end = loop {
+        let next = match thread.wait(rest) {
+            Continue(slot) => thread.run(slot),
+            Break(end) => Break(end),
+        };
+        match next {
+            Continue(then) => rest = then,
+            Break(end) => break end,
+        }
+    };
+    if end == End::Retired {
+        thread.vcpu.retired();
+    }
+}
+
+struct Thread<'a, W> {
+    shared: &'a Shared<W>,
+    id: VcpuId,
+    me: &'a Record,
+    vcpu: Box<dyn Vcpu>,
+    timer: kick::Timer,
+    /// What the timer is set to; a time that has passed means it is not set.
+    armed: Time,
+    /// When the policy wants to be asked; kept over a nap.
+    lease_end: Time,
+}
+
+impl<W: Word> Thread<'_, W> {
+    /// Waits until the vCPU has a slot.
+    fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, Slot> {
+        loop {
+            if self.shared.ending.load(Ordering::Relaxed) {
+                return Break(End::Domain);
+            }
+            if let Some((slot, until)) = self.me.take_grant()
+                && self.word(slot).start(self.id)
+            {
+                self.lease_end = until;
+                return Continue(slot);
+            }
+            if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
+                return Break(End::Retired);
+            }
+            if self.me.events.pending() {
+                if let Some(slot) = self.seen_to(&mut rest) {
+                    return Continue(slot);
+                }
+                continue;
+            }
+            if !self.me.parker.wait(rest.until) {
+                rest.until = Time::NEVER;
+                self.me.events.time_out();
+            }
+        }
+    }
+
+    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on.
+    fn seen_to(&mut self, rest: &mut Rest) -> Option<Slot> {
+        rest.until = Time::NEVER;
+        if let Some(slot) = rest.nap.take()
+            && self.word(slot).acquire(self.id)
+        {
+            self.me.events.use_up();
+            return Some(slot);
+        }
+        self.shared.turn(|core, now, acts| self.shared.unblock(core, self.id, now, acts));
+        None
+    }
+
+    /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
+    fn leave(&mut self) -> bool {
+        let gone = self.shared.turn(|core, _, _| {
+            if core.entry(self.id).on.is_some() {
+                return None;
+            }
+            core.policy.remove(self.id);
+            self.shared.forget(core, self.id)
+        });
+        gone.is_some()
+    }
+
+    /// Runs the vCPU on a slot until it gives it up.
+    fn run(&mut self, slot: Slot) -> Next {
+        let now = monotonic();
+        self.me.account.start(now);
+        if self.armed <= now {
+            // The timer fired while others ran.
+            kick::drain();
+            self.armed = Time::NEVER;
+        }
+        self.arm(self.lease_end);
+        // Kicks may just have been drained, but what they were for shows.
+        if self.word(slot).is_wanted() || self.me.retiring.load(Ordering::Relaxed) {
+            let stopped = Stopped { why: Why::Check, until: Time::NEVER };
+            if let Some(next) = self.ask(slot, stopped) {
+                return next;
+            }
+        }
+        loop {
+            let stop = self.vcpu.run();
+            self.me.counts.exit();
+            let Some(stopped) = self.reason(slot, stop) else { continue };
+            if stopped.why == Why::Block
+                && let Some(rest) = self.nap(slot, stopped.until)
+            {
+                return Continue(rest);
+            }
+            if let Some(next) = self.ask(slot, stopped) {
+                return next;
+            }
+        }
+    }
+
+    /// What there is to ask after a stop; `None`: nothing, the vCPU goes on.
+    fn reason(&mut self, slot: Slot, stop: Stop) -> Option<Stopped> {
+        let wanted = self.word(slot).is_wanted();
+        let why = match stop {
+            Stop::Exit if wanted => Why::Check,
+            Stop::Exit if self.shared.keeps_slot_over_exits => return None,
+            Stop::Exit => Why::Exit,
+            Stop::Yield(y) => {
+                self.me.counts.yielded(y.wait);
+                if !self.shared.gate.waiters() && !wanted {
+                    self.me.counts.alone();
+                    return None;
+                }
+                Why::Yield(y)
+            }
+            Stop::Kicked => {
+                kick::drain();
+                if self.armed <= monotonic() {
+                    self.armed = Time::NEVER;
+                }
+                Why::Check
+            }
+            Stop::Idle(until) => return Some(Stopped { why: Why::Block, until }),
+            Stop::Done => Why::Retire,
+        };
+        Some(Stopped { why, until: Time::NEVER })
+    }
+
+    /// Gives the slot up without a word, if nobody waits. `None`: it must be asked.
+    fn nap(&mut self, slot: Slot, until: Time) -> Option<Rest> {
+        let word = self.word(slot);
+        if !self.shared.keeps_slot_over_exits || self.shared.gate.waiters() || word.is_wanted() {
+            return None;
+        }
+        let now = monotonic();
+        if until <= now || !self.me.events.nap() {
+            return None;
+        }
+        self.me.account.stop(now);
+        let wanted = word.release(self.id);
+        let waited_for = self.shared.gate.leave(slot);
+        if wanted || waited_for {
+            self.shared.turn(|_, _, _| ());
+        }
+        Some(Rest { until, nap: Some(slot) })
+    }
+
+    /// Tells the policy why the vCPU stopped. `None`: it goes on.
+    fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
+        if self.shared.ending.load(Ordering::Relaxed) {
+            return Some(Break(End::Domain));
+        }
+        let (answer, gone) = self.shared.turn(|core, now, acts| {
+            let answer = self.shared.answer(core, slot, stopped, now, acts);
+            if !matches!(answer, Answer::GoesOn(_)) {
+                self.me.account.stop(now);
+            }
+            (answer, if answer == Answer::Retired { self.shared.forget(core, self.id) } else { None })
+        });
+        drop(gone);
+        match answer {
+            Answer::GoesOn(until) => {
+                self.lease_end = until;
+                self.arm(until);
+                None
+            }
+            Answer::Blocked => Some(Continue(Rest { until: stopped.until, nap: None })),
+            Answer::Queued => Some(Continue(Rest { until: Time::NEVER, nap: None })),
+            Answer::Retired => Some(Break(End::Retired)),
+        }
+    }
+
+    fn word(&self, slot: Slot) -> &SlotWord<W> {
+        &self.shared.slots[slot.index()].word
+    }
+
+    /// Sees to it that the thread asks at this time. A timer that is set earlier is left: it costs a question, less often
+    /// than setting it would.
+    fn arm(&mut self, at: Time) {
+        if at < self.armed {
+            self.timer.set(at);
+            self.armed = at;
+        }
+    }
+}
