@@ -162,10 +162,11 @@ impl<W: Word> Thread<'_, W> {
             let stop = self.vcpu.run();
             self.me.counts.exit();
             let Some(stopped) = self.reason(slot, stop) else { continue };
-            if stopped.why == Why::Block
-                && let Some(rest) = self.nap(slot, stopped.until)
-            {
-                return Continue(rest);
+            if stopped.why == Why::Block && self.may_nap(slot) {
+                match self.nap(slot, stopped.until) {
+                    Some(rest) => return Continue(rest),
+                    None => continue,
+                }
             }
             if let Some(next) = self.ask(slot, stopped) {
                 return next;
@@ -201,18 +202,23 @@ impl<W: Word> Thread<'_, W> {
         Some(Stopped { why, until: Time::NEVER })
     }
 
-    /// Gives the slot up without a word, if nobody waits. `None`: it must be asked.
+    /// Whether a vCPU that blocks may give its slot up without a word.
+    fn may_nap(&self, slot: Slot) -> bool {
+        self.shared.keeps_slot_over_exits && !self.shared.gate.waiters() && !self.word(slot).is_wanted()
+    }
+
+    /// Gives the slot up without a word. `None`: the vCPU need not wait.
     fn nap(&mut self, slot: Slot, until: Time) -> Option<Rest> {
-        let word = self.word(slot);
-        if !self.shared.keeps_slot_over_exits || self.shared.gate.waiters() || word.is_wanted() {
+        let now = monotonic();
+        if until <= now {
+            self.me.events.use_up();
             return None;
         }
-        let now = monotonic();
-        if until <= now || !self.me.events.nap() {
+        if !self.me.events.nap() {
             return None;
         }
         self.me.account.stop(now);
-        let wanted = word.release(self.id);
+        let wanted = self.word(slot).release(self.id);
         let waited_for = self.shared.gate.leave(slot);
         if wanted || waited_for {
             self.shared.turn(|_, _, _| ());
