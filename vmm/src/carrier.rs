@@ -1,10 +1,11 @@
 //! From a policy's configuration to the domain that carries it out.
 
-use crate::config::{Algorithm, PolicyConfig, YieldRule};
-use crate::host::CpuList;
+use crate::config::{Algorithm, Mechanism, PolicyConfig, YieldRule};
+use crate::host::{self, CpuList};
 use std::sync::Arc;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::domain::leases;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
 use stile_sched::policy::{Freelist, Policy, Rsdl};
 use stile_sched::{Domain, Nanos};
@@ -21,15 +22,35 @@ pub struct CarrierError {
 /// A domain on these host CPUs under this policy.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, CarrierError> {
     let numbers: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
-    let executors = |policy: Box<dyn Policy>| match Executors::new(&numbers, policy) {
-        Ok(domain) => Ok(Arc::new(domain) as Arc<dyn Domain>),
-        Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
+    let decides: Box<dyn Policy> = match policy.algorithm {
+        Algorithm::Host => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
+        Algorithm::HostNoyield => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
+        Algorithm::Freelist => Box::new(Freelist::new(interval(policy), numbers.len())),
+        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len())),
     };
-    match policy.algorithm {
-        Algorithm::Host => Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
-        Algorithm::HostNoyield => Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
-        Algorithm::Freelist => executors(Box::new(Freelist::new(interval(policy), numbers.len()))),
-        Algorithm::Rsdl => executors(Box::new(Rsdl::new(rsdl_config(policy), numbers.len()))),
+    match mechanism(policy.mechanism, host::vcpus_move_freely()) {
+        Carries::Executors => match Executors::new(&numbers, decides) {
+            Ok(domain) => Ok(Arc::new(domain)),
+            Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
+        },
+        Carries::Leases => Ok(leases::start(&numbers, decides)),
+    }
+}
+
+/// A mechanism, chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carries {
+    Executors,
+    Leases,
+}
+
+/// The mechanism to take: executors switch without waking a thread, where the kernel lets vCPUs change threads.
+fn mechanism(configured: Mechanism, vcpus_move_freely: bool) -> Carries {
+    match configured {
+        Mechanism::Executors => Carries::Executors,
+        Mechanism::Leases => Carries::Leases,
+        Mechanism::Auto if vcpus_move_freely => Carries::Executors,
+        Mechanism::Auto => Carries::Leases,
     }
 }
 
@@ -52,4 +73,17 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
         }),
     };
     RsdlConfig { rr_interval: interval(policy), yield_rule, affinity: policy.affinity }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executors_are_taken_where_vcpus_move_freely_and_leases_elsewhere_unless_configured() {
+        assert_eq!(mechanism(Mechanism::Auto, true), Carries::Executors);
+        assert_eq!(mechanism(Mechanism::Auto, false), Carries::Leases);
+        assert_eq!(mechanism(Mechanism::Executors, false), Carries::Executors);
+        assert_eq!(mechanism(Mechanism::Leases, true), Carries::Leases);
+    }
 }

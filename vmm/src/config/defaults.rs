@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::types::{Algorithm, PolicyConfig, PoliteSwitches, YieldRule};
+use super::types::{Algorithm, Mechanism, PolicyConfig, PoliteSwitches, YieldRule};
 use super::values::{MemorySize, RrInterval};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -64,6 +64,7 @@ impl Default for PolicyConfig {
     fn default() -> Self {
         Self {
             algorithm: Algorithm::Rsdl,
+            mechanism: Mechanism::Auto,
             rr_interval: RR_INTERVAL,
             yield_rule: YieldRule::Polite,
             affinity: true,

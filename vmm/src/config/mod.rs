@@ -36,7 +36,7 @@ use keypath::KeyPath;
 pub use error::{ConfigError, Invalid, Problem};
 pub use policy_name::PolicyNameError;
 pub use reference::{reference_markdown, schema};
-pub use types::{Algorithm, Config, HostConfig, PolicyConfig, PoliteSwitches, VmConfig, YieldRule};
+pub use types::{Algorithm, Config, HostConfig, Mechanism, PolicyConfig, PoliteSwitches, VmConfig, YieldRule};
 pub use values::{ImageRef, MemorySize, RrInterval, ValueError, VmName};
 
 /// What a configuration is held against.

@@ -236,9 +236,11 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
             }
         },
     );
-    (algorithm, interval, yield_rule, any::<bool>(), switches).prop_map(
-        |(algorithm, rr_interval, yield_rule, affinity, polite)| PolicyConfig {
+    let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
+    (algorithm, mechanism, interval, yield_rule, any::<bool>(), switches).prop_map(
+        |(algorithm, mechanism, rr_interval, yield_rule, affinity, polite)| PolicyConfig {
             algorithm,
+            mechanism,
             rr_interval,
             yield_rule,
             affinity,

@@ -41,12 +41,14 @@ pub struct HostConfig {
 /// How vCPUs share the pCPUs.
 ///
 /// On a command line a policy is written `rsdl`, `rsdl+none`, `rsdl+expire`, `rsdl+polite`, `host`, `host-noyield` or
-/// `freelist`.
+/// `freelist`; behind a colon may follow what differs from the defaults, as in `rsdl:leases`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyConfig {
     /// Who decides which vCPU runs next.
     pub algorithm: Algorithm,
+    /// Which threads run the vCPUs. For `rsdl` and `freelist`.
+    pub mechanism: Mechanism,
     /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
     pub rr_interval: RrInterval,
     /// What a guest's yield means. For `rsdl`.
@@ -70,6 +72,18 @@ pub enum Algorithm {
     HostNoyield,
     /// One global list of free pCPUs behind one lock, first come first served: the baseline to beat.
     Freelist,
+}
+
+/// Which threads run the vCPUs of a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// `executors` from Linux 6.13 on, `leases` before it.
+    Auto,
+    /// A thread per pCPU runs whichever vCPU is to run: a switch wakes no thread. Needs Linux 6.13 or later to run well.
+    Executors,
+    /// A thread per vCPU runs while it holds a pCPU: a switch wakes a thread, a vCPU stays on its own.
+    Leases,
 }
 
 /// What a yield does under `rsdl`.
