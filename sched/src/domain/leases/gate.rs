@@ -94,3 +94,230 @@ impl Gate {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_slot_that_was_left_is_taken_out_once() {
+        let gate = Gate::new(200);
+        let left: BTreeSet<_> = [0, 1, 63, 64, 65, 130, 199].map(Slot).into();
+        for slot in left.iter().chain(&left) {
+            assert!(!gate.leave(*slot), "nobody waits");
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| gate.next_free()).collect();
+        assert_eq!(taken.len(), left.len());
+        assert_eq!(taken.into_iter().collect::<BTreeSet<_>>(), left);
+        assert_eq!(gate.next_free(), None);
+    }
+
+    #[test]
+    fn free_slots_are_to_be_settled_when_somebody_begins_to_wait() {
+        let gate = Gate::new(1);
+        assert!(!gate.publish(false));
+        assert!(gate.publish(true));
+        assert!(!gate.publish(true), "who leaves from now on looks itself");
+        assert!(gate.leave(Slot(0)));
+        assert!(!gate.publish(false));
+        assert!(!gate.leave(Slot(0)));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::VcpuId;
+    use crate::domain::events::{Events, Found};
+    use crate::domain::parker::Parker;
+    use crate::slot::SlotWord;
+    use crate::time::Time;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    const V: VcpuId = VcpuId(1);
+    const W: VcpuId = VcpuId(2);
+    const SLOT: Slot = Slot(0);
+
+    /// One slot, on which v runs; w may come to wait for it.
+    struct Model {
+        word: SlotWord,
+        gate: Gate,
+        events: Events,
+        parker: Parker,
+        core: Mutex<Core>,
+    }
+
+    /// What the policy would know.
+    #[derive(Default)]
+    struct Core {
+        w_waits: bool,
+        w_handed: bool,
+        v_waits: bool,
+        v_blocked: bool,
+    }
+
+    impl Model {
+        fn new() -> Arc<Self> {
+            let model = Self {
+                word: SlotWord::default(),
+                gate: Gate::new(1),
+                events: Events::default(),
+                parker: Parker::default(),
+                core: Mutex::default(),
+            };
+            model.word.occupy();
+            model.events.use_up();
+            Arc::new(model)
+        }
+
+        /// Takes free slots out; w gets one if it waits.
+        fn settle(&self, core: &mut Core) {
+            while let Some(slot) = self.gate.next_free() {
+                assert_eq!(slot, SLOT);
+                if self.word.settle() == Some(V) {
+                    self.events.settle();
+                    core.v_blocked = true;
+                }
+            }
+            if core.v_blocked && core.w_waits {
+                core.w_waits = false;
+                core.w_handed = true;
+                self.word.hand(W);
+            }
+        }
+
+        fn turn(&self, something: impl FnOnce(&mut Core)) {
+            let mut core = self.core.lock().unwrap();
+            self.settle(&mut core);
+            something(&mut core);
+            self.settle(&mut core);
+            while self.gate.publish(core.w_waits || core.v_waits) {
+                self.settle(&mut core);
+            }
+        }
+
+        /// w's wake finds the slot taken, or free.
+        fn w_wakes(&self) {
+            self.turn(|core| core.w_waits = true);
+        }
+
+        /// An event for v.
+        fn event(&self) {
+            match self.events.signal() {
+                Found::Nothing => {}
+                Found::Napping => self.parker.wake(),
+                Found::Blocked => {
+                    self.turn(|core| self.unblock(core));
+                    self.parker.wake();
+                }
+            }
+        }
+
+        /// v is to run again: on the slot, if it is idle.
+        fn unblock(&self, core: &mut Core) {
+            if self.events.unblock() {
+                assert!(core.v_blocked, "the policy was told");
+                core.v_blocked = false;
+                core.v_waits = core.w_handed;
+                if !core.v_waits {
+                    self.word.hand(V);
+                }
+            }
+        }
+
+        /// v naps and is woken. True: it has the slot; false: it is queued behind w.
+        fn nap(&self) -> bool {
+            if self.gate.waiters() {
+                return true;
+            }
+            if !self.events.nap() {
+                return true;
+            }
+            let wanted = self.word.release(V);
+            if self.gate.leave(SLOT) || wanted {
+                self.turn(|_| ());
+            }
+            let mut napping = true;
+            loop {
+                if self.word.start(V) {
+                    return true;
+                }
+                if self.events.pending() {
+                    if std::mem::take(&mut napping) && self.word.acquire(V) {
+                        self.events.use_up();
+                        return true;
+                    }
+                    self.turn(|core| self.unblock(core));
+                    continue;
+                }
+                if self.core.lock().unwrap().v_waits {
+                    return false;
+                }
+                self.parker.wait(Time::NEVER);
+            }
+        }
+    }
+
+    #[test]
+    fn loom_a_waiter_gets_the_slot_of_who_naps_or_is_seen_by_it() {
+        loom::model(|| {
+            let model = Model::new();
+            let waker = thread::spawn({
+                let model = Arc::clone(&model);
+                move || model.w_wakes()
+            });
+            if !model.gate.waiters() {
+                assert!(model.events.nap());
+                let wanted = model.word.release(V);
+                if model.gate.leave(SLOT) || wanted {
+                    model.turn(|_| ());
+                }
+            } else {
+                // It asks instead of napping.
+                model.turn(|core| {
+                    core.v_blocked = true;
+                    model.word.vacate();
+                });
+            }
+            waker.join().unwrap();
+            assert!(model.core.lock().unwrap().w_handed, "w was overlooked while the slot was free");
+            assert!(model.word.start(W) && !model.word.acquire(V));
+        });
+    }
+
+    #[test]
+    fn loom_an_event_ends_a_nap_on_the_slot_it_left() {
+        loom::model(|| {
+            let model = Model::new();
+            let waker = thread::spawn({
+                let model = Arc::clone(&model);
+                move || model.event()
+            });
+            assert!(model.nap());
+            waker.join().unwrap();
+            assert!(model.word.want(), "held");
+        });
+    }
+
+    #[test]
+    fn loom_an_event_that_meets_a_waiter_leaves_one_of_them_on_the_slot_and_one_queued() {
+        let mut builder = loom::model::Builder::new();
+        // All schedules of three threads take minutes; nearly all bugs need fewer switches than this.
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let model = Model::new();
+            let wakers = [Model::event as fn(&Model), Model::w_wakes].map(|wake| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || wake(&model))
+            });
+            let mine = model.nap();
+            wakers.into_iter().for_each(|waker| waker.join().unwrap());
+            let core = model.core.lock().unwrap();
+            assert!(mine != core.w_handed, "v has it: {mine}, w has it: {}", core.w_handed);
+            assert!(mine == core.w_waits, "w waits: {}", core.w_waits);
+            assert_eq!(core.v_waits, !mine);
+        });
+    }
+}
