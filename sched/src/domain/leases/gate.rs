@@ -77,14 +77,12 @@ impl Gate {
             }
             let word = summary.trailing_zeros();
             let bits = &self.words[word as usize];
+            // The summary first, lest it be cleared after somebody who comes meanwhile has set it. AcqRel: the word is seen
+            // as it was when the summary was set.
+            self.summary.fetch_and(!(1 << word), Ordering::AcqRel);
             let seen = bits.load(Ordering::Acquire);
-            if seen & (seen.wrapping_sub(1)) == 0 {
-                // The last one, as far as seen: the summary first, then look again.
-                self.summary.fetch_and(!(1 << word), Ordering::AcqRel);
-                let seen = bits.load(Ordering::Acquire);
-                if seen & (seen.wrapping_sub(1)) != 0 {
-                    self.summary.fetch_or(1 << word, Ordering::Release);
-                }
+            if seen & seen.wrapping_sub(1) != 0 {
+                self.summary.fetch_or(1 << word, Ordering::Release);
             }
             let bit = seen.trailing_zeros();
             if bit < 64 {
