@@ -73,13 +73,14 @@ impl Carrier {
         let freelist = || Box::new(Freelist::new(Nanos::from_millis(6), cpus.len()));
         let executors =
             |policy| Arc::new(Executors::new(&cpus, policy).expect("this process may start threads and timers"));
+        let switches = leases::Switches::default();
         match self {
             Self::Host(yields) => Arc::new(HostThreads::new(&cpus, yields)),
             Self::Rsdl(yield_rule) => executors(rsdl(yield_rule)),
             Self::Freelist => executors(freelist()),
-            Self::RsdlLeases(yield_rule) => leases::start(&cpus, rsdl(yield_rule)),
-            Self::FreelistLeases => leases::start(&cpus, freelist()),
-            Self::OnePcpuLeases => leases::start(&cpus, rsdl(RsdlConfig::default().yield_rule)),
+            Self::RsdlLeases(yield_rule) => leases::start(&cpus, rsdl(yield_rule), switches),
+            Self::FreelistLeases => leases::start(&cpus, freelist(), switches),
+            Self::OnePcpuLeases => leases::start(&cpus, rsdl(RsdlConfig::default().yield_rule), switches),
         }
     }
 }

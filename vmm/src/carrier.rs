@@ -25,7 +25,10 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
     let decides: Box<dyn Policy> = match policy.algorithm {
         Algorithm::Host => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
         Algorithm::HostNoyield => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
-        Algorithm::Freelist => Box::new(Freelist::new(interval(policy), numbers.len())),
+        Algorithm::Freelist => {
+            let freelist = Freelist::new(interval(policy), numbers.len());
+            Box::new(if policy.affinity { freelist.with_affinity(host::topology(cpus)) } else { freelist })
+        }
         Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len())),
     };
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
@@ -33,7 +36,7 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
             Ok(domain) => Ok(Arc::new(domain)),
             Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
         },
-        Carries::Leases => Ok(leases::start(&numbers, decides)),
+        Carries::Leases => Ok(leases::start(&numbers, decides, leases::Switches { ride: policy.ride })),
     }
 }
 

@@ -32,6 +32,7 @@
 mod core;
 mod gate;
 mod record;
+mod ride;
 mod thread;
 
 use self::core::{Act, Acts, Core, Entry, SlotEntry};
@@ -48,6 +49,7 @@ use crate::{Time, Vcpu, VcpuId};
 use gate::Gate;
 use parking_lot::Mutex;
 use record::Records;
+use ride::Rides;
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +58,19 @@ use std::sync::{Arc, mpsc};
 thread_local! {
     /// The domain whose vCPU the thread carries, by its address.
     static HOME: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What can be switched on and off, to measure what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches {
+    /// A vCPU whose deadline comes asks for its slot in the host's real-time class, where that is permitted.
+    pub ride: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self { ride: true }
+    }
 }
 
 /// A domain with a policy and a thread for each vCPU.
@@ -68,6 +83,7 @@ struct Shared<W> {
     slots: Box<[SlotShared<W>]>,
     records: Records,
     gate: Gate,
+    rides: Rides,
     keeps_slot_over_exits: bool,
     ending: AtomicBool,
 }
@@ -95,16 +111,16 @@ impl<W: Word> std::fmt::Debug for Leases<W> {
 }
 
 /// A domain on these host CPUs, whose slots they are in this order; with slot words for one CPU if it is one.
-pub fn start(cpus: &[usize], policy: Box<dyn Policy>) -> Arc<dyn Domain> {
+pub fn start(cpus: &[usize], policy: Box<dyn Policy>, switches: Switches) -> Arc<dyn Domain> {
     #[cfg(target_arch = "x86_64")]
     if let [_only] = cpus {
-        return Arc::new(Leases::<Up>::new(cpus, policy));
+        return Arc::new(Leases::<Up>::new(cpus, policy, switches));
     }
-    Arc::new(Leases::<Smp>::new(cpus, policy))
+    Arc::new(Leases::<Smp>::new(cpus, policy, switches))
 }
 
 impl<W: Word> Leases<W> {
-    fn new(cpus: &[usize], policy: Box<dyn Policy>) -> Self {
+    fn new(cpus: &[usize], policy: Box<dyn Policy>, switches: Switches) -> Self {
         debug_assert!(W::ANY_CPU || cpus.len() == 1);
         let shared = Shared {
             keeps_slot_over_exits: policy.keeps_slot_over_exits(),
@@ -118,6 +134,7 @@ impl<W: Word> Leases<W> {
             slots: cpus.iter().map(|&cpu| SlotShared { word: SlotWord::default(), cpu }).collect(),
             records: Records::default(),
             gate: Gate::new(cpus.len()),
+            rides: Rides::new(cpus.len(), switches.ride),
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }

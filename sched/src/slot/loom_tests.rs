@@ -125,7 +125,10 @@ impl Asker {
 
 #[test]
 fn loom_what_is_queued_after_the_answer_makes_the_holder_ask_again() {
-    loom::model(|| {
+    let mut builder = loom::model::Builder::new();
+    // All schedules take a minute; nearly all bugs need fewer switches than this.
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
         let asker = Arc::new(Asker::default());
         asker.word.occupy();
         let others = [(), ()].map(|()| {

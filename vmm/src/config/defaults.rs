@@ -65,6 +65,7 @@ impl Default for PolicyConfig {
         Self {
             algorithm: Algorithm::Rsdl,
             mechanism: Mechanism::Auto,
+            ride: true,
             rr_interval: RR_INTERVAL,
             yield_rule: YieldRule::Polite,
             affinity: true,

@@ -28,7 +28,8 @@ const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors),
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 8] = [
+const SWITCHES: [Switch; 9] = [
+    ("ride", |p| &mut p.ride),
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),

@@ -237,10 +237,11 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         },
     );
     let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
-    (algorithm, mechanism, interval, yield_rule, any::<bool>(), switches).prop_map(
-        |(algorithm, mechanism, rr_interval, yield_rule, affinity, polite)| PolicyConfig {
+    (algorithm, mechanism, interval, yield_rule, any::<[bool; 2]>(), switches).prop_map(
+        |(algorithm, mechanism, rr_interval, yield_rule, [ride, affinity], polite)| PolicyConfig {
             algorithm,
             mechanism,
+            ride,
             rr_interval,
             yield_rule,
             affinity,

@@ -49,6 +49,9 @@ pub struct PolicyConfig {
     pub algorithm: Algorithm,
     /// Which threads run the vCPUs. For `rsdl` and `freelist`.
     pub mechanism: Mechanism,
+    /// A vCPU whose deadline comes asks for its pCPU in the host's real-time class (`SCHED_FIFO`), for microseconds and at
+    /// most a twentieth of the time, if the host permits it; no guest runs there. For the mechanism `leases`.
+    pub ride: bool,
     /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
     pub rr_interval: RrInterval,
     /// What a guest's yield means. For `rsdl`.

@@ -194,12 +194,15 @@ pub(super) fn realtime(facts: &HostFacts) -> Finding {
                 _ => String::new(),
             };
             let fact = format!("SCHED_FIFO is permitted{limit}");
-            let consequence = "nothing: a vCPU that wakes takes its pCPU by a kick of the thread that is there already";
+            let consequence = "under the mechanism `leases` a vCPU whose deadline comes rides: its thread asks for a pCPU at \
+                               once; executors do not need it";
             Finding::new("real time", State::Good, fact, consequence)
         }
         Some(reason) => {
-            let consequence = "nothing: no thread of stile needs it, a vCPU that wakes takes its pCPU by a kick";
-            Finding::new("real time", State::Good, format!("SCHED_FIFO is refused ({reason})"), consequence)
+            let consequence = "under the mechanism `leases` a vCPU whose deadline comes waits until the host runs its thread; \
+                               executors do not need it";
+            Finding::new("real time", State::Warn, format!("SCHED_FIFO is refused ({reason})"), consequence)
+                .remedy("allow it (CAP_SYS_NICE, or `ulimit -r 1`) if you use `leases`")
         }
     }
 }

@@ -58,11 +58,17 @@ pub(super) fn carry<W: Word>(
     HOME.set(Arc::as_ptr(&shared).addr());
     // The starter waits for this.
     let _ = ready.send(Ok(()));
-    let mut thread = Thread { shared: &shared, id, me, vcpu, timer, armed: Time::NEVER, lease_end: Time::NEVER };
+    let never = Time::NEVER;
+    let mut thread =
+        Thread { shared: &shared, id, me, vcpu, timer, armed: never, lease_end: never, slot: None, rides: None };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
         let next = match thread.wait(rest) {
-            Continue(slot) => thread.run(slot),
+            Continue(slot) => {
+                thread.dismount();
+                thread.slot = Some(slot);
+                thread.run(slot)
+            }
             Break(end) => Break(end),
         };
         match next {
@@ -85,6 +91,10 @@ struct Thread<'a, W> {
     armed: Time,
     /// When the policy wants to be asked; kept over a nap.
     lease_end: Time,
+    /// The slot it last ran on, to whose pCPU it is bound.
+    slot: Option<Slot>,
+    /// Since when the thread rides on that pCPU.
+    rides: Option<Time>,
 }
 
 impl<W: Word> Thread<'_, W> {
@@ -109,10 +119,32 @@ impl<W: Word> Thread<'_, W> {
                 }
                 continue;
             }
+            self.saddle(rest.until);
             if !self.me.parker.wait(rest.until) {
                 rest.until = Time::NEVER;
                 self.me.events.time_out();
             }
+            if let Some(began) = &mut self.rides {
+                *began = monotonic();
+            }
+        }
+    }
+
+    /// The thread is about to wait: for a deadline, at which it rides, or without one.
+    fn saddle(&mut self, until: Time) {
+        if until == Time::NEVER {
+            self.dismount();
+        } else if self.rides.is_none()
+            && let Some(slot) = self.slot
+            && self.shared.rides.saddle(slot, until)
+        {
+            self.rides = Some(until);
+        }
+    }
+
+    fn dismount(&mut self) {
+        if let (Some(began), Some(slot)) = (self.rides.take(), self.slot) {
+            self.shared.rides.dismount(slot, began, monotonic());
         }
     }
 
