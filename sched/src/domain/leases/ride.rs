@@ -68,7 +68,7 @@ impl Used {
 
 /// The number of the period, modulo 2^32.
 fn period(at: Time) -> u64 {
-    at.0 / PERIOD.0 & u64::from(u32::MAX)
+    (at.0 / PERIOD.0) & u64::from(u32::MAX)
 }
 
 /// Puts the calling thread into a scheduling class.
