@@ -62,11 +62,11 @@ fn contended(criterion: &mut Criterion) {
 fn handed(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("there and back on one pCPU");
     group.bench_function("slot and parker", |bencher| {
-        bencher.iter_custom(|rounds| there_and_back::<Smp>(rounds));
+        bencher.iter_custom(there_and_back::<Smp>);
     });
     #[cfg(target_arch = "x86_64")]
     group.bench_function("slot and parker, one pCPU", |bencher| {
-        bencher.iter_custom(|rounds| there_and_back::<Up>(rounds));
+        bencher.iter_custom(there_and_back::<Up>);
     });
     group.bench_function("bare futex", |bencher| {
         bencher.iter_custom(|rounds| {

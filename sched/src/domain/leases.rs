@@ -33,6 +33,8 @@ mod core;
 mod gate;
 mod record;
 mod ride;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use self::core::{Act, Acts, Core, Entry, SlotEntry};
@@ -150,7 +152,10 @@ impl<W: Word> Leases<W> {
             .spawn(move || thread::carry(shared, id, vcpu, &ready))?;
         let failed = || Err(std::io::Error::other("a vCPU's thread ended while it started"));
         started.recv().unwrap_or_else(|_| failed())?;
-        self.shared.core.lock().entry(id).thread = Some(thread);
+        // Should a late event for the id's last vCPU have ended this one already, its thread is on its own.
+        if let Some(entry) = self.shared.core.lock().vcpus[id.index()].as_mut() {
+            entry.thread = Some(thread);
+        }
         Ok(())
     }
 }
@@ -297,6 +302,3 @@ impl<W: Word> Shared<W> {
         core.vcpus[vcpu.index()].take()
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;
