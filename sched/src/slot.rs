@@ -10,7 +10,8 @@
 //! * `handed(w)` — granted to w, whose thread does not run yet.
 //! * `free(v)` — v blocked and the policy has not been told: v may take the slot back, anybody may settle it.
 //!
-//! `held` and `handed` may bear a stamp, *wanted*: the vCPU has to ask the policy.
+//! All but `idle` may bear a stamp, *wanted*: the vCPU has to ask the policy. On `free(v)` it is for v, should it come back
+//! before the slot is settled.
 //!
 //! # Transitions
 //! | from | to | by |
@@ -62,7 +63,7 @@ impl<W: Word> Default for SlotWord<W> {
 impl<W: Word> SlotWord<W> {
     /// The vCPU that released the slot takes it back: nothing it left there has changed. False: somebody settled it.
     pub fn acquire(&self, vcpu: VcpuId) -> bool {
-        self.0.replace(FREE | vcpu.0, HELD)
+        self.0.replace(FREE | vcpu.0, HELD) || self.0.replace(FREE | WANTED | vcpu.0, HELD | WANTED)
     }
 
     /// The holder gives the slot up and tells nobody. True if it bore a stamp.
@@ -106,11 +107,11 @@ impl<W: Word> SlotWord<W> {
         debug_assert_eq!(word, IDLE, "{word:#x} cannot be occupied");
     }
 
-    /// Stamps a held or handed slot as wanted. True if this is the first stamp, so that its vCPU is to be kicked.
+    /// Stamps a slot that is not idle as wanted. True if this is the first stamp, so that its vCPU is to be kicked.
     pub fn want(&self) -> bool {
         loop {
             let word = self.0.load();
-            if word & HELD == 0 || word & WANTED != 0 {
+            if word & KIND == IDLE || word & WANTED != 0 {
                 return false;
             }
             if self.0.replace(word, word | WANTED) {
@@ -195,7 +196,20 @@ mod tests {
             assert!(!slot.is_wanted());
             assert!(slot.want());
             assert!(slot.release(A), "wanted when given up");
-            assert!(!slot.want() && !slot.is_wanted(), "free");
+            assert!(!slot.is_wanted(), "the stamp was taken notice of");
+        }
+
+        a_stamp_on_a_free_slot_meets_who_comes_back_and_is_void_when_settled(slot) {
+            slot.occupy();
+            slot.release(A);
+            assert!(slot.want() && !slot.want());
+            assert!(!slot.acquire(B));
+            assert!(slot.acquire(A) && slot.is_wanted());
+            slot.acknowledge();
+            slot.release(A);
+            assert!(slot.want());
+            assert_eq!(slot.settle(), Some(A));
+            assert!(!slot.is_wanted() && !slot.want(), "idle");
         }
 
         a_stamp_goes_with_the_slot_through_a_hand_over(slot) {

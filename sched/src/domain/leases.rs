@@ -16,8 +16,8 @@
 //! 4. A thread that was granted a slot starts on it with one CAS, without the lock.
 //! 5. Who wakes a blocked vCPU asks the policy in its name, so that its thread is woken only to run. A thread whose
 //!    deadline comes does so itself.
-//! 6. Those that put somebody into the queue stamp a slot under the lock and then kick its thread if theirs is the first
-//!    stamp; the holder takes the stamp off when it asks, under the lock as well, so a stamp set after the policy has
+//! 6. Those that put somebody into the queue stamp a slot under the lock, be it left for a nap even, lest its vCPU come back
+//!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the stamp off when it asks, under the lock as well, so a stamp set after the policy has
 //!    answered makes it ask again.
 //!
 //! The time of a nap is charged when the policy hears of it, or never; nobody waited, and policies charge such time at

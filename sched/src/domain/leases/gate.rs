@@ -198,7 +198,13 @@ mod loom_tests {
 
         /// w's wake finds the slot taken, or free.
         fn w_wakes(&self) {
-            self.turn(|core| core.w_waits = true);
+            self.turn(|core| {
+                core.w_waits = true;
+                // The policy takes v for running, unless told otherwise.
+                if !core.v_blocked {
+                    self.word.want();
+                }
+            });
         }
 
         /// An event for v.
@@ -316,6 +322,7 @@ mod loom_tests {
             assert!(mine != core.w_handed, "v has it: {mine}, w has it: {}", core.w_handed);
             assert!(mine == core.w_waits, "w waits: {}", core.w_waits);
             assert_eq!(core.v_waits, !mine);
+            assert!(!mine || model.word.is_wanted(), "v runs on and does not ask");
         });
     }
 }
