@@ -3,7 +3,7 @@
 use criterion::Criterion;
 use std::process::ExitCode;
 use std::time::Duration;
-use stile_benches::{Promise, tell};
+use stile_benches::{Limit, Promise, tell};
 use stile_tests::{Carrier, Recipe};
 
 /// Units: ms.
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         group.finish();
         let what = format!("KVM_CREATE_VM to the first doorbell of hello, {carrier}");
         // Nothing was measured if a filter left this out.
-        promises.extend((!samples.is_empty()).then_some(Promise { what, unit: "ms", samples, limit: LIMIT }));
+        promises.extend((!samples.is_empty()).then_some(Promise { what, unit: "ms", samples, limit: Limit::Below(LIMIT) }));
     }
     criterion.final_summary();
     tell(&promises)

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
-use stile_benches::{Promise, tell};
+use stile_benches::{Limit, Promise, tell};
 use stile_tests::{Carrier, Guest, Recipe, wait_for};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion, MemoryRegionAddress};
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             }
         }
         let what = format!("resident memory per idle 1-vCPU VM besides its pages, {carrier}");
-        Promise { what, unit: "KiB", samples, limit: LIMIT }
+        Promise { what, unit: "KiB", samples, limit: Limit::Below(LIMIT) }
     });
     tell(&promises)
 }

@@ -4,16 +4,26 @@
 //! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask a
 //! policy, with a thread per pCPU or a thread per vCPU.
 
+mod class;
 mod deadlines;
 mod events;
 pub mod executors;
 pub mod host;
+#[cfg(not(all(test, shuttle)))]
 pub mod kick;
+#[cfg(not(all(test, shuttle)))]
 pub mod leases;
 mod numbers;
 pub mod parker;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(all(test, shuttle))]
+mod whole;
+
+#[cfg(all(test, shuttle))]
+pub(crate) use crate::model::kick;
+
+pub use class::Class;
 
 use crate::{Nice, Vcpu, VcpuId};
 use std::fmt;
@@ -40,10 +50,12 @@ pub trait Domain: Send + Sync {
 }
 
 /// What the scheduler has to know of a vCPU.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Attributes {
-    /// Static priority.
+    /// Static priority within its class.
     pub nice: Nice,
+    /// What kind of work it does.
+    pub class: Class,
 }
 
 /// Why a vCPU could not be taken in.
@@ -52,6 +64,19 @@ pub enum DomainError {
     /// No thread for it.
     #[error("cannot start a thread for the vCPU")]
     Thread(#[source] std::io::Error),
+    /// The host refuses the thread's class.
+    #[error(
+        "the host does not permit class `{class}`, {} for the vCPU's thread; it takes CAP_SYS_NICE, or RLIMIT_RTPRIO of \
+         at least 1, and real-time run time in the cgroup",
+        class.host_name()
+    )]
+    Class {
+        /// The class asked for.
+        class: Class,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// Too many vCPUs.
     #[error("a domain holds at most {0} vCPUs")]
     Full(usize),
@@ -139,6 +164,10 @@ const STACK_BYTES: usize = 128 * 1024;
 /// What every thread that runs vCPUs does first.
 fn enter_thread(cpus: &rustix::thread::CpuSet) {
     kick::block();
+    // A model's threads are all one thread of the host.
+    if cfg!(all(test, shuttle)) {
+        return;
+    }
     // The default slack of 50 us would make every timed wait that much late.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     // The CPUs were checked when the domain was configured; one that went offline since leaves the old affinity.

@@ -12,6 +12,9 @@
 
 pub mod domain;
 pub mod ids;
+pub mod lock;
+#[cfg(all(test, shuttle))]
+mod model;
 pub mod policy;
 pub mod slot;
 mod sync;
@@ -19,7 +22,7 @@ pub mod time;
 pub mod topology;
 pub mod vcpu;
 
-pub use domain::Domain;
+pub use domain::{Class, Domain};
 pub use ids::{Nice, Slot, VcpuId};
 pub use time::{Nanos, Time};
 pub use topology::Topology;

@@ -12,6 +12,8 @@
 //!   question than needed does no harm.
 
 mod freelist;
+pub mod goodness;
+pub mod o1;
 #[cfg(test)]
 mod properties;
 mod queue;
@@ -23,6 +25,8 @@ mod slotset;
 mod testing;
 
 pub use freelist::Freelist;
+pub use goodness::Goodness;
+pub use o1::O1;
 pub use rsdl::Rsdl;
 
 use crate::domain::Attributes;
@@ -48,6 +52,11 @@ pub trait Policy: Send {
     /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while nobody wants its slot.
     fn keeps_slot_over_exits(&self) -> bool {
         true
+    }
+
+    /// Whether [`Policy::next`] is asked about a yield while nobody waits, which changes nothing under a sound policy.
+    fn is_told_of_lone_yields(&self) -> bool {
+        false
     }
 }
 

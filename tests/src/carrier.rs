@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
+use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule};
 use stile_sched::policy::{Freelist, Policy};
 use stile_sched::{Domain, Nanos};
@@ -71,16 +72,16 @@ impl Carrier {
             Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, cpus.len()))
         };
         let freelist = || Box::new(Freelist::new(Nanos::from_millis(6), cpus.len()));
+        let (rules, switches) = (LockRules::default(), leases::Switches::default());
         let executors =
-            |policy| Arc::new(Executors::new(&cpus, policy).expect("this process may start threads and timers"));
-        let switches = leases::Switches::default();
+            |policy| Arc::new(Executors::new(&cpus, policy, rules).expect("this process may start threads and timers"));
         match self {
             Self::Host(yields) => Arc::new(HostThreads::new(&cpus, yields)),
             Self::Rsdl(yield_rule) => executors(rsdl(yield_rule)),
             Self::Freelist => executors(freelist()),
-            Self::RsdlLeases(yield_rule) => leases::start(&cpus, rsdl(yield_rule), switches),
-            Self::FreelistLeases => leases::start(&cpus, freelist(), switches),
-            Self::OnePcpuLeases => leases::start(&cpus, rsdl(RsdlConfig::default().yield_rule), switches),
+            Self::RsdlLeases(yield_rule) => leases::start(&cpus, rsdl(yield_rule), rules, switches),
+            Self::FreelistLeases => leases::start(&cpus, freelist(), rules, switches),
+            Self::OnePcpuLeases => leases::start(&cpus, rsdl(RsdlConfig::default().yield_rule), rules, switches),
         }
     }
 }

@@ -12,7 +12,8 @@ use stile::vm::console::Sink;
 use stile::vm::image::forge;
 use stile::vm::{CreateError, MmioDevice, Outcome, Spec, Vm};
 use stile_abi::Gauge;
-use stile_sched::{Domain, Nice};
+use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// Enough for any guest of these tests, and the host maps only what they touch.
@@ -90,7 +91,7 @@ impl Recipe {
             image: &self.image,
             vcpus: self.vcpus,
             memory: self.memory,
-            nice: Nice::default(),
+            attributes: Attributes::default(),
             cmdline: &format!("{}{}", address.unwrap_or_default(), self.cmdline),
             console: Sink::Buffer(Arc::clone(&text)),
             device: attach.as_ref().map(|attach| attach as _),

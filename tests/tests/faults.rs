@@ -5,7 +5,7 @@ use kvm_ioctls::Kvm;
 use std::sync::Arc;
 use stile::vm::layout::{GDT, IDT, Layout};
 use stile::vm::{Fault, FaultKind, Outcome};
-use stile_abi::{CONSOLE_MAX, NAME_MAX, port};
+use stile_abi::{CONSOLE_MAX, NAME_MAX, Queues, port};
 use stile_sched::Domain;
 use stile_tests::{Carrier, Guest, Program, Recipe, program, require_kvm};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -185,6 +185,8 @@ fn doorbells_with_bad_arguments_are_refused_with_the_reason() {
     breaks_abi(&kvm, &rings(port::YIELD, 1 << 31, [0; 3]), "yield", "no hint");
     breaks_abi(&kvm, &rings(port::YIELD, 1 << 16 | 7, [0; 3]), "yield", "a vCPU the VM does not have");
     breaks_abi(&kvm, &rings(port::KICK, 1, [0; 3]), "kick", "no vCPU 1");
+    let transmit = Queues::NONE.with(1).pack();
+    breaks_abi(&kvm, &rings(port::IDLE, transmit, [0; 3]), "idle", "no network device");
     breaks_abi(&kvm, &rings(port::CONSOLE, CONSOLE_MAX + 1, [0; 3]), "console", "more than");
     breaks_abi(&kvm, &rings(port::CONSOLE, 8, [i32::MAX, 0, 0]), "console", "not all memory");
     breaks_abi(&kvm, &rings(port::CONSOLE, 8, [-4, 0, 0]), "console", "not all memory");

@@ -75,6 +75,14 @@ fn pairs_all_get_their_messages_and_the_odd_vcpu_idles_under_every_carrier() {
 }
 
 #[test]
+fn a_doorbell_that_asks_for_nothing_returns_under_every_carrier() {
+    let kvm = require_kvm!();
+    for carrier in Carrier::all() {
+        gets_on(&kvm, &Recipe::builtin("doorbell").vcpus(3), &[0, 1, 2], carrier);
+    }
+}
+
+#[test]
 fn hogs_all_compute_under_every_carrier() {
     let kvm = require_kvm!();
     for carrier in Carrier::all() {

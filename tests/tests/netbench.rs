@@ -2,7 +2,8 @@
 
 use stile::net::Switch;
 use stile::vm::Outcome;
-use stile_tests::{Carrier, Guest, Recipe, require_kvm, wait_for};
+use stile_abi::port;
+use stile_tests::{Carrier, Guest, Recipe, program, require_kvm, wait_for};
 
 #[test]
 fn clients_and_their_servers_exchange_without_errors_or_drops_under_every_carrier() {
@@ -31,5 +32,37 @@ fn clients_and_their_servers_exchange_without_errors_or_drops_under_every_carrie
             guest.stop();
             assert_eq!((guest.wait(), guest.console().as_str()), (Outcome::Stopped, ""), "{carrier}");
         }
+    }
+}
+
+#[test]
+fn a_request_and_its_answer_cost_one_exit_each_under_every_carrier() {
+    let kvm = require_kvm!();
+    for carrier in Carrier::all() {
+        let (domain, switch) = (carrier.domain(), Switch::new());
+        let server = Recipe::builtin("netbench-server").at_port(&switch, 1).start(&kvm, &domain);
+        let client = Recipe::builtin("netbench-client").cmdline("server=10.0.0.1").at_port(&switch, 2);
+        let client = client.start(&kvm, &domain);
+        client.progresses([0], 1);
+        let read = || [&client, &server].map(|guest| (guest.usage()[0].exits, guest.ops(0)));
+        let before = read();
+        client.progresses([0], 1000);
+        for ((exits_before, ops_before), (exits, ops)) in before.into_iter().zip(read()) {
+            let (exits, ops) = (exits - exits_before, ops - ops_before);
+            // One to announce and one to idle would be two; a kick of the scheduler now and then is none of the guest's.
+            assert!(2 * exits < 3 * ops, "{carrier}: {exits} exits for {ops} operations");
+        }
+    }
+}
+
+#[test]
+fn an_idle_doorbell_that_names_queues_of_no_driver_or_no_queues_at_all_only_idles() {
+    let kvm = require_kvm!();
+    for carrier in Carrier::mechanisms() {
+        let (domain, switch) = (carrier.domain(), Switch::new());
+        let rings = program::rings(port::IDLE, u32::MAX, [0; 3]);
+        let guest = Recipe::program(&rings).at_port(&switch, 1).start(&kvm, &domain);
+        wait_for("the doorbell has been rung", || guest.usage()[0].exits > 0);
+        assert_eq!((guest.state().outcome(), switch.total().sent_frames), (None, 0), "{carrier}");
     }
 }

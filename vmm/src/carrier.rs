@@ -1,14 +1,19 @@
-//! From a policy's configuration to the domain that carries it out.
+//! From the configuration of policies and VMs to the domain that carries them out, and to what may be expected of it.
 
-use crate::config::{Algorithm, Mechanism, PolicyConfig, YieldRule};
+use crate::config::{Algorithm, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
 use crate::host::{self, CpuList};
 use std::sync::Arc;
+use stile_sched::domain::Attributes;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
+use stile_sched::lock::LockRules;
+use stile_sched::policy::goodness::{self, YieldBugs};
+use stile_sched::policy::o1;
+use stile_sched::policy::rsdl::matrix::Row;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
-use stile_sched::policy::{Freelist, Policy, Rsdl};
-use stile_sched::{Domain, Nanos};
+use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
+use stile_sched::{Class, Domain, Nanos, Nice};
 
 /// The domain's threads could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -29,14 +34,17 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
             let freelist = Freelist::new(interval(policy), numbers.len());
             Box::new(if policy.affinity { freelist.with_affinity(host::topology(cpus)) } else { freelist })
         }
+        Algorithm::O1 => Box::new(O1::new(numbers.len())),
+        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), numbers.len())),
         Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len())),
     };
+    let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
-        Carries::Executors => match Executors::new(&numbers, decides) {
+        Carries::Executors => match Executors::new(&numbers, decides, lock) {
             Ok(domain) => Ok(Arc::new(domain)),
             Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
         },
-        Carries::Leases => Ok(leases::start(&numbers, decides, leases::Switches { ride: policy.ride })),
+        Carries::Leases => Ok(leases::start(&numbers, decides, lock, leases::Switches { ride: policy.ride })),
     }
 }
 
@@ -57,8 +65,56 @@ fn mechanism(configured: Mechanism, vcpus_move_freely: bool) -> Carries {
     }
 }
 
+/// How the vCPUs of a VM are scheduled.
+pub fn attributes(vm: &VmConfig) -> Attributes {
+    let class = match vm.class {
+        VmClass::Normal => Class::Normal,
+        VmClass::Batch => Class::Batch,
+        VmClass::Idle => Class::Idle,
+        VmClass::Rt => Class::Rt,
+    };
+    Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class }
+}
+
+/// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.
+pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
+    let beside = |of: fn(Nice) -> Nanos| of(nice).0 as f64 / of(Nice::default()).0 as f64;
+    match policy.algorithm {
+        // The kernel's table of weights is this, in whole numbers: 1024 at nice 0, 335 at 5, 110 at 10.
+        Algorithm::Host | Algorithm::HostNoyield => 1.25_f64.powi(-i32::from(nice.get())),
+        Algorithm::Freelist => 1.0,
+        // A slice, or a refill, for everybody in each round.
+        Algorithm::O1 => beside(o1::slice),
+        Algorithm::Goodness => beside(goodness::refill),
+        Algorithm::Rsdl => per_rotation(policy, nice).0 as f64 / per_rotation(policy, Nice::default()).0 as f64,
+    }
+}
+
+/// CPU time of a vCPU of this nice value in a rotation of `rsdl`, as this policy sets it.
+pub fn per_rotation(policy: &PolicyConfig, nice: Nice) -> Nanos {
+    Row::new(nice, interval(policy), variant(policy)).per_rotation()
+}
+
+/// The longest that a runnable vCPU waits for one of so many pCPUs beside these others; `None` where the policy promises
+/// nothing.
+pub fn wait_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
+    let rsdl = policy.algorithm == Algorithm::Rsdl;
+    rsdl.then(|| rsdl::wait_bound(&rsdl_config(policy), me, others, slots))
+}
+
 fn interval(policy: &PolicyConfig) -> Nanos {
     policy.rr_interval.duration().into()
+}
+
+fn yield_bugs(policy: &PolicyConfig) -> YieldBugs {
+    YieldBugs { yield_recalculates: policy.goodness.yield_recalculates, yield_bounces: policy.goodness.yield_bounces }
+}
+
+fn variant(policy: &PolicyConfig) -> rsdl::Variant {
+    match policy.variant {
+        Variant::Dithered => rsdl::Variant::Dithered,
+        Variant::LevelQuota => rsdl::Variant::LevelQuota,
+    }
 }
 
 fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
@@ -70,17 +126,41 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
             keep_place: policy.polite.keep_place,
             prefer_computing: policy.polite.prefer_computing,
             evict_for_peer: policy.polite.evict_for_peer,
+            pair_lockers: policy.polite.pair_lockers,
             stay_with_running_peer: policy.polite.stay_with_running_peer,
             forgive: policy.polite.forgive,
             strict: policy.polite.strict,
         }),
     };
-    RsdlConfig { rr_interval: interval(policy), yield_rule, affinity: policy.affinity }
+    let variant = variant(policy);
+    RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn weight_of(policy: &str, nice: i8) -> f64 {
+        weight(&policy.parse().unwrap(), Nice::new(nice).unwrap())
+    }
+
+    #[test]
+    fn weights_are_those_of_the_kernel_the_matrix_or_none_at_all() {
+        for (nice, kernel, matrix) in [(0, 1024.0, 120.0), (5, 335.0, 45.0), (10, 110.0, 30.0)] {
+            assert!((weight_of("host", nice) * 1024.0 - kernel).abs() < 1.0, "nice {nice}");
+            assert_eq!(weight_of("rsdl", nice) * 120.0, matrix, "nice {nice}");
+            assert_eq!(weight_of("freelist", nice), 1.0);
+        }
+        assert_eq!((weight_of("o1", 10), weight_of("goodness", 10)), (0.5, 0.5));
+    }
+
+    #[test]
+    fn only_rsdl_promises_a_longest_wait() {
+        let (me, others) = (Attributes::default(), [Attributes::default(); 3]);
+        let bound = |policy: &str| wait_bound(&policy.parse().unwrap(), me, &others, 2);
+        assert!(bound("rsdl").is_some_and(|bound| bound > Nanos::ZERO));
+        assert_eq!((bound("host"), bound("o1")), (None, None));
+    }
 
     #[test]
     fn executors_are_taken_where_vcpus_move_freely_and_leases_elsewhere_unless_configured() {

@@ -9,6 +9,7 @@
 //! | 130 | ended by Ctrl-C; what was measured is kept |
 
 mod args;
+mod check;
 mod compare;
 mod run;
 mod small;
@@ -61,7 +62,7 @@ pub fn main() -> ExitCode {
     }));
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
-        Command::Check { file } => small::check(&file),
+        Command::Check { file } => check::check(&file),
         Command::Schema { markdown } => small::schema(markdown),
         Command::Compare(args) => compare::compare(&args),
         Command::Doctor { json } => return small::doctor(json),

@@ -12,6 +12,7 @@ mod options;
 mod plan;
 mod progress;
 mod runner;
+mod weights;
 mod window;
 mod workload;
 

@@ -33,7 +33,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use stile_abi::MMIO_BASE;
 use stile_sched::domain::{Attributes, DomainError, Usage};
-use stile_sched::{Domain, Nice, Time, VcpuId};
+use stile_sched::{Domain, Time, VcpuId};
 use vcpu::{Grave, GuestVcpu};
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MemoryRegionAddress};
 
@@ -47,8 +47,8 @@ pub struct Spec<'a> {
     pub vcpus: u32,
     /// Memory (units: bytes).
     pub memory: u64,
-    /// Static priority of its vCPUs.
-    pub nice: Nice,
+    /// How its vCPUs are scheduled.
+    pub attributes: Attributes,
     /// Command line.
     pub cmdline: &'a str,
     /// Where its text goes.
@@ -147,7 +147,7 @@ impl Vm {
         let state = Arc::new(VmState::new(spec.name, layout, memory, clock, spec.console.clone(), device));
         let (to_graves, graves) = mpsc::channel();
         let vm = Self { state, graves: Mutex::new((graves, 0)), created, fd };
-        vm.add_vcpus(first, &Start { cpuid, entry: image.entry, root }, spec.nice, domain, &to_graves)?;
+        vm.add_vcpus(first, &Start { cpuid, entry: image.entry, root }, spec.attributes, domain, &to_graves)?;
         Ok(vm)
     }
 
@@ -155,7 +155,7 @@ impl Vm {
         &self,
         first: VcpuFd,
         start: &Start,
-        nice: Nice,
+        attributes: Attributes,
         domain: Arc<dyn Domain>,
         graves: &Sender<Grave>,
     ) -> Result<(), CreateError> {
@@ -168,7 +168,7 @@ impl Vm {
             };
             start.prepare(&fd, self.state.layout(), index)?;
             let vcpu = GuestVcpu { index, fd, vm: Arc::clone(&self.state), graves: graves.clone() };
-            ids.push(domain.add(Box::new(vcpu), Attributes { nice })?);
+            ids.push(domain.add(Box::new(vcpu), attributes)?);
             Ok(())
         });
         self.graves.lock().unwrap_or_else(PoisonError::into_inner).1 = ids.len();

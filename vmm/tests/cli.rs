@@ -107,6 +107,31 @@ fn memory_too_small_for_its_vcpus_is_refused_with_what_is_needed() {
 }
 
 #[test]
+fn a_sound_configuration_is_told_with_each_vms_weight_and_wait_bound() {
+    let vms = "[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\nvcpus = 2\n\
+               [[vm]]\nname = \"b\"\nimage = \"builtin:hog\"\nnice = 5\ncount = 2\n";
+    let told = |policy: &str| {
+        let config = format!("[host]\npcpus = [0]\n[policy]\n{policy}\n{vms}");
+        let (status, stdout, stderr) = output(stile(folder(&config).path(), &["check", "stile.toml"]));
+        assert_eq!(status, Some(0), "{stderr}");
+        stdout
+    };
+    // A rotation gives 120 ms to each vCPU of a and 45 ms to each of b.
+    let rsdl = told("yield = \"none\"");
+    assert!(rsdl.contains("3 VMs with 4 vCPUs on pCPUs 0 under rsdl+none\n"), "{rsdl}");
+    assert!(
+        rsdl.contains("  a: 1 VM with 2 vCPUs, class normal, nice 0, 72.7 % of all weights each, wait bound: "),
+        "{rsdl}"
+    );
+    assert!(
+        rsdl.contains("  b: 2 VMs with 1 vCPU, class normal, nice 5, 13.6 % of all weights each, wait bound: "),
+        "{rsdl}"
+    );
+    assert!(!rsdl.contains("bound: none") && !rsdl.contains("bound: 0"), "{rsdl}");
+    assert_eq!(told("algorithm = \"host\"").matches("wait bound: none").count(), 2);
+}
+
+#[test]
 fn a_configuration_without_vms_or_none_at_all_is_refused() {
     refused(folder("").path(), &["[[vm]]"]);
     let (status, stdout, stderr) = output(stile(folder("").path(), &["run", "other.toml"]));
@@ -188,16 +213,44 @@ fn ctrl_c_ends_running_guests_and_exits_130() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
+/// The folder and output of a short comparison.
+#[track_caller]
+fn compared(suite: &str) -> (TempDir, String) {
+    let folder = TempDir::new().expect("a test may write temporary files");
+    let compare = format!("compare {suite} --policies host,rsdl --reps 1 --duration 0.05 --out report");
+    let (status, stdout, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
+    assert_eq!(status, Some(0), "{suite}: {stderr}");
+    (folder, stdout)
+}
+
 #[test]
 fn a_comparison_leaves_a_report_that_its_own_check_accepts() {
     let _ = require_kvm!();
-    let folder = TempDir::new().unwrap();
-    let compare = "compare hogs --vcpus 1 --policies host,rsdl --reps 1 --duration 0.05 --out report";
-    let (status, stdout, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.contains("report/report.html"), "{stdout}");
-    let (status, _, stderr) = output(stile(folder.path(), &["check-report", "report/report.json"]));
-    assert_eq!(status, Some(0), "{stderr}");
+    for suite in ["hogs --vcpus 1", "threeway --vcpus 6", "weights --vcpus 2 --pcpus 0"] {
+        let (folder, stdout) = compared(suite);
+        assert!(stdout.contains("report/report.html"), "{stdout}");
+        let (status, _, stderr) = output(stile(folder.path(), &["check-report", "report/report.json"]));
+        assert_eq!(status, Some(0), "{suite}: {stderr}");
+    }
+}
+
+#[test]
+fn a_report_has_what_its_suite_is_about() {
+    let _ = require_kvm!();
+    for (suite, metrics) in [
+        ("threeway --vcpus 6", &["pairs_cpu_share", "lockers_cpu_share", "hogs_cpu_share", "jain_cpu"][..]),
+        ("threeway --vcpus 6 --hint none", &["pair_throughput", "hog_throughput"]),
+        ("mixed --vcpus 4", &["lockers_cpu_share", "hogs_cpu_share"]),
+        ("weights --vcpus 3 --pcpus 0", &["nice0_share", "nice5_share", "nice10_share", "weight_error"]),
+        ("pingpong --vcpus 4 --hint none", &["latency_max", "jain"]),
+        ("ticket --vcpus 4 --hint none --pcpus 0", &["throughput", "jain"]),
+    ] {
+        let (folder, _) = compared(suite);
+        let report = fs::read_to_string(folder.path().join("report/report.json")).unwrap();
+        for metric in metrics {
+            assert!(report.contains(&format!("\"{metric}\"")), "{suite}: no {metric}");
+        }
+    }
 }
 
 #[test]

@@ -21,15 +21,24 @@ pub struct Gauge {
     pub bytes: AtomicU64,
     /// Operations that failed.
     pub errors: AtomicU64,
+    /// When the wait under way began (unit: TSC ticks; a later time: when it will), 0 while there is none. What has not
+    /// ended is in no histogram, and one who is never served at all would leave no trace there.
+    pub waits_since: AtomicU64,
     /// The workload's own use.
-    pub spare: [AtomicU64; 5],
+    pub spare: [AtomicU64; 4],
     /// Log-linear histogram of waits or responses; see [`bucket_of`].
     pub latency: [AtomicU32; BUCKETS],
 }
 
 impl Gauge {
-    /// Counts one wait or response of `ns` nanoseconds.
+    /// A wait or response begins at this time of the TSC.
+    pub fn begin(&self, tsc: u64) {
+        self.waits_since.store(tsc, Relaxed);
+    }
+
+    /// Counts one wait or response of `ns` nanoseconds, which ends the one that began.
     pub fn record(&self, ns: u64) {
+        self.waits_since.store(0, Relaxed);
         let bucket = &self.latency[bucket_of(ns)];
         bucket.store(bucket.load(Relaxed).wrapping_add(1), Relaxed);
     }

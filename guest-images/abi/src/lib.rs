@@ -15,17 +15,19 @@
 
 pub mod gauge;
 pub mod hint;
+pub mod queues;
 pub mod work;
 
 pub use gauge::Gauge;
 pub use hint::{Hint, HintKind};
+pub use queues::Queues;
 
 use core::sync::atomic::AtomicU64;
 
 /// First word of [`BootInfo`].
 pub const MAGIC: u64 = u64::from_le_bytes(*b"stile-vm");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Guest-physical address of the boot-information page; a vCPU also gets it in `rdi` when it starts.
 pub const BOOT_INFO_GPA: u64 = 0x1000;
@@ -47,7 +49,9 @@ pub mod port {
     /// Value: a packed [`super::Hint`]. Returns when the vCPU is scheduled again.
     pub const YIELD: u16 = 0x504;
     /// Block until an event (a kick, a device) or until the guest TSC reaches `CallBlock::args[0]`
-    /// ([`super::NO_DEADLINE`]: events only). Returns at once if an event came since the last idle. Value: 0.
+    /// ([`super::NO_DEADLINE`]: events only). Returns at once if an event came since the last idle. Value: a packed
+    /// [`super::Queues`]: these are served before, as if their number had been written to the network device's
+    /// notification register. So who sends and then waits exits once.
     pub const IDLE: u16 = 0x508;
     /// Send an event to the vCPU with this index, or to all others with [`super::KICK_OTHERS`].
     pub const KICK: u16 = 0x50c;

@@ -41,7 +41,7 @@ impl Clock {
         Self::with_khz(boot.tsc_khz())
     }
 
-    fn with_khz(khz: u32) -> Self {
+    pub(crate) fn with_khz(khz: u32) -> Self {
         Self { khz: u64::from(khz).max(1) }
     }
 

@@ -5,7 +5,7 @@ use crate::Cpu;
 use crate::clock::Ticks;
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
-use stile_abi::{Hint, KICK_OTHERS, NO_DEADLINE, port};
+use stile_abi::{Hint, KICK_OTHERS, NO_DEADLINE, Queues, port};
 
 /// Rings a doorbell. The compiler must not move memory accesses across it: the monitor reads and writes guest memory
 /// in between.
@@ -28,8 +28,13 @@ pub fn yield_now(hint: Hint) {
 
 /// Blocks until an event or the deadline; returns at once if an event came since the last call.
 pub fn idle(cpu: Cpu, until: Option<Ticks>) {
+    serve_and_idle(cpu, Queues::NONE, until);
+}
+
+/// Announces what is in these queues of the network device, then does as [`idle`].
+pub fn serve_and_idle(cpu: Cpu, queues: Queues, until: Option<Ticks>) {
     cpu.call_block().args[0].store(until.map_or(NO_DEADLINE, |t| t.0), Relaxed);
-    ring(port::IDLE, 0);
+    ring(port::IDLE, queues.pack());
 }
 
 /// Sends an event to another vCPU of this VM.

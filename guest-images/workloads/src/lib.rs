@@ -13,11 +13,12 @@
 //! | `net.ip` | netbench: own address, `10.0.0.1/16` | none |
 //! | `server` | netbench-client: its server's address | none |
 //! | `seed` | netbench-client: which sequence of operations | 1 |
-//! | `roles` | mix: `locker:4,hog:4`, in vCPU order | half lockers, half hogs |
+//! | `roles` | mix: `pair:2,locker:4,hog:4`, in vCPU order | half lockers, half hogs |
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
+pub mod doorbell;
 pub mod hello;
 pub mod hog;
 pub mod mix;

@@ -77,6 +77,7 @@ impl Client {
         loop {
             let exchange = self.mix.next_exchange();
             let asked = clock::now();
+            gauge.begin(asked.0);
             let deadline = self.stack.deadline(TIMEOUT_NS);
             let sizes = (exchange.request, exchange.reply);
             if netbench::ask(&mut self.stack, stream, &mut self.buffer, sizes, deadline).is_err() {

@@ -34,6 +34,7 @@ pub fn run(cpu: Cpu, params: &Params, peer: u32, serves: bool) -> ! {
     loop {
         work.run();
         let asked = clock::now();
+        cpu.gauge().begin(asked.0);
         theirs.send(1);
         mine.receive(peer, params.patience);
         cpu.gauge().record(params.clock.ns(clock::now().since(asked)));

@@ -20,6 +20,7 @@ pub fn run(cpu: Cpu, params: &Params) -> ! {
     let mut due = clock::now() + params.clock.ticks(period_ns * u64::from(cpu.index()) / probes);
     loop {
         due = due + period;
+        cpu.gauge().begin(due.0);
         while clock::now() < due {
             doorbell::idle(cpu, Some(due));
         }

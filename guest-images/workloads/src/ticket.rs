@@ -19,6 +19,7 @@ pub fn run(cpu: Cpu, params: &Params) -> ! {
     let apart = params.work(params.number("gap_ns", 5_000));
     loop {
         let asked = clock::now();
+        cpu.gauge().begin(asked.0);
         let guard = LOCK.lock(cpu.index(), params.patience);
         cpu.gauge().record(params.clock.ns(clock::now().since(asked)));
         held.run();

@@ -11,8 +11,9 @@
 //! 2. Else the executor *asks*: it acknowledges the stamp on its slot, then takes the lock, wakes what is due, tells the
 //!    policy why the vCPU stopped, and does what it decides. In this order, a stamp set after the policy has answered
 //!    makes it ask again.
-//! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread. An idle
-//!    executor is woken instead.
+//! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread; not so
+//!    the executor itself, whose vCPU woke somebody by its exit: it looks at the stamp next. An idle executor is woken
+//!    instead.
 //!
 //! How a vCPU that blocks and an event for it meet: see `events.rs` beside this file. The lock is never held across a system
 //! call, nor while a vCPU is dropped.
@@ -25,20 +26,19 @@ use super::deadlines::Deadlines;
 use super::events::{Events, Found};
 use super::numbers::Numbers;
 use super::parker::Parker;
-use super::{Attributes, Domain, DomainError, Totals, Usage, Yields, kick};
+use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
+use crate::lock::{Caller, LockRules, QueueLock};
 use crate::policy::{Placement, Policy};
 use crate::slot::SlotWord;
+use crate::sync::{AtomicBool, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
 use crate::{Slot, Time, Vcpu, VcpuId};
-use parking_lot::Mutex;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 /// Most vCPUs of a domain.
-pub const MAX_VCPUS: usize = 1 << 17;
+pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
 /// Deadlines handled in one go, so that the lock is held for a bounded time; the rest follows at once.
 const DUE_AT_ONCE: usize = 8;
 
@@ -50,12 +50,13 @@ pub struct Executors {
 }
 
 struct Shared {
-    core: Mutex<Core>,
+    core: QueueLock<Core>,
     slots: Box<[SlotShared]>,
     events: Box<[Events]>,
     /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
     waiters: AtomicBool,
     keeps_slot_over_exits: bool,
+    told_of_lone_yields: bool,
     ending: AtomicBool,
 }
 
@@ -93,6 +94,8 @@ struct Core {
 }
 
 struct Entry {
+    /// What its executor is when it asks.
+    caller: Caller,
     /// Here while the vCPU is not on a slot.
     vcpu: Option<Box<dyn Vcpu>>,
     on: Option<Slot>,
@@ -121,9 +124,10 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Executors {
-    /// A domain on these host CPUs, whose slots they are in this order.
-    pub fn new(cpus: &[usize], policy: Box<dyn Policy>) -> io::Result<Self> {
+    /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
+    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules) -> io::Result<Self> {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
+        let told_of_lone_yields = policy.is_told_of_lone_yields();
         let core = Core {
             policy,
             vcpus: Vec::new(),
@@ -136,11 +140,12 @@ impl Executors {
             stayed: 0,
         };
         let shared = Arc::new(Shared {
-            core: Mutex::new(core),
+            core: QueueLock::new(core, rules),
             slots: cpus.iter().map(|_| SlotShared::default()).collect(),
             events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
             waiters: AtomicBool::new(false),
             keeps_slot_over_exits,
+            told_of_lone_yields,
             ending: AtomicBool::new(false),
         });
         let mut domain = Self { shared, threads: Vec::new() };
@@ -153,7 +158,7 @@ impl Executors {
     fn start(&mut self, slot: Slot, cpu: usize) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new()
+        let thread = crate::sync::thread::Builder::new()
             .name(format!("pcpu {cpu}"))
             .stack_size(super::STACK_BYTES)
             .spawn(move || thread::execute(&shared, slot, cpu, &ready))?;
@@ -188,7 +193,9 @@ impl Domain for Executors {
             core.deadlines.iter_mut().for_each(|d| d.admit(id));
         }
         core.policy.add(id, attributes, monotonic());
+        let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
         core.vcpus[id.index()] = Some(Entry {
+            caller,
             vcpu: Some(vcpu),
             on: None,
             last: None,
@@ -212,7 +219,7 @@ impl Domain for Executors {
             self.shared.publish(&core);
             act
         };
-        act.into_iter().for_each(|act| self.shared.perform(act));
+        act.into_iter().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
     }
 
     fn retire(&self, vcpu: VcpuId) {
@@ -234,7 +241,7 @@ impl Domain for Executors {
         };
         match gone {
             Ok(vcpu) => vcpu.into_iter().for_each(Vcpu::retired),
-            Err(slot) => self.shared.perform(Act::Ask(slot)),
+            Err(slot) => self.shared.perform(Act::Ask(slot), Some(kick::this_thread())),
         }
     }
 
@@ -287,13 +294,15 @@ impl Shared {
         }
     }
 
-    fn perform(&self, act: Act) {
+    /// `looks` looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
+    fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
             Act::Rouse(slot) => self.slots[slot.index()].parker.wake(),
             Act::Ask(slot) => {
                 let slot = &self.slots[slot.index()];
                 if slot.word.want()
                     && let Some(thread) = slot.thread.get()
+                    && looks != Some(*thread)
                 {
                     kick::send(*thread);
                 }

@@ -3,15 +3,16 @@
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
 //! accounts, not counted here.
 
-use super::{Attributes, Domain, DomainError, Totals, Usage, Yields, kick};
+use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, class, kick};
 use crate::domain::executors::MAX_VCPUS;
 use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
 use crate::{Stop, Time, Vcpu, VcpuId, Wait};
 use parking_lot::{Mutex, RwLock};
 use rustix::thread::CpuSet;
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 
 /// What the baseline does with a yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,22 +71,35 @@ impl Domain for HostThreads {
             vcpus[id.index()] = Some(Arc::clone(&record));
         }
         let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
-        let nice = attributes.nice;
         let shared = Arc::clone(&record);
-        std::thread::Builder::new()
+        let (entered, answer) = mpsc::sync_channel(1);
+        let started = std::thread::Builder::new()
             .name(format!("vcpu {id}"))
             .stack_size(super::STACK_BYTES)
             .spawn(move || {
                 super::enter_thread(&cpus);
-                super::set_nice(nice);
-                carry(vcpu, &shared, yields, &ended);
+                let permitted = enter_attributes(attributes);
+                let refused = permitted.is_err();
+                // Nobody waits for the answer of a normal vCPU.
+                let _ = entered.send(permitted);
+                if !refused {
+                    carry(vcpu, &shared, yields, &ended);
+                }
             })
-            .map_err(|e| {
-                self.vcpus.write()[id.index()] = None;
-                self.numbers.lock().give_back(id);
-                DomainError::Thread(e)
-            })?;
-        Ok(id)
+            .map_err(DomainError::Thread);
+        // Only a class can be refused: others need not wait until the thread runs.
+        let started = started.and_then(|_| match attributes.class {
+            Class::Normal => Ok(()),
+            class => {
+                let ended = |_| Err(io::Error::other("the thread ended while it started"));
+                answer.recv().unwrap_or_else(ended).map_err(|source| DomainError::Class { class, source })
+            }
+        });
+        if started.is_err() {
+            self.vcpus.write()[id.index()] = None;
+            self.numbers.lock().give_back(id);
+        }
+        started.map(|()| id)
     }
 
     fn wake(&self, vcpu: VcpuId) {
@@ -113,6 +127,15 @@ impl Domain for HostThreads {
     fn totals(&self) -> Totals {
         let live: Vec<_> = self.vcpus.read().iter().flatten().cloned().collect();
         live.iter().fold(*self.ended.lock(), |sum, record| add(sum, totals_of(record)))
+    }
+}
+
+/// Gives the calling thread its vCPU's nice value and class.
+fn enter_attributes(attributes: Attributes) -> io::Result<()> {
+    super::set_nice(attributes.nice);
+    match attributes.class {
+        Class::Normal => Ok(()),
+        class => class::enter(class),
     }
 }
 
@@ -231,5 +254,24 @@ mod tests {
         wait_for(|| script.runs() == 2);
         domain.retire(id);
         wait_for(|| script.retired());
+    }
+
+    #[test]
+    fn vcpus_of_every_permitted_class_run_and_a_refused_one_takes_no_place() {
+        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Sched);
+        for class in [Class::Batch, Class::Idle, Class::Rt] {
+            let script = Script::new([Stop::Done]);
+            match domain.add(script.vcpu(), Attributes { class, ..Attributes::default() }) {
+                Ok(id) => {
+                    domain.wake(id);
+                    wait_for(|| script.retired());
+                }
+                Err(refused) => {
+                    assert_eq!(class, Class::Rt, "{refused}");
+                    assert!(refused.to_string().contains("SCHED_RR"), "{refused}");
+                    assert!(domain.vcpus.read().iter().skip(2).all(Option::is_none));
+                }
+            }
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! A kick says only "look again": one that reaches the thread after it has moved on costs an exit and no more.
 #![allow(unsafe_code, reason = "signals of one thread: rustix has none of it")]
 
+use crate::lock::assert_not_held;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -47,6 +48,7 @@ pub fn block() {
 
 /// Takes all pending kicks of the calling thread out.
 pub fn drain() {
+    assert_not_held();
     let (set, at_once) = (set(), libc::timespec { tv_sec: 0, tv_nsec: 0 });
     // SAFETY: valid set and time; no information is wanted back.
     while unsafe { libc::sigtimedwait(&set, ptr::null_mut(), &at_once) } > 0 {}
@@ -54,6 +56,7 @@ pub fn drain() {
 
 /// Kicks a thread of this process. One that has ended is ignored.
 pub fn send(thread: ThreadId) {
+    assert_not_held();
     // SAFETY: the target is a thread of this process or gone.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal()) };
 }
@@ -86,6 +89,7 @@ impl Timer {
 
     /// Kicks at this point of CLOCK_MONOTONIC, or at once if it has passed; an earlier setting is forgotten.
     pub fn set(&self, at: crate::Time) {
+        assert_not_held();
         // 0 would disarm.
         let at = at.0.max(1);
         let value = libc::itimerspec {

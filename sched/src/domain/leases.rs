@@ -41,7 +41,8 @@ use self::core::{Act, Acts, Core, Entry, SlotEntry};
 use super::events::Found;
 use super::executors::MAX_VCPUS;
 use super::numbers::Numbers;
-use super::{Attributes, Domain, DomainError, Totals, Usage, kick};
+use super::{Attributes, Class, Domain, DomainError, Totals, Usage, kick};
+use crate::lock::{Caller, LockRules, QueueLock};
 use crate::policy::{Policy, Why};
 #[cfg(target_arch = "x86_64")]
 use crate::slot::Up;
@@ -49,7 +50,6 @@ use crate::slot::{SlotWord, Smp, Word};
 use crate::time::monotonic;
 use crate::{Time, Vcpu, VcpuId};
 use gate::Gate;
-use parking_lot::Mutex;
 use record::Records;
 use ride::Rides;
 use rustix::thread::{CpuSet, Pid};
@@ -81,12 +81,13 @@ pub struct Leases<W> {
 }
 
 struct Shared<W> {
-    core: Mutex<Core>,
+    core: QueueLock<Core>,
     slots: Box<[SlotShared<W>]>,
     records: Records,
     gate: Gate,
     rides: Rides,
     keeps_slot_over_exits: bool,
+    told_of_lone_yields: bool,
     ending: AtomicBool,
 }
 
@@ -96,6 +97,15 @@ struct SlotShared<W> {
     word: SlotWord<W>,
     /// The host's number of the pCPU.
     cpu: usize,
+}
+
+/// Who takes a turn with the lock.
+#[derive(Clone, Copy)]
+struct Asker {
+    caller: Caller,
+    /// The calling thread, if it looks at its own slot's word next: it is in the middle of its vCPU's exit, if it carries
+    /// one at all.
+    looks: Option<kick::ThreadId>,
 }
 
 /// Why a vCPU stopped, and if it blocks, until when.
@@ -113,26 +123,30 @@ impl<W: Word> std::fmt::Debug for Leases<W> {
 }
 
 /// A domain on these host CPUs, whose slots they are in this order; with slot words for one CPU if it is one.
-pub fn start(cpus: &[usize], policy: Box<dyn Policy>, switches: Switches) -> Arc<dyn Domain> {
+pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Domain> {
     #[cfg(target_arch = "x86_64")]
     if let [_only] = cpus {
-        return Arc::new(Leases::<Up>::new(cpus, policy, switches));
+        return Arc::new(Leases::<Up>::new(cpus, policy, rules, switches));
     }
-    Arc::new(Leases::<Smp>::new(cpus, policy, switches))
+    Arc::new(Leases::<Smp>::new(cpus, policy, rules, switches))
 }
 
 impl<W: Word> Leases<W> {
-    fn new(cpus: &[usize], policy: Box<dyn Policy>, switches: Switches) -> Self {
+    fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Self {
         debug_assert!(W::ANY_CPU || cpus.len() == 1);
         let shared = Shared {
             keeps_slot_over_exits: policy.keeps_slot_over_exits(),
-            core: Mutex::new(Core {
-                policy,
-                numbers: Numbers::default(),
-                vcpus: Vec::new(),
-                slots: vec![SlotEntry::default(); cpus.len()].into(),
-                totals: Totals::default(),
-            }),
+            told_of_lone_yields: policy.is_told_of_lone_yields(),
+            core: QueueLock::new(
+                Core {
+                    policy,
+                    numbers: Numbers::default(),
+                    vcpus: Vec::new(),
+                    slots: vec![SlotEntry::default(); cpus.len()].into(),
+                    totals: Totals::default(),
+                },
+                rules,
+            ),
             slots: cpus.iter().map(|&cpu| SlotShared { word: SlotWord::default(), cpu }).collect(),
             records: Records::default(),
             gate: Gate::new(cpus.len()),
@@ -143,13 +157,13 @@ impl<W: Word> Leases<W> {
     }
 
     /// Starts the thread of a vCPU that the core knows, and waits until it can be granted a slot.
-    fn start_thread(&self, id: VcpuId, vcpu: Box<dyn Vcpu>) -> std::io::Result<()> {
+    fn start_thread(&self, id: VcpuId, vcpu: Box<dyn Vcpu>, caller: Caller) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name(format!("vcpu {id}"))
             .stack_size(super::STACK_BYTES)
-            .spawn(move || thread::carry(shared, id, vcpu, &ready))?;
+            .spawn(move || thread::carry(shared, (id, caller), vcpu, &ready))?;
         let failed = || Err(std::io::Error::other("a vCPU's thread ended while it started"));
         started.recv().unwrap_or_else(|_| failed())?;
         // Should a late event for the id's last vCPU have ended this one already, its thread is on its own.
@@ -196,7 +210,8 @@ impl<W: Word> Domain for Leases<W> {
             self.shared.records.admit(id);
             id
         };
-        self.start_thread(id, vcpu).map_err(|e| {
+        let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
+        self.start_thread(id, vcpu, caller).map_err(|e| {
             let mut core = self.shared.core.lock();
             core.policy.remove(id);
             self.shared.forget(&mut core, id);
@@ -210,7 +225,8 @@ impl<W: Word> Domain for Leases<W> {
         match record.events.signal() {
             Found::Nothing => {}
             Found::Blocked if self.shared.may_touch_slots() => {
-                self.shared.turn(|core, now, acts| self.shared.unblock(core, vcpu, now, acts));
+                let me = Asker { caller: Caller::Normal, looks: Some(kick::this_thread()) };
+                self.shared.turn(me, |core, now, acts| self.shared.unblock(core, vcpu, now, acts));
             }
             Found::Blocked | Found::Napping => record.parker.wake(),
         }
@@ -253,31 +269,31 @@ impl<W: Word> Shared<W> {
 
     /// A turn with the lock: settles what napped, does something, tells whether somebody waits; then does for others what
     /// came of it.
-    fn turn<R>(&self, something: impl FnOnce(&mut Core, Time, &mut Acts) -> R) -> R {
+    fn turn<R>(&self, me: Asker, something: impl FnOnce(&mut Core, Time, &mut Acts) -> R) -> R {
         debug_assert!(self.may_touch_slots());
         let mut acts = Acts::new();
         let (result, mut more) = {
-            let mut core = self.core.lock();
+            let mut core = self.core.lock_as(me.caller);
             let now = monotonic();
             let left = self.settle(&mut core, now, &mut acts);
             let result = something(&mut core, now, &mut acts);
             let more = self.publish(&mut core, now, &mut acts);
             (result, left || more)
         };
-        acts.drain(..).for_each(|act| self.perform(act));
+        acts.drain(..).for_each(|act| self.perform(act, me.looks));
         while more {
             {
-                let mut core = self.core.lock();
+                let mut core = self.core.lock_as(me.caller);
                 let now = monotonic();
                 let left = self.settle(&mut core, now, &mut acts);
                 more = left || self.publish(&mut core, now, &mut acts);
             }
-            acts.drain(..).for_each(|act| self.perform(act));
+            acts.drain(..).for_each(|act| self.perform(act, me.looks));
         }
         result
     }
 
-    fn perform(&self, act: Act) {
+    fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
             Act::Grant { vcpu, slot, until, bind } => {
                 let record = self.records.of(vcpu);
@@ -289,6 +305,8 @@ impl<W: Word> Shared<W> {
                 }
                 record.grant(slot, until);
             }
+            // The thread's own slot, at an exit after which it looks at the stamp.
+            Act::Kick(thread) if looks == Some(thread) => {}
             Act::Kick(thread) => kick::send(thread),
         }
     }

@@ -2,27 +2,16 @@
 //!
 //! [`events`] sends random events, sense or no sense; this file runs random guests on the [`Machine`], which checks
 //! every step by itself.
-//!
-//! # The wait bound
-//! A vCPU that is queued for its stair is passed only by vCPUs on that stair or above, and every other vCPU has at most
-//! one quota on each stair. While yields mean nothing, the stairs between it and the best place anybody can have are
-//! [`LAG`] (a woken vCPU), its own row's longest step (its next stair), and [`REACH`]. With `S` slots, each other vCPU's
-//! quota `q` and a lease `l` (at most one and a half quotas) that was begun before, it waits at most
-//! `(LAG + step + REACH + 1) * sum(q) / S + max(l)`, and what switches take, which is charged to nobody.
-//!
-//! A vCPU that yields all the time keeps its stair while those it lets through walk on, as far as the queue's window
-//! reaches: a little more than three rotations. When it computes at last, it runs until it has caught up. So under the
-//! polite rules the bound is four rotations: `4 * sum(per_rotation) / S + max(l)`. A limit to what a yielder may save
-//! up, like [`LAG`] for sleepers, would bring it near the first one.
 
 mod events;
 
-use super::rsdl::matrix::{LEVELS, Row};
-use super::rsdl::polite::REACH;
-use super::rsdl::{LAG, PoliteSwitches, RsdlConfig, YieldRule};
+use super::goodness::YieldBugs;
+use super::rsdl::matrix::{Row, Variant};
+use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule, wait_bound};
 use super::testing::guest::{Guest, Patience};
 use super::testing::{Costs, Machine};
-use super::{Freelist, Policy, Rsdl};
+use super::{Freelist, Goodness, O1, Policy, Rsdl, goodness, o1};
+use crate::domain::Attributes;
 use crate::{Nanos, Nice, VcpuId, Wait};
 use proptest::prelude::*;
 
@@ -33,27 +22,28 @@ fn rsdl(yield_rule: YieldRule, slots: usize) -> Rsdl {
 }
 
 fn row(nice: i8) -> Row {
-    Row::new(Nice::new(nice).unwrap(), RR)
+    Row::new(Nice::new(nice).unwrap(), RR, Variant::Dithered)
 }
 
 fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
-    any::<[bool; 7]>().prop_map(
-        |[directed, keep_place, prefer_computing, evict_for_peer, stay_with_running_peer, forgive, strict]| {
-            PoliteSwitches {
-                directed,
-                keep_place,
-                prefer_computing,
-                evict_for_peer,
-                stay_with_running_peer,
-                forgive,
-                strict,
-            }
-        },
-    )
+    any::<[bool; 8]>().prop_map(|on| PoliteSwitches {
+        directed: on[0],
+        keep_place: on[1],
+        prefer_computing: on[2],
+        evict_for_peer: on[3],
+        pair_lockers: on[4],
+        stay_with_running_peer: on[5],
+        forgive: on[6],
+        strict: on[7],
+    })
 }
 
 fn any_rule() -> impl Strategy<Value = YieldRule> {
     prop_oneof![Just(YieldRule::None), Just(YieldRule::Expire), any_switches().prop_map(YieldRule::Polite)]
+}
+
+fn any_bugs() -> impl Strategy<Value = YieldBugs> {
+    any::<[bool; 2]>().prop_map(|[yield_recalculates, yield_bounces]| YieldBugs { yield_recalculates, yield_bounces })
 }
 
 fn polite() -> impl Strategy<Value = YieldRule> {
@@ -109,18 +99,13 @@ const SLACK: Nanos = Nanos::from_micros(100);
 /// The part of the time that switches take, which are charged to nobody: one in this many.
 const SWITCHING: u64 = 50;
 
-/// The module's wait bounds, for a vCPU of the first of these nice values.
-fn wait_bound(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
-    let sum = |of: fn(Row) -> Nanos| others.iter().map(|&nice| of(row(nice)).0).sum::<u64>();
-    let longest = others.iter().map(|&nice| row(nice).quota.0 * 3 / 2).max().unwrap_or(0);
-    let before = if rule == YieldRule::None {
-        let step = (0..LEVELS).map(|level| row(me).after(level) - level).max().unwrap();
-        (LAG + step + REACH + 1) * sum(|row| row.quota)
-    } else {
-        4 * sum(Row::per_rotation)
-    };
-    let run = before / slots as u64 + longest;
-    Nanos(run + run / SWITCHING) + SLACK
+/// The bound of the first of these nice values, and what switches and kicks may add to it.
+fn longest_wait(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
+    let attributes = |nice: i8| Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() };
+    let others: Vec<Attributes> = others.iter().copied().map(attributes).collect();
+    let config = RsdlConfig { yield_rule: rule, ..RsdlConfig::default() };
+    let bound = wait_bound(&config, attributes(me), &others, slots);
+    Nanos(bound.0 + bound.0 / SWITCHING) + SLACK
 }
 
 proptest! {
@@ -147,17 +132,38 @@ proptest! {
     }
 
     #[test]
+    fn any_guests_keep_every_invariant_under_o1(
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+    ) {
+        let mut machine = Machine::new(O1::new(slots), slots, o1::LONGEST_LEASE);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(400));
+    }
+
+    #[test]
+    fn any_guests_keep_every_invariant_under_goodness(
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+        bugs in any_bugs(),
+    ) {
+        let mut machine = Machine::new(Goodness::new(bugs, slots), slots, goodness::LONGEST_LEASE);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(100));
+    }
+
+    #[test]
     fn nobody_waits_longer_than_the_bound(
         slots in 1usize..=4,
         guests in any_guests(&[0, 0, 0, 5, 10, 19]),
-        rule in prop_oneof![Just(YieldRule::None), polite()],
+        rule in prop_oneof![Just(YieldRule::None), Just(YieldRule::Expire), polite()],
     ) {
         let mut machine = Machine::new(rsdl(rule, slots), slots, LONGEST_LEASE);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(600));
         for (v, (nice, ..)) in guests.iter().enumerate() {
             let others: Vec<i8> = guests.iter().enumerate().filter(|(o, _)| *o != v).map(|(_, g)| g.0).collect();
-            let (wait, bound) = (machine.record(v).longest_wait, wait_bound(rule, *nice, &others, slots));
+            let (wait, bound) = (machine.record(v).longest_wait, longest_wait(rule, *nice, &others, slots));
             prop_assert!(wait <= bound, "v{v} of nice {nice} waited {wait:?}, the bound is {bound:?}");
         }
     }

@@ -1,11 +1,12 @@
 //! Bugs that schedulers had, each as a test that the old rule fails and the present one passes.
 
-use super::rsdl::matrix::{LEVELS, Row};
+use super::goodness::YieldBugs;
+use super::rsdl::matrix::{LEVELS, Row, Variant};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
 use super::testing::Machine;
 use super::testing::guest::{Guest, Patience};
-use super::testing::old::{Flaw, Goodness, Line, quotas_of_an_epoch};
-use super::{Placement, Policy, Rsdl, Why};
+use super::testing::old::{Flaw, Line, quotas_of_an_epoch};
+use super::{Goodness, O1, Placement, Policy, Rsdl, Why, o1};
 use crate::domain::Attributes;
 use crate::{Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
 
@@ -38,7 +39,7 @@ fn all_yields() -> Vec<Yield> {
 /// A and B on one slot; A runs.
 fn a_runs_and_b_is_blocked(policy: &mut dyn Policy, nice: [i8; 2]) {
     for (vcpu, nice) in [A, B].into_iter().zip(nice) {
-        policy.add(vcpu, Attributes { nice: Nice::new(nice).unwrap() }, Time(0));
+        policy.add(vcpu, Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }, Time(0));
     }
     assert_eq!(policy.wake(A, Time(0)), Placement::Run(P0));
     assert_eq!(policy.next(P0, Why::Free, Time(0)).run.unwrap().vcpu, A);
@@ -68,7 +69,9 @@ fn volanomark_1_a_yield_of_the_sole_runnable_vcpu_changes_nothing() {
         let changes = |policy: &dyn Fn() -> Box<dyn Policy>| {
             turns_after(&mut *policy(), Why::Yield(y)) != turns_after(&mut *policy(), Why::Check)
         };
-        assert!(changes(&|| Box::new(Goodness::default())), "the old rule refills everybody's counter");
+        let bug = YieldBugs { yield_recalculates: true, yield_bounces: false };
+        assert!(changes(&|| Box::new(Goodness::new(bug, 1))), "the old rule refills everybody's counter");
+        assert!(!changes(&|| Box::new(Goodness::new(YieldBugs::default(), 1))), "{y:?}: 2.4 after its fix");
         for rule in [YieldRule::None, YieldRule::Expire, polite(), strict()] {
             assert!(!changes(&|| Box::new(rsdl(rule, 1))), "{rule:?} {y:?}");
         }
@@ -102,7 +105,9 @@ fn yields_give_turns(policy: &mut dyn Policy, y: Yield) -> bool {
 #[test]
 fn volanomark_2_a_yield_gives_a_waiter_of_lower_priority_its_turn_in_one_pass() {
     for y in all_yields() {
-        assert!(!yields_give_turns(&mut Goodness::default(), y), "the old rule takes the turn back at once");
+        let bug = YieldBugs { yield_recalculates: false, yield_bounces: true };
+        assert!(!yields_give_turns(&mut Goodness::new(bug, 1), y), "the old rule takes the turn back at once");
+        assert!(yields_give_turns(&mut Goodness::new(YieldBugs::default(), 1), y), "{y:?}: 2.4 after its fix");
         for rule in [YieldRule::Expire, strict()] {
             assert!(yields_give_turns(&mut rsdl(rule, 1), y), "{rule:?} {y:?}");
         }
@@ -152,14 +157,14 @@ fn unbounded_directed_yields_starve_whoever_is_not_named() {
 #[test]
 fn a_rotation_grants_as_many_quotas_as_the_row_has_levels() {
     for nice in -20..=19 {
-        let row = Row::new(Nice::new(nice).unwrap(), QUOTA);
+        let row = Row::new(Nice::new(nice).unwrap(), QUOTA, Variant::Dithered);
         let levels: Vec<u64> = (0..LEVELS).filter(|&level| row.at_or_after(level) == level).collect();
         let due = (20 - i32::from(nice)) as usize;
         assert_eq!(quotas_of_an_epoch(&levels), due + 1, "the old walk grants the first level twice");
         assert_eq!(levels.len(), due);
     }
     let mut walked = 0;
-    let row = Row::new(Nice::default(), QUOTA);
+    let row = Row::new(Nice::default(), QUOTA, Variant::Dithered);
     let mut stair = row.at_or_after(LEVELS);
     while stair < 2 * LEVELS {
         walked += 1;
@@ -190,4 +195,31 @@ fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
             assert!((0.9..=1.1).contains(&polite), "{vcpus} vCPUs, {patience:?}: {polite}");
         }
     }
+}
+
+/// How long a newcomer takes to its first 20 ms of CPU time on one slot beside NetBench's 48 clients: they sleep between
+/// their requests, and some forty of them can run at any time.
+fn start_up<P: Policy>(policy: P, longest_lease: Nanos) -> Nanos {
+    const CLIENTS: usize = 48;
+    let mut machine = Machine::new(policy, 1, longest_lease);
+    for _ in 0..CLIENTS {
+        machine.start(0, Guest::client(Nanos::from_millis(1), Nanos::from_millis(10)));
+    }
+    machine.run(Nanos::from_millis(1000));
+    let newcomer = machine.start(0, Guest::Hog);
+    let mut took = Nanos::ZERO;
+    while machine.record(newcomer).run < Nanos::from_millis(20) && took < Nanos::from_millis(180_000) {
+        machine.run(Nanos::from_millis(5));
+        took += Nanos::from_millis(5);
+    }
+    took
+}
+
+#[test]
+fn o1_start_up_starvation() {
+    // With 49 equal shares, 20 ms take 980 ms.
+    let fair = Nanos::from_millis(49 * 20);
+    let (old, new) = (start_up(O1::new(1), o1::LONGEST_LEASE), start_up(rsdl(polite(), 1), LONGEST_LEASE));
+    assert!(old >= Nanos(30 * fair.0), "a newcomer had to wait for clients that count as interactive: {old:?}");
+    assert!(new <= fair, "within its share: {new:?}");
 }

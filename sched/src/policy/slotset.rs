@@ -40,12 +40,27 @@ impl SlotSet {
 
     /// The lowest slot of the set.
     pub(crate) fn first(&self) -> Option<Slot> {
-        if self.summary == 0 {
-            return None;
-        }
-        let word = self.summary.trailing_zeros();
-        Some(Slot((word * 64 + self.words[word as usize].trailing_zeros()) as u16))
+        first_word(self.summary).map(|word| self.lowest_in(word, !0))
     }
+
+    /// The first slot of the set behind this one, going round.
+    pub(crate) fn after(&self, slot: Slot) -> Option<Slot> {
+        let (word, bit) = place(slot);
+        let behind = !(bit | (bit - 1));
+        if self.words[word] & behind != 0 {
+            return Some(self.lowest_in(word, behind));
+        }
+        let further = self.summary & !(1 << word | ((1 << word) - 1));
+        first_word(further).map(|word| self.lowest_in(word, !0)).or_else(|| self.first())
+    }
+
+    fn lowest_in(&self, word: usize, mask: u64) -> Slot {
+        Slot((word as u32 * 64 + (self.words[word] & mask).trailing_zeros()) as u16)
+    }
+}
+
+fn first_word(summary: u64) -> Option<usize> {
+    (summary != 0).then(|| summary.trailing_zeros() as usize)
 }
 
 /// Searches near a slot.
@@ -107,6 +122,8 @@ mod tests {
                 }
                 prop_assert_eq!(set.first().map(|s| s.0), model.first().copied());
                 prop_assert_eq!(set.contains(Slot(slot)), model.contains(&slot));
+                let after = model.range(slot + 1..).next().or(model.first());
+                prop_assert_eq!(set.after(Slot(slot)).map(|s| s.0), after.copied());
             }
         }
     }

@@ -115,10 +115,15 @@ impl<P: Policy> Machine<P> {
     }
 
     /// A new vCPU that runs this guest, runnable at once.
-    pub(super) fn start(&mut self, nice: i8, mut guest: Guest) -> usize {
+    pub(super) fn start(&mut self, nice: i8, guest: Guest) -> usize {
+        self.start_as(Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }, guest)
+    }
+
+    /// The same with any attributes.
+    pub(super) fn start_as(&mut self, attributes: Attributes, mut guest: Guest) -> usize {
         let v = self.vcpus.len();
         let id = VcpuId(v as u32);
-        self.policy.add(id, Attributes { nice: Nice::new(nice).unwrap() }, self.now);
+        self.policy.add(id, attributes, self.now);
         self.world.admit(v);
         let step = guest.start();
         let (place, record) = (Place::Blocked, Record::default());
@@ -229,7 +234,7 @@ impl<P: Policy> Machine<P> {
     fn yields(&mut self, slot: usize, v: usize, y: Yield) {
         self.vcpus[v].step = self.vcpus[v].guest.proceed(&mut self.world, v, self.now);
         let s = &mut self.slots[slot];
-        if self.policy.waiting() == 0 && !s.wanted {
+        if self.policy.waiting() == 0 && !s.wanted && !self.policy.is_told_of_lone_yields() {
             s.from = self.now + self.costs.exit;
             return;
         }

@@ -18,7 +18,7 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// Run the virtual machines of a configuration file until they end
     Run(RunArgs),
-    /// Say whether a configuration file can be run, and start nothing
+    /// Say whether a configuration file can be run, and what its policy promises each VM; start nothing
     Check {
         /// The configuration file
         file: PathBuf,
@@ -63,10 +63,11 @@ pub(super) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, probe or hogs
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs or weights
     #[arg(default_value = "netbench")]
     pub(super) suite: Suite,
-    /// Policies: host, host-noyield, freelist, rsdl (as rsdl+polite), rsdl+expire, rsdl+none; host twice for an A/A run
+    /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
+    /// host twice for an A/A run
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,rsdl")]
     pub(super) policies: Vec<PolicyConfig>,
     /// Numbers of vCPUs, each a run of its own (all suites but netbench)

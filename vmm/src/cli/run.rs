@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use stile_sched::{Domain, Nice};
+use stile_sched::Domain;
 
 /// How often the end of all VMs, Ctrl-C and the time limit are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -100,7 +100,7 @@ fn create_one(
         image,
         vcpus: vm.vcpus,
         memory: vm.memory.bytes(),
-        nice: Nice::new(vm.nice).expect("the configuration was checked for its range"),
+        attributes: carrier::attributes(vm),
         cmdline: &vm.cmdline,
         console: Sink::Terminal,
         device: None,

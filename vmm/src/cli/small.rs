@@ -1,4 +1,4 @@
-//! The commands that start nothing: check, schema, doctor, show, check-report.
+//! The commands that look at things and start nothing: schema, doctor, show, check-report; and how a configuration is read.
 
 use super::Failure;
 use crate::config::{self, Config, LoadContext};
@@ -23,16 +23,6 @@ pub(super) fn load(file: &Path) -> Result<Config, Failure> {
         )));
     }
     Ok(config)
-}
-
-pub(super) fn check(file: &Path) -> Result<(), Failure> {
-    let config = load(file)?;
-    let images = super::run::Images::read(&config)?;
-    let vms: u32 = config.vms.iter().map(|vm| vm.count).sum();
-    let vcpus: u32 = config.vms.iter().map(|vm| vm.count * vm.vcpus).sum();
-    images.check(&config)?;
-    println!("{}: {vms} VMs with {vcpus} vCPUs on pCPUs {} under {}", file.display(), config.host.pcpus, config.policy);
-    Ok(())
 }
 
 pub(super) fn schema(markdown: bool) -> Result<(), Failure> {

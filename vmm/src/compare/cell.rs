@@ -1,17 +1,19 @@
-//! A cell of the suites that run in one VM.
+//! A cell of the suites whose VMs are there from the start and only compute with each other.
 
 use super::metrics::{detail, of_suite};
 use super::plan::{CellPlan, WARM_UP};
 use super::runner::{CompareError, Context};
 use super::window::Reading;
-use super::workload;
-use crate::report::metric::Metric;
+use super::workload::Guest;
+use super::{weights, workload};
+use crate::report::metric::{Metric, Suite};
 use crate::vm::console::Sink;
 use crate::vm::{Spec, Vm};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stile_sched::{Domain, Nice};
+use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 
 /// What a cell gave; `None` if the user ended it.
 pub(super) type Measured = Option<(BTreeMap<Metric, f64>, Value)>;
@@ -23,30 +25,42 @@ pub(super) fn measure(
     domain: Arc<dyn Domain>,
 ) -> Result<Measured, CompareError> {
     let suite = context.options.suite;
-    let name = workload::image(suite);
-    let spec = Spec {
-        name,
-        image: stile_guest_images::image(name).expect("the suites run built-in images"),
-        vcpus: planned.size,
-        memory: workload::memory(planned.size),
-        nice: Nice::default(),
-        cmdline: &workload::cmdline(context.options, context.loops_per_us),
-        console: Sink::Terminal,
-        device: None,
+    let guests = workload::guests(suite, planned.size);
+    let cmdline = workload::cmdline(context.options, planned.size, context.loops_per_us);
+    let create = |guest: &Guest| {
+        let spec = Spec {
+            name: &guest.name,
+            image: stile_guest_images::image(guest.image).expect("the suites run built-in images"),
+            vcpus: guest.vcpus,
+            memory: workload::memory(guest.vcpus),
+            attributes: Attributes { nice: guest.nice, ..Attributes::default() },
+            cmdline: &cmdline,
+            console: Sink::Terminal,
+            device: None,
+        };
+        let failed = |source| CompareError::Create { name: guest.name.clone(), label: label.to_owned(), source };
+        Vm::create(context.kvm, &spec, Arc::clone(&domain)).map_err(failed)
     };
-    let create = |source| CompareError::Create { name: name.to_owned(), label: label.to_owned(), source };
-    let vm = Vm::create(context.kvm, &spec, Arc::clone(&domain)).map_err(create)?;
-    vm.start();
+    let vms = guests.iter().map(create).collect::<Result<Vec<Vm>, _>>()?;
+    vms.iter().for_each(Vm::start);
     if !context.sleep(WARM_UP) {
         return Ok(None);
     }
-    let before = Reading::take(&[&vm], &*domain);
-    if !context.sleep(context.window) {
+    let measured: Vec<&Vm> = vms.iter().collect();
+    let before = Reading::take(&measured, &*domain);
+    if !context.sleep(planned.window) {
         return Ok(None);
     }
-    let window = before.until(&Reading::take(&[&vm], &*domain));
-    still_runs(&vm, label)?;
-    Ok(Some((of_suite(suite, &window), detail(&window))))
+    let window = before.until(&Reading::take(&measured, &*domain));
+    vms.iter().try_for_each(|vm| still_runs(vm, label))?;
+    let values = match suite {
+        Suite::Weights => {
+            let (_, policy) = &context.options.policies[planned.policy];
+            weights::values(policy, &guests, context.options.pcpus.iter().count(), &window)
+        }
+        _ => of_suite(suite, &window),
+    };
+    Ok(Some((values, detail(&window))))
 }
 
 /// A guest that ended was not measured.

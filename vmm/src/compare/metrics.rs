@@ -1,4 +1,4 @@
-//! From a window to the metrics of its suite.
+//! From a window to the metrics of the suites of one VM; those of the others are made of the same pieces.
 
 use super::window::{VcpuCounts, Window};
 use super::workload::{Part, part};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use stile_abi::gauge::bucket_top;
 
-/// The metrics a suite of one VM has.
+/// The metrics of a suite of one VM.
 pub(super) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
     let vcpus = window.vcpus.len();
     let with = |wanted: Part| {
         let all = window.vcpus.iter().enumerate();
         all.filter(move |(i, _)| part(suite, *i, vcpus) == wanted).map(|(_, v)| v).collect::<Vec<_>>()
     };
-    let (main, hogs) = (with(Part::Main), with(Part::Hog));
+    let (main, pairs, hogs) = (with(Part::Main), with(Part::Pair), with(Part::Hog));
     let mut values = activity(window);
     let rate = ops_rate(&main, window.seconds);
     values.insert(Metric::Throughput, rate);
@@ -25,17 +25,24 @@ pub(super) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
     if !hogs.is_empty() {
         values.insert(Metric::HogThroughput, ops_rate(&hogs, window.seconds));
     }
-    if suite == Suite::Mixed {
-        let total: u64 = window.vcpus.iter().map(|v| v.run_ns).sum();
-        for (metric, group) in [(Metric::LockersCpuShare, &main), (Metric::HogsCpuShare, &hogs)] {
-            let run: u64 = group.iter().map(|v| v.run_ns).sum();
-            let fair = total as f64 * group.len() as f64 / vcpus as f64;
-            if fair > 0.0 {
-                values.insert(metric, run as f64 / fair);
-            }
-        }
+    if !pairs.is_empty() {
+        values.insert(Metric::PairThroughput, ops_rate(&pairs, window.seconds));
+    }
+    if matches!(suite, Suite::Mixed | Suite::Threeway) {
+        let run: Vec<f64> = window.vcpus.iter().map(|v| v.run_ns as f64).collect();
+        values.extend(jain(&run).map(|jain| (Metric::JainCpu, jain)));
+        let groups = [(Metric::LockersCpuShare, main), (Metric::PairsCpuShare, pairs), (Metric::HogsCpuShare, hogs)];
+        let share = |(metric, group): (Metric, Vec<&VcpuCounts>)| Some((metric, cpu_share(&group, window)?));
+        values.extend(groups.into_iter().filter_map(share));
     }
     values
+}
+
+/// CPU time of some vCPUs over a fair share by heads; `None` if there are none of them, or nobody ran.
+fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
+    let sum = |vcpus: &mut dyn Iterator<Item = &VcpuCounts>| vcpus.map(|v| v.run_ns).sum::<u64>() as f64;
+    let fair = sum(&mut window.vcpus.iter()) * group.len() as f64 / window.vcpus.len() as f64;
+    (fair > 0.0).then(|| sum(&mut group.iter().copied()) / fair)
 }
 
 /// Exits, switches, migrations and yields in a second.
@@ -56,14 +63,16 @@ pub(super) fn fairness(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>
     values.extend(of.into_iter().filter_map(|(metric, value)| Some((metric, value?))));
 }
 
-/// Percentiles of all waits or responses together (units: us).
+/// Percentiles of all waits or responses together, and the longest of them, those under way included (units: us).
 pub(super) fn latency(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>) {
     let buckets = histogram(vcpus);
-    for (metric, quantile) in [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)] {
-        if let Some(ns) = percentile(&buckets, quantile) {
-            values.insert(metric, ns as f64 / 1000.0);
-        }
-    }
+    let under_way = vcpus.iter().map(|v| v.waiting_ns).max().filter(|ns| *ns > 0);
+    let found = [
+        (Metric::LatencyP50, percentile(&buckets, 0.5)),
+        (Metric::LatencyP99, percentile(&buckets, 0.99)),
+        (Metric::LatencyMax, percentile(&buckets, 1.0).max(under_way)),
+    ];
+    values.extend(found.into_iter().filter_map(|(metric, ns)| Some((metric, ns? as f64 / 1000.0))));
 }
 
 fn histogram(vcpus: &[&VcpuCounts]) -> Vec<(u64, u64)> {
@@ -92,4 +101,52 @@ pub(super) fn detail(window: &Window) -> Value {
         },
         "latency_ns": histogram(&all),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stile_abi::gauge::{BUCKETS, bucket_of};
+    use stile_sched::domain::Totals;
+
+    fn vcpu(ops: u64, run_ns: u64) -> VcpuCounts {
+        let latency = vec![0; BUCKETS].into();
+        VcpuCounts { ops, bytes: 0, errors: 0, run_ns, exits: 0, waiting_ns: 0, latency }
+    }
+
+    fn window(vcpus: Vec<VcpuCounts>) -> Window {
+        Window { seconds: 2.0, vcpus, totals: Totals::default() }
+    }
+
+    #[test]
+    fn three_ways_are_told_apart_by_work_and_by_cpu() {
+        let [pair, locker, hog] = [vcpu(10, 100), vcpu(20, 200), vcpu(40, 300)];
+        let vcpus = [[pair.clone(), pair], [locker.clone(), locker], [hog.clone(), hog]].concat();
+        let values = of_suite(Suite::Threeway, &window(vcpus));
+        let rates = [Metric::Throughput, Metric::PairThroughput, Metric::HogThroughput].map(|metric| values[&metric]);
+        assert_eq!(rates, [20.0, 10.0, 40.0]);
+        let shares = [Metric::PairsCpuShare, Metric::LockersCpuShare, Metric::HogsCpuShare];
+        assert_eq!(shares.map(|metric| values[&metric]), [0.5, 1.0, 1.5]);
+        assert!((values[&Metric::JainCpu] - 6.0 / 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_longest_wait_may_be_one_that_has_not_ended() {
+        let mut vcpus = vec![vcpu(1, 1), vcpu(1, 1)];
+        vcpus[0].latency[bucket_of(5_000)] = 1;
+        let longest = |vcpus: &[VcpuCounts]| of_suite(Suite::Pingpong, &window(vcpus.to_vec()))[&Metric::LatencyMax];
+        assert!((5.0..5.2).contains(&longest(&vcpus)));
+        vcpus[1].waiting_ns = 70_000;
+        assert_eq!(longest(&vcpus), 70.0);
+        vcpus[1].waiting_ns = 1_000;
+        assert!((5.0..5.2).contains(&longest(&vcpus)));
+    }
+
+    #[test]
+    fn nobody_running_has_no_share_and_no_latency() {
+        let values = of_suite(Suite::Mixed, &window(vec![vcpu(0, 0), vcpu(0, 0)]));
+        for metric in [Metric::LockersCpuShare, Metric::HogsCpuShare, Metric::LatencyMax] {
+            assert!(!values.contains_key(&metric), "{metric:?}");
+        }
+    }
 }

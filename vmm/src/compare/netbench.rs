@@ -14,8 +14,9 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 use stile_sched::time::monotonic;
-use stile_sched::{Domain, Nice};
 
 /// Memory of a client or server (units: bytes).
 const MEMORY: u64 = 6 << 20;
@@ -40,7 +41,7 @@ pub(super) fn measure(
     }
     let measured: Vec<&Vm> = clients.iter().chain(&servers).collect();
     let (before, dropped) = (Reading::take(&measured, &*bench.domain), bench.dropped());
-    let Some(starts) = bench.starts()? else { return Ok(None) };
+    let Some(starts) = bench.starts(planned.window)? else { return Ok(None) };
     let window = before.until(&Reading::take(&measured, &*bench.domain));
     let dropped = bench.dropped() - dropped;
     measured.iter().try_for_each(|vm| still_runs(vm, label))?;
@@ -92,7 +93,7 @@ impl Bench<'_> {
             image: stile_guest_images::image(image).expect("the suites run built-in images"),
             vcpus: 1,
             memory: MEMORY,
-            nice: Nice::default(),
+            attributes: Attributes::default(),
             cmdline: line,
             console: Sink::Terminal,
             device: None,
@@ -111,9 +112,9 @@ impl Bench<'_> {
 
     /// The window: starts a VM at the beginning of each of its parts. Times from asking for the VM until its code runs
     /// (units: us); `None` if the user ended the run.
-    fn starts(&self) -> Result<Option<Vec<f64>>, CompareError> {
+    fn starts(&self, window: Duration) -> Result<Option<Vec<f64>>, CompareError> {
         let mut times = Vec::new();
-        let (begin, part) = (Instant::now(), self.context.window / STARTS);
+        let (begin, part) = (Instant::now(), window / STARTS);
         for n in 0..STARTS {
             times.push(self.start()?);
             let next = begin + part * (n + 1);

@@ -38,8 +38,11 @@ impl Options {
         match (self.suite, self.quick) {
             (Suite::Netbench, true) => vec![4, 48],
             (Suite::Netbench, false) => vec![4, 16, 32, 48],
+            (Suite::Threeway, true) => vec![6, 12],
+            (Suite::Threeway, false) => vec![6, 12, 24],
+            (Suite::Weights, true) => vec![6],
             (_, true) => vec![4, 8],
-            (Suite::Hogs, false) => vec![2, 8, 16],
+            (Suite::Hogs | Suite::Weights, false) => vec![2, 8, 16],
             (_, false) => vec![4, 8, 16],
         }
     }

@@ -1,6 +1,8 @@
 //! What is run in which order, and how long it takes.
 
-use super::Options;
+use super::{Options, workload};
+use crate::carrier;
+use crate::config::PolicyConfig;
 use crate::report::metric::Suite;
 use std::time::Duration;
 
@@ -15,6 +17,9 @@ const QUICK_BUDGET: f64 = 17.0;
 /// Bounds of a window's length if the user names none (units: s).
 const WINDOW: std::ops::RangeInclusive<f64> = 0.4..=3.0;
 
+/// Rotations in a window of `weights`.
+const ROTATIONS: f64 = 10.0;
+
 /// One measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellPlan {
@@ -24,6 +29,8 @@ pub struct CellPlan {
     pub policy: usize,
     /// vCPUs or clients.
     pub size: u32,
+    /// Length of its window.
+    pub window: Duration,
 }
 
 /// All cells in order.
@@ -31,8 +38,6 @@ pub struct CellPlan {
 pub struct Plan {
     /// In the order they are run.
     pub cells: Vec<CellPlan>,
-    /// Length of each window.
-    pub window: Duration,
     overhead: f64,
 }
 
@@ -40,47 +45,76 @@ impl Plan {
     /// The plan for these options.
     pub fn new(options: &Options) -> Self {
         let sizes = options.sizes();
+        let count = sizes.len() * options.policies.len() * options.rounds() as usize;
+        let once: f64 = sizes.iter().map(|&size| overhead(options.suite, size)).sum();
+        let overhead = once * (options.policies.len() * options.rounds() as usize) as f64;
+        let budget = if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET };
+        let fitting = (budget - overhead) / count.max(1) as f64;
         let mut draw = Draw(options.seed);
         let mut cells = Vec::new();
         for round in 0..options.rounds() {
             for &size in &sizes {
                 let first = cells.len();
-                cells.extend((0..options.policies.len()).map(|policy| CellPlan { round, policy, size }));
+                let window = window(options, size, fitting);
+                cells.extend((0..options.policies.len()).map(|policy| CellPlan { round, policy, size, window }));
                 draw.shuffle(&mut cells[first..]);
             }
         }
-        let overhead: f64 = cells.iter().map(|cell| overhead(options.suite, cell.size)).sum();
-        let budget = if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET };
-        let fitting = (budget - overhead) / cells.len().max(1) as f64;
-        let window = options.duration.unwrap_or(fitting.clamp(*WINDOW.start(), *WINDOW.end()));
-        Self { cells, window: Duration::from_secs_f64(window), overhead }
+        Self { cells, overhead }
     }
 
     /// How long it takes, about.
     pub fn estimate(&self) -> Duration {
-        Duration::from_secs_f64(self.overhead) + self.window * self.cells.len() as u32
+        Duration::from_secs_f64(self.overhead) + self.cells.iter().map(|cell| cell.window).sum::<Duration>()
+    }
+
+    /// Lengths of the windows, in seconds.
+    fn windows(&self) -> String {
+        let lengths = || self.cells.iter().map(|cell| cell.window.as_secs_f64());
+        let (least, most) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
+        if most - least < 0.05 { format!("{most:.1}") } else { format!("{least:.1} to {most:.1}") }
     }
 
     /// One line that says what is about to run.
     pub fn announcement(&self, options: &Options) -> String {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         format!(
-            "{}: {} {} under {} on pCPUs {}, {} rounds of {:.1} s windows, about {} s",
+            "{}: {} {} under {} on pCPUs {}, {} rounds of {} s windows, about {} s",
             options.suite,
             list(&mut options.sizes().iter().map(u32::to_string)),
             if options.suite == Suite::Netbench { "clients" } else { "vCPUs" },
             list(&mut options.policies.iter().map(|(label, _)| label.clone())),
             options.pcpus,
             options.rounds(),
-            self.window.as_secs_f64(),
+            self.windows(),
             self.estimate().as_secs_f64().ceil(),
         )
     }
 }
 
+/// Length of a cell's window; `fitting` is what the time of the run allows (units: s).
+fn window(options: &Options, size: u32, fitting: f64) -> Duration {
+    let own = match options.suite {
+        Suite::Weights => rotations(options, size),
+        _ => fitting.clamp(*WINDOW.start(), *WINDOW.end()),
+    };
+    Duration::from_secs_f64(options.duration.unwrap_or(own))
+}
+
+/// As many rotations of the slowest policy as even out who has just had a turn (units: s).
+fn rotations(options: &Options, size: u32) -> f64 {
+    let guests = workload::guests(options.suite, size);
+    let of = |policy: &PolicyConfig| {
+        let seconds = |nice| carrier::per_rotation(policy, nice).0 as f64 / 1e9;
+        guests.iter().map(|guest| f64::from(guest.vcpus) * seconds(guest.nice)).sum::<f64>()
+    };
+    let rotation = options.policies.iter().map(|(_, policy)| of(policy)).fold(0.0, f64::max);
+    ROTATIONS * rotation / options.pcpus.iter().count() as f64
+}
+
 /// Time of a cell outside its window (units: s).
 fn overhead(suite: Suite, size: u32) -> f64 {
-    let vms = if suite == Suite::Netbench { 2 * size + 5 } else { 1 };
+    let vms = if suite == Suite::Netbench { 2 * size + 5 } else { workload::guests(suite, size).len() as u32 };
     WARM_UP.as_secs_f64() + PER_CELL + PER_VM * f64::from(vms)
 }
 
@@ -113,7 +147,7 @@ mod tests {
             sizes: Vec::new(),
             reps: None,
             duration: None,
-            pcpus: "0".parse().unwrap(),
+            pcpus: "0-1".parse().unwrap(),
             hints: true,
             settings: Vec::new(),
             quick,
@@ -128,8 +162,8 @@ mod tests {
         for round in 0..options.rounds() {
             for size in options.sizes() {
                 for policy in 0..3 {
-                    let same = CellPlan { round, policy, size };
-                    assert_eq!(plan.cells.iter().filter(|&&cell| cell == same).count(), 1);
+                    let same = |cell: &&CellPlan| (cell.round, cell.policy, cell.size) == (round, policy, size);
+                    assert_eq!(plan.cells.iter().filter(same).count(), 1);
                 }
             }
         }
@@ -143,6 +177,21 @@ mod tests {
             let quick = Plan::new(&options(suite, &["host", "rsdl"], true));
             assert!(quick.estimate().as_secs() < 20, "{suite}");
         }
+    }
+
+    #[test]
+    fn windows_of_weights_hold_ten_rotations_of_their_size_unless_the_user_names_a_length() {
+        let options = Options { sizes: vec![6, 12], ..options(Suite::Weights, &["host", "rsdl"], false) };
+        let windows = |options: &Options| {
+            let of = |size| Plan::new(options).cells.iter().find(|cell| cell.size == size).map(|cell| cell.window);
+            [of(6), of(12)].map(Option::unwrap)
+        };
+        // 120, 45 and 30 ms for each vCPU of nice 0, 5 and 10; on two pCPUs.
+        assert_eq!(windows(&options), [1950, 3900].map(Duration::from_millis));
+        let brief = Options { duration: Some(0.5), ..options.clone() };
+        assert_eq!(windows(&brief), [Duration::from_millis(500); 2]);
+        let slow = Options { policies: vec![("slow".into(), "rsdl:12ms".parse().unwrap())], ..options };
+        assert_eq!(windows(&slow), [3900, 7800].map(Duration::from_millis));
     }
 
     #[test]

@@ -48,7 +48,6 @@ pub(super) struct Context<'a> {
     pub(super) kvm: &'a Kvm,
     pub(super) options: &'a Options,
     pub(super) loops_per_us: u64,
-    pub(super) window: Duration,
     interrupted: &'a AtomicBool,
 }
 
@@ -78,12 +77,11 @@ impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        Self { context: Context { kvm, options, loops_per_us, window: Duration::ZERO, interrupted } }
+        Self { context: Context { kvm, options, loops_per_us, interrupted } }
     }
 
     /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
-    pub fn run(mut self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
-        self.context.window = plan.window;
+    pub fn run(self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
         let options = self.context.options;
         let unit = if options.suite == Suite::Netbench { "clients" } else { "vCPUs" };
         let mut samples = Vec::with_capacity(plan.cells.len());

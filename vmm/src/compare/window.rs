@@ -1,13 +1,13 @@
 //! A measured window: two readings of the guests' gauges and the domain's counts, and their difference.
 
-use crate::vm::Vm;
+use crate::vm::{Vm, VmState};
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::Relaxed;
 use stile_abi::gauge::BUCKETS;
 use stile_sched::domain::Totals;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Time};
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestAddress};
 
 /// One vCPU's counters: a reading, or the difference of two.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub(super) struct VcpuCounts {
     pub(super) errors: u64,
     pub(super) run_ns: u64,
     pub(super) exits: u64,
+    /// How long its wait under way has lasted (unit: ns).
+    pub(super) waiting_ns: u64,
     pub(super) latency: Box<[u32]>,
 }
 
@@ -59,6 +61,7 @@ impl VcpuCounts {
             errors: self.errors.wrapping_sub(earlier.errors),
             run_ns: self.run_ns.saturating_sub(earlier.run_ns),
             exits: self.exits.saturating_sub(earlier.exits),
+            waiting_ns: self.waiting_ns,
             latency,
         }
     }
@@ -67,10 +70,11 @@ impl VcpuCounts {
 fn read_vm(vm: &Vm) -> Vec<VcpuCounts> {
     let state = vm.state();
     let gauges = (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu));
-    gauges.zip(vm.usage()).map(|(gauge, usage)| read_gauge(state.memory(), gauge, usage)).collect()
+    gauges.zip(vm.usage()).map(|(gauge, usage)| read_gauge(state, gauge, usage)).collect()
 }
 
-fn read_gauge(memory: &GuestMemoryMmap, gauge: u64, usage: stile_sched::domain::Usage) -> VcpuCounts {
+fn read_gauge(state: &VmState, gauge: u64, usage: stile_sched::domain::Usage) -> VcpuCounts {
+    let memory = state.memory();
     let word = |offset: usize| {
         memory.load::<u64>(GuestAddress(gauge + offset as u64), Relaxed).expect("gauges lie inside memory")
     };
@@ -78,12 +82,17 @@ fn read_gauge(memory: &GuestMemoryMmap, gauge: u64, usage: stile_sched::domain::
     let histogram = gauge + offset_of!(stile_abi::Gauge, latency) as u64;
     memory.read_slice(&mut bytes, GuestAddress(histogram)).expect("gauges lie inside memory");
     let latency = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let waiting_ns = match word(offset_of!(stile_abi::Gauge, waits_since)) {
+        0 => 0,
+        tsc => state.clock().since(tsc).0,
+    };
     VcpuCounts {
         ops: word(offset_of!(stile_abi::Gauge, ops)),
         bytes: word(offset_of!(stile_abi::Gauge, bytes)),
         errors: word(offset_of!(stile_abi::Gauge, errors)),
         run_ns: usage.run_ns,
         exits: usage.exits,
+        waiting_ns,
         latency,
     }
 }

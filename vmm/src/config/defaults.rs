@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use super::types::{Algorithm, Mechanism, PolicyConfig, PoliteSwitches, YieldRule};
+use super::types::{
+    Algorithm, GoodnessSwitches, LockSwitches, Mechanism, PolicyConfig, PoliteSwitches, Variant, YieldRule,
+};
 use super::values::{MemorySize, RrInterval};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -67,10 +69,19 @@ impl Default for PolicyConfig {
             mechanism: Mechanism::Auto,
             ride: true,
             rr_interval: RR_INTERVAL,
+            variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,
             affinity: true,
             polite: PoliteSwitches::default(),
+            goodness: GoodnessSwitches::default(),
+            lock: LockSwitches::default(),
         }
+    }
+}
+
+impl Default for LockSwitches {
+    fn default() -> Self {
+        Self { lateral: true, adaptive: true }
     }
 }
 
@@ -81,6 +92,7 @@ impl Default for PoliteSwitches {
             keep_place: true,
             prefer_computing: true,
             evict_for_peer: true,
+            pair_lockers: true,
             stay_with_running_peer: true,
             forgive: true,
             strict: false,

@@ -36,7 +36,10 @@ use keypath::KeyPath;
 pub use error::{ConfigError, Invalid, Problem};
 pub use policy_name::PolicyNameError;
 pub use reference::{reference_markdown, schema};
-pub use types::{Algorithm, Config, HostConfig, Mechanism, PolicyConfig, PoliteSwitches, VmConfig, YieldRule};
+pub use types::{
+    Algorithm, Config, GoodnessSwitches, HostConfig, LockSwitches, Mechanism, PolicyConfig, PoliteSwitches, Variant,
+    VmClass, VmConfig, YieldRule,
+};
 pub use values::{ImageRef, MemorySize, RrInterval, ValueError, VmName};
 
 /// What a configuration is held against.

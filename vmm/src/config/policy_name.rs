@@ -8,10 +8,10 @@ use std::str::FromStr;
 
 use super::check::{list, nearest};
 use super::defaults;
-use super::types::{Algorithm, Mechanism, PolicyConfig, YieldRule};
+use super::types::{Algorithm, Mechanism, PolicyConfig, Variant, YieldRule};
 
 /// Every accepted name. `rsdl` and `rsdl+polite` are the same policy.
-const NAMES: [(&str, Algorithm, YieldRule); 7] = [
+const NAMES: [(&str, Algorithm, YieldRule); 9] = [
     ("rsdl", Algorithm::Rsdl, YieldRule::Polite),
     ("rsdl+none", Algorithm::Rsdl, YieldRule::None),
     ("rsdl+expire", Algorithm::Rsdl, YieldRule::Expire),
@@ -19,6 +19,8 @@ const NAMES: [(&str, Algorithm, YieldRule); 7] = [
     ("host", Algorithm::Host, YieldRule::Polite),
     ("host-noyield", Algorithm::HostNoyield, YieldRule::Polite),
     ("freelist", Algorithm::Freelist, YieldRule::Polite),
+    ("o1", Algorithm::O1, YieldRule::Polite),
+    ("goodness", Algorithm::Goodness, YieldRule::Polite),
 ];
 
 /// The mechanisms that may follow a name.
@@ -28,17 +30,25 @@ const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors),
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 9] = [
+const SWITCHES: [Switch; 14] = [
     ("ride", |p| &mut p.ride),
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),
     ("prefer_computing", |p| &mut p.polite.prefer_computing),
     ("evict_for_peer", |p| &mut p.polite.evict_for_peer),
+    ("pair_lockers", |p| &mut p.polite.pair_lockers),
     ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
     ("forgive", |p| &mut p.polite.forgive),
     ("strict", |p| &mut p.polite.strict),
+    ("yield_recalculates", |p| &mut p.goodness.yield_recalculates),
+    ("yield_bounces", |p| &mut p.goodness.yield_bounces),
+    ("lateral", |p| &mut p.lock.lateral),
+    ("adaptive", |p| &mut p.lock.adaptive),
 ];
+
+/// The generations of the staircase, as the configuration file calls them.
+const VARIANTS: [(&str, Variant); 2] = [("dithered", Variant::Dithered), ("level-quota", Variant::LevelQuota)];
 
 /// A text that names no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,11 +63,12 @@ pub enum PolicyNameError {
     },
     /// Behind a colon.
     #[error(
-        "`{text}` behind a policy's name is no duration from {} to {}, no mechanism ({}) and no switch; accepted, also with \
+        "`{text}` behind a policy's name is neither a duration from {} to {}, nor {}, nor {}, nor a switch; accepted, also with \
          `no-`: {}",
         defaults::RR_INTERVAL_MIN,
         defaults::RR_INTERVAL_MAX,
         list(MECHANISMS.iter().map(|(name, _)| *name)),
+        list(VARIANTS.iter().map(|(name, _)| *name)),
         list(SWITCHES.iter().map(|(name, _)| *name))
     )]
     Option {
@@ -90,6 +101,8 @@ impl FromStr for PolicyConfig {
                 *switch(&mut policy) = on;
             } else if let Some((_, mechanism)) = MECHANISMS.iter().find(|(known, _)| *known == part) {
                 policy.mechanism = *mechanism;
+            } else if let Some((_, variant)) = VARIANTS.iter().find(|(known, _)| *known == part) {
+                policy.variant = *variant;
             } else {
                 policy.rr_interval = part.parse().map_err(|_| PolicyNameError::Option { text: part.to_owned() })?;
             }
@@ -107,6 +120,8 @@ impl fmt::Display for PolicyConfig {
             (Algorithm::Host, _) => "host",
             (Algorithm::HostNoyield, _) => "host-noyield",
             (Algorithm::Freelist, _) => "freelist",
+            (Algorithm::O1, _) => "o1",
+            (Algorithm::Goodness, _) => "goodness",
         })?;
         if let Some((name, _)) = MECHANISMS.iter().find(|(_, mechanism)| *mechanism == self.mechanism) {
             write!(f, ":{name}")?;
@@ -118,6 +133,9 @@ impl fmt::Display for PolicyConfig {
                 (false, true) => write!(f, ":no-{name}")?,
                 _ => {}
             }
+        }
+        if let Some((name, _)) = VARIANTS.iter().find(|(_, v)| *v == self.variant && *v != usual.variant) {
+            write!(f, ":{name}")?;
         }
         if self.rr_interval == usual.rr_interval { Ok(()) } else { write!(f, ":{}", self.rr_interval) }
     }
@@ -143,9 +161,11 @@ mod tests {
 
     #[test]
     fn what_differs_from_the_defaults_is_read_and_written_back() {
-        let policy: PolicyConfig = "rsdl:no-forgive:strict:3ms".parse().unwrap();
+        let policy: PolicyConfig = "rsdl:no-forgive:level-quota:strict:no-adaptive:3ms".parse().unwrap();
         assert!(!policy.polite.forgive && policy.polite.strict && policy.polite.directed);
-        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:3ms");
+        assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:no-adaptive:level-quota:3ms");
+        let policy: PolicyConfig = "goodness:yield_bounces:yield_recalculates".parse().unwrap();
+        assert_eq!(policy.to_string(), "goodness:yield_recalculates:yield_bounces");
         let policy: PolicyConfig = "freelist:leases:3ms".parse().unwrap();
         assert_eq!((policy.mechanism, policy.to_string().as_str()), (Mechanism::Leases, "freelist:leases:3ms"));
         for wrong in ["rsdl:fast", "rsdl:no-leases", "rsdl:no-", "rsdl:99s", "rsdl:"] {
@@ -161,7 +181,7 @@ mod tests {
     fn unknown_name_lists_the_accepted_ones_and_the_nearest() {
         let error = "rsdl+expires".parse::<PolicyConfig>().unwrap_err().to_string();
         assert!(error.starts_with("there is no policy `rsdl+expires`; did you mean `rsdl+expire`? accepted: `rsdl`"));
-        assert!(error.ends_with("or `freelist`"));
+        assert!(error.ends_with("or `goodness`"));
         assert!("".parse::<PolicyConfig>().is_err());
     }
 }

@@ -40,21 +40,25 @@ fn smallest_file_gets_every_default() {
     assert_eq!(config.policy, PolicyConfig::default());
     let [vm] = config.vms.as_slice() else { panic!("one VM expected") };
     assert_eq!((vm.vcpus, vm.memory.bytes(), vm.nice, vm.net, vm.count), (1, 16 << 20, 0, false, 1));
-    assert_eq!(vm.cmdline, "");
+    assert_eq!((vm.class, vm.cmdline.as_str()), (VmClass::Normal, ""));
 }
 
 #[test]
 fn file_with_every_key_is_read() {
     let text = format!(
         "[host]\npcpus = [3, 0]\n[policy]\nalgorithm = \"host-noyield\"\nrr_interval = \"10ms\"\nyield = \"expire\"\n\
-         affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n{}",
-        vm("vcpus = 1024\nmemory = \"1G\"\nnice = -20\ncmdline = \"a b\"\nnet = true\ncount = 2")
+         affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n[policy.goodness]\nyield_bounces = true\n\
+         [policy.lock]\nadaptive = false\n{}",
+        vm("vcpus = 1024\nmemory = \"1G\"\nnice = -20\nclass = \"batch\"\ncmdline = \"a b\"\nnet = true\ncount = 2")
     );
     let config = parse(&text).unwrap();
     assert_eq!(config.host.pcpus.iter().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(config.policy.algorithm, Algorithm::HostNoyield);
     assert_eq!(config.policy.rr_interval.duration(), Duration::from_millis(10));
     assert!(config.policy.polite.strict && config.policy.polite.directed && !config.policy.polite.forgive);
+    assert!(config.policy.goodness.yield_bounces && !config.policy.goodness.yield_recalculates);
+    assert!(config.policy.lock.lateral && !config.policy.lock.adaptive);
+    assert_eq!(config.vms[0].class, VmClass::Batch);
     assert_eq!(config.vms[0].instance_names().collect::<Vec<_>>(), ["a-0", "a-1"]);
 }
 
@@ -87,17 +91,25 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
         ("memory = \"0M\"", "4:10: vm[0].memory: `0M` is out of range (accepted: 4M to 3328M)"),
         ("memory = 16", "4:10: vm[0].memory: expected a string in quotes, found an integer (accepted: 4M to 3328M)"),
         ("nice = -21", "4:8: vm[0].nice: -21 is out of range (accepted: -20 to 19)"),
+        (
+            "class = \"realtime\"",
+            "4:9: vm[0].class: `realtime` is not one of the choices (accepted: `normal`, `batch`, `idle` or `rt`)",
+        ),
+        (
+            "class = 1",
+            "4:9: vm[0].class: expected a string in quotes, found an integer (accepted: `normal`, `batch`, `idle` or `rt`)",
+        ),
         ("net = \"yes\"", "4:7: vm[0].net: expected true or false, found a string (accepted: true or false)"),
         ("count = 1001", "4:9: vm[0].count: 1001 is out of range (accepted: 1 to 1000)"),
         (
             "vcpu = 2",
             "4:1: vm[0].vcpu: unknown key `vcpu` (did you mean `vcpus`? accepted here: `name`, `image`, `vcpus`, \
-             `memory`, `nice`, `cmdline`, `net` or `count`)",
+             `memory`, `nice`, `class`, `cmdline`, `net` or `count`)",
         ),
         (
             "[policy]\nalgorithm = \"cfs\"",
-            "5:13: policy.algorithm: `cfs` is not one of the choices (accepted: `rsdl`, `host`, `host-noyield` or \
-             `freelist`)",
+            "5:13: policy.algorithm: `cfs` is not one of the choices (accepted: `rsdl`, `host`, `host-noyield`, \
+             `freelist`, `o1` or `goodness`)",
         ),
         (
             "[policy]\nyield = \"expires\"",
@@ -219,33 +231,45 @@ fn file_that_cannot_be_read_says_which_and_why() {
 
 /// Any policy.
 fn policies() -> impl Strategy<Value = PolicyConfig> {
-    let algorithm =
-        prop::sample::select(vec![Algorithm::Rsdl, Algorithm::Host, Algorithm::HostNoyield, Algorithm::Freelist]);
+    let algorithm = prop::sample::select(vec![
+        Algorithm::Rsdl,
+        Algorithm::Host,
+        Algorithm::HostNoyield,
+        Algorithm::Freelist,
+        Algorithm::O1,
+        Algorithm::Goodness,
+    ]);
     let yield_rule = prop::sample::select(vec![YieldRule::Polite, YieldRule::Expire, YieldRule::None]);
     let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
-    let switches = any::<[bool; 7]>().prop_map(
-        |[directed, keep_place, prefer_computing, evict_for_peer, stay_with_running_peer, forgive, strict]| {
-            PoliteSwitches {
-                directed,
-                keep_place,
-                prefer_computing,
-                evict_for_peer,
-                stay_with_running_peer,
-                forgive,
-                strict,
-            }
-        },
-    );
+    let variant = prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]);
+    let switches = any::<[bool; 8]>().prop_map(|on| PoliteSwitches {
+        directed: on[0],
+        keep_place: on[1],
+        prefer_computing: on[2],
+        evict_for_peer: on[3],
+        pair_lockers: on[4],
+        stay_with_running_peer: on[5],
+        forgive: on[6],
+        strict: on[7],
+    });
+    let bugs = any::<[bool; 2]>()
+        .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
+    let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
     let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
-    (algorithm, mechanism, interval, yield_rule, any::<[bool; 2]>(), switches).prop_map(
-        |(algorithm, mechanism, rr_interval, yield_rule, [ride, affinity], polite)| PolicyConfig {
-            algorithm,
-            mechanism,
-            ride,
-            rr_interval,
-            yield_rule,
-            affinity,
-            polite,
+    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 2]>(), switches, bugs, lock).prop_map(
+        |(algorithm, mechanism, rr_interval, variant, yield_rule, [ride, affinity], polite, goodness, lock)| {
+            PolicyConfig {
+                algorithm,
+                mechanism,
+                ride,
+                rr_interval,
+                variant,
+                yield_rule,
+                affinity,
+                polite,
+                goodness,
+                lock,
+            }
         },
     )
 }
@@ -256,13 +280,15 @@ fn vms() -> impl Strategy<Value = VmConfig> {
     let image = prop::sample::select(vec!["builtin:hello".to_owned(), "/proc/self/exe".to_owned()]);
     let memory = (1024_u64..=stile_abi::MEMORY_MAX >> 12).prop_map(|pages| format!("{}K", pages * 4));
     let sizes = (1..=defaults::VCPUS_MAX, memory, defaults::NICE_MIN..=defaults::NICE_MAX, 1..=defaults::COUNT_MAX);
-    ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, "\\PC{0,256}", any::<bool>()).prop_map(
-        |(name, image, (vcpus, memory, nice, count), cmdline, net)| VmConfig {
+    let class = prop::sample::select(vec![VmClass::Normal, VmClass::Batch, VmClass::Idle, VmClass::Rt]);
+    ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, class, "\\PC{0,256}", any::<bool>()).prop_map(
+        |(name, image, (vcpus, memory, nice, count), class, cmdline, net)| VmConfig {
             name: name.parse().unwrap(),
             image: image.parse().unwrap(),
             vcpus,
             memory: memory.parse().unwrap(),
             nice,
+            class,
             cmdline,
             net,
             count,
@@ -272,12 +298,13 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 26] = [
+    const KEYS: [&str; 35] = [
         "host",
         "host.pcpus",
         "policy",
         "policy.algorithm",
         "policy.rr_interval",
+        "policy.variant",
         "policy.yield",
         "policy.affinity",
         "policy.polite",
@@ -285,16 +312,24 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.polite.keep_place",
         "policy.polite.prefer_computing",
         "policy.polite.evict_for_peer",
+        "policy.polite.pair_lockers",
         "policy.polite.stay_with_running_peer",
         "policy.polite.forgive",
         "policy.polite.strict",
         "policy.polite.other",
+        "policy.goodness",
+        "policy.goodness.yield_recalculates",
+        "policy.goodness.yield_bounces",
+        "policy.lock",
+        "policy.lock.lateral",
+        "policy.lock.adaptive",
         "vm",
         "name",
         "image",
         "vcpus",
         "memory",
         "nice",
+        "class",
         "cmdline",
         "net",
         "count",

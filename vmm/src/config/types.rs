@@ -40,20 +40,22 @@ pub struct HostConfig {
 
 /// How vCPUs share the pCPUs.
 ///
-/// On a command line a policy is written `rsdl`, `rsdl+none`, `rsdl+expire`, `rsdl+polite`, `host`, `host-noyield` or
-/// `freelist`; behind a colon may follow what differs from the defaults, as in `rsdl:leases`.
+/// On a command line a policy is written `rsdl`, `rsdl+none`, `rsdl+expire`, `rsdl+polite`, `host`, `host-noyield`,
+/// `freelist`, `o1` or `goodness`; behind a colon may follow what differs from the defaults, as in `rsdl:leases`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyConfig {
     /// Who decides which vCPU runs next.
     pub algorithm: Algorithm,
-    /// Which threads run the vCPUs. For `rsdl` and `freelist`.
+    /// Which threads run the vCPUs. For all but `host` and `host-noyield`.
     pub mechanism: Mechanism,
     /// A vCPU whose deadline comes asks for its pCPU in the host's real-time class (`SCHED_FIFO`), for microseconds and at
     /// most a twentieth of the time, if the host permits it; no guest runs there. For the mechanism `leases`.
     pub ride: bool,
     /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
     pub rr_interval: RrInterval,
+    /// Which generation of the staircase. For `rsdl`.
+    pub variant: Variant,
     /// What a guest's yield means. For `rsdl`.
     #[serde(rename = "yield")]
     pub yield_rule: YieldRule,
@@ -61,6 +63,10 @@ pub struct PolicyConfig {
     pub affinity: bool,
     /// The parts of `yield = "polite"`.
     pub polite: PoliteSwitches,
+    /// The old bugs of `goodness`.
+    pub goodness: GoodnessSwitches,
+    /// The lock of the run queue.
+    pub lock: LockSwitches,
 }
 
 /// Scheduling algorithm of a domain.
@@ -75,6 +81,20 @@ pub enum Algorithm {
     HostNoyield,
     /// One global list of free pCPUs behind one lock, first come first served: the baseline to beat.
     Freelist,
+    /// Linux 2.6's O(1) scheduler: a queue per pCPU, and a guess at who is interactive.
+    O1,
+    /// Linux 2.4's scheduler: one list, and who has the most left of its counter and priority runs.
+    Goodness,
+}
+
+/// The generations of the staircase, which differ in the levels that a nice value may run at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// Staircase Deadline (May 2007): levels spread evenly.
+    Dithered,
+    /// The first RSDL (March 2007): the own level and all below, each with a budget that ends it for everybody.
+    LevelQuota,
 }
 
 /// Which threads run the vCPUs of a domain.
@@ -113,12 +133,35 @@ pub struct PoliteSwitches {
     pub prefer_computing: bool,
     /// A yield that waits for a message may put its queued peer on another pCPU.
     pub evict_for_peer: bool,
+    /// Two that wait for each other's lock get one pCPU each, as a message and its peer do.
+    pub pair_lockers: bool,
     /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
     pub stay_with_running_peer: bool,
     /// A yield that says nothing of what it waits for is forgiven once per 200 us of unbroken running.
     pub forgive: bool,
     /// A yield always switches when a vCPU waits, whatever the other switches say.
     pub strict: bool,
+}
+
+/// Two bugs of Linux 2.4.0-test8 that `algorithm = "goodness"` can have back, for the record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GoodnessSwitches {
+    /// The yield of a sole runnable vCPU refills everybody's counter.
+    pub yield_recalculates: bool,
+    /// Who replaces a better yielder is at once made to ask again, and the yielder comes back.
+    pub yield_bounces: bool,
+}
+
+/// How pCPUs wait for the lock of their run queue. Each rule can be switched off alone, to measure what it is worth; with
+/// neither, the lock goes to the first waiter and everybody waits until that one is awake. For `rsdl` and `freelist`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LockSwitches {
+    /// Who arrives before the next owner is awake takes the lock, a bounded number of times.
+    pub lateral: bool,
+    /// The first waiter spins for some microseconds before it sleeps.
+    pub adaptive: bool,
 }
 
 /// One virtual machine, or `count` equal ones.
@@ -136,10 +179,14 @@ pub struct VmConfig {
     /// Guest memory; a multiple of 4K.
     #[serde(default)]
     pub memory: MemorySize,
-    /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time. For `rsdl`.
+    /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time. For all but
+    /// `freelist`.
     #[serde(default)]
     #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX))]
     pub nice: i8,
+    /// What kind of work its vCPUs do, whatever their number and nice value.
+    #[serde(default)]
+    pub class: VmClass,
     /// Command line handed to the guest.
     #[serde(default)]
     #[schemars(length(max = stile_abi::CMDLINE_MAX))]
@@ -151,6 +198,21 @@ pub struct VmConfig {
     #[serde(default = "defaults::count")]
     #[schemars(range(min = 1, max = defaults::COUNT_MAX))]
     pub count: u32,
+}
+
+/// What kind of work the vCPUs of a VM do. Under `host` each is the host's class of that name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VmClass {
+    /// Shares CPU time by `nice`. Under `host`: SCHED_OTHER.
+    #[default]
+    Normal,
+    /// Shares CPU time by `nice`; by waking it takes a pCPU from idle vCPUs at most. Under `host`: SCHED_BATCH.
+    Batch,
+    /// Runs while no other class can. Under `host`: SCHED_IDLE.
+    Idle,
+    /// Runs before all other classes, in turn with its own. Under `host`: SCHED_RR, where the host permits it.
+    Rt,
 }
 
 impl VmConfig {

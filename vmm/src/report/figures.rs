@@ -33,10 +33,19 @@ pub fn of(block: &Block<'_>, policies: &[&str]) -> Result<Vec<Figure>, PlotError
 fn plotted(suite: Suite) -> &'static [Metric] {
     match suite {
         Suite::Netbench => &[Metric::Throughput, Metric::LatencyP99, Metric::StartLatencyMax],
-        Suite::Ticket | Suite::Pingpong => &[Metric::Throughput, Metric::LatencyP99],
+        Suite::Ticket => &[Metric::Throughput, Metric::LatencyP99],
+        Suite::Pingpong => &[Metric::Throughput, Metric::LatencyP99, Metric::LatencyMax],
         Suite::Mixed => &[Metric::Throughput, Metric::LatencyP99, Metric::LockersCpuShare, Metric::HogsCpuShare],
+        Suite::Threeway => &[
+            Metric::Throughput,
+            Metric::PairThroughput,
+            Metric::LockersCpuShare,
+            Metric::PairsCpuShare,
+            Metric::HogsCpuShare,
+        ],
         Suite::Probe => &[Metric::Throughput, Metric::LatencyP99, Metric::HogThroughput],
         Suite::Hogs => &[Metric::Throughput, Metric::MinShare],
+        Suite::Weights => &[Metric::Throughput, Metric::Nice0Share, Metric::Nice5Share, Metric::Nice10Share],
     }
 }
 

@@ -9,7 +9,7 @@ use super::stats::Interval;
 pub fn value(metric: Metric, suite: Suite, value: f64) -> String {
     if metric.is_time() {
         time_us(value)
-    } else if metric.is_share() || metric == Metric::Jain {
+    } else if metric.is_share() || matches!(metric, Metric::Jain | Metric::JainCpu) {
         format!("{value:.2}")
     } else if metric.unit(suite) == "Mbit/s" {
         // The prefix is in the unit already.

@@ -243,10 +243,10 @@ fn reading_guide(report: &Report) -> Markup {
             li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in "
                 "twenty where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
             li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of "
-                "them. Nor is the work of the hogs in mixed: what they lose there is what the lockers had been "
+                "them. Nor is the work of the hogs beside lockers: what they lose there is what the lockers had been "
                 "starved of." }
             li { "No ratio is given where " code { (BASELINE) } " did not run or measured 0 in a round." }
-            li { "Shares are relative to an equal one: 1.0 is fair. The Jain index is 1 if all vCPUs got on equally, "
+            li { "Shares are relative to an equal one, in weights to what the policy's weights give: 1.0 is fair. The Jain index is 1 if all vCPUs got on equally, "
                 "1/n if one had everything." }
             li { code { "raw/" } " beside this page has every sample, " code { "report.json" } " every figure shown "
                 "here, " code { "host.json" } " the host and the policies." }

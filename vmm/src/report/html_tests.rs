@@ -163,6 +163,18 @@ fn invented(rounds: u32) -> Report {
                 (M::HogsCpuShare, 2.0 - shares),
             ];
             run.add(Suite::Mixed, policy, &Params::default().with("vcpus", vcpus).with("hint", "full"), &base);
+            let three =
+                [(M::PairThroughput, 3.0e5 * shares), (M::PairsCpuShare, shares), (M::JainCpu, 0.5 + shares / 2.0)];
+            run.add(Suite::Threeway, policy, &Params::default().with("vcpus", vcpus), &[&base[..], &three].concat());
+            let off = 1.0 - shares;
+            let weights = [
+                (M::Throughput, 2.0e5),
+                (M::WeightError, 40.0 * off),
+                (M::Nice0Share, 1.0 + off / 5.0),
+                (M::Nice5Share, 1.0 - off / 5.0),
+                (M::Nice10Share, 1.0 - off / 3.0),
+            ];
+            run.add(Suite::Weights, policy, &Params::default().with("vcpus", vcpus), &weights);
         }
     }
     for (policy, p99) in [("host", 9000.0), ("rsdl", 700.0)] {

@@ -17,20 +17,33 @@ pub enum Suite {
     Pingpong,
     /// Half of the vCPUs contend for a lock, the other half compute.
     Mixed,
+    /// A third of the vCPUs each pass messages in pairs, contend for a lock, and compute.
+    Threeway,
     /// Half of the vCPUs wake every 5 ms for a short job, the other half compute.
     Probe,
     /// All vCPUs compute.
     Hogs,
+    /// All vCPUs compute, in VMs of different nice values.
+    Weights,
 }
 
 /// A suite name that does not exist.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("no suite is called `{0}`; there are netbench, ticket, pingpong, mixed, probe and hogs")]
+#[error("no suite is called `{0}`; there are netbench, ticket, pingpong, mixed, threeway, probe, hogs and weights")]
 pub struct UnknownSuite(String);
 
 impl Suite {
     /// Every suite, in the order of a report.
-    pub const ALL: [Self; 6] = [Self::Netbench, Self::Ticket, Self::Pingpong, Self::Mixed, Self::Probe, Self::Hogs];
+    pub const ALL: [Self; 8] = [
+        Self::Netbench,
+        Self::Ticket,
+        Self::Pingpong,
+        Self::Mixed,
+        Self::Threeway,
+        Self::Probe,
+        Self::Hogs,
+        Self::Weights,
+    ];
 
     /// The name on the command line and in files.
     pub fn name(self) -> &'static str {
@@ -39,8 +52,10 @@ impl Suite {
             Self::Ticket => "ticket",
             Self::Pingpong => "pingpong",
             Self::Mixed => "mixed",
+            Self::Threeway => "threeway",
             Self::Probe => "probe",
             Self::Hogs => "hogs",
+            Self::Weights => "weights",
         }
     }
 
@@ -53,10 +68,16 @@ impl Suite {
             Self::Ticket => "All vCPUs take one ticket lock in turn; latency is the wait for the lock.",
             Self::Pingpong => "Pairs of vCPUs pass a message to and fro; latency is the wait for the message.",
             Self::Mixed => "Half of the vCPUs share a ticket lock, half compute; latency is the wait for the lock.",
+            Self::Threeway => {
+                "A third of the vCPUs each play ping-pong, share a ticket lock, and compute; latency is the wait for the lock."
+            }
             Self::Probe => {
                 "Half of the vCPUs wake every 5 ms for a short job, half compute; latency is from wake to done."
             }
             Self::Hogs => "All vCPUs compute and none waits.",
+            Self::Weights => {
+                "All vCPUs compute, in VMs of nice 0, 5 and 10; shares are relative to the policy's weights."
+            }
         }
     }
 
@@ -64,10 +85,10 @@ impl Suite {
     pub fn throughput_unit(self) -> &'static str {
         match self {
             Self::Netbench => "Mbit/s",
-            Self::Ticket | Self::Mixed => "locks/s",
+            Self::Ticket | Self::Mixed | Self::Threeway => "locks/s",
             Self::Pingpong => "messages/s",
             Self::Probe => "requests/s",
-            Self::Hogs => "iterations/s",
+            Self::Hogs | Self::Weights => "iterations/s",
         }
     }
 
@@ -75,7 +96,8 @@ impl Suite {
     pub fn headline(self) -> &'static [Metric] {
         match self {
             Self::Netbench => &[Metric::Throughput, Metric::LatencyP99, Metric::ClientErrors, Metric::StartLatencyMax],
-            Self::Ticket | Self::Pingpong => &[Metric::Throughput, Metric::LatencyP99, Metric::Jain],
+            Self::Ticket => &[Metric::Throughput, Metric::LatencyP99, Metric::Jain],
+            Self::Pingpong => &[Metric::Throughput, Metric::LatencyP99, Metric::LatencyMax, Metric::Jain],
             Self::Mixed => &[
                 Metric::Throughput,
                 Metric::LatencyP99,
@@ -83,8 +105,20 @@ impl Suite {
                 Metric::LockersCpuShare,
                 Metric::HogsCpuShare,
             ],
+            Self::Threeway => &[
+                Metric::Throughput,
+                Metric::PairThroughput,
+                Metric::HogThroughput,
+                Metric::LockersCpuShare,
+                Metric::PairsCpuShare,
+                Metric::HogsCpuShare,
+                Metric::JainCpu,
+            ],
             Self::Probe => &[Metric::Throughput, Metric::LatencyP99, Metric::HogThroughput],
             Self::Hogs => &[Metric::Throughput, Metric::Jain, Metric::MinShare],
+            Self::Weights => {
+                &[Metric::Throughput, Metric::WeightError, Metric::Nice0Share, Metric::Nice5Share, Metric::Nice10Share]
+            }
         }
     }
 }
@@ -125,7 +159,7 @@ pub enum Metric {
     LatencyP50,
     /// 99th percentile of the wait or response time.
     LatencyP99,
-    /// Longest wait or response time.
+    /// Longest wait or response time, those that had not ended with the window included.
     LatencyMax,
     /// Jain's fairness index over the vCPUs' operations.
     Jain,
@@ -153,6 +187,20 @@ pub enum Metric {
     LockersCpuShare,
     /// CPU time of the computing vCPUs, relative to an equal share.
     HogsCpuShare,
+    /// Messages between the pairs.
+    PairThroughput,
+    /// CPU time of the pairs, relative to an equal share.
+    PairsCpuShare,
+    /// Jain's fairness index over the vCPUs' CPU time.
+    JainCpu,
+    /// The furthest that a vCPU's CPU time is from what its weight gives it.
+    WeightError,
+    /// CPU time of the vCPUs of nice 0, relative to what their weight gives them.
+    Nice0Share,
+    /// As for nice 0, for nice 5.
+    Nice5Share,
+    /// As for nice 0, for nice 10.
+    Nice10Share,
 }
 
 /// What a metric is called and how it reads; the one place that says so.
@@ -166,7 +214,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 25] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -185,6 +233,13 @@ impl Metric {
         Self::HogThroughput,
         Self::LockersCpuShare,
         Self::HogsCpuShare,
+        Self::PairThroughput,
+        Self::PairsCpuShare,
+        Self::JainCpu,
+        Self::WeightError,
+        Self::Nice0Share,
+        Self::Nice5Share,
+        Self::Nice10Share,
     ];
 
     #[rustfmt::skip] // a table
@@ -195,7 +250,7 @@ impl Metric {
             Self::OpsPerS         => ("ops_per_s",         "operations",       "ops",       "ops/s",         Higher),
             Self::LatencyP50      => ("latency_p50",       "median latency",   "p50",       "us",            Lower),
             Self::LatencyP99      => ("latency_p99",       "p99 latency",      "p99",       "us",            Lower),
-            Self::LatencyMax      => ("latency_max",       "longest latency",  "max",       "us",            Lower),
+            Self::LatencyMax      => ("latency_max",       "longest wait",     "max",       "us",            Lower),
             Self::Jain            => ("jain",              "Jain index",       "Jain",      "index",         Higher),
             Self::MinShare        => ("min_share",         "smallest share",   "min share", "of fair share", Higher),
             Self::MaxShare        => ("max_share",         "largest share",    "max share", "of fair share", Lower),
@@ -209,6 +264,13 @@ impl Metric {
             Self::HogThroughput   => ("hog_throughput",    "work of the hogs", "hogs work", "iterations/s",  Higher),
             Self::LockersCpuShare => ("lockers_cpu_share", "CPU of lockers",   "lock CPU",  "of fair share", Higher),
             Self::HogsCpuShare    => ("hogs_cpu_share",    "CPU of hogs",      "hogs CPU",  "of fair share", Lower),
+            Self::PairThroughput  => ("pair_throughput",   "work of the pairs","pairs work","messages/s",    Higher),
+            Self::PairsCpuShare   => ("pairs_cpu_share",   "CPU of pairs",     "pairs CPU", "of fair share", Higher),
+            Self::JainCpu         => ("jain_cpu",          "Jain index of CPU","CPU Jain",  "index",         Higher),
+            Self::WeightError     => ("weight_error",      "furthest from its weight", "off weight", "%",    Lower),
+            Self::Nice0Share      => ("nice0_share",       "CPU of nice 0",    "nice 0",    "of its weight", Higher),
+            Self::Nice5Share      => ("nice5_share",       "CPU of nice 5",    "nice 5",    "of its weight", Higher),
+            Self::Nice10Share     => ("nice10_share",      "CPU of nice 10",   "nice 10",   "of its weight", Higher),
         };
         Facts { name, label, short, unit, better }
     }
@@ -242,6 +304,7 @@ impl Metric {
     pub fn direction(self, suite: Suite) -> &'static str {
         match self.better() {
             _ if self.is_share() => "1.0 is fair",
+            _ if self == Self::WeightError => "0 is fair",
             _ if !self.is_judged(suite) => "for context",
             Better::Higher => "higher is better",
             Better::Lower => "lower is better",
@@ -251,19 +314,37 @@ impl Metric {
     /// Whether a ratio to the baseline says that a policy did better or worse.
     ///
     /// Not so for a share: twice an unfairly small one is good, twice a fair one is not. Not for what the machinery
-    /// did meanwhile: twice the work makes twice the exits. Nor for the hogs' work in `mixed`: what they lose there
-    /// is what the lockers had been starved of, which the shares show.
+    /// did meanwhile: twice the work makes twice the exits. Nor for the hogs' work beside lockers: what they lose there
+    /// is what the lockers had been starved of, which the shares show. Nor for the distance from the weights, which is
+    /// one of a perfect 0 and has no ratio to speak of.
     pub fn is_judged(self, suite: Suite) -> bool {
-        !(self.is_share() || self.is_activity() || self == Self::HogThroughput && suite == Suite::Mixed)
+        let beside_lockers = matches!(suite, Suite::Mixed | Suite::Threeway);
+        let hogs_work = self == Self::HogThroughput && beside_lockers;
+        !(self.is_share() || self.is_activity() || self == Self::WeightError || hogs_work)
     }
 
     /// Whether the metric is a share of which 1.0 is the fair one.
     pub fn is_share(self) -> bool {
-        matches!(self, Self::MinShare | Self::MaxShare | Self::LockersCpuShare | Self::HogsCpuShare)
+        matches!(
+            self,
+            Self::MinShare
+                | Self::MaxShare
+                | Self::LockersCpuShare
+                | Self::PairsCpuShare
+                | Self::HogsCpuShare
+                | Self::Nice0Share
+                | Self::Nice5Share
+                | Self::Nice10Share
+        )
     }
 
     fn is_activity(self) -> bool {
         matches!(self, Self::ExitsPerS | Self::SwitchesPerS | Self::MigrationsPerS | Self::YieldsPerS)
+    }
+
+    /// Whether the metric is work done, which a ratio compares.
+    pub fn is_work(self) -> bool {
+        matches!(self, Self::Throughput | Self::HogThroughput | Self::PairThroughput)
     }
 
     /// Whether the metric is a time.

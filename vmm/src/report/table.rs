@@ -173,12 +173,12 @@ fn line(cell: &Cell) -> String {
     let label = if metric == Metric::Throughput { String::new() } else { format!("{} ", metric.short()) };
     let value = format::value(metric, cell.suite, cell.median);
     // Where a ratio is the point; beside the others it would be noise.
-    let ratio = cell.ratio_to_host.filter(|_| matches!(metric, Metric::Throughput | Metric::HogThroughput));
+    let ratio = cell.ratio_to_host.filter(|_| metric.is_work());
     let ratio = ratio.filter(|_| cell.policy != BASELINE).map(|ratio| format!("  {}x", format::ratio(ratio)));
     format!("{label}{value}{}", ratio.unwrap_or_default())
 }
 
-/// The report as Markdown tables: throughput and p99 latency, with ratio and interval.
+/// The report as Markdown tables: each suite's headline metrics, work and times with ratio and interval.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
     for block in view::blocks(report) {
@@ -186,8 +186,11 @@ pub fn markdown(report: &Report) -> String {
         out += &format!("**{}** ({})\n\n", block.title(), block.suite.throughput_unit());
         out += &format!("| | {policies} |\n|---|{}\n", "---|".repeat(block.policies.len()));
         for row in &block.rows {
-            for metric in [Metric::Throughput, Metric::LatencyP99].into_iter().filter(|metric| block.has(*metric)) {
-                let label = if metric == Metric::Throughput { "" } else { ", p99" };
+            for metric in block.headline() {
+                let label = match metric {
+                    Metric::Throughput => String::new(),
+                    _ => format!(", {}", metric.short()),
+                };
                 let cells = block.policies.iter().map(|policy| markdown_cell(block.cell(row, policy, metric)));
                 out += &format!("| {}{label} | {} |\n", row.size_label(), cells.collect::<Vec<_>>().join(" | "));
             }
@@ -200,7 +203,8 @@ pub fn markdown(report: &Report) -> String {
 fn markdown_cell(cell: Option<&Cell>) -> String {
     let Some(cell) = cell else { return String::new() };
     let value = format::value(cell.metric, cell.suite, cell.median);
-    let Some(ratio) = cell.ratio_to_host.filter(|_| cell.policy != BASELINE) else { return value };
+    let compares = cell.policy != BASELINE && (cell.metric.is_work() || cell.metric.is_time());
+    let Some(ratio) = cell.ratio_to_host.filter(|_| compares) else { return value };
     let interval = cell.ratio_ci95.map(|interval| format!(" {}", format::interval(interval))).unwrap_or_default();
     format!("{value}, **{}**{interval}", format::ratio(ratio))
 }
@@ -260,5 +264,12 @@ mod tests {
         let text = markdown(&report(&["host", "rsdl"]));
         assert!(text.contains("| 4 vCPUs | 20.0k | 30.6k, **1.53** [1.53, 1.53] |"), "{text}");
         assert!(text.contains("| 4 vCPUs, p99 | 1.20 ms | 1.20 ms, **1.00** [1.00, 1.00] |"), "{text}");
+    }
+
+    #[test]
+    fn markdown_has_an_index_without_a_ratio() {
+        let samples = [ticket("host", Metric::Jain, &[0.5]), ticket("rsdl", Metric::Jain, &[1.0])].concat();
+        let text = markdown(&Report::from_samples(&samples, RunContext::default()));
+        assert!(text.contains("| 4 vCPUs, Jain | 0.50 | 1.00 |"), "{text}");
     }
 }

@@ -154,7 +154,9 @@ impl<D: Device> MmioTransport<D> {
     fn write_register(&self, offset: u32, value: u32) -> Result<(), Fault> {
         // Before the lock: the work may take long and reaches other devices.
         if offset == reg::VIRTIO_MMIO_QUEUE_NOTIFY {
-            self.queue_notify(value);
+            if let Ok(queue) = u16::try_from(value) {
+                self.queue_notify(queue);
+            }
             return Ok(());
         }
         let mut registers = self.registers.lock();
@@ -181,9 +183,10 @@ impl<D: Device> MmioTransport<D> {
         Ok(())
     }
 
-    fn queue_notify(&self, queue: u32) {
+    /// A guest's notification of a queue. One of a device that is not ready, or of no queue, does nothing.
+    pub fn queue_notify(&self, queue: u16) {
         let live = self.registers.lock().status.live() && !self.line.needs_reset();
-        if let (true, Ok(queue)) = (live, u16::try_from(queue)) {
+        if live {
             self.device.queue_notify(queue);
         }
     }
@@ -255,6 +258,10 @@ impl<D: Device> MmioDevice for MmioTransport<D> {
 
     fn write(&self, offset: u64, data: &[u8]) {
         Self::write(self, offset, data);
+    }
+
+    fn notify(&self, queue: u16) {
+        self.queue_notify(queue);
     }
 }
 

@@ -1,7 +1,7 @@
 //! One clock for guests and host: guests read the host's TSC, this turns its ticks into CLOCK_MONOTONIC.
 
-use stile_sched::Time;
 use stile_sched::time::monotonic;
+use stile_sched::{Nanos, Time};
 
 /// The TSC and its rate.
 #[derive(Debug, Clone, Copy)]
@@ -33,9 +33,18 @@ impl TscClock {
         self.time_from(tsc, self.now(), monotonic())
     }
 
+    /// Time since the TSC read `tsc`; none, if it has not yet.
+    pub fn since(self, tsc: u64) -> Nanos {
+        self.nanos(self.now().saturating_sub(tsc))
+    }
+
     fn time_from(self, tsc: u64, tsc_now: u64, now: Time) -> Time {
-        let ahead = u128::from(tsc.saturating_sub(tsc_now)) * 1_000_000 / u128::from(self.khz);
-        now + stile_sched::Nanos(u64::try_from(ahead).unwrap_or(u64::MAX))
+        now + self.nanos(tsc.saturating_sub(tsc_now))
+    }
+
+    fn nanos(self, ticks: u64) -> Nanos {
+        let ns = u128::from(ticks) * 1_000_000 / u128::from(self.khz);
+        Nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 }
 

@@ -5,7 +5,7 @@ use super::console::{Console, Sink};
 use super::layout::Layout;
 use super::outcome::Outcome;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use stile_abi::milestone;
+use stile_abi::{Queues, milestone};
 use stile_sched::{Domain, Time, VcpuId};
 use vm_memory::GuestMemoryMmap;
 use vm_superio::serial::NoEvents;
@@ -17,6 +17,8 @@ pub trait MmioDevice: Send + Sync {
     fn read(&self, offset: u64, data: &mut [u8]);
     /// Writes at an offset, and does the work it causes before it returns.
     fn write(&self, offset: u64, data: &[u8]);
+    /// Does the work that waits in a queue, as a write of its number to the notification register does.
+    fn notify(&self, queue: u16);
 }
 
 /// A device and where it lies; its window is one page.
@@ -214,6 +216,12 @@ impl VmState {
 
     pub(super) fn mmio_write(&self, address: u64, data: &[u8]) -> bool {
         self.device_at(address).map(|(device, offset)| device.write(offset, data)).is_some()
+    }
+
+    /// Serves queues of the network device; false if there is none.
+    pub(super) fn serve(&self, queues: Queues) -> bool {
+        let device = self.device.as_ref().map(|mapped| &mapped.device);
+        device.map(|device| queues.iter().for_each(|queue| device.notify(queue))).is_some()
     }
 
     fn device_at(&self, address: u64) -> Option<(&dyn MmioDevice, u64)> {

@@ -10,7 +10,7 @@ use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
-use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, port};
+use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, Queues, port};
 use stile_sched::{Stop, Time, Wait, Yield};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -95,7 +95,7 @@ impl GuestVcpu {
     fn output(&mut self, port: u16, width: usize, value: u32) -> Stop {
         match (port, width) {
             (port::YIELD, 4) => self.yields(value),
-            (port::IDLE, 4) => self.idles(),
+            (port::IDLE, 4) => self.idles(Queues::unpack(value)),
             (port::KICK, 4) => self.kicks(value),
             (port::CONSOLE, 4) => self.prints(value),
             (port::PROGRESS, 4) => {
@@ -128,7 +128,10 @@ impl GuestVcpu {
         }
     }
 
-    fn idles(&mut self) -> Stop {
+    fn idles(&mut self, queues: Queues) -> Stop {
+        if !queues.is_empty() && !self.vm.serve(queues) {
+            return self.breaks_abi("idle", "the VM has no network device to serve".into());
+        }
         match self.argument(0) {
             NO_DEADLINE => Stop::Idle(Time::NEVER),
             tsc => Stop::Idle(self.vm.clock().time_of(tsc)),

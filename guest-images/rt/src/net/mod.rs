@@ -3,15 +3,18 @@
 //! The driver ([`Nic`]) moves frames, smoltcp does ARP, IPv4 and TCP, and [`Stack`] offers calls that block: while
 //! nothing can progress the vCPU idles, until a frame comes, a timer of TCP is due, or the caller's deadline.
 //!
-//! A frame that is sent waits in the transmit ring until the stack has nothing more to say, and one register write then
-//! announces all of them: an exit costs as much as copying several frames. What is received is looked at before
-//! anything is sent in answer, so that an acknowledgement mostly rides on the program's reply.
+//! An exit costs as much as copying many frames. So what is sent stays in the guest until the vCPU has nothing left to
+//! do, and the doorbell by which it then idles announces all of it: a program that asks and waits for the answer exits
+//! once. What is received is looked at before anything is sent in answer, so that an acknowledgement mostly rides on
+//! the program's reply.
 
 mod address;
 mod device;
 mod hal;
 mod nic;
 mod stack;
+#[cfg(test)]
+mod testing;
 
 pub use address::{Address, BadAddress};
 pub use device::device;

@@ -1,8 +1,9 @@
 //! The virtio-net driver: one queue pair of virtio-drivers' `VirtQueue`, and smoltcp's device over it.
 //!
-//! It differs from that crate's own network driver in what makes exits rare: frames are announced in batches
-//! ([`Nic::flush`]), and the device may interrupt only while the vCPU idles ([`Nic::arm`]). The latter needs the rings'
-//! flags rather than event indexes, hence those are not negotiated.
+//! It differs from that crate's own network driver in what makes exits rare: frames are announced in batches, by the
+//! idle doorbell ([`Nic::unannounced`]) or, if the vCPU does not idle, by the device's register ([`Nic::flush`]); and
+//! the device may interrupt only while the vCPU idles ([`Nic::arm`]). The latter needs the rings' flags rather than
+//! event indexes, hence those are not negotiated.
 //!
 //! Invariants: each buffer is either in its ring or in nobody's hands; every posted receive buffer is whole.
 #![allow(unsafe_code, reason = "buffers are lent to the device")]
@@ -10,10 +11,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem;
 use core::sync::atomic::{Ordering, fence};
 
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
+use stile_abi::Queues;
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
 
@@ -97,18 +100,27 @@ impl<T: Transport> Nic<T> {
         self.mac
     }
 
-    /// Announces what was put into the rings since the last call, if the device wants to know.
-    pub fn flush(&mut self) {
+    /// The queues that were added to since the last call and of which the device wants to know. It is for the caller to
+    /// announce them.
+    #[must_use]
+    pub fn unannounced(&mut self) -> Queues {
         // Orders the rings' indexes before the device's wishes: it changes its wish, fences, and looks at the index.
         fence(Ordering::SeqCst);
-        if self.transmit.unannounced && self.transmit.queue.should_notify() {
-            self.transport.notify(TRANSMIT);
+        let mut queues = Queues::NONE;
+        if mem::take(&mut self.transmit.unannounced) && self.transmit.queue.should_notify() {
+            queues = queues.with(TRANSMIT);
         }
-        if self.receive.unannounced && self.receive.queue.should_notify() {
-            self.transport.notify(RECEIVE);
+        if mem::take(&mut self.receive.unannounced) && self.receive.queue.should_notify() {
+            queues = queues.with(RECEIVE);
         }
-        self.transmit.unannounced = false;
-        self.receive.unannounced = false;
+        queues
+    }
+
+    /// Announces them at once, an exit for each.
+    pub fn flush(&mut self) {
+        for queue in self.unannounced().iter() {
+            self.transport.notify(queue);
+        }
     }
 
     /// Asks to be interrupted by the next frame; `false` if one is there already, which then does not interrupt.
@@ -273,3 +285,6 @@ impl phy::TxToken for TxToken<'_> {
         self.0.send(length, fill)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! A TCP stack whose calls block.
 //!
 //! It belongs to one vCPU and is used by one thread of control: frames are looked at and TCP's timers are served only
-//! inside its calls. Between calls the device queues what comes.
+//! inside its calls. Between calls the device queues what comes, and what was sent stays here: see [`Stack::send_all`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,6 +12,7 @@ use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, Soc
 use smoltcp::socket::tcp;
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{EthernetAddress, IpCidr, IpEndpoint};
+use stile_abi::Queues;
 use virtio_drivers::transport::Transport;
 
 use super::{Address, DriverError, Nic};
@@ -27,13 +28,13 @@ const FIRST_LOCAL_PORT: u16 = 49152;
 
 /// How a vCPU waits.
 pub trait Park {
-    /// Blocks until a device event or `until`; may return early.
-    fn park(&mut self, until: Option<Ticks>);
+    /// Announces `queues` to the device, then blocks until a device event or `until`; may return early.
+    fn park(&mut self, queues: Queues, until: Option<Ticks>);
 }
 
 impl Park for crate::Cpu {
-    fn park(&mut self, until: Option<Ticks>) {
-        crate::doorbell::idle(*self, until);
+    fn park(&mut self, queues: Queues, until: Option<Ticks>) {
+        crate::doorbell::serve_and_idle(*self, queues, until);
     }
 }
 
@@ -155,7 +156,8 @@ impl<T: Transport, P: Park> Stack<T, P> {
         Ok(Stream(socket))
     }
 
-    /// Sends all of `data`; returns when the last of it is on its way, not when it was received.
+    /// Sends all of `data`; returns when the connection has taken the last of it. That leaves when the caller next waits
+    /// in a call of the stack, as for the answer; who does something else first calls [`Stack::flush`].
     pub fn send_all(&mut self, stream: &Stream, data: &[u8], deadline: Ticks) -> Result<(), NetError> {
         let mut rest = data;
         self.wait(Some(deadline), |sockets| {
@@ -165,9 +167,13 @@ impl<T: Transport, P: Park> Stack<T, P> {
                 Err(_) => return Some(Err(NetError::Closed)),
             }
             rest.is_empty().then_some(Ok(()))
-        })?;
+        })
+    }
+
+    /// Sets on its way what was sent.
+    pub fn flush(&mut self) {
         self.speak();
-        Ok(())
+        self.nic.flush();
     }
 
     /// Fills `data`. What the stack has to say is said before it waits, not before it returns.
@@ -186,7 +192,7 @@ impl<T: Transport, P: Park> Stack<T, P> {
     /// Ends a connection at once; the peer is told by a reset.
     pub fn close(&mut self, stream: Stream) {
         self.sockets.get_mut::<tcp::Socket>(stream.0).abort();
-        self.speak();
+        self.flush();
         self.sockets.remove(stream.0);
     }
 
@@ -215,6 +221,7 @@ impl<T: Transport, P: Park> Stack<T, P> {
             }
             self.speak();
             if deadline.is_some_and(|deadline| now() >= deadline) {
+                self.nic.flush();
                 return Err(NetError::TimedOut);
             }
             self.rest(deadline);
@@ -232,14 +239,13 @@ impl<T: Transport, P: Park> Stack<T, P> {
         }
     }
 
-    /// Sends all that there is to send, and announces it.
+    /// Puts all that there is to send into the transmit ring.
     fn speak(&mut self) {
         let at = instant(self.clock);
         while self.interface.poll_egress(at, &mut self.nic, &mut self.sockets) != PollResult::None {}
-        self.nic.flush();
     }
 
-    /// Idles until a frame comes, TCP has something to do, or the deadline.
+    /// Announces what is in the rings and idles until a frame comes, TCP has something to do, or the deadline.
     fn rest(&mut self, deadline: Option<Ticks>) {
         let at = instant(self.clock);
         let timer =
@@ -248,11 +254,10 @@ impl<T: Transport, P: Park> Stack<T, P> {
             (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
             (timer, deadline) => timer.or(deadline),
         };
-        if until.is_some_and(|until| until <= now()) {
-            return;
-        }
-        if self.nic.arm() {
-            self.parker.park(until);
+        if until.is_none_or(|until| until > now()) && self.nic.arm() {
+            self.parker.park(self.nic.unannounced(), until);
+        } else {
+            self.nic.flush();
         }
         self.nic.disarm();
     }
@@ -270,3 +275,6 @@ fn new_socket() -> tcp::Socket<'static> {
 fn instant(clock: Clock) -> Instant {
     Instant::from_micros((clock.now_ns() / 1000) as i64)
 }
+
+#[cfg(test)]
+mod tests;

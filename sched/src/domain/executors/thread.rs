@@ -2,19 +2,21 @@
 
 use super::{Act, Core, DUE_AT_ONCE, Shared, SlotShared};
 use crate::domain::{enter_thread, kick};
+use crate::lock::Caller;
 use crate::policy::Why;
+use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
 use crate::{Slot, Stop, Time, Vcpu, VcpuId, Wait};
 use arrayvec::ArrayVec;
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
 
 /// What an executor has in hand.
 struct Hand {
     id: VcpuId,
     vcpu: Box<dyn Vcpu>,
+    caller: Caller,
 }
 
 /// Why the vCPU in hand stopped, and if it blocks, until when.
@@ -84,7 +86,8 @@ impl Executor<'_> {
                         Wait::Lock(_) => &counts.lock,
                         Wait::Message(_) => &counts.message,
                     });
-                    if !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted() {
+                    let alone = !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted();
+                    if alone && !self.shared.told_of_lone_yields {
                         count(&counts.alone);
                         continue;
                     }
@@ -116,15 +119,16 @@ impl Executor<'_> {
     fn ask(&mut self, hand: Option<Hand>, stopped: Stopped) -> Option<Hand> {
         self.me.word.acknowledge();
         let mut after = After::default();
+        let caller = hand.as_ref().map_or(Caller::Normal, |hand| hand.caller);
         let (next, ask_at) = {
-            let mut core = self.shared.core.lock();
+            let mut core = self.shared.core.lock_as(caller);
             let now = monotonic();
             self.wake_due(&mut core, now, &mut after.acts);
             let answer = self.answer(&mut core, hand, stopped, now, &mut after);
             self.shared.publish(&core);
             answer
         };
-        after.acts.into_iter().for_each(|act| self.shared.perform(act));
+        after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Vcpu::retired);
         if next.is_some() {
             self.arm(ask_at);
@@ -246,7 +250,8 @@ impl Executor<'_> {
         (entry.on, entry.last) = (Some(self.slot), Some(self.slot));
         entry.since = now;
         entry.exits_before = self.me.counts.exits.load(Ordering::Relaxed);
-        Hand { id: vcpu, vcpu: entry.vcpu.take().expect("a vCPU that is on no slot is here") }
+        let in_hand = entry.vcpu.take().expect("a vCPU that is on no slot is here");
+        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller }
     }
 
     /// Sees to it that the executor asks at this time. A timer that is set earlier is left: it costs a question, less

@@ -21,9 +21,9 @@ fn domains() -> Vec<Arc<dyn Domain>> {
     let (all, one) = (cpus(), vec![cpus()[0]]);
     let mut domains: Vec<Arc<dyn Domain>> = Vec::new();
     for policy in policies {
-        domains.push(start(&one, policy(1), Switches::default()));
-        domains.push(Arc::new(Leases::<Smp>::new(&one, policy(1), Switches { ride: false })));
-        domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), Switches::default())));
+        domains.push(start(&one, policy(1), LockRules::default(), Switches::default()));
+        domains.push(Arc::new(Leases::<Smp>::new(&one, policy(1), LockRules::default(), Switches { ride: false })));
+        domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), LockRules::default(), Switches::default())));
     }
     domains
 }

@@ -5,8 +5,9 @@
 
 use super::core::Answer;
 use super::record::Record;
-use super::{HOME, Shared, Stopped};
+use super::{Asker, HOME, Shared, Stopped};
 use crate::domain::{enter_thread, kick};
+use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
 use crate::time::monotonic;
@@ -42,7 +43,7 @@ enum End {
 /// The life of a vCPU's thread.
 pub(super) fn carry<W: Word>(
     shared: Arc<Shared<W>>,
-    id: VcpuId,
+    (id, caller): (VcpuId, Caller),
     vcpu: Box<dyn Vcpu>,
     ready: &SyncSender<io::Result<()>>,
 ) {
@@ -58,9 +59,9 @@ pub(super) fn carry<W: Word>(
     HOME.set(Arc::as_ptr(&shared).addr());
     // The starter waits for this.
     let _ = ready.send(Ok(()));
-    let never = Time::NEVER;
+    let (never, asker) = (Time::NEVER, Asker { caller, looks: None });
     let mut thread =
-        Thread { shared: &shared, id, me, vcpu, timer, armed: never, lease_end: never, slot: None, rides: None };
+        Thread { shared: &shared, id, asker, me, vcpu, timer, armed: never, lease_end: never, slot: None, rides: None };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
         let next = match thread.wait(rest) {
@@ -84,6 +85,7 @@ pub(super) fn carry<W: Word>(
 struct Thread<'a, W> {
     shared: &'a Shared<W>,
     id: VcpuId,
+    asker: Asker,
     me: &'a Record,
     vcpu: Box<dyn Vcpu>,
     timer: kick::Timer,
@@ -157,13 +159,13 @@ impl<W: Word> Thread<'_, W> {
             self.me.events.use_up();
             return Some(slot);
         }
-        self.shared.turn(|core, now, acts| self.shared.unblock(core, self.id, now, acts));
+        self.shared.turn(self.asker, |core, now, acts| self.shared.unblock(core, self.id, now, acts));
         None
     }
 
     /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
     fn leave(&mut self) -> bool {
-        let gone = self.shared.turn(|core, _, _| {
+        let gone = self.shared.turn(self.asker, |core, _, _| {
             if core.entry(self.id).on.is_some() {
                 return None;
             }
@@ -215,7 +217,7 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
                 self.me.counts.yielded(y.wait);
-                if !self.shared.gate.waiters() && !wanted {
+                if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
                     self.me.counts.alone();
                     return None;
                 }
@@ -253,7 +255,7 @@ impl<W: Word> Thread<'_, W> {
         let wanted = self.word(slot).release(self.id);
         let waited_for = self.shared.gate.leave(slot);
         if wanted || waited_for {
-            self.shared.turn(|_, _, _| ());
+            self.shared.turn(self.asker, |_, _, _| ());
         }
         Some(Rest { until, nap: Some(slot) })
     }
@@ -263,7 +265,7 @@ impl<W: Word> Thread<'_, W> {
         if self.shared.ending.load(Ordering::Relaxed) {
             return Some(Break(End::Domain));
         }
-        let (answer, gone) = self.shared.turn(|core, now, acts| {
+        let (answer, gone) = self.shared.turn(self.asker, |core, now, acts| {
             let answer = self.shared.answer(core, slot, stopped, now, acts);
             if !matches!(answer, Answer::GoesOn(_)) {
                 self.me.account.stop(now);

@@ -1,9 +1,9 @@
 //! Random events against a slow model that knows only where every vCPU is.
 
-use super::{RR, any_rule, any_wait, row};
-use crate::domain::Attributes;
-use crate::policy::rsdl::RsdlConfig;
-use crate::policy::{Decision, Freelist, Placement, Policy, Rsdl, Why};
+use super::{RR, any_bugs, any_rule, any_wait, row};
+use crate::domain::{Attributes, Class};
+use crate::policy::rsdl::{RsdlConfig, rt};
+use crate::policy::{Decision, Freelist, Goodness, O1, Placement, Policy, Rsdl, Why, goodness, o1};
 use crate::{Nanos, Nice, Slot, Time, VcpuId, Yield};
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ const VCPUS: u32 = 12;
 #[derive(Debug, Clone)]
 enum Event {
     /// Added if it is not there, else woken if it is blocked.
-    Wake(u32, i8),
+    Wake(u32, i8, Class),
     /// Removed if it is there and not on a slot.
     Remove(u32),
     /// A slot asks; an idle one always for [`Why::Free`].
@@ -21,11 +21,26 @@ enum Event {
     Settle,
 }
 
+fn any_class() -> impl Strategy<Value = Class> {
+    prop_oneof![4 => Just(Class::Normal), 1 => Just(Class::Batch), 1 => Just(Class::Idle), 1 => Just(Class::Rt)]
+}
+
+/// The rest of a quota, less than half, and another; for class rt a slot's part of its budget.
+fn rsdl_lease(of: Attributes) -> Nanos {
+    let quotas = Nanos(row(of.nice.get()).quota.0 / 2 * 3);
+    if of.class == Class::Rt { quotas.max(Nanos(rt::PERIOD.0 * rt::SHARE / 100)) } else { quotas }
+}
+
+/// The same for leases that may be handed on, and so be anybody's.
+fn any_rsdl_lease(_: Attributes) -> Nanos {
+    rsdl_lease(Attributes { nice: Nice::new(-20).unwrap(), class: Class::Rt })
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     let yields = (any_wait(), any::<bool>()).prop_map(|(wait, again)| Why::Yield(Yield { wait, again }));
     let why = prop_oneof![3 => Just(Why::Check), 1 => Just(Why::Exit), 4 => yields, 2 => Just(Why::Block), 1 => Just(Why::Retire)];
     prop_oneof![
-        6 => (0..VCPUS, -20i8..20).prop_map(|(v, nice)| Event::Wake(v, nice)),
+        6 => (0..VCPUS, -20i8..20, any_class()).prop_map(|(v, nice, class)| Event::Wake(v, nice, class)),
         1 => (0..VCPUS).prop_map(Event::Remove),
         6 => (0u16..5, why).prop_map(|(slot, why)| Event::Ask(slot, why)),
         2 => Just(Event::Settle),
@@ -51,17 +66,25 @@ struct Model<P> {
     policy: P,
     now: Time,
     at: Vec<At>,
-    nice: Vec<i8>,
+    attributes: Vec<Attributes>,
     told: Vec<bool>,
     until: Vec<Time>,
-    /// Whether leases may be handed on, and so be longer than their holder's quota.
-    hands_on: bool,
+    /// What no lease of such a vCPU may exceed.
+    longest_lease: fn(Attributes) -> Nanos,
 }
 
 impl<P: Policy> Model<P> {
-    fn new(policy: P, slots: usize, hands_on: bool) -> Self {
-        let (at, nice) = (vec![At::Nowhere; VCPUS as usize], vec![0; VCPUS as usize]);
-        Self { policy, now: Time(0), at, nice, told: vec![false; slots], until: vec![Time::NEVER; slots], hands_on }
+    fn new(policy: P, slots: usize, longest_lease: fn(Attributes) -> Nanos) -> Self {
+        let (at, attributes) = (vec![At::Nowhere; VCPUS as usize], vec![Attributes::default(); VCPUS as usize]);
+        Self {
+            policy,
+            now: Time(0),
+            at,
+            attributes,
+            told: vec![false; slots],
+            until: vec![Time::NEVER; slots],
+            longest_lease,
+        }
     }
 
     fn on(&self, slot: usize) -> Option<usize> {
@@ -71,10 +94,11 @@ impl<P: Policy> Model<P> {
     fn step(&mut self, event: &Event, span: u64) {
         self.now = self.now + Nanos(span);
         match *event {
-            Event::Wake(v, nice) => match self.at[v as usize] {
+            Event::Wake(v, nice, class) => match self.at[v as usize] {
                 At::Nowhere => {
-                    self.policy.add(VcpuId(v), Attributes { nice: Nice::new(nice).unwrap() }, self.now);
-                    (self.at[v as usize], self.nice[v as usize]) = (At::Blocked, nice);
+                    let attributes = Attributes { nice: Nice::new(nice).unwrap(), class };
+                    self.policy.add(VcpuId(v), attributes, self.now);
+                    (self.at[v as usize], self.attributes[v as usize]) = (At::Blocked, attributes);
                 }
                 At::Blocked => self.wake(v),
                 _ => {}
@@ -121,6 +145,7 @@ impl<P: Policy> Model<P> {
         let why = if before.is_none() { Why::Free } else { why };
         self.told[slot] = false;
         let Decision { run, kick } = self.policy.next(Slot(slot as u16), why, self.now);
+        assert_ne!(kick.map(Slot::index), Some(slot), "{why:?}: a slot that asks need not be kicked");
         if let Some(kick) = kick {
             self.told[kick.index()] = true;
         }
@@ -139,8 +164,8 @@ impl<P: Policy> Model<P> {
         self.until[slot] = lease.until;
         assert!(lease.until > self.now, "{why:?}: a lease that has ended");
         if lease.until != Time::NEVER {
-            let longest = if self.hands_on { -20 } else { self.nice[v] };
-            assert!(lease.until.since(self.now).0 <= row(longest).quota.0 / 2 * 3, "{why:?}: a lease beyond the quota");
+            let longest = (self.longest_lease)(self.attributes[v]);
+            assert!(lease.until.since(self.now) <= longest, "{why:?}: a lease beyond the quota");
         }
     }
 
@@ -168,7 +193,8 @@ proptest! {
     ) {
         let config = RsdlConfig { yield_rule: rule, affinity, ..RsdlConfig::default() };
         let hands_on = matches!(rule, crate::policy::rsdl::YieldRule::Polite(_));
-        let mut model = Model::new(Rsdl::new(config, slots), slots, hands_on);
+        let longest_lease = if hands_on { any_rsdl_lease } else { rsdl_lease };
+        let mut model = Model::new(Rsdl::new(config, slots), slots, longest_lease);
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
 
@@ -177,7 +203,26 @@ proptest! {
         slots in 1usize..=5,
         events in prop::collection::vec((any_event(), any_span()), 1..250),
     ) {
-        let mut model = Model::new(Freelist::new(RR, slots), slots, true);
+        let mut model = Model::new(Freelist::new(RR, slots), slots, |_| RR);
+        events.iter().for_each(|(event, span)| model.step(event, *span));
+    }
+
+    #[test]
+    fn goodness_knows_where_everybody_is(
+        slots in 1usize..=5,
+        bugs in any_bugs(),
+        events in prop::collection::vec((any_event(), any_span()), 1..250),
+    ) {
+        let mut model = Model::new(Goodness::new(bugs, slots), slots, |_| goodness::LONGEST_LEASE);
+        events.iter().for_each(|(event, span)| model.step(event, *span));
+    }
+
+    #[test]
+    fn o1_knows_where_everybody_is(
+        slots in 1usize..=5,
+        events in prop::collection::vec((any_event(), any_span()), 1..250),
+    ) {
+        let mut model = Model::new(O1::new(slots), slots, |_| o1::LONGEST_LEASE);
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
 }

@@ -1,8 +1,8 @@
 //! Nice values as stairs and quotas.
 //!
-//! A rotation has [`LEVELS`] levels. A vCPU may run one quota at each level its row of the matrix allows: `20 - nice` of
-//! them, spread evenly, the last level always among them. The algorithm and the constants are those of Con Kolivas'
-//! Staircase Deadline scheduler as it was in 2.6.22-ck1 (kernel/sched.c and Documentation/sched-design.txt).
+//! A rotation has [`LEVELS`] levels. A vCPU may run one quota at each level its row of the matrix allows, `20 - nice` of
+//! them, the last level always among them. Which they are is what the two generations differ in ([`Variant`]); the
+//! algorithms and constants are Con Kolivas'.
 //!
 //! Rotations follow each other without end, so a position is one number, the *stair*: `rotation * LEVELS + level`.
 //! The array that SD calls expired is the next rotation's stairs, and swapping the arrays is walking on. SD queued an
@@ -17,6 +17,18 @@ pub const LEVELS: u64 = 40;
 /// A position on the staircase: rotation and level in one.
 pub type Stair = u64;
 
+/// The two generations of the staircase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Variant {
+    /// Staircase Deadline, as in 2.6.22-ck1 (kernel/sched.c, Documentation/sched-design.txt): a row's levels are spread
+    /// evenly, so that who has fewer waits for each no longer than it must.
+    #[default]
+    Dithered,
+    /// RSDL as first posted in March 2007: a row's levels are its own and all below it, and each level has a
+    /// [budget](super::budgets) that pushes everybody down when it is used up.
+    LevelQuota,
+}
+
 /// What a nice value amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
@@ -28,16 +40,16 @@ pub struct Row {
 
 impl Row {
     /// The row of a nice value, for this interval.
-    pub fn new(nice: Nice, rr_interval: Nanos) -> Self {
-        let uprio = i64::from(nice.get()) + 20;
-        let step = 1600 / (40 - uprio);
-        let mut allowed = 0;
-        let mut k = 0;
-        while k <= 1560 {
-            allowed |= 1 << (39 - k / 40);
-            k += step;
+    pub fn new(nice: Nice, rr_interval: Nanos, variant: Variant) -> Self {
+        match variant {
+            Variant::Dithered => Self { allowed: dithered(level(nice)), quota: quota(nice, rr_interval) },
+            Variant::LevelQuota => Self::consecutive(nice, rr_interval),
         }
-        Self { allowed, quota: quota(nice, rr_interval) }
+    }
+
+    /// The row of a nice value whose levels are its own and all below.
+    pub fn consecutive(nice: Nice, rr_interval: Nanos) -> Self {
+        Self { allowed: (1 << LEVELS) - (1 << level(nice)), quota: quota(nice, rr_interval) }
     }
 
     /// The first allowed stair at or after this one.
@@ -56,6 +68,17 @@ impl Row {
         self.at_or_after(stair + 1)
     }
 
+    /// The allowed stair before this one; the first of all has none before it and stays.
+    pub fn before(self, stair: Stair) -> Stair {
+        let (rotation, level) = (stair / LEVELS, stair % LEVELS);
+        let above = self.allowed & ((1 << level) - 1);
+        match (above, rotation) {
+            (0, 0) => stair,
+            (0, _) => (rotation - 1) * LEVELS + u64::from(self.allowed.ilog2()),
+            _ => rotation * LEVELS + u64::from(above.ilog2()),
+        }
+    }
+
     /// Number of allowed levels.
     pub fn levels(self) -> u32 {
         self.allowed.count_ones()
@@ -65,6 +88,17 @@ impl Row {
     pub fn per_rotation(self) -> Nanos {
         Nanos(self.quota.0 * u64::from(self.levels()))
     }
+}
+
+/// The level of a nice value, 0 to 39.
+fn level(nice: Nice) -> u64 {
+    (i64::from(nice.get()) + 20) as u64
+}
+
+/// Levels spread evenly: every `1600 / (40 - level)`-th of 1600, counted from the last.
+fn dithered(level: u64) -> u64 {
+    let step = 1600 / (LEVELS - level) as usize;
+    (0..=1560).step_by(step).fold(0, |allowed, k| allowed | 1 << (39 - k / 40))
 }
 
 fn quota(nice: Nice, rr_interval: Nanos) -> Nanos {
@@ -84,7 +118,27 @@ mod tests {
     use super::*;
 
     fn row(nice: i8) -> Row {
-        Row::new(Nice::new(nice).unwrap(), Nanos::from_millis(6))
+        Row::new(Nice::new(nice).unwrap(), Nanos::from_millis(6), Variant::Dithered)
+    }
+
+    #[test]
+    fn the_first_generation_has_as_many_levels_as_the_last_in_one_piece() {
+        for nice in -20..=19 {
+            let first = Row::new(Nice::new(nice).unwrap(), Nanos::from_millis(6), Variant::LevelQuota);
+            assert_eq!(first.per_rotation(), row(nice).per_rotation(), "nice {nice}");
+            assert_eq!(first.at_or_after(0), (i64::from(nice) + 20) as u64, "nice {nice}");
+            assert_eq!(first.at_or_after(39), 39, "nice {nice}");
+        }
+    }
+
+    #[test]
+    fn before_undoes_after() {
+        for nice in -20..=19 {
+            for start in 0..2 * LEVELS {
+                let at = row(nice).at_or_after(start);
+                assert_eq!(row(nice).before(row(nice).after(at)), at, "nice {nice}, stair {at}");
+            }
+        }
     }
 
     #[test]

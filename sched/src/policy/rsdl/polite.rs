@@ -19,8 +19,10 @@
 //! A vCPU that yields *again* in the same wait goes back to its old place in the line, the first time to the tail of its
 //! stair.
 
+use super::line::Join;
 use super::matrix::Stair;
-use super::{Decision, Kind, LAG, Rsdl};
+use super::{Decision, LAG, Rsdl};
+use crate::policy::queue::Kind;
 use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 /// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
@@ -42,6 +44,8 @@ pub struct PoliteSwitches {
     pub prefer_computing: bool,
     /// Rule 3's eviction.
     pub evict_for_peer: bool,
+    /// Rule 1's eviction, for two that wait for each other's lock.
+    pub pair_lockers: bool,
     /// Rule 3's going on.
     pub stay_with_running_peer: bool,
     /// Rule 4's first yield.
@@ -57,6 +61,7 @@ impl Default for PoliteSwitches {
             keep_place: true,
             prefer_computing: true,
             evict_for_peer: true,
+            pair_lockers: true,
             stay_with_running_peer: true,
             forgive: true,
             strict: false,
@@ -80,7 +85,7 @@ impl Rsdl {
                 if switches.forgive && !switches.strict && stays == 0 {
                     return self.stay(slot, current);
                 }
-                self.mark_waiting(current);
+                self.mark_waiting(current, None);
                 return self.give_turn(slot, current, now);
             }
             Wait::Message(peer) => {
@@ -97,17 +102,27 @@ impl Rsdl {
                 }
                 peer
             }
-            Wait::Lock(holder) => holder,
+            Wait::Lock(holder) => {
+                if switches.pair_lockers
+                    && !switches.strict
+                    && self.waits_for(holder) == Some(current)
+                    && let Some(decision) = self.side_by_side(slot, current, holder, now)
+                {
+                    return decision;
+                }
+                holder
+            }
         };
-        self.mark_waiting(current);
+        self.mark_waiting(current, Some(target));
         let lease_end = self.slots[slot.index()].lease_end;
         if switches.directed && self.in_reach(target) {
-            self.queue.remove(target);
+            self.dequeue(target);
             self.put_back(switches, current, y.again);
             return self.install(slot, target, lease_end, now);
         }
         let next = if switches.prefer_computing { self.first_computing() } else { None };
-        let Some(next) = next.or_else(|| self.pick()) else { return self.go_on(slot, current) };
+        let at_most = self.vcpu(current).stair;
+        let Some(next) = next.or_else(|| self.pick(at_most)) else { return self.go_on(slot, current) };
         self.put_back(switches, current, y.again);
         self.install_fresh(slot, next, now)
     }
@@ -129,7 +144,7 @@ impl Rsdl {
 
     /// The peer is to take the other slot, and the vCPU goes on meanwhile.
     fn evict(&mut self, slot: Slot, current: VcpuId, other: Slot, peer: VcpuId) -> Decision {
-        self.queue.remove(peer);
+        self.dequeue(peer);
         self.vcpu(peer).on = Some(other);
         let lease_end = self.slots[slot.index()].lease_end;
         self.slots[slot.index()].paired = true;
@@ -169,13 +184,44 @@ impl Rsdl {
         self.go_on(slot, current)
     }
 
-    fn mark_waiting(&mut self, vcpu: VcpuId) {
+    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands.
+    pub(super) fn give_turn(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
+        let head = self.queue.head().map_or(0, |(_, stair)| stair);
+        self.enqueue(current, Join::Tail(head));
+        let at_most = self.vcpu(current).stair;
+        match self.pick(at_most) {
+            Some(next) => self.install_fresh(slot, next, now),
+            None => self.go_on(slot, current),
+        }
+    }
+
+    /// Two that wait for each other's lock get on only together.
+    fn side_by_side(&mut self, slot: Slot, current: VcpuId, holder: VcpuId, now: Time) -> Option<Decision> {
+        if self.runs(holder) {
+            return (self.vcpu(current).stays < STAYS).then(|| self.stay(slot, current));
+        }
+        let other = self.evictable(slot, holder, now)?;
+        // A third one that waits, perhaps for one of the two, would only be let in again.
+        let third = self.slots[other.index()].current?;
+        if self.vcpu(third).waits {
+            return None;
+        }
+        self.mark_waiting(current, Some(holder));
+        Some(self.evict(slot, current, other, holder))
+    }
+
+    /// Whom a vCPU that the guest named last waited for.
+    fn waits_for(&self, vcpu: VcpuId) -> Option<VcpuId> {
+        self.vcpus.get(vcpu.index())?.as_ref()?.waited_for
+    }
+
+    fn mark_waiting(&mut self, vcpu: VcpuId, whom: Option<VcpuId>) {
         let v = self.vcpu(vcpu);
-        (v.waits, v.protected) = (true, false);
+        (v.waits, v.waited_for, v.protected) = (true, whom, false);
     }
 
     fn put_back(&mut self, switches: PoliteSwitches, vcpu: VcpuId, again: bool) {
-        if again && switches.keep_place { self.enqueue_at_place(vcpu) } else { self.enqueue(vcpu, 0) }
+        self.enqueue(vcpu, if again && switches.keep_place { Join::OldPlace } else { Join::Tail(0) });
     }
 
     /// Whether a vCPU the guest named is on a slot. The guest may name one that has ended.
@@ -186,7 +232,10 @@ impl Rsdl {
     /// Whether a vCPU the guest named is queued and may be let past the head.
     fn in_reach(&self, vcpu: VcpuId) -> bool {
         let Some(Some(v)) = self.vcpus.get(vcpu.index()) else { return false };
-        let Some((_, head)) = self.queue.head() else { return false };
+        if self.idlers.contains(vcpu) {
+            return true;
+        }
+        let head = self.queue.head().map_or(0, |(_, stair)| stair).max(self.served);
         self.queue.contains(vcpu) && v.queued_on.max(self.served - LAG) <= head + REACH
     }
 
@@ -194,7 +243,7 @@ impl Rsdl {
     fn first_computing(&mut self) -> Option<VcpuId> {
         let (_, head) = self.queue.head()?;
         let (vcpu, stair) = self.queue.head_of(Kind::Computing)?;
-        if stair > head + REACH {
+        if stair > head.max(self.served) + REACH {
             return None;
         }
         self.queue.remove(vcpu);

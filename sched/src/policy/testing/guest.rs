@@ -70,6 +70,8 @@ pub(in crate::policy) enum Guest {
     Locker { lock: usize, hold: Nanos, gap: Nanos, spin: Nanos, patience: Patience, phase: Phase },
     /// Answers every letter from its peer.
     Pinger { peer: usize, work: Nanos, spin: Nanos, patience: Patience, phase: Phase },
+    /// Works, then sleeps for so long however late that was: a client with one request at a time.
+    Client { work: Nanos, sleep: Nanos, phase: Phase },
     /// Wakes up periodically and works.
     Prober { period: Nanos, work: Nanos, next: Time, phase: Phase },
 }
@@ -99,6 +101,10 @@ impl Guest {
         Self::Prober { period, work, next: Time(0), phase: Phase::Apart }
     }
 
+    pub(in crate::policy) fn client(work: Nanos, sleep: Nanos) -> Self {
+        Self::Client { work, sleep, phase: Phase::Apart }
+    }
+
     pub(in crate::policy) fn yielder(stretch: Nanos, says: Wait) -> Self {
         Self::Yielder { stretch, says, yielding: false }
     }
@@ -109,7 +115,7 @@ impl Guest {
             Self::Hog => Step::Compute(Nanos::from_millis(1_000_000)),
             Self::Yielder { stretch, .. } => Step::Compute(*stretch),
             Self::Locker { gap, .. } => Step::Compute(*gap),
-            Self::Pinger { .. } | Self::Prober { .. } => Step::Compute(Nanos(100)),
+            Self::Pinger { .. } | Self::Prober { .. } | Self::Client { .. } => Step::Compute(Nanos(100)),
         }
     }
 
@@ -130,6 +136,15 @@ impl Guest {
             Self::Yielder { stretch, says, yielding } => {
                 *yielding = !*yielding;
                 if *yielding { Step::Yield(Yield { wait: *says, again: false }) } else { Step::Compute(*stretch) }
+            }
+            Self::Client { work, sleep, phase } => {
+                if *phase == Phase::Working {
+                    world.ops[me] += 1;
+                    *phase = Phase::Apart;
+                    return Step::Idle(now + *sleep);
+                }
+                *phase = Phase::Working;
+                Step::Compute(*work)
             }
             Self::Prober { period, work, next, phase } => {
                 if *phase == Phase::Working {

@@ -109,6 +109,8 @@ fn an_orderly_driver_gets_its_queues() {
     assert_eq!(*device.device().rings.lock(), [true, true]);
     queues[1].ring(&device);
     assert_eq!(device.device().notified.load(Ordering::SeqCst), 1 << 8);
+    MmioDevice::notify(&device, 0);
+    assert_eq!(device.device().notified.load(Ordering::SeqCst), 1 << 8 | 1);
     assert_eq!(bell.rung(), 0);
 }
 
@@ -160,10 +162,14 @@ fn after_a_reset_the_device_can_be_brought_up_again() {
 #[test]
 fn notifications_before_the_start_or_after_a_fault_do_nothing() {
     let (device, _) = probe();
-    write32(&device, reg::VIRTIO_MMIO_QUEUE_NOTIFY, 0);
+    let notify = || {
+        write32(&device, reg::VIRTIO_MMIO_QUEUE_NOTIFY, 0);
+        MmioDevice::notify(&device, 0);
+    };
+    notify();
     bring_up(&device, &guest_memory(), 0, 64);
     write32(&device, reg::VIRTIO_MMIO_STATUS, 1);
-    write32(&device, reg::VIRTIO_MMIO_QUEUE_NOTIFY, 0);
+    notify();
     assert_eq!(device.device().notified.load(Ordering::SeqCst), 0);
 }
 

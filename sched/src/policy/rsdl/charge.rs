@@ -1,0 +1,200 @@
+//! Who pays: running moves a vCPU down the staircase, sleeping never does.
+
+use super::matrix::{LEVELS, Stair};
+use super::{COMPUTES, DEEPEST, LAG, Rsdl, WORKS};
+use crate::{Class, Nanos, Slot, Time, VcpuId};
+
+/// Time as the staircase counts it.
+///
+/// While there are more runnable vCPUs than slots, the *pace* moves: it is where a vCPU stands that has always had exactly
+/// its share, a rotation further for each rotation's worth of time that all runnable vCPUs together have had. It is a
+/// fluid fair scheduler's virtual time (Parekh and Gallager, 1993), in stairs. Otherwise time is *free*.
+#[derive(Debug)]
+pub(super) struct Clock {
+    now: Time,
+    contended: bool,
+    /// When it last became contended, or ceased to be.
+    turned: Time,
+    /// Free time up to then.
+    free: Nanos,
+    /// What all runnable vCPUs may run in a rotation.
+    rotation: Nanos,
+    /// What a vCPU of nice 0 may run in a rotation.
+    usual_rotation: Nanos,
+    /// In fractions of a stair.
+    pace: u64,
+}
+
+/// Fractions of a stair.
+const FRACTIONS: u64 = 1 << 16;
+
+/// How far that much of a rotation leads.
+fn fractions(ran: Nanos, rotation: Nanos) -> u64 {
+    (u128::from(ran.0) * u128::from(LEVELS * FRACTIONS) / u128::from(rotation.0.max(1))) as u64
+}
+
+impl Clock {
+    pub(super) fn new(usual_rotation: Nanos) -> Self {
+        let (now, turned, free, rotation) = (Time(0), Time(0), Nanos::ZERO, Nanos::ZERO);
+        Self { now, contended: false, turned, free, rotation, usual_rotation, pace: 0 }
+    }
+
+    /// The last time anything happened.
+    pub(super) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Free time so far.
+    pub(super) fn free(&self, now: Time) -> Nanos {
+        if self.contended { self.free } else { self.free + now.since(self.turned) }
+    }
+
+    fn turn(&mut self, contended: bool, now: Time) {
+        if contended == self.contended {
+            return;
+        }
+        if contended {
+            // What was free is gained by all that slept; so the pace falls behind those that ran.
+            let free = now.since(self.turned);
+            self.pace = self.pace.saturating_sub(fractions(free, self.usual_rotation));
+        }
+        self.free = self.free(now);
+        (self.contended, self.turned) = (contended, now);
+    }
+
+    fn pass(&mut self, ran: Nanos) {
+        self.pace += fractions(ran, self.rotation);
+    }
+
+    /// Somebody who never slept has only now used up its quota on this stair: so far, and no further, is the pace.
+    fn hold(&mut self, stair: Stair) {
+        self.pace = self.pace.min(stair * FRACTIONS);
+    }
+
+    fn stair(&self) -> Stair {
+        self.pace / FRACTIONS
+    }
+
+    /// The pace keeps to where the vCPUs are: weights beyond a slot's time cannot be served, and move nobody.
+    fn keep_within(&mut self, lowest: Stair, highest: Stair) {
+        self.pace = self.pace.clamp(lowest * FRACTIONS, highest * FRACTIONS);
+    }
+}
+
+impl Rsdl {
+    /// Charges the vCPU on a slot for what it ran since it was last charged.
+    pub(super) fn charge(&mut self, slot: Slot, now: Time) {
+        self.clock.now = now;
+        let s = &mut self.slots[slot.index()];
+        let Some(vcpu) = s.current else { return };
+        let (from, unbroken) = (s.charged, now.since(s.since));
+        s.charged = now;
+        let paid = if self.clock.contended { now.since(from.max(self.clock.turned)) } else { Nanos::ZERO };
+        let v = self.vcpus[vcpu.index()].as_mut().expect("a running vCPU is known");
+        if unbroken >= COMPUTES {
+            (v.waits, v.waited_for) = (false, None);
+        }
+        if unbroken >= WORKS {
+            v.stays = 0;
+        }
+        match v.class {
+            Class::Normal | Class::Batch => self.pay(vcpu, paid),
+            Class::Rt => self.rt_budget.use_up(now.since(from)),
+            Class::Idle => {}
+        }
+    }
+
+    fn pay(&mut self, vcpu: VcpuId, paid: Nanos) {
+        let served = self.served;
+        let v = self.vcpu(vcpu);
+        let before = v.stair;
+        v.used += paid;
+        let exhausted = v.used >= v.row.quota;
+        while v.used >= v.row.quota {
+            v.used = v.used.saturating_sub(v.row.quota);
+            v.stair = v.row.after(v.stair);
+        }
+        if exhausted && !std::mem::take(&mut v.slept) {
+            self.clock.hold(before);
+        }
+        let v = self.vcpu(vcpu);
+        if v.stair > served + DEEPEST {
+            let further = (v.stair - served - DEEPEST).min(DEEPEST);
+            v.stair = v.stair.min(served + further + DEEPEST);
+            self.serve(served + further);
+        }
+        self.clock.pass(paid);
+        self.clock.keep_within(self.served.saturating_sub(LEVELS), self.served + DEEPEST);
+        if let Some(budgets) = &mut self.budgets {
+            budgets.use_up(before, paid);
+        }
+        let after = self.vcpu(vcpu).stair;
+        if after != before {
+            let left = self.quota_left(vcpu);
+            self.grant(after, left);
+        }
+    }
+
+    /// What a vCPU gains that slept while time was free: as if those that ran meanwhile had paid.
+    pub(super) fn credit(&mut self, vcpu: VcpuId, now: Time) {
+        let free = self.clock.free(now);
+        let lowest = self.keeps();
+        let v = self.vcpu(vcpu);
+        let before = v.stair;
+        let mut credit = Nanos(free.0 - v.slept_at.0);
+        v.slept_at = free;
+        while credit > v.used && v.stair > lowest {
+            credit = credit.saturating_sub(v.used);
+            (v.stair, v.used) = (v.row.before(v.stair), v.row.quota);
+        }
+        v.used = v.used.saturating_sub(credit);
+        if v.used >= v.row.quota {
+            // A whole quota used is the next stair.
+            (v.stair, v.used) = (v.row.after(v.stair), Nanos::ZERO);
+        }
+        let after = v.stair;
+        if after != before {
+            let left = self.quota_left(vcpu);
+            self.grant(after, left);
+        }
+    }
+
+    /// Brings a vCPU that was left behind up to the lowest stair that sleeping or yielding may keep.
+    pub(super) fn catch_up(&mut self, vcpu: VcpuId, lowest: Stair) {
+        let v = self.vcpu(vcpu);
+        if v.stair < lowest {
+            let (stair, quota) = (v.row.at_or_after(lowest), v.row.quota);
+            (v.stair, v.used) = (stair, Nanos::ZERO);
+            self.grant(stair, quota);
+        }
+    }
+
+    /// The lowest stair that a vCPU may keep that let others through: [`LAG`] above its share.
+    pub(super) fn keeps(&self) -> Stair {
+        self.served.max(self.clock.stair()) - LAG
+    }
+
+    pub(super) fn grant(&mut self, stair: Stair, quota: Nanos) {
+        if let Some(budgets) = &mut self.budgets {
+            budgets.grant(stair, quota);
+        }
+    }
+
+    pub(super) fn quota_left(&mut self, vcpu: VcpuId) -> Nanos {
+        let v = self.vcpu(vcpu);
+        v.row.quota.saturating_sub(v.used)
+    }
+
+    /// A vCPU becomes runnable, or ceases to be.
+    pub(super) fn runnable_changes(&mut self, vcpu: VcpuId, up: bool, now: Time) {
+        self.clock.now = now;
+        let v = self.vcpu(vcpu);
+        let (class, per_rotation) = (v.class, v.row.per_rotation());
+        self.runnable = if up { self.runnable + 1 } else { self.runnable - 1 };
+        if matches!(class, Class::Normal | Class::Batch) {
+            let rotation = &mut self.clock.rotation;
+            *rotation = if up { *rotation + per_rotation } else { rotation.saturating_sub(per_rotation) };
+        }
+        self.clock.turn(self.contended(), now);
+    }
+}

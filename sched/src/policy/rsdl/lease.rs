@@ -1,0 +1,165 @@
+//! Leases: who runs on a slot, and until when.
+
+use super::line::Join;
+use super::matrix::{LEVELS, Stair};
+use super::{Decision, Rsdl, Why, YieldRule};
+use crate::{Class, Nanos, Slot, Time, VcpuId, Yield};
+
+/// No vCPU stands here: for a pick in the head's turn.
+pub(super) const ANYWHERE: Stair = Stair::MAX;
+
+impl Rsdl {
+    /// Gives a slot to a vCPU that is in no list.
+    pub(super) fn install(&mut self, slot: Slot, vcpu: VcpuId, lease_end: Time, now: Time) -> Decision {
+        let v = self.vcpu(vcpu);
+        (v.on, v.last) = (Some(slot), Some(slot));
+        let s = &mut self.slots[slot.index()];
+        (s.current, s.charged, s.since, s.lease_end) = (Some(vcpu), now, now, lease_end);
+        (s.paired, s.contested) = (false, None);
+        self.go_on(slot, vcpu)
+    }
+
+    /// A new lease.
+    pub(super) fn install_fresh(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Decision {
+        let end = now + self.lease_of(vcpu, now);
+        self.install(slot, vcpu, end, now)
+    }
+
+    /// As long as the vCPU's quota lasts; if that is less than half of it, the next one as well, lest who yields late in
+    /// each quota has every other turn for a sliver. In class rt, a slot's part of the budget.
+    fn lease_of(&mut self, vcpu: VcpuId, now: Time) -> Nanos {
+        let (left, v) = (self.quota_left(vcpu), self.vcpu(vcpu));
+        let (quota, class) = (v.row.quota, v.class);
+        match class {
+            Class::Rt => Nanos(self.rt_budget.left(now).0 / self.slots.len() as u64).max(Nanos(quota.0 / 8)),
+            _ if left.0 < quota.0 / 2 => left + quota,
+            _ => left,
+        }
+    }
+
+    /// The vCPU on the slot goes on; limited only if somebody waits.
+    pub(super) fn go_on(&mut self, slot: Slot, vcpu: VcpuId) -> Decision {
+        let endless = self.queued() + self.reserved == 0;
+        let left = self.quota_left(vcpu);
+        let s = &mut self.slots[slot.index()];
+        s.endless = endless;
+        // Only a reservation waits, for another slot: there is nobody to give a used-up lease to.
+        if !endless && s.lease_end <= s.charged {
+            s.lease_end = s.charged + left;
+        }
+        let until = if endless { Time::NEVER } else { s.lease_end };
+        if endless {
+            self.unlimited.insert(slot)
+        } else {
+            self.unlimited.remove(slot)
+        }
+        Decision::run(vcpu, until)
+    }
+
+    /// The next one in line, or idleness, for a slot whose vCPU has left.
+    pub(super) fn pick_for(&mut self, slot: Slot, now: Time) -> Decision {
+        match self.pick(ANYWHERE) {
+            Some(vcpu) => self.install_fresh(slot, vcpu, now),
+            None if self.reserved > 0 => self.take_over(slot, now),
+            None => {
+                self.slots[slot.index()].current = None;
+                self.unlimited.remove(slot);
+                self.idle.insert(slot);
+                Decision::IDLE
+            }
+        }
+    }
+
+    pub(super) fn pick_idle(&mut self, slot: Slot, now: Time) -> Decision {
+        if self.queued() > 0 {
+            self.idle.remove(slot);
+        }
+        self.pick_for(slot, now)
+    }
+
+    /// Lease end, kick, or a look round at an exit.
+    pub(super) fn check(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
+        if self.queued() == 0 {
+            return self.go_on(slot, current);
+        }
+        self.begin_lease(slot, current, now);
+        // Only a wake takes a slot before the lease ends: a check for any other reason must not take back the turn that
+        // a yield from a better stair has given.
+        let contested = self.slots[slot.index()].contested.take();
+        if self.slots[slot.index()].lease_end <= now {
+            self.lease_over(slot, current, now)
+        } else if let Some(woken) = contested
+            && self.standing(woken) < self.standing(current)
+            && self.dequeue(woken)
+        {
+            self.enqueue(current, Join::OldPlace);
+            self.install_fresh(slot, woken, now)
+        } else {
+            self.go_on(slot, current)
+        }
+    }
+
+    /// A lease that had no end while nobody waited gets one, now that somebody does.
+    pub(super) fn begin_lease(&mut self, slot: Slot, current: VcpuId, now: Time) {
+        let left = self.quota_left(current);
+        let s = &mut self.slots[slot.index()];
+        if s.endless && s.lease_end <= now {
+            s.lease_end = now + left;
+        }
+    }
+
+    /// A used-up lease: to the tail of its stair, and the head runs; the same vCPU again, if its next stair is still
+    /// above all others'.
+    fn lease_over(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
+        self.vcpu(current).protected = false;
+        self.enqueue(current, Join::Tail(0));
+        self.pick_for(slot, now)
+    }
+
+    pub(super) fn yields(&mut self, slot: Slot, current: VcpuId, y: Yield, now: Time) -> Decision {
+        if self.queued() == 0 {
+            return self.go_on(slot, current);
+        }
+        self.begin_lease(slot, current, now);
+        match self.config.yield_rule {
+            YieldRule::None => self.check(slot, current, now),
+            YieldRule::Expire => {
+                let served = self.served;
+                let v = self.vcpu(current);
+                let next_rotation = (v.stair.max(served) / LEVELS + 1) * LEVELS;
+                (v.stair, v.used) = (v.row.at_or_after(next_rotation), Nanos::ZERO);
+                let (stair, quota) = (v.stair, v.row.quota);
+                self.grant(stair, quota);
+                self.enqueue(current, Join::Tail(0));
+                self.pick_for(slot, now)
+            }
+            YieldRule::Polite(switches) => {
+                let lowest = self.keeps();
+                self.catch_up(current, lowest);
+                if self.slots[slot.index()].lease_end <= now {
+                    return self.give_turn(slot, current, now);
+                }
+                self.polite(switches, slot, current, y, now)
+            }
+        }
+    }
+
+    /// The vCPU on a slot makes room: for good, until it is woken, or evicted to its place in the line.
+    pub(super) fn leaves(&mut self, current: VcpuId, why: Why, now: Time) {
+        match why {
+            Why::Block | Why::Retire => {
+                self.runnable_changes(current, false, now);
+                let free = self.clock.free(now);
+                let v = self.vcpu(current);
+                (v.on, v.slept_at, v.slept) = (None, free, true);
+                if why == Why::Retire {
+                    self.vcpus[current.index()] = None;
+                }
+            }
+            _ => {
+                self.vcpu(current).protected = true;
+                self.enqueue(current, Join::OldPlace);
+            }
+        }
+    }
+}

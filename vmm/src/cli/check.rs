@@ -1,0 +1,60 @@
+//! `stile check`: what a configuration would run, and what its policy promises each VM. Starts nothing.
+
+use super::{Failure, run, small};
+use crate::carrier;
+use crate::config::{Config, PolicyConfig, VmConfig};
+use crate::report::format;
+use std::iter;
+use std::path::Path;
+use stile_sched::domain::Attributes;
+
+pub(super) fn check(file: &Path) -> Result<(), Failure> {
+    let config = small::load(file)?;
+    run::Images::read(&config)?.check(&config)?;
+    let vms: u32 = config.vms.iter().map(|vm| vm.count).sum();
+    let pcpus = &config.host.pcpus;
+    println!(
+        "{}: {} with {} on pCPUs {pcpus} under {}",
+        file.display(),
+        format::count(vms as usize, "VM"),
+        format::count(vcpus(&config.vms).count(), "vCPU"),
+        config.policy
+    );
+    terms(&config).iter().for_each(|line| println!("  {line}"));
+    Ok(())
+}
+
+/// A line for each entry: who it is, its part of all weights, and how long one of its vCPUs waits at most.
+fn terms(config: &Config) -> Vec<String> {
+    let policy = &config.policy;
+    let all: f64 = vcpus(&config.vms).map(|vcpu| carrier::weight(policy, vcpu.nice)).sum();
+    let line = |vm: &VmConfig| {
+        let attributes = carrier::attributes(vm);
+        let weight = f64::from(vm.vcpus) * carrier::weight(policy, attributes.nice) / all;
+        format!(
+            "{}: {} with {}, class {}, nice {}, {:.1} % of all weights each, wait bound: {}",
+            vm.name.as_str(),
+            format::count(vm.count as usize, "VM"),
+            format::count(vm.vcpus as usize, "vCPU"),
+            attributes.class,
+            vm.nice,
+            100.0 * weight,
+            wait_bound(policy, attributes, &config.vms, config.host.pcpus.iter().count()),
+        )
+    };
+    config.vms.iter().map(line).collect()
+}
+
+fn wait_bound(policy: &PolicyConfig, me: Attributes, vms: &[VmConfig], slots: usize) -> String {
+    let mut others: Vec<Attributes> = vcpus(vms).collect();
+    others.extract_if(.., |other| *other == me).next();
+    match carrier::wait_bound(policy, me, &others, slots) {
+        Some(bound) => format::time_us(bound.0 as f64 / 1000.0),
+        None => "none".to_owned(),
+    }
+}
+
+/// Every vCPU of these VMs.
+fn vcpus(vms: &[VmConfig]) -> impl Iterator<Item = Attributes> + '_ {
+    vms.iter().flat_map(|vm| iter::repeat_n(carrier::attributes(vm), (vm.count * vm.vcpus) as usize))
+}
