@@ -114,6 +114,8 @@ struct VcpuState {
     waited_for: Option<VcpuId>,
     /// Yields that let it go on although others waited, since it last worked.
     stays: u32,
+    /// As often it may say nothing and go on.
+    patience: u32,
     /// Was evicted for a pair, and is not again before it has had its turn.
     protected: bool,
 }
@@ -244,6 +246,7 @@ impl Policy for Rsdl {
             waits: false,
             waited_for: None,
             stays: 0,
+            patience: 1,
             protected: false,
         });
         self.grant(stair, Nanos(row.quota.0 - used.0));

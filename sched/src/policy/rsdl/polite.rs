@@ -12,9 +12,10 @@
 //!    *Peer queued*: it takes another slot, whose vCPU is evicted to its place in the queue, and both leases end together:
 //!    two that talk to each other get on only side by side. Not if that slot's vCPU was evicted before and has not had its
 //!    turn since, is half of such a pair itself, or has less than [`WORTH`] of its lease left; then as 1.
-//! 4. *Nothing known*: forgiven once, as in 3; else the vCPU goes behind all others of its stair and the head's, and the
-//!    head runs. Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they
-//!    both want, starves.
+//! 4. *Nothing known*: forgiven, as in 3, as often in a row as it has paid lately: twice as often after each time that the
+//!    vCPU got on by it, half as often after it did not. Else the vCPU goes behind all others of its stair and the head's,
+//!    and the head runs, or, if the head only waits as well, whoever has stood longest within twice the reach. Going just
+//!    behind the head instead makes the two front vCPUs swap while a third, that holds what they both want, starves.
 //!
 //! A vCPU that yields *again* in the same wait goes back to its old place in the line, the first time to the tail of its
 //! stair.
@@ -27,6 +28,8 @@ use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 /// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
 pub const REACH: Stair = 2;
+/// The same among vCPUs that all wait and say nothing of whom for: one of them must be the one.
+const WAITERS_REACH: Stair = 2 * REACH;
 /// Yields in a row that let a vCPU go on while the peer it waits for runs.
 pub const STAYS: u32 = 20;
 
@@ -48,7 +51,7 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// Rule 3's going on.
     pub stay_with_running_peer: bool,
-    /// Rule 4's first yield.
+    /// Rule 4's going on.
     pub forgive: bool,
     /// Never go on while somebody waits; overrides the two above.
     pub strict: bool,
@@ -82,8 +85,12 @@ impl Rsdl {
         let stays = self.vcpu(current).stays;
         let target = match y.wait {
             Wait::Unknown => {
-                if switches.forgive && !switches.strict && stays == 0 {
+                let v = self.vcpu(current);
+                if switches.forgive && !switches.strict && stays < v.patience {
                     return self.stay(slot, current);
+                }
+                if stays > 0 {
+                    v.patience = (v.patience / 2).max(1);
                 }
                 self.mark_waiting(current, None);
                 return self.give_turn(slot, current, now);
@@ -181,6 +188,9 @@ impl Rsdl {
 
     fn stay(&mut self, slot: Slot, current: VcpuId) -> Decision {
         self.vcpu(current).stays += 1;
+        // Asking is not working.
+        let s = &mut self.slots[slot.index()];
+        s.since = s.charged;
         self.go_on(slot, current)
     }
 
@@ -202,7 +212,9 @@ impl Rsdl {
         if self.rt.len() > 0 || self.queue.head_of(Kind::Waiting) != Some(head) {
             return None;
         }
-        let oldest = self.queue.oldest_of(Kind::Waiting, head.1.max(self.served) + REACH)?;
+        let highest = head.1.max(self.served) + WAITERS_REACH;
+        let firsts = [Kind::Waiting, Kind::Computing].map(|kind| self.queue.oldest_of(kind, highest));
+        let oldest = firsts.into_iter().flatten().min_by_key(|&vcpu| self.queue.place(vcpu))?;
         self.queue.remove(oldest);
         Some(oldest)
     }
