@@ -8,6 +8,7 @@
 //! All lists are circular and linked through one table, with a sentinel each, so that a node can leave without knowing
 //! which list it is in, and a whole list can be moved by relinking its ends.
 
+use super::prefetch::prefetch;
 use crate::VcpuId;
 
 /// Stairs that can be in use at once.
@@ -141,6 +142,18 @@ impl Queue {
         let stair = self.floor + u64::from(ahead);
         let first = self.nodes[self.sentinel(stair, kind)].next;
         Some((VcpuId(first - LISTS as u32), stair))
+    }
+
+    /// The one that stands two behind a queued vCPU, if it is on its stair and of its kind; asks for its node, so that the
+    /// same question finds it at hand when it is put about the next vCPU.
+    pub(crate) fn second_behind(&self, vcpu: VcpuId) -> Option<VcpuId> {
+        let next = self.nodes[node_of(vcpu)].next as usize;
+        let second = self.nodes[next].next;
+        if next < LISTS || (second as usize) < LISTS {
+            return None;
+        }
+        prefetch(&self.nodes[second as usize]);
+        Some(VcpuId(second - LISTS as u32))
     }
 
     /// Moves everybody on a stair behind those on the next one.

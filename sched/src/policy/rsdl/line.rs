@@ -2,6 +2,7 @@
 
 use super::matrix::Stair;
 use super::{DEEPEST, LAG, Rsdl};
+use crate::policy::prefetch::prefetch;
 use crate::policy::queue::{Kind, WINDOW};
 use crate::{Class, VcpuId};
 
@@ -58,6 +59,10 @@ impl Rsdl {
             return Some(vcpu);
         };
         self.serve(stair.min(at_most));
+        // Among many vCPUs a state is in no near cache when its turn comes; two decisions are time enough to fetch it.
+        if let Some(later) = self.queue.second_behind(vcpu) {
+            prefetch(&self.vcpus[later.index()]);
+        }
         self.queue.remove(vcpu);
         let v = self.vcpu(vcpu);
         if stair > v.queued_on {
