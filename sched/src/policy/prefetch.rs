@@ -1,21 +1,19 @@
-//! Prefetching: asks for memory that a later decision needs, so that it need not wait.
+//! Prefetching: asks the memory for what a later decision needs, so that it need not wait then.
 //!
-//! Changes what a decision costs, never what it is. Does nothing where the instruction is not known.
+//! Changes what a decision costs, never what it is: nothing is read, written or allocated. Does nothing on machines other
+//! than x86-64.
 
 #![allow(unsafe_code, reason = "the instruction is only to be had as an unsafe function")]
 
-/// Unit in which memory is fetched (unit: bytes), on all x86-64; elsewhere it does not matter.
+/// What is fetched at once (unit: bytes); the same on every x86-64.
 const LINE: usize = 64;
 
-/// Asks for a value's lines.
+/// Asks for all lines of a value.
 pub(super) fn prefetch<T>(value: &T) {
-    let lines = std::ptr::from_ref(value).cast::<i8>();
-    for offset in (0..size_of::<T>()).step_by(LINE) {
-        fetch(lines.wrapping_add(offset));
-    }
-    if align_of::<T>() < LINE {
-        // It may end in a line more than its size tells.
-        fetch(lines.wrapping_add(size_of::<T>() - 1));
+    let (start, size) = (std::ptr::from_ref(value).cast::<i8>(), size_of::<T>());
+    // It may begin within a line, and then end in one more than its size tells.
+    for offset in (0..size).step_by(LINE).chain(size.checked_sub(1)) {
+        fetch(start.wrapping_add(offset));
     }
 }
 

@@ -144,8 +144,8 @@ impl Queue {
         Some((VcpuId(first - LISTS as u32), stair))
     }
 
-    /// The one that stands two behind a queued vCPU, if it is on its stair and of its kind; asks for its node, so that the
-    /// same question finds it at hand when it is put about the next vCPU.
+    /// Who stands two behind a queued vCPU, among those of its kind on its stair. [Asks for](prefetch) that one's node,
+    /// so that the same question about the next vCPU does not wait for it.
     pub(crate) fn second_behind(&self, vcpu: VcpuId) -> Option<VcpuId> {
         let next = self.nodes[node_of(vcpu)].next as usize;
         let second = self.nodes[next].next;
@@ -249,6 +249,19 @@ mod tests {
         q.remove(VcpuId(1));
         assert_eq!(q.head(), Some((VcpuId(2), 1)));
         assert_eq!(q.len(), 2);
+    }
+
+    #[test]
+    fn two_behind_stands_only_who_is_of_the_same_kind_on_the_same_stair() {
+        let mut q = queue(5);
+        q.push(VcpuId(0), 0, Kind::Computing);
+        q.push(VcpuId(1), 0, Kind::Waiting);
+        q.push(VcpuId(2), 0, Kind::Computing);
+        q.push(VcpuId(3), 1, Kind::Computing);
+        assert_eq!(q.second_behind(VcpuId(0)), None, "the third of the kind is on the next stair");
+        q.push(VcpuId(4), 0, Kind::Computing);
+        assert_eq!(q.second_behind(VcpuId(0)), Some(VcpuId(4)));
+        assert_eq!([1, 2, 3, 4].map(|v| q.second_behind(VcpuId(v))), [None; 4]);
     }
 
     #[test]

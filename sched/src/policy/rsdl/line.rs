@@ -59,7 +59,7 @@ impl Rsdl {
             return Some(vcpu);
         };
         self.serve(stair.min(at_most));
-        // Among many vCPUs a state is in no near cache when its turn comes; two decisions are time enough to fetch it.
+        // Among many vCPUs, a state is in no near cache when its turn comes. One decision is too short to fetch it.
         if let Some(later) = self.queue.second_behind(vcpu) {
             prefetch(&self.vcpus[later.index()]);
         }
