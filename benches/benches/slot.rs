@@ -1,30 +1,175 @@
-//! The slot word: what scheduling costs when nobody competes.
+//! The slot word: what scheduling costs when nobody competes, when two do, and when a slot changes hands.
+//!
+//! `freelist` here is how CPUs were handed out before slots had words: a list of free ones behind a lock.
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use rustix::thread::{CpuSet, futex, sched_setaffinity};
 use std::hint::black_box;
-use std::time::Duration;
-use stile_sched::VcpuId;
-use stile_sched::slot::SlotWord;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+use stile_sched::domain::parker::Parker;
+#[cfg(target_arch = "x86_64")]
+use stile_sched::slot::Up;
+use stile_sched::slot::{SlotWord, Smp, Word};
+use stile_sched::{Time, VcpuId};
 
-fn slot(criterion: &mut Criterion) {
-    let (word, owner) = (SlotWord::default(), VcpuId(1));
-    assert!(word.take());
-    word.release(owner);
+const A: VcpuId = VcpuId(1);
+const B: VcpuId = VcpuId(2);
+
+fn alone(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("slot");
     group.bench_function("acquire and release by the last owner", |bencher| {
-        bencher.iter(|| black_box(&word).acquire(owner) && black_box(&word).release(owner));
+        let word = released::<Smp>();
+        bencher.iter(|| black_box(&word).acquire(A) && black_box(&word).release(A));
     });
-    group.bench_function("take and release by anybody", |bencher| {
-        bencher.iter(|| black_box(&word).take() && black_box(&word).release(owner));
+    #[cfg(target_arch = "x86_64")]
+    group.bench_function("acquire and release by the last owner, one pCPU", |bencher| {
+        let word = released::<Up>();
+        bencher.iter(|| black_box(&word).acquire(A) && black_box(&word).release(A));
     });
-    assert!(word.take());
-    group.bench_function("look whether somebody wants it", |bencher| bencher.iter(|| black_box(&word).is_wanted()));
+    group.bench_function("acquire and release, freelist", |bencher| {
+        let list = Mutex::new(vec![0]);
+        bencher.iter(|| from_list(black_box(&list)));
+    });
+    group.bench_function("look whether somebody wants it", |bencher| {
+        let word = released::<Smp>();
+        assert!(word.acquire(A));
+        bencher.iter(|| black_box(&word).is_wanted());
+    });
     group.finish();
+}
+
+/// Two threads at once, each taking and giving back: a slot of its own, or one from the list.
+fn contended(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("slot, two threads");
+    group.bench_function("acquire and release by the last owner", |bencher| {
+        let words = [released::<Smp>(), released()];
+        bencher.iter_custom(|rounds| {
+            at_once(rounds, |thread| {
+                black_box(words[thread].acquire(A) && words[thread].release(A));
+            })
+        });
+    });
+    group.bench_function("acquire and release, freelist", |bencher| {
+        let list = Mutex::new(vec![0, 1]);
+        bencher.iter_custom(|rounds| at_once(rounds, |_| from_list(&list)));
+    });
+    group.finish();
+}
+
+/// A slot goes to another thread on the same CPU and back.
+fn handed(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("there and back on one pCPU");
+    group.bench_function("slot and parker", |bencher| {
+        bencher.iter_custom(there_and_back::<Smp>);
+    });
+    #[cfg(target_arch = "x86_64")]
+    group.bench_function("slot and parker, one pCPU", |bencher| {
+        bencher.iter_custom(there_and_back::<Up>);
+    });
+    group.bench_function("bare futex", |bencher| {
+        bencher.iter_custom(|rounds| {
+            let turn = AtomicU32::new(0);
+            let take_turns = |me: u32| {
+                for _ in 0..rounds {
+                    while turn.load(Ordering::Acquire) != me {
+                        let _ = futex::wait(&turn, futex::Flags::PRIVATE, 1 - me, None);
+                    }
+                    turn.store(1 - me, Ordering::Release);
+                    let _ = futex::wake(&turn, futex::Flags::PRIVATE, 1);
+                }
+            };
+            both_on_one_cpu(|| take_turns(0), || take_turns(1))
+        });
+    });
+    group.finish();
+}
+
+fn released<W: Word>() -> SlotWord<W> {
+    let word = SlotWord::default();
+    word.occupy();
+    word.release(A);
+    word
+}
+
+fn from_list(list: &Mutex<Vec<u32>>) {
+    let lock = || list.lock().expect("nobody panics with it");
+    let slot = lock().pop();
+    black_box(slot);
+    lock().extend(slot);
+}
+
+fn at_once(rounds: u64, work: impl Fn(usize) + Sync) -> Duration {
+    let start = Barrier::new(2);
+    let run = |thread| {
+        start.wait();
+        let began = Instant::now();
+        (0..rounds).for_each(|_| work(thread));
+        began.elapsed()
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| run(1));
+        run(0).max(other.join().expect("nobody panics"))
+    })
+}
+
+fn there_and_back<W: Word>(rounds: u64) -> Duration {
+    let word = SlotWord::<W>::default();
+    word.occupy();
+    let (a, b) = (Parker::default(), Parker::default());
+    let pass_on = |to, parker: &Parker| {
+        word.hand(to);
+        parker.wake();
+    };
+    let until_handed = |me, parker: &Parker| {
+        while !word.start(me) {
+            parker.wait(Time::NEVER);
+        }
+    };
+    both_on_one_cpu(
+        || {
+            for _ in 0..rounds {
+                pass_on(B, &b);
+                until_handed(A, &a);
+            }
+        },
+        || {
+            for _ in 0..rounds {
+                until_handed(B, &b);
+                pass_on(A, &a);
+            }
+        },
+    )
+}
+
+/// The time that the first takes, both bound to the first CPU this process may use.
+fn both_on_one_cpu(first: impl Fn() + Sync, second: impl Fn() + Sync) -> Duration {
+    let bind = || {
+        let allowed = rustix::thread::sched_getaffinity(None).expect("the kernel tells");
+        let cpu = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)).expect("at least one");
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        sched_setaffinity(None, &only).expect("it is allowed");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            bind();
+            second();
+        });
+        let timed = scope.spawn(|| {
+            bind();
+            let began = Instant::now();
+            first();
+            began.elapsed()
+        });
+        timed.join().expect("nobody panics")
+    })
 }
 
 fn short() -> Criterion {
     Criterion::default().warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1))
 }
 
-criterion_group! { name = benches; config = short(); targets = slot }
+criterion_group! { name = benches; config = short(); targets = alone, contended, handed }
 criterion_main!(benches);

@@ -1,7 +1,8 @@
 //! The mechanism: threads, kicks and time. It tells what happened and does what was decided, and never decides who runs.
 //!
-//! A [`Domain`] carries vCPUs. Two kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
-//! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) asks a policy.
+//! A [`Domain`] carries vCPUs. Three kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
+//! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask a
+//! policy, with a thread per pCPU or a thread per vCPU.
 
 mod class;
 mod deadlines;
@@ -10,6 +11,8 @@ pub mod executors;
 pub mod host;
 #[cfg(not(all(test, shuttle)))]
 pub mod kick;
+#[cfg(not(all(test, shuttle)))]
+pub mod leases;
 mod numbers;
 pub mod parker;
 #[cfg(test)]

@@ -19,9 +19,11 @@ pub mod policy;
 pub mod slot;
 mod sync;
 pub mod time;
+pub mod topology;
 pub mod vcpu;
 
 pub use domain::{Class, Domain};
 pub use ids::{Nice, Slot, VcpuId};
 pub use time::{Nanos, Time};
+pub use topology::Topology;
 pub use vcpu::{Stop, Vcpu, Wait, Yield};

@@ -97,7 +97,7 @@ pub enum Placement {
 pub struct Decision {
     /// The vCPU to run, `None`: the slot is idle.
     pub run: Option<Lease>,
-    /// Another slot that must be made to ask.
+    /// A slot that must be made to ask, mostly another one.
     pub kick: Option<Slot>,
 }
 

@@ -4,63 +4,130 @@
 //! last*, *held*, or *held and wanted*. Whoever had it last takes it back, and whoever holds it finds it unwanted, with
 //! one access to a cache line that nobody else touches meanwhile; a stamp tells the holder that somebody wants it.
 //!
-//! Transitions: `free(v)` → `held` ([`SlotWord::acquire`] by v or [`SlotWord::take`] by another), `held` → `wanted`
-//! ([`SlotWord::want`]), `wanted` → `held` ([`SlotWord::acknowledge`]), `held`/`wanted` → `free(v)`
-//! ([`SlotWord::release`]).
+//! # States
+//! * `idle` — free, and the policy knows. At first.
+//! * `held` — a vCPU runs.
+//! * `handed(w)` — granted to w, whose thread does not run yet.
+//! * `free(v)` — v blocked and the policy has not been told: v may take the slot back, anybody may settle it.
+//!
+//! All but `idle` may bear a stamp, *wanted*: the vCPU has to ask the policy. On `free(v)` it is for v, should it come back
+//! before the slot is settled.
+//!
+//! # Transitions
+//! | from | to | by |
+//! |---|---|---|
+//! | `free(v)` | `held` | v, [`SlotWord::acquire`]: one CAS |
+//! | `held` | `free(v)` | v, [`SlotWord::release`]: one swap |
+//! | `free(v)` | `idle` | anybody, [`SlotWord::settle`] |
+//! | `held`, `idle` | `handed(w)` | under the domain's lock, [`SlotWord::hand`] |
+//! | `handed(w)` | `held` | w, [`SlotWord::start`] |
+//! | `held` | `idle` | under the domain's lock, [`SlotWord::vacate`] |
+//! | `idle` | `held` | under the domain's lock, [`SlotWord::occupy`] |
+//! | stamp on | | anybody, [`SlotWord::want`] |
+//! | stamp off | | the holder, [`SlotWord::acknowledge`] |
+//!
+//! Only `acquire`, `settle` and `start` compete, and each is one CAS from one state.
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(target_arch = "x86_64")]
+mod up;
+mod word;
 
 use crate::VcpuId;
-use crate::sync::{AtomicU32, Ordering};
+#[cfg(target_arch = "x86_64")]
+pub use up::Up;
+pub use word::{Smp, Word};
 
-const HELD: u32 = u32::MAX;
-const WANTED: u32 = u32::MAX - 1;
-const NOBODY: u32 = u32::MAX - 2;
+/// Kinds of states, above the id.
+const KIND: u32 = 3 << 30;
+const FREE: u32 = 0;
+const IDLE: u32 = 1 << 30;
+const HELD: u32 = 2 << 30;
+const HANDED: u32 = 3 << 30;
+/// The stamp.
+const WANTED: u32 = 1 << 29;
+const ID: u32 = WANTED - 1;
 
 /// The word, on a cache line of its own (two, since they are fetched in pairs).
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct SlotWord(AtomicU32);
+pub struct SlotWord<W = Smp>(W);
 
-impl Default for SlotWord {
-    /// Free, and nobody had it.
+impl<W: Word> Default for SlotWord<W> {
     fn default() -> Self {
-        Self(AtomicU32::new(NOBODY))
+        Self(W::new(IDLE))
     }
 }
 
-impl SlotWord {
-    /// Takes the slot if it is free and this vCPU had it last: nothing it left there has changed.
+impl<W: Word> SlotWord<W> {
+    /// The vCPU that released the slot takes it back: nothing it left there has changed. False: somebody settled it.
     pub fn acquire(&self, vcpu: VcpuId) -> bool {
-        // Acquire pairs with the Release of `release`.
-        self.0.compare_exchange(vcpu.0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.replace(FREE | vcpu.0, HELD) || self.0.replace(FREE | WANTED | vcpu.0, HELD | WANTED)
     }
 
-    /// Takes the slot if it is free, whoever had it last.
-    pub fn take(&self) -> bool {
-        let word = self.0.load(Ordering::Relaxed);
-        word < WANTED && self.0.compare_exchange(word, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// Gives the slot up. True if somebody wanted it.
+    /// The holder gives the slot up and tells nobody. True if it bore a stamp.
     pub fn release(&self, vcpu: VcpuId) -> bool {
-        // Release pairs with the Acquire of the next holder; Acquire with the stamp of who wants it.
-        self.0.swap(vcpu.0, Ordering::AcqRel) == WANTED
+        self.0.swap(FREE | vcpu.0) & WANTED != 0
     }
 
-    /// Stamps a held slot as wanted. True if this is the first stamp, so that its holder is to be kicked.
+    /// Makes a free slot idle and says whose it was, who is to be told of as blocked; `None` if it is not free.
+    pub fn settle(&self) -> Option<VcpuId> {
+        let word = self.0.load();
+        (word & KIND == FREE && self.0.replace(word, IDLE)).then_some(VcpuId(word & ID))
+    }
+
+    /// Grants a held or idle slot to a vCPU. A stamp stays: it meant the slot. Under the lock.
+    pub fn hand(&self, vcpu: VcpuId) {
+        loop {
+            let word = self.0.load();
+            debug_assert!(matches!(word & KIND, HELD | IDLE), "{word:#x} cannot be handed on");
+            // Only a stamp can come between.
+            if self.0.replace(word, HANDED | (word & WANTED) | vcpu.0) {
+                return;
+            }
+        }
+    }
+
+    /// The vCPU that was granted the slot begins to run. False: it is no longer granted.
+    pub fn start(&self, vcpu: VcpuId) -> bool {
+        self.0.replace(HANDED | vcpu.0, HELD) || self.0.replace(HANDED | WANTED | vcpu.0, HELD | WANTED)
+    }
+
+    /// A held slot becomes idle, or stays so; a stamp is void, since who stamps has queued somebody before and nobody is
+    /// queued. Under the lock.
+    pub fn vacate(&self) {
+        let word = self.0.swap(IDLE);
+        debug_assert!(matches!(word & KIND, HELD | IDLE), "{word:#x} cannot be vacated");
+    }
+
+    /// An idle slot becomes held. Under the lock.
+    pub fn occupy(&self) {
+        let word = self.0.swap(HELD);
+        debug_assert_eq!(word, IDLE, "{word:#x} cannot be occupied");
+    }
+
+    /// Stamps a slot that is not idle as wanted. True if this is the first stamp, so that its vCPU is to be kicked.
     pub fn want(&self) -> bool {
-        // Release: what the stamper did before is seen by the holder when it acknowledges.
-        self.0.compare_exchange(HELD, WANTED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        loop {
+            let word = self.0.load();
+            if word & KIND == IDLE || word & WANTED != 0 {
+                return false;
+            }
+            if self.0.replace(word, word | WANTED) {
+                return true;
+            }
+        }
     }
 
-    /// Whether somebody wants the slot. Relaxed: a stamp not yet seen is followed by a kick.
+    /// Whether somebody wants the slot. A stamp not yet seen is followed by a kick.
     pub fn is_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == WANTED
+        self.0.load() & WANTED != 0
     }
 
     /// The holder takes notice of the stamp; later ones count anew.
     pub fn acknowledge(&self) {
-        // Acquire pairs with the stamp's Release.
-        let _ = self.0.compare_exchange(WANTED, HELD, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.is_wanted() && self.0.replace(HELD | WANTED, HELD);
     }
 }
 
@@ -71,121 +138,90 @@ mod tests {
     const A: VcpuId = VcpuId(1);
     const B: VcpuId = VcpuId(2);
 
-    #[test]
-    fn only_the_last_owner_acquires_and_anybody_takes_a_free_slot() {
-        let slot = SlotWord::default();
-        assert!(!slot.acquire(A), "nobody had it");
-        assert!(slot.take());
-        assert!(!slot.take(), "held");
-        assert!(!slot.release(A));
-        assert!(!slot.acquire(B));
-        assert!(slot.acquire(A));
-    }
-
-    #[test]
-    fn the_first_stamp_on_a_held_slot_kicks_and_lasts_until_acknowledged() {
-        let slot = SlotWord::default();
-        assert!(!slot.want(), "free");
-        assert!(slot.take());
-        assert!(slot.want());
-        assert!(!slot.want());
-        assert!(slot.is_wanted());
-        slot.acknowledge();
-        assert!(!slot.is_wanted());
-        assert!(slot.want());
-        assert!(slot.release(A), "wanted when given up");
-    }
-}
-
-#[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use loom::cell::UnsafeCell;
-    use loom::sync::atomic::AtomicBool;
-    use loom::sync::{Arc, Mutex};
-    use loom::thread;
-
-    /// A pCPU: loom reports two vCPUs on it at once, and one that does not see what the one before it left.
-    #[derive(Default)]
-    struct Pcpu {
-        word: SlotWord,
-        state: UnsafeCell<u32>,
-    }
-
-    impl Pcpu {
-        /// Uses the pCPU if it is free. Each use counts.
-        #[allow(unsafe_code, reason = "loom's cell checks that the access is exclusive")]
-        fn visit(&self, vcpu: VcpuId) -> bool {
-            if !(self.word.acquire(vcpu) || self.word.take()) {
-                return false;
+    /// Runs a test on both kinds of words. The words of `Up` stay on this thread.
+    macro_rules! on_both {
+        ($($name:ident($slot:ident) $body:block)*) => {$(
+            #[test]
+            fn $name() {
+                fn on<W: Word>() {
+                    let $slot = SlotWord::<W>::default();
+                    $body
+                }
+                on::<Smp>();
+                #[cfg(target_arch = "x86_64")]
+                on::<Up>();
             }
-            // SAFETY: the slot is held.
-            self.state.with_mut(|state| unsafe { *state += 1 });
-            self.word.release(vcpu);
-            true
-        }
+        )*};
     }
 
-    #[test]
-    fn loom_a_slot_has_one_vcpu_at_a_time_which_sees_what_the_last_one_left() {
-        loom::model(|| {
-            let pcpu = Arc::new(Pcpu::default());
-            let others = [1, 2].map(|v| {
-                let pcpu = Arc::clone(&pcpu);
-                thread::spawn(move || u32::from(pcpu.visit(VcpuId(v))))
-            });
-            // A stamp from outside must not let anybody in.
-            pcpu.word.want();
-            let visits: u32 = others.into_iter().map(|other| other.join().unwrap()).sum();
-            assert!(pcpu.visit(VcpuId(3)), "free at the end");
-            pcpu.state.with(|state| {
-                #[allow(unsafe_code, reason = "as above")]
-                // SAFETY: nobody else is left.
-                let uses = unsafe { *state };
-                assert_eq!(uses, visits + 1);
-            });
-        });
-    }
-
-    /// The slot of a running executor: others queue something, stamp the slot and kick; the executor, when it asks,
-    /// takes the kick out, acknowledges, and looks into the queue.
-    #[derive(Default)]
-    struct Executor {
-        word: SlotWord,
-        kicked: AtomicBool,
-        queue: Mutex<u32>,
-    }
-
-    impl Executor {
-        fn push(&self) {
-            *self.queue.lock().unwrap() += 1;
-            if self.word.want() {
-                // A read-modify-write, as the kernel's pending signals are.
-                self.kicked.swap(true, Ordering::AcqRel);
-            }
+    on_both! {
+        who_released_a_slot_takes_it_back_and_nobody_else_does(slot) {
+            assert!(!slot.acquire(A), "idle");
+            slot.occupy();
+            assert!(!slot.acquire(A), "held");
+            assert!(!slot.release(A));
+            assert!(!slot.acquire(B));
+            assert!(slot.acquire(A));
         }
 
-        fn ask(&self) -> u32 {
-            self.kicked.swap(false, Ordering::Acquire);
-            self.word.acknowledge();
-            *self.queue.lock().unwrap()
+        a_settled_slot_is_lost_to_who_released_it(slot) {
+            slot.occupy();
+            assert_eq!(slot.settle(), None, "held");
+            slot.release(A);
+            assert_eq!(slot.settle(), Some(A));
+            assert_eq!(slot.settle(), None, "settled");
+            assert!(!slot.acquire(A));
+            slot.hand(B);
+            assert!(slot.start(B));
         }
-    }
 
-    #[test]
-    fn loom_what_is_queued_after_the_answer_makes_the_executor_ask_again() {
-        loom::model(|| {
-            let executor = Arc::new(Executor::default());
-            assert!(executor.word.take());
-            let others = [(), ()].map(|()| {
-                let executor = Arc::clone(&executor);
-                thread::spawn(move || executor.push())
-            });
-            executor.ask();
-            let seen = executor.ask();
-            others.into_iter().for_each(|other| other.join().unwrap());
-            let asks_again = executor.kicked.load(Ordering::Relaxed);
-            assert!(seen == 2 || asks_again, "{seen} seen and no kick");
-        });
+        a_handed_slot_is_started_by_whom_it_was_handed_to(slot) {
+            slot.hand(A);
+            assert_eq!(slot.settle(), None);
+            assert!(!slot.start(B));
+            assert!(slot.start(A));
+            slot.hand(B);
+            assert!(!slot.start(A) && slot.start(B));
+            slot.vacate();
+            assert!(!slot.start(B));
+        }
+
+        the_first_stamp_kicks_and_lasts_until_acknowledged(slot) {
+            assert!(!slot.want(), "idle");
+            slot.occupy();
+            assert!(slot.want());
+            assert!(!slot.want());
+            assert!(slot.is_wanted());
+            slot.acknowledge();
+            assert!(!slot.is_wanted());
+            assert!(slot.want());
+            assert!(slot.release(A), "wanted when given up");
+            assert!(!slot.is_wanted(), "the stamp was taken notice of");
+        }
+
+        a_stamp_on_a_free_slot_meets_who_comes_back_and_is_void_when_settled(slot) {
+            slot.occupy();
+            slot.release(A);
+            assert!(slot.want() && !slot.want());
+            assert!(!slot.acquire(B));
+            assert!(slot.acquire(A) && slot.is_wanted());
+            slot.acknowledge();
+            slot.release(A);
+            assert!(slot.want());
+            assert_eq!(slot.settle(), Some(A));
+            assert!(!slot.is_wanted() && !slot.want(), "idle");
+        }
+
+        a_stamp_goes_with_the_slot_through_a_hand_over(slot) {
+            slot.occupy();
+            assert!(slot.want());
+            slot.hand(A);
+            assert!(!slot.want(), "stamped already");
+            assert!(slot.start(A) && slot.is_wanted());
+            slot.acknowledge();
+            slot.hand(B);
+            assert!(slot.want());
+            assert!(slot.start(B) && slot.is_wanted());
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Atomics, futex and threads: the real ones, or a model checker's.
 //!
 //! What has a protocol of its own, the [slot word](crate::slot), the [lock](crate::lock), the
-//! [parker](crate::domain::parker) and the events of a vCPU, takes them from here, so that the code that runs is the code
-//! that is checked. loom tries all schedules of a few threads, for each protocol alone; its tests begin with `loom_`.
+//! [parker](crate::domain::parker), the events of a vCPU and the gate of the leases, takes them from here, so that the code
+//! that runs is the code that is checked. loom tries all schedules of a few threads, for each protocol alone; its tests
+//! begin with `loom_`.
 //! shuttle tries many random schedules of a whole domain; its tests begin with `shuttle_`, and threads, time, kicks and
 //! timers are modelled as well (`model.rs`). The other tests run on the real primitives.
 //!
@@ -21,7 +22,7 @@ mod real;
 #[cfg(not(all(test, any(loom, shuttle))))]
 pub(crate) use real::{Futex, Patience};
 #[cfg(not(all(test, any(loom, shuttle))))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(all(test, any(loom, shuttle)))]
 mod checked;
@@ -29,6 +30,10 @@ mod checked;
 pub(crate) use checked::{Futex, Patience};
 #[cfg(all(test, any(loom, shuttle)))]
 pub(crate) use checker::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+// Only leases need it, which shuttle does not run.
+#[cfg(all(test, loom))]
+pub(crate) use loom::sync::atomic::fence;
 
 // No test for loom starts a domain.
 #[cfg(all(test, shuttle))]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::domain::leases;
 use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule};
 use stile_sched::policy::{Freelist, Policy};
@@ -21,6 +22,12 @@ pub enum Carrier {
     Rsdl(YieldRule),
     /// Executors with the policy `freelist`.
     Freelist,
+    /// A thread per vCPU with the policy `rsdl`.
+    RsdlLeases(YieldRule),
+    /// A thread per vCPU with the policy `freelist`.
+    FreelistLeases,
+    /// As `RsdlLeases`, on one pCPU, whose slot needs no bus lock.
+    OnePcpuLeases,
 }
 
 impl Carrier {
@@ -30,7 +37,7 @@ impl Carrier {
     }
 
     /// All of them.
-    pub fn all() -> [Self; 6] {
+    pub fn all() -> [Self; 10] {
         [
             Self::Host(HostYield::Sched),
             Self::Host(HostYield::Ignore),
@@ -38,27 +45,44 @@ impl Carrier {
             Self::Rsdl(YieldRule::Expire),
             Self::Rsdl(YieldRule::Polite(PoliteSwitches::default())),
             Self::Freelist,
+            Self::RsdlLeases(YieldRule::Expire),
+            Self::RsdlLeases(YieldRule::Polite(PoliteSwitches::default())),
+            Self::FreelistLeases,
+            Self::OnePcpuLeases,
         ]
     }
 
     /// One of each mechanism.
-    pub fn mechanisms() -> [Self; 2] {
-        [Self::Host(HostYield::Sched), Self::default_policy()]
+    pub fn mechanisms() -> [Self; 4] {
+        [
+            Self::Host(HostYield::Sched),
+            Self::default_policy(),
+            Self::RsdlLeases(RsdlConfig::default().yield_rule),
+            Self::OnePcpuLeases,
+        ]
     }
 
     /// A new domain on two pCPUs, or on as many as there are.
     pub fn domain(self) -> Arc<dyn Domain> {
-        let cpus = pcpus();
-        let policy: Box<dyn Policy> = match self {
-            Self::Host(yields) => return Arc::new(HostThreads::new(&cpus, yields)),
-            Self::Rsdl(yield_rule) => {
-                Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, cpus.len()))
-            }
-            Self::Freelist => Box::new(Freelist::new(Nanos::from_millis(6), cpus.len())),
+        let mut cpus = pcpus();
+        if self == Self::OnePcpuLeases {
+            cpus.truncate(1);
+        }
+        let rsdl = |yield_rule| -> Box<dyn Policy> {
+            Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, cpus.len()))
         };
-        Arc::new(
-            Executors::new(&cpus, policy, LockRules::default()).expect("this process may start threads and timers"),
-        )
+        let freelist = || Box::new(Freelist::new(Nanos::from_millis(6), cpus.len()));
+        let (rules, switches) = (LockRules::default(), leases::Switches::default());
+        let executors =
+            |policy| Arc::new(Executors::new(&cpus, policy, rules).expect("this process may start threads and timers"));
+        match self {
+            Self::Host(yields) => Arc::new(HostThreads::new(&cpus, yields)),
+            Self::Rsdl(yield_rule) => executors(rsdl(yield_rule)),
+            Self::Freelist => executors(freelist()),
+            Self::RsdlLeases(yield_rule) => leases::start(&cpus, rsdl(yield_rule), rules, switches),
+            Self::FreelistLeases => leases::start(&cpus, freelist(), rules, switches),
+            Self::OnePcpuLeases => leases::start(&cpus, rsdl(RsdlConfig::default().yield_rule), rules, switches),
+        }
     }
 }
 
@@ -71,6 +95,9 @@ impl fmt::Display for Carrier {
             Self::Rsdl(YieldRule::Expire) => f.write_str("rsdl+expire"),
             Self::Rsdl(YieldRule::Polite(_)) => f.write_str("rsdl+polite"),
             Self::Freelist => f.write_str("freelist"),
+            Self::RsdlLeases(yield_rule) => write!(f, "{}:leases", Self::Rsdl(*yield_rule)),
+            Self::FreelistLeases => f.write_str("freelist:leases"),
+            Self::OnePcpuLeases => f.write_str("rsdl:leases on one pCPU"),
         }
     }
 }

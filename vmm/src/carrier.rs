@@ -1,14 +1,15 @@
 //! From the configuration of policies and VMs to the domain that carries them out, and to what may be expected of it.
 
-use crate::config::{Algorithm, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
-use crate::host::CpuList;
+use crate::config::{Algorithm, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
+use crate::host::{self, CpuList};
 use std::sync::Arc;
 use stile_sched::domain::Attributes;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::domain::leases;
+use stile_sched::lock::LockRules;
 use stile_sched::policy::goodness::{self, YieldBugs};
 use stile_sched::policy::o1;
-use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::matrix::Row;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
 use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
@@ -26,18 +27,41 @@ pub struct CarrierError {
 /// A domain on these host CPUs under this policy.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, CarrierError> {
     let numbers: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
-    let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
-    let executors = |policy: Box<dyn Policy>| match Executors::new(&numbers, policy, lock) {
-        Ok(domain) => Ok(Arc::new(domain) as Arc<dyn Domain>),
-        Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
+    let decides: Box<dyn Policy> = match policy.algorithm {
+        Algorithm::Host => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
+        Algorithm::HostNoyield => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
+        Algorithm::Freelist => {
+            let freelist = Freelist::new(interval(policy), numbers.len());
+            Box::new(if policy.affinity { freelist.with_affinity(host::topology(cpus)) } else { freelist })
+        }
+        Algorithm::O1 => Box::new(O1::new(numbers.len())),
+        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), numbers.len())),
+        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len())),
     };
-    match policy.algorithm {
-        Algorithm::Host => Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
-        Algorithm::HostNoyield => Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
-        Algorithm::Freelist => executors(Box::new(Freelist::new(interval(policy), numbers.len()))),
-        Algorithm::O1 => executors(Box::new(O1::new(numbers.len()))),
-        Algorithm::Goodness => executors(Box::new(Goodness::new(yield_bugs(policy), numbers.len()))),
-        Algorithm::Rsdl => executors(Box::new(Rsdl::new(rsdl_config(policy), numbers.len()))),
+    let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
+    match mechanism(policy.mechanism, host::vcpus_move_freely()) {
+        Carries::Executors => match Executors::new(&numbers, decides, lock) {
+            Ok(domain) => Ok(Arc::new(domain)),
+            Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
+        },
+        Carries::Leases => Ok(leases::start(&numbers, decides, lock, leases::Switches { ride: policy.ride })),
+    }
+}
+
+/// A mechanism, chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carries {
+    Executors,
+    Leases,
+}
+
+/// The mechanism to take: executors switch without waking a thread, where the kernel lets vCPUs change threads.
+fn mechanism(configured: Mechanism, vcpus_move_freely: bool) -> Carries {
+    match configured {
+        Mechanism::Executors => Carries::Executors,
+        Mechanism::Leases => Carries::Leases,
+        Mechanism::Auto if vcpus_move_freely => Carries::Executors,
+        Mechanism::Auto => Carries::Leases,
     }
 }
 
@@ -136,5 +160,13 @@ mod tests {
         let bound = |policy: &str| wait_bound(&policy.parse().unwrap(), me, &others, 2);
         assert!(bound("rsdl").is_some_and(|bound| bound > Nanos::ZERO));
         assert_eq!((bound("host"), bound("o1")), (None, None));
+    }
+
+    #[test]
+    fn executors_are_taken_where_vcpus_move_freely_and_leases_elsewhere_unless_configured() {
+        assert_eq!(mechanism(Mechanism::Auto, true), Carries::Executors);
+        assert_eq!(mechanism(Mechanism::Auto, false), Carries::Leases);
+        assert_eq!(mechanism(Mechanism::Executors, false), Carries::Executors);
+        assert_eq!(mechanism(Mechanism::Leases, true), Carries::Leases);
     }
 }

@@ -9,6 +9,10 @@
 //! Both are read-modify-writes of one word, so one comes first: an event that comes second wakes, a block that comes
 //! second does not happen. Every transition back to *running* is one too, so that whoever runs the vCPU sees what all
 //! senders wrote before their events, also those that found an event there already and left.
+//!
+//! A vCPU with a thread of its own may also *nap*: blocked, but the policy does not know and its slot is its own still
+//! ([`Events::nap`]). Then the sender only rouses the thread, which sees to the rest. Whoever takes the slot meanwhile
+//! makes the nap a block ([`Events::settle`]), unless an event has come, and then it is the thread's business.
 
 use crate::sync::{AtomicU8, Ordering};
 
@@ -16,6 +20,21 @@ const DEAD: u8 = 0;
 const RUNNING: u8 = 1;
 const EVENT: u8 = 2;
 const BLOCKED: u8 = 4;
+const NAPPING: u8 = 8;
+const ASLEEP: u8 = RUNNING | BLOCKED;
+const DOZING: u8 = RUNNING | NAPPING;
+
+/// What an event found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a vCPU may have to be woken"]
+pub(super) enum Found {
+    /// The vCPU runs or has an event already, or ended: nothing is to be done.
+    Nothing,
+    /// It is blocked, and the caller has to [`unblock`](Events::unblock) it.
+    Blocked,
+    /// It naps, and its thread has to be roused.
+    Napping,
+}
 
 /// The word of one vCPU id; dead at first.
 #[derive(Debug)]
@@ -30,7 +49,7 @@ impl Default for Events {
 impl Events {
     /// A vCPU of this id comes to life, blocked. Under the lock.
     pub(super) fn admit(&self) {
-        self.0.store(RUNNING | BLOCKED, Ordering::Release);
+        self.0.store(ASLEEP, Ordering::Release);
     }
 
     /// The vCPU has ended; events for it are ignored from now on. Under the lock.
@@ -38,30 +57,64 @@ impl Events {
         self.0.store(DEAD, Ordering::Release);
     }
 
-    /// An event. True: the vCPU is blocked, and the caller has to [`unblock`](Self::unblock) it.
-    pub(super) fn signal(&self) -> bool {
+    /// An event.
+    pub(super) fn signal(&self) -> Found {
         // Release pairs with the Acquires below.
-        self.0.fetch_or(EVENT, Ordering::Release) == RUNNING | BLOCKED
+        match self.0.fetch_or(EVENT, Ordering::Release) {
+            ASLEEP => Found::Blocked,
+            DOZING => Found::Napping,
+            _ => Found::Nothing,
+        }
     }
 
-    /// Ends the block of a vCPU for which an event has come. False: somebody else has. Under the lock.
+    /// Ends the block, or the settled nap, of a vCPU for which an event has come. False: somebody else has. Under the lock.
     pub(super) fn unblock(&self) -> bool {
-        let woken = RUNNING | BLOCKED | EVENT;
-        self.0.compare_exchange(woken, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        [ASLEEP, DOZING]
+            .iter()
+            .any(|state| self.0.compare_exchange(state | EVENT, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok())
     }
 
     /// Blocks a running vCPU. False: an event had come, and is used up. Under the lock.
     pub(super) fn block(&self) -> bool {
-        if self.0.compare_exchange(RUNNING, RUNNING | BLOCKED, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        self.rest(ASLEEP)
+    }
+
+    fn rest(&self, state: u8) -> bool {
+        if self.0.compare_exchange(RUNNING, state, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             return true;
         }
         self.use_up();
         false
     }
 
-    /// A running vCPU takes notice of the events that have come. Under the lock.
+    /// A running vCPU takes notice of the events that have come.
     pub(super) fn use_up(&self) {
         self.0.swap(RUNNING, Ordering::Acquire);
+    }
+}
+
+/// Naps: blocks that the policy does not know of.
+impl Events {
+    /// The running vCPU, on its own thread, naps. False: an event had come, and is used up.
+    pub(super) fn nap(&self) -> bool {
+        self.rest(DOZING)
+    }
+
+    /// The slot of the napping vCPU is taken away: it is blocked now, unless an event has come. Under the lock.
+    pub(super) fn settle(&self) {
+        let _ = self.0.compare_exchange(DOZING, ASLEEP, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The time has come that the vCPU waited for: an event, if it still waits.
+    pub(super) fn time_out(&self) {
+        for state in [ASLEEP, DOZING] {
+            let _ = self.0.compare_exchange(state, state | EVENT, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an event for a vCPU that does not run waits to be seen to.
+    pub(super) fn pending(&self) -> bool {
+        [ASLEEP | EVENT, DOZING | EVENT].contains(&self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -72,7 +125,7 @@ mod tests {
     fn running() -> Events {
         let events = Events::default();
         events.admit();
-        events.signal();
+        assert_eq!(events.signal(), Found::Blocked);
         assert!(events.unblock());
         events
     }
@@ -81,16 +134,53 @@ mod tests {
     fn the_first_event_for_a_blocked_vcpu_wakes_it_once() {
         let events = running();
         assert!(events.block());
-        assert!(events.signal());
-        assert!(!events.signal(), "the first sender completes the wake");
+        assert_eq!(events.signal(), Found::Blocked);
+        assert_eq!(events.signal(), Found::Nothing, "the first sender completes the wake");
         assert!(events.unblock());
         assert!(!events.unblock());
     }
 
     #[test]
+    fn an_event_for_a_napping_vcpu_rouses_its_thread_which_uses_it_up() {
+        let events = running();
+        assert!(events.nap());
+        assert!(!events.pending());
+        assert_eq!(events.signal(), Found::Napping);
+        assert!(events.pending());
+        events.use_up();
+        assert!(!events.pending() && events.nap());
+    }
+
+    #[test]
+    fn time_wakes_a_vcpu_that_waits_and_leaves_one_alone_that_does_not() {
+        let events = running();
+        events.time_out();
+        assert!(events.nap(), "no event for a running one");
+        events.time_out();
+        assert!(events.pending() && events.unblock());
+        assert!(events.block());
+        events.settle();
+        events.time_out();
+        assert!(events.pending() && events.unblock());
+    }
+
+    #[test]
+    fn a_settled_nap_is_a_block_unless_an_event_came_first() {
+        let events = running();
+        assert!(events.nap());
+        events.settle();
+        assert_eq!(events.signal(), Found::Blocked);
+        assert!(events.unblock());
+        assert!(events.nap());
+        assert_eq!(events.signal(), Found::Napping);
+        events.settle();
+        assert!(events.pending() && events.unblock());
+    }
+
+    #[test]
     fn an_event_while_running_makes_the_next_block_return_at_once_and_only_that() {
         let events = running();
-        assert!(!events.signal());
+        assert_eq!(events.signal(), Found::Nothing);
         assert!(!events.block());
         assert!(events.block());
     }
@@ -99,7 +189,7 @@ mod tests {
     fn events_for_the_dead_are_ignored() {
         let events = running();
         events.retire();
-        assert!(!events.signal());
+        assert_eq!(events.signal(), Found::Nothing);
         assert!(!events.unblock());
     }
 }
@@ -133,7 +223,7 @@ mod loom_tests {
 
         fn send(&self, sender: usize) {
             self.written[sender].store(true, Ordering::Relaxed);
-            if self.events.signal() {
+            if self.events.signal() == Found::Blocked {
                 let mut core = self.core.lock().unwrap();
                 if self.events.unblock() {
                     self.goes_on(&mut core);

@@ -23,7 +23,7 @@
 mod thread;
 
 use super::deadlines::Deadlines;
-use super::events::Events;
+use super::events::{Events, Found};
 use super::numbers::Numbers;
 use super::parker::Parker;
 use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
@@ -210,7 +210,7 @@ impl Domain for Executors {
     }
 
     fn wake(&self, vcpu: VcpuId) {
-        if !self.shared.events.get(vcpu.index()).is_some_and(Events::signal) {
+        if self.shared.events.get(vcpu.index()).map(Events::signal) != Some(Found::Blocked) {
             return;
         }
         let act = {

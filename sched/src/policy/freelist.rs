@@ -9,7 +9,7 @@ use super::queue::{Kind, Queue};
 use super::slotset::SlotSet;
 use super::{Decision, Placement, Policy, Why};
 use crate::domain::Attributes;
-use crate::{Nanos, Slot, Time, VcpuId};
+use crate::{Nanos, Slot, Time, Topology, VcpuId};
 
 /// The policy.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Freelist {
     line: Queue,
     current: Vec<Option<VcpuId>>,
     lease_end: Vec<Time>,
+    /// Where each vCPU ran last, and what is near it; `None`: one free slot is as good as another.
+    near: Option<(Vec<Option<Slot>>, Topology)>,
 }
 
 impl Freelist {
@@ -26,11 +28,34 @@ impl Freelist {
     pub fn new(rr_interval: Nanos, slots: usize) -> Self {
         let mut free = SlotSet::new(slots);
         (0..slots).for_each(|slot| free.insert(Slot(slot as u16)));
-        Self { rr_interval, free, line: Queue::new(), current: vec![None; slots], lease_end: vec![Time::NEVER; slots] }
+        Self {
+            rr_interval,
+            free,
+            line: Queue::new(),
+            current: vec![None; slots],
+            lease_end: vec![Time::NEVER; slots],
+            near: None,
+        }
+    }
+
+    /// The same, but a woken vCPU takes the free slot nearest to where it ran last.
+    pub fn with_affinity(self, topology: Topology) -> Self {
+        Self { near: Some((Vec::new(), topology)), ..self }
+    }
+
+    /// The free slot for a woken vCPU.
+    fn free_for(&self, vcpu: VcpuId) -> Option<Slot> {
+        match &self.near {
+            Some((last, topology)) => self.free.nearest(last[vcpu.index()], topology),
+            None => self.free.first(),
+        }
     }
 
     fn install(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Decision {
         self.current[slot.index()] = Some(vcpu);
+        if let Some((last, _)) = &mut self.near {
+            last[vcpu.index()] = Some(slot);
+        }
         self.lease_end[slot.index()] = now + self.rr_interval;
         Decision::run(vcpu, self.lease_end[slot.index()])
     }
@@ -54,6 +79,10 @@ impl Freelist {
 impl Policy for Freelist {
     fn add(&mut self, vcpu: VcpuId, _attributes: Attributes, _now: Time) {
         self.line.admit(vcpu);
+        if let Some((last, _)) = &mut self.near {
+            last.resize(last.len().max(vcpu.index() + 1), None);
+            last[vcpu.index()] = None;
+        }
     }
 
     fn remove(&mut self, vcpu: VcpuId) {
@@ -67,7 +96,7 @@ impl Policy for Freelist {
     }
 
     fn wake(&mut self, vcpu: VcpuId, _now: Time) -> Placement {
-        if let Some(slot) = self.free.first() {
+        if let Some(slot) = self.free_for(vcpu) {
             self.free.remove(slot);
             self.current[slot.index()] = Some(vcpu);
             return Placement::Run(slot);
@@ -96,5 +125,33 @@ impl Policy for Freelist {
 
     fn keeps_slot_over_exits(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_woken_vcpu_goes_where_it_was_or_near_it_if_affinity_is_on() {
+        let topology = Topology::new(&[0, 1, 2, 3], [&[0, 1][..], &[2, 3]], [&[0, 1, 2, 3][..]]);
+        let (interval, now) = (Nanos::from_millis(6), Time(0));
+        let plain = Freelist::new(interval, 4);
+        for (mut policy, places) in [(plain, [0, 0]), (Freelist::new(interval, 4).with_affinity(topology), [3, 2])] {
+            let vcpus = [0, 1, 2, 3, 4].map(VcpuId);
+            for vcpu in vcpus {
+                policy.add(vcpu, Attributes::default(), now);
+            }
+            for (slot, vcpu) in vcpus.into_iter().take(4).enumerate() {
+                assert_eq!(policy.wake(vcpu, now), Placement::Run(Slot(slot as u16)));
+                let _ = policy.next(Slot(slot as u16), Why::Free, now);
+            }
+            (0..4).for_each(|slot| assert_eq!(policy.next(Slot(slot), Why::Block, now), Decision::IDLE));
+            assert_eq!(policy.wake(VcpuId(3), now), Placement::Run(Slot(places[0])), "where it was");
+            let _ = policy.next(Slot(places[0]), Why::Free, now);
+            assert_eq!(policy.next(Slot(places[0]), Why::Block, now), Decision::IDLE);
+            policy.free.remove(Slot(3));
+            assert_eq!(policy.wake(VcpuId(3), now), Placement::Run(Slot(places[1])), "near it");
+        }
     }
 }

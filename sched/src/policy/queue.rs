@@ -144,6 +144,14 @@ impl Queue {
         Some((VcpuId(first - LISTS as u32), stair))
     }
 
+    /// Of a kind, the one that has stood longest on any stair up to this one, which is few above the lowest in use.
+    pub(crate) fn oldest_of(&self, kind: Kind, highest: u64) -> Option<VcpuId> {
+        let (_, lowest) = self.head_of(kind)?;
+        let first_on = |stair| self.nodes[self.sentinel(stair, kind)].next as usize;
+        let firsts = (lowest..=highest).map(first_on).filter(|&first| first >= LISTS);
+        firsts.min_by_key(|&first| self.nodes[first].place).map(|first| VcpuId((first - LISTS) as u32))
+    }
+
     /// Who stands two behind a queued vCPU, among those of its kind on its stair. [Asks for](prefetch) that one's node,
     /// so that the same question about the next vCPU does not wait for it.
     pub(crate) fn second_behind(&self, vcpu: VcpuId) -> Option<VcpuId> {
@@ -249,6 +257,18 @@ mod tests {
         q.remove(VcpuId(1));
         assert_eq!(q.head(), Some((VcpuId(2), 1)));
         assert_eq!(q.len(), 2);
+    }
+
+    #[test]
+    fn the_oldest_of_a_kind_is_found_on_any_stair_up_to_the_highest_asked_for() {
+        let mut q = queue(4);
+        q.push(VcpuId(0), 4, Kind::Waiting);
+        q.push(VcpuId(1), 5, Kind::Computing);
+        q.push(VcpuId(2), 3, Kind::Waiting);
+        q.push(VcpuId(3), 2, Kind::Computing);
+        assert_eq!(q.oldest_of(Kind::Waiting, 5), Some(VcpuId(0)));
+        assert_eq!(q.oldest_of(Kind::Waiting, 3), Some(VcpuId(2)));
+        assert_eq!(q.oldest_of(Kind::Waiting, 2), None);
     }
 
     #[test]

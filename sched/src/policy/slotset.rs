@@ -1,6 +1,6 @@
 //! A set of slots with constant-time insertion, removal and search, for up to 4096 slots.
 
-use crate::Slot;
+use crate::{Slot, Topology};
 
 /// Most slots of a domain.
 pub(crate) const MAX_SLOTS: usize = 64 * 64;
@@ -63,6 +63,21 @@ fn first_word(summary: u64) -> Option<usize> {
     (summary != 0).then(|| summary.trailing_zeros() as usize)
 }
 
+/// Searches near a slot.
+impl SlotSet {
+    /// The slot of the set that is nearest to where a vCPU ran last: that one, one of its core, one behind its cache, any.
+    /// Looks at words of 64 slots, and only at those of its core and its cache.
+    pub(crate) fn nearest(&self, last: Option<Slot>, topology: &Topology) -> Option<Slot> {
+        let Some(last) = last else { return self.first() };
+        if self.contains(last) {
+            return Some(last);
+        }
+        let hits = topology.around(last).map(|(word, bits)| (word, self.words[word] & bits));
+        let near = hits.into_iter().find(|(_, bits)| *bits != 0);
+        near.map(|(word, bits)| Slot((word as u32 * 64 + bits.trailing_zeros()) as u16)).or_else(|| self.first())
+    }
+}
+
 fn place(slot: Slot) -> (usize, u64) {
     (slot.index() / 64, 1 << (slot.index() % 64))
 }
@@ -71,6 +86,26 @@ fn place(slot: Slot) -> (usize, u64) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn nearest_is_the_last_slot_then_its_core_then_its_cache_then_any() {
+        // Two caches of two cores of two threads each.
+        let cpus: Vec<usize> = (0..8).collect();
+        let cores: [&[usize]; 4] = [&[0, 1], &[2, 3], &[4, 5], &[6, 7]];
+        let caches: [&[usize]; 2] = [&[0, 1, 2, 3], &[4, 5, 6, 7]];
+        let topology = Topology::new(&cpus, cores, caches);
+        let mut set = SlotSet::new(8);
+        [0, 2, 5, 6].into_iter().for_each(|slot| set.insert(Slot(slot)));
+        for (last, nearest) in [(5, 5), (4, 6), (7, 6), (3, 2)] {
+            set.remove(Slot(if last == 4 { 5 } else { 7 }));
+            assert_eq!(set.nearest(Some(Slot(last)), &topology), Some(Slot(nearest)), "from {last}");
+        }
+        set.remove(Slot(6));
+        assert_eq!(set.nearest(Some(Slot(7)), &topology), Some(Slot(0)), "another cache");
+        assert_eq!(set.nearest(None, &topology), Some(Slot(0)));
+        [0, 2].into_iter().for_each(|slot| set.remove(Slot(slot)));
+        assert_eq!(set.nearest(Some(Slot(7)), &topology), None);
+    }
 
     proptest! {
         #[test]

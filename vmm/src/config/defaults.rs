@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use super::types::{Algorithm, GoodnessSwitches, LockSwitches, PolicyConfig, PoliteSwitches, Variant, YieldRule};
+use super::types::{
+    Algorithm, GoodnessSwitches, LockSwitches, Mechanism, PolicyConfig, PoliteSwitches, Variant, YieldRule,
+};
 use super::values::{MemorySize, RrInterval};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -64,6 +66,8 @@ impl Default for PolicyConfig {
     fn default() -> Self {
         Self {
             algorithm: Algorithm::Rsdl,
+            mechanism: Mechanism::Auto,
+            ride: true,
             rr_interval: RR_INTERVAL,
             variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,

@@ -37,8 +37,8 @@ pub use error::{ConfigError, Invalid, Problem};
 pub use policy_name::PolicyNameError;
 pub use reference::{reference_markdown, schema};
 pub use types::{
-    Algorithm, Config, GoodnessSwitches, HostConfig, LockSwitches, PolicyConfig, PoliteSwitches, Variant, VmClass,
-    VmConfig, YieldRule,
+    Algorithm, Config, GoodnessSwitches, HostConfig, LockSwitches, Mechanism, PolicyConfig, PoliteSwitches, Variant,
+    VmClass, VmConfig, YieldRule,
 };
 pub use values::{ImageRef, MemorySize, RrInterval, ValueError, VmName};
 

@@ -1,5 +1,6 @@
 //! Policies as command lines and reports write them: an algorithm, for `rsdl` the meaning of a yield, and behind colons
-//! what differs from the defaults: a switch (`strict`, `no-forgive`, `no-affinity`) or a duration for `rr_interval`.
+//! what differs from the defaults: a mechanism (`executors`, `leases`), a switch (`strict`, `no-forgive`, `no-affinity`) or
+//! a duration for `rr_interval`.
 //! `rsdl:no-keep_place:3ms` is the default policy but for two things, so that a comparison can measure each alone.
 
 use std::fmt;
@@ -7,7 +8,7 @@ use std::str::FromStr;
 
 use super::check::{list, nearest};
 use super::defaults;
-use super::types::{Algorithm, PolicyConfig, Variant, YieldRule};
+use super::types::{Algorithm, Mechanism, PolicyConfig, Variant, YieldRule};
 
 /// Every accepted name. `rsdl` and `rsdl+polite` are the same policy.
 const NAMES: [(&str, Algorithm, YieldRule); 9] = [
@@ -22,11 +23,15 @@ const NAMES: [(&str, Algorithm, YieldRule); 9] = [
     ("goodness", Algorithm::Goodness, YieldRule::Polite),
 ];
 
+/// The mechanisms that may follow a name.
+const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors), ("leases", Mechanism::Leases)];
+
 /// A switch and where it is kept.
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 13] = [
+const SWITCHES: [Switch; 14] = [
+    ("ride", |p| &mut p.ride),
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),
@@ -58,9 +63,11 @@ pub enum PolicyNameError {
     },
     /// Behind a colon.
     #[error(
-        "`{text}` behind a policy's name is neither a duration from {} to {}, nor {}, nor a switch; accepted, also with `no-`: {}",
+        "`{text}` behind a policy's name is neither a duration from {} to {}, nor {}, nor {}, nor a switch; accepted, also with \
+         `no-`: {}",
         defaults::RR_INTERVAL_MIN,
         defaults::RR_INTERVAL_MAX,
+        list(MECHANISMS.iter().map(|(name, _)| *name)),
         list(VARIANTS.iter().map(|(name, _)| *name)),
         list(SWITCHES.iter().map(|(name, _)| *name))
     )]
@@ -92,6 +99,8 @@ impl FromStr for PolicyConfig {
             let (on, name) = part.strip_prefix("no-").map_or((true, part), |name| (false, name));
             if let Some((_, switch)) = SWITCHES.iter().find(|(known, _)| *known == name) {
                 *switch(&mut policy) = on;
+            } else if let Some((_, mechanism)) = MECHANISMS.iter().find(|(known, _)| *known == part) {
+                policy.mechanism = *mechanism;
             } else if let Some((_, variant)) = VARIANTS.iter().find(|(known, _)| *known == part) {
                 policy.variant = *variant;
             } else {
@@ -114,6 +123,9 @@ impl fmt::Display for PolicyConfig {
             (Algorithm::O1, _) => "o1",
             (Algorithm::Goodness, _) => "goodness",
         })?;
+        if let Some((name, _)) = MECHANISMS.iter().find(|(_, mechanism)| *mechanism == self.mechanism) {
+            write!(f, ":{name}")?;
+        }
         let (mut own, mut usual) = (self.clone(), Self::default());
         for (name, switch) in SWITCHES {
             match (*switch(&mut own), *switch(&mut usual)) {
@@ -151,13 +163,17 @@ mod tests {
     fn what_differs_from_the_defaults_is_read_and_written_back() {
         let policy: PolicyConfig = "rsdl:no-forgive:level-quota:strict:no-adaptive:3ms".parse().unwrap();
         assert!(!policy.polite.forgive && policy.polite.strict && policy.polite.directed);
-        assert!(!policy.lock.adaptive && policy.lock.lateral);
         assert_eq!(policy.to_string(), "rsdl:no-forgive:strict:no-adaptive:level-quota:3ms");
         let policy: PolicyConfig = "goodness:yield_bounces:yield_recalculates".parse().unwrap();
         assert_eq!(policy.to_string(), "goodness:yield_recalculates:yield_bounces");
-        for wrong in ["rsdl:fast", "rsdl:no-", "rsdl:99s", "rsdl:"] {
+        let policy: PolicyConfig = "freelist:leases:3ms".parse().unwrap();
+        assert_eq!((policy.mechanism, policy.to_string().as_str()), (Mechanism::Leases, "freelist:leases:3ms"));
+        for wrong in ["rsdl:fast", "rsdl:no-leases", "rsdl:no-", "rsdl:99s", "rsdl:"] {
             let error = wrong.parse::<PolicyConfig>().unwrap_err().to_string();
-            assert!(error.contains("100us to 5s") && error.contains("`keep_place`"), "{error}");
+            assert!(
+                error.contains("100us to 5s") && error.contains("`leases`") && error.contains("`keep_place`"),
+                "{error}"
+            );
         }
     }
 

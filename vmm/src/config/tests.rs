@@ -255,16 +255,21 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
     let bugs = any::<[bool; 2]>()
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
     let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
-    (algorithm, interval, variant, yield_rule, any::<bool>(), switches, bugs, lock).prop_map(
-        |(algorithm, rr_interval, variant, yield_rule, affinity, polite, goodness, lock)| PolicyConfig {
-            algorithm,
-            rr_interval,
-            variant,
-            yield_rule,
-            affinity,
-            polite,
-            goodness,
-            lock,
+    let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
+    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 2]>(), switches, bugs, lock).prop_map(
+        |(algorithm, mechanism, rr_interval, variant, yield_rule, [ride, affinity], polite, goodness, lock)| {
+            PolicyConfig {
+                algorithm,
+                mechanism,
+                ride,
+                rr_interval,
+                variant,
+                yield_rule,
+                affinity,
+                polite,
+                goodness,
+                lock,
+            }
         },
     )
 }

@@ -41,12 +41,17 @@ pub struct HostConfig {
 /// How vCPUs share the pCPUs.
 ///
 /// On a command line a policy is written `rsdl`, `rsdl+none`, `rsdl+expire`, `rsdl+polite`, `host`, `host-noyield`,
-/// `freelist`, `o1` or `goodness`.
+/// `freelist`, `o1` or `goodness`; behind a colon may follow what differs from the defaults, as in `rsdl:leases`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PolicyConfig {
     /// Who decides which vCPU runs next.
     pub algorithm: Algorithm,
+    /// Which threads run the vCPUs. For all but `host` and `host-noyield`.
+    pub mechanism: Mechanism,
+    /// A vCPU whose deadline comes asks for its pCPU in the host's real-time class (`SCHED_FIFO`), for microseconds and at
+    /// most a twentieth of the time, if the host permits it; no guest runs there. For the mechanism `leases`.
+    pub ride: bool,
     /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
     pub rr_interval: RrInterval,
     /// Which generation of the staircase. For `rsdl`.
@@ -90,6 +95,18 @@ pub enum Variant {
     Dithered,
     /// The first RSDL (March 2007): the own level and all below, each with a budget that ends it for everybody.
     LevelQuota,
+}
+
+/// Which threads run the vCPUs of a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// `executors` from Linux 6.13 on, `leases` before it.
+    Auto,
+    /// A thread per pCPU runs whichever vCPU is to run: a switch wakes no thread. Needs Linux 6.13 or later to run well.
+    Executors,
+    /// A thread per vCPU runs while it holds a pCPU: a switch wakes a thread, a vCPU stays on its own.
+    Leases,
 }
 
 /// What a yield does under `rsdl`.

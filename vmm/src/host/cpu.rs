@@ -2,6 +2,7 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
+use stile_sched::Topology;
 
 use super::CpuList;
 use super::root::HostRoot;
@@ -35,7 +36,7 @@ impl CpuFacts {
         Self {
             model: field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),
             flags: flags.split_whitespace().filter(|flag| FLAGS.contains(flag)).map(str::to_owned).collect(),
-            cores: groups(&online, |cpu| root.value(&format!("{}/topology/thread_siblings_list", directory(cpu)))),
+            cores: groups(&online, |cpu| core(root, cpu)),
             last_level_caches: groups(&online, |cpu| last_level_cache(root, cpu)),
             online,
             allowed,
@@ -54,6 +55,19 @@ impl CpuFacts {
     }
 }
 
+/// How near the running host's `cpus` are to each other.
+pub fn topology(cpus: &CpuList) -> Topology {
+    near(&HostRoot::default(), cpus)
+}
+
+/// How near `cpus` of the host at `root` are to each other.
+fn near(root: &HostRoot, cpus: &CpuList) -> Topology {
+    let numbers = |list: &CpuList| list.iter().map(|cpu| cpu as usize).collect::<Vec<_>>();
+    let cores: Vec<_> = groups(cpus, |cpu| core(root, cpu)).iter().map(numbers).collect();
+    let caches: Vec<_> = groups(cpus, |cpu| last_level_cache(root, cpu)).iter().map(numbers).collect();
+    Topology::new(&numbers(cpus), cores.iter().map(Vec::as_slice), caches.iter().map(Vec::as_slice))
+}
+
 /// The CPUs that this process may use.
 pub fn allowed_cpus() -> rustix::io::Result<CpuList> {
     let set = sched_getaffinity(None)?;
@@ -62,6 +76,11 @@ pub fn allowed_cpus() -> rustix::io::Result<CpuList> {
 
 fn directory(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}")
+}
+
+/// The CPUs that share the core of `cpu`.
+fn core(root: &HostRoot, cpu: u32) -> Option<CpuList> {
+    root.value(&format!("{}/topology/thread_siblings_list", directory(cpu)))
 }
 
 /// The CPUs that share the last-level cache of `cpu`.
@@ -105,6 +124,16 @@ mod tests {
         assert_eq!(cpus.one_per_core().to_string(), "0-1");
         assert_eq!(cpus.model, "Made-up Xeon");
         assert!(cpus.has("vmx") && !cpus.has("svm"));
+    }
+
+    #[test]
+    fn topology_of_some_cpus_is_what_sysfs_says_of_them_and_survives_nonsense() {
+        let host = FakeHost::vmx();
+        let cpus: CpuList = "1-3".parse().unwrap();
+        let caches = [&[1, 2, 3][..]];
+        assert_eq!(near(&host.root(), &cpus), Topology::new(&[1, 2, 3], [&[1, 3][..], &[2]], caches));
+        host.file("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "no list\n");
+        assert_eq!(near(&host.root(), &cpus), Topology::new(&[1, 2, 3], [&[1][..], &[2], &[3]], caches));
     }
 
     #[test]

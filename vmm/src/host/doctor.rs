@@ -147,12 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn real_time_class_is_told_and_not_needed() {
+    fn real_time_class_that_is_refused_warns_of_late_deadlines_under_leases() {
         let answers = Live { fifo_refused: Some("Operation not permitted (os error 1)".to_owned()), ..live() };
         let realtime = finding(&diagnosis(&FakeHost::vmx(), answers), "real time");
-        assert_eq!(realtime.state, State::Good);
-        assert!(realtime.fact.contains("not permitted") && realtime.consequence.starts_with("nothing"));
+        assert_eq!(realtime.state, State::Warn);
+        assert!(realtime.fact.contains("not permitted") && realtime.consequence.contains("`leases`"));
         let permitted = finding(&diagnosis(&FakeHost::vmx(), live()), "real time");
+        assert_eq!(permitted.state, State::Good);
         assert_eq!(permitted.fact, "SCHED_FIFO is permitted, 950 ms in 1000 ms at most");
     }
 

@@ -107,9 +107,23 @@ impl HostFacts {
 impl KernelFacts {
     /// Major and minor version.
     pub fn version(&self) -> Option<(u32, u32)> {
-        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+        version(&self.release)
     }
+}
+
+/// Linux version from which a vCPU's file descriptor may move between threads without a wait in the kernel.
+pub(super) const FREE_VCPU_FDS: (u32, u32) = (6, 13);
+
+/// Whether the running kernel lets vCPUs change threads without a wait. An unreadable release is taken for an old one.
+pub fn vcpus_move_freely() -> bool {
+    let uname = rustix::system::uname();
+    uname.release().to_str().ok().and_then(version).is_some_and(|version| version >= FREE_VCPU_FDS)
+}
+
+/// Major and minor version of a kernel release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn memory(meminfo: &str) -> MemoryFacts {

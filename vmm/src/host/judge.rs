@@ -1,11 +1,9 @@
 //! The judgement on each fact: one function a subject, each from facts to a finding and nothing else.
 
 use super::doctor::{Finding, State};
-use super::facts::HostFacts;
+use super::facts::{FREE_VCPU_FDS, HostFacts};
 use super::kvm::{Backend, CAPABILITIES, Need};
 
-/// Linux version from which a vCPU's file descriptor may move between threads without a wait in the kernel.
-const FREE_VCPU_FDS: (u32, u32) = (6, 13);
 /// Load average per CPU above which other work is taken to disturb a measurement.
 const QUIET_LOAD: f64 = 0.25;
 /// VMs of the largest step of the default comparison: 48 clients and a server for each.
@@ -101,15 +99,15 @@ pub(super) fn kernel(facts: &HostFacts) -> Finding {
             "kernel",
             State::Warn,
             format!("Linux {release}, older than {major}.{minor}"),
-            "the first run of a vCPU on another thread waits for a grace period in the kernel, up to hundreds of ms: only the \
-             policies `host` and `host-noyield`, with a thread per vCPU, run well",
+            "the first run of a vCPU on another thread waits for a grace period in the kernel, up to hundreds of ms: policies run \
+             with a thread per vCPU (`mechanism = \"leases\"`), where a switch wakes a thread",
         )
         .remedy(format!("use Linux {major}.{minor} or later")),
         None => Finding::new(
             "kernel",
             State::Warn,
             format!("release `{release}` cannot be read"),
-            format!("if it is older than {major}.{minor}, only `host` and `host-noyield` run well"),
+            format!("it is taken to be older than {major}.{minor}: policies run with a thread per vCPU"),
         )
         .remedy("mount procfs at /proc"),
     }
@@ -196,12 +194,15 @@ pub(super) fn realtime(facts: &HostFacts) -> Finding {
                 _ => String::new(),
             };
             let fact = format!("SCHED_FIFO is permitted{limit}");
-            let consequence = "nothing: a vCPU that wakes takes its pCPU by a kick of the thread that is there already";
+            let consequence = "under the mechanism `leases` a vCPU whose deadline comes rides: its thread asks for a pCPU at \
+                               once; executors do not need it";
             Finding::new("real time", State::Good, fact, consequence)
         }
         Some(reason) => {
-            let consequence = "nothing: no thread of stile needs it, a vCPU that wakes takes its pCPU by a kick";
-            Finding::new("real time", State::Good, format!("SCHED_FIFO is refused ({reason})"), consequence)
+            let consequence = "under the mechanism `leases` a vCPU whose deadline comes waits until the host runs its thread; \
+                               executors do not need it";
+            Finding::new("real time", State::Warn, format!("SCHED_FIFO is refused ({reason})"), consequence)
+                .remedy("allow it (CAP_SYS_NICE, or `ulimit -r 1`) if you use `leases`")
         }
     }
 }

@@ -20,9 +20,9 @@ mod report;
 mod root;
 
 pub use autogroup::AutogroupsOff;
-pub use cpu::allowed_cpus;
+pub use cpu::{allowed_cpus, topology};
 pub use cpulist::{CpuList, CpuListError};
 pub use doctor::{Diagnosis, Finding, State, diagnose};
-pub use facts::{HostFacts, Live};
+pub use facts::{HostFacts, Live, vcpus_move_freely};
 pub use kvm::{Backend, KvmUnavailable, open_kvm};
 pub use root::HostRoot;

@@ -1,6 +1,6 @@
 //! Whether this process may use the host's real-time scheduling class.
 //!
-//! stile lets a vCPU that just woke ride at once, for a bounded time, under SCHED_FIFO. Permission hangs on a capability,
+//! Under leases, a vCPU whose deadline comes asks for its pCPU under SCHED_FIFO, for a bounded time. Permission hangs on a capability,
 //! a resource limit and the cgroup, so the only honest answer is to try.
 #![allow(unsafe_code)] // sched_setscheduler has no safe wrapper among the project's dependencies
 

@@ -143,7 +143,8 @@ impl Executor<'_> {
             if let Some(entry) = core.vcpus[vcpu.index()].as_mut() {
                 entry.deadline = None;
             }
-            self.shared.events[vcpu.index()].signal();
+            // The policy is told below, whatever the event found.
+            let _ = self.shared.events[vcpu.index()].signal();
             match self.shared.unblock(core, vcpu, now) {
                 // This slot is asking already.
                 Some(Act::Ask(slot) | Act::Rouse(slot)) if slot == self.slot => {}
@@ -229,12 +230,8 @@ impl Executor<'_> {
     fn stamp_word(&self, core: &mut Core, before: Option<VcpuId>, next: Option<VcpuId>) {
         let last = &mut core.last[self.slot.index()];
         match (before, next) {
-            (Some(_), None) => {
-                self.me.word.release(last.unwrap_or(VcpuId(0)));
-            }
-            (None, Some(vcpu)) => {
-                let _ = self.me.word.acquire(vcpu) || self.me.word.take();
-            }
+            (Some(_), None) => self.me.word.vacate(),
+            (None, Some(_)) => self.me.word.occupy(),
             _ => {}
         }
         if next.is_some() {

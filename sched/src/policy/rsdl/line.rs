@@ -59,17 +59,22 @@ impl Rsdl {
             return Some(vcpu);
         };
         self.serve(stair.min(at_most));
-        // Among many vCPUs, a state is in no near cache when its turn comes. One decision is too short to fetch it.
-        if let Some(later) = self.queue.second_behind(vcpu) {
-            prefetch(&self.vcpus[later.index()]);
-        }
-        self.queue.remove(vcpu);
+        self.take(vcpu);
         let v = self.vcpu(vcpu);
         if stair > v.queued_on {
             // Pushed down by a minor rotation, to stay there.
             v.stair = v.stair.max(stair);
         }
         Some(vcpu)
+    }
+
+    /// Takes one out of the staircase whose turn it is, and asks for the state of the one whose turn comes two decisions
+    /// later: among many vCPUs it is in no near cache, and one decision is too short to fetch it.
+    pub(super) fn take(&mut self, vcpu: VcpuId) {
+        if let Some(later) = self.queue.second_behind(vcpu) {
+            prefetch(&self.vcpus[later.index()]);
+        }
+        self.queue.remove(vcpu);
     }
 
     fn head_after_minor_rotations(&mut self) -> Option<(VcpuId, Stair)> {

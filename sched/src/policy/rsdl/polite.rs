@@ -184,15 +184,27 @@ impl Rsdl {
         self.go_on(slot, current)
     }
 
-    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands.
+    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands. Where the head only waits
+    /// as well, whoever has waited longest within reach: it may be what all the others wait for.
     pub(super) fn give_turn(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
         let head = self.queue.head().map_or(0, |(_, stair)| stair);
         self.enqueue(current, Join::Tail(head));
         let at_most = self.vcpu(current).stair;
-        match self.pick(at_most) {
+        match self.longest_waiting().or_else(|| self.pick(at_most)) {
             Some(next) => self.install_fresh(slot, next, now),
             None => self.go_on(slot, current),
         }
+    }
+
+    /// Takes out of the line who has waited longest within reach, if all before it wait.
+    fn longest_waiting(&mut self) -> Option<VcpuId> {
+        let head = self.queue.head()?;
+        if self.rt.len() > 0 || self.queue.head_of(Kind::Waiting) != Some(head) {
+            return None;
+        }
+        let oldest = self.queue.oldest_of(Kind::Waiting, head.1.max(self.served) + REACH)?;
+        self.take(oldest);
+        Some(oldest)
     }
 
     /// Two that wait for each other's lock get on only together.
@@ -246,7 +258,7 @@ impl Rsdl {
         if stair > head.max(self.served) + REACH {
             return None;
         }
-        self.queue.remove(vcpu);
+        self.take(vcpu);
         Some(vcpu)
     }
 }

@@ -1,0 +1,201 @@
+//! Decisions, under the domain's lock: what the policy is told, and what its answers mean for slots and threads.
+//!
+//! Invariant: outside the lock, a slot's word is `idle` exactly if nobody is on it here; else that vCPU's, held, handed or
+//! free. What needs a system call, to wake, bind or kick a thread, is put into [`Acts`] and done once the lock is free.
+
+use super::record::Record;
+use super::{Shared, Stopped};
+use crate::domain::Totals;
+use crate::domain::kick::ThreadId;
+use crate::domain::numbers::Numbers;
+use crate::policy::{Decision, Lease, Placement, Policy, Why};
+use crate::slot::Word;
+use crate::{Slot, Time, VcpuId};
+use arrayvec::ArrayVec;
+use std::thread::JoinHandle;
+
+/// Most things to do for others after one turn with the lock.
+const ACTS: usize = 16;
+/// Room that a decision needs: its own kick, the grant, and the kick of a placement.
+const ACTS_OF_A_DECISION: usize = 3;
+
+/// What the lock guards.
+pub(super) struct Core {
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) numbers: Numbers,
+    pub(super) vcpus: Vec<Option<Entry>>,
+    pub(super) slots: Box<[SlotEntry]>,
+    /// Counts of vCPUs that have ended, and those of the domain.
+    pub(super) totals: Totals,
+}
+
+/// A vCPU, as the mechanism knows it.
+#[derive(Default)]
+pub(super) struct Entry {
+    /// The slot that is its own: held, handed to it, or left for a nap.
+    pub(super) on: Option<Slot>,
+    last: Option<Slot>,
+    /// The slot to whose pCPU its thread is bound.
+    bound: Option<Slot>,
+    pub(super) thread: Option<JoinHandle<()>>,
+}
+
+/// A slot, as the mechanism knows it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SlotEntry {
+    on: Option<VcpuId>,
+    last: Option<VcpuId>,
+}
+
+/// What becomes of a vCPU that asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It goes on, until then.
+    GoesOn(Time),
+    /// It waits for an event.
+    Blocked,
+    /// Its turn is over.
+    Queued,
+    /// It has ended.
+    Retired,
+}
+
+/// Something to do once the lock is free.
+#[derive(Debug)]
+pub(super) enum Act {
+    /// Tell a thread that a slot was handed to it.
+    Grant { vcpu: VcpuId, slot: Slot, until: Time, bind: bool },
+    /// Make the vCPU on a stamped slot ask.
+    Kick(ThreadId),
+}
+
+pub(super) type Acts = ArrayVec<Act, ACTS>;
+
+impl Core {
+    pub(super) fn entry(&mut self, vcpu: VcpuId) -> &mut Entry {
+        self.vcpus[vcpu.index()].as_mut().expect("the policy names only vCPUs it was told of")
+    }
+
+    pub(super) fn is_alive(&self, vcpu: VcpuId) -> bool {
+        self.vcpus.get(vcpu.index()).is_some_and(Option::is_some)
+    }
+}
+
+impl<W: Word> Shared<W> {
+    /// Tells the policy of vCPUs that napped, and lets it fill their slots. True: there are more, for another turn.
+    pub(super) fn settle(&self, core: &mut Core, now: Time, acts: &mut Acts) -> bool {
+        loop {
+            if acts.remaining_capacity() < 2 * ACTS_OF_A_DECISION {
+                return true;
+            }
+            let Some(slot) = self.gate.next_free() else { return false };
+            let Some(vcpu) = self.slots[slot.index()].word.settle() else { continue };
+            self.records.of(vcpu).events.settle();
+            core.entry(vcpu).on = None;
+            core.slots[slot.index()].on = None;
+            let decision = core.policy.next(slot, Why::Block, now);
+            self.follow(core, slot, decision, acts);
+        }
+    }
+
+    /// Tells everybody whether somebody waits. True: there is more to settle, in another turn.
+    pub(super) fn publish(&self, core: &mut Core, now: Time, acts: &mut Acts) -> bool {
+        while self.gate.publish(core.policy.waiting() > 0) {
+            if self.settle(core, now, acts) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Completes a wake whose event found the vCPU blocked, unless somebody else has.
+    pub(super) fn unblock(&self, core: &mut Core, vcpu: VcpuId, now: Time, acts: &mut Acts) {
+        if !self.records.of(vcpu).events.unblock() {
+            return;
+        }
+        match core.policy.wake(vcpu, now) {
+            Placement::Run(slot) => {
+                let decision = core.policy.next(slot, Why::Free, now);
+                self.follow(core, slot, decision, acts);
+            }
+            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => self.stamp(core, slot, acts),
+            Placement::Queue(None) => {}
+        }
+    }
+
+    /// The policy's answer for the vCPU that holds a slot.
+    pub(super) fn answer(&self, core: &mut Core, slot: Slot, stopped: Stopped, now: Time, acts: &mut Acts) -> Answer {
+        let vcpu = core.slots[slot.index()].on.expect("who asks is on its slot");
+        self.slots[slot.index()].word.acknowledge();
+        let why = final_reason(self.records.of(vcpu), stopped, now);
+        let decision = core.policy.next(slot, why, now);
+        let goes_on = decision.run.filter(|lease| lease.vcpu == vcpu && why != Why::Retire);
+        if matches!(why, Why::Yield(_)) {
+            let yields = &mut core.totals.yields;
+            *if goes_on.is_some() { &mut yields.stayed } else { &mut yields.switched } += 1;
+        }
+        if let Some(lease) = goes_on {
+            decision.kick.into_iter().for_each(|slot| self.stamp(core, slot, acts));
+            return Answer::GoesOn(lease.until);
+        }
+        core.entry(vcpu).on = None;
+        core.slots[slot.index()].on = None;
+        self.follow(core, slot, decision, acts);
+        match why {
+            Why::Block => Answer::Blocked,
+            Why::Retire => Answer::Retired,
+            _ => Answer::Queued,
+        }
+    }
+
+    /// Does what was decided for a slot that nobody is on.
+    fn follow(&self, core: &mut Core, slot: Slot, decision: Decision, acts: &mut Acts) {
+        decision.kick.into_iter().for_each(|slot| self.stamp(core, slot, acts));
+        match decision.run {
+            Some(lease) => self.hand(core, slot, lease, acts),
+            None => self.slots[slot.index()].word.vacate(),
+        }
+    }
+
+    fn hand(&self, core: &mut Core, slot: Slot, lease: Lease, acts: &mut Acts) {
+        let Lease { vcpu, until } = lease;
+        let entry = core.entry(vcpu);
+        let moved = entry.last.is_some_and(|last| last != slot);
+        let bind = entry.bound != Some(slot);
+        (entry.on, entry.last, entry.bound) = (Some(slot), Some(slot), Some(slot));
+        let place = &mut core.slots[slot.index()];
+        let switched = place.last.is_some_and(|last| last != vcpu);
+        (place.on, place.last) = (Some(vcpu), Some(vcpu));
+        core.totals.migrations += u64::from(moved);
+        core.totals.switches += u64::from(switched);
+        self.slots[slot.index()].word.hand(vcpu);
+        acts.push(Act::Grant { vcpu, slot, until, bind });
+    }
+
+    /// Stamps a slot, so that its vCPU asks.
+    fn stamp(&self, core: &Core, slot: Slot, acts: &mut Acts) {
+        if let Some(vcpu) = core.slots[slot.index()].on
+            && self.slots[slot.index()].word.want()
+        {
+            acts.push(Act::Kick(self.records.of(vcpu).thread()));
+        }
+    }
+}
+
+/// Why the policy is asked, now that nothing can change any more: the vCPU may have been retired meanwhile, or need not
+/// wait.
+fn final_reason(record: &Record, stopped: Stopped, now: Time) -> Why {
+    if record.retiring.load(std::sync::atomic::Ordering::Relaxed) {
+        return Why::Retire;
+    }
+    if stopped.why == Why::Block {
+        if stopped.until <= now {
+            record.events.use_up();
+            return Why::Check;
+        }
+        if !record.events.block() {
+            return Why::Check;
+        }
+    }
+    stopped.why
+}

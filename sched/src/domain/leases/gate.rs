@@ -1,0 +1,328 @@
+//! The gate between those who leave without a word and those who wait: naps without the lock, and none overlooked.
+//!
+//! A vCPU that blocks while nobody waits gives its slot up without telling the policy; the slot stays its own until
+//! somebody needs it. That takes two parties to look at each other:
+//!
+//! *Who naps* (no lock):
+//! 1. swaps its slot word to `free(v)`,
+//! 2. puts the slot into the set of [free slots](Gate::leave),
+//! 3. fence,
+//! 4. looks whether somebody waits; if so, takes the lock and settles as below.
+//!
+//! *Who queues somebody* (under the lock):
+//! 5. publishes that somebody waits ([`Gate::publish`]),
+//! 6. fence,
+//! 7. takes the free slots out and settles each: `free(v)` to `idle`, and the policy is told that v blocked.
+//!
+//! Of two fences one comes first: if 3 does, 7 finds the slot; if 6 does, 4 sees that somebody waits. So no waiter is
+//! overlooked while a slot is free. A slot may stay in the set after its vCPU took it back: settling it fails and does no
+//! harm. Once 5 has happened, everybody who naps sees it, until the queue is empty again; so 6 and 7 are needed only when
+//! the first one begins to wait. Whoever has the lock settles before the policy is asked anything (7 alone), so that the
+//! policy decides by what is so.
+
+use crate::Slot;
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
+
+/// Free slots and whether somebody waits.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// A bit for every word that may not be zero.
+    summary: AtomicU64,
+    words: Box<[AtomicU64]>,
+    waiters: AtomicBool,
+}
+
+impl Gate {
+    /// For this many slots, none free; nobody waits.
+    pub(super) fn new(slots: usize) -> Self {
+        let words = (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Self { summary: AtomicU64::new(0), words, waiters: AtomicBool::new(false) }
+    }
+
+    /// Whether somebody waits. Read without the lock, where being late is made up for by the fences or by a kick.
+    pub(super) fn waiters(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed)
+    }
+
+    /// Steps 2 to 4: the slot has become free. True: somebody waits, and the slot must be settled.
+    #[must_use = "a waiter would be overlooked"]
+    pub(super) fn leave(&self, slot: Slot) -> bool {
+        let (word, bit) = (slot.index() / 64, 1 << (slot.index() % 64));
+        // Release pairs with the Acquires of `next_free`: who takes the slot out sees that it is free. The summary comes
+        // second, and is cleared first there, so that no slot is left out of it.
+        self.words[word].fetch_or(bit, Ordering::Release);
+        self.summary.fetch_or(1 << word, Ordering::Release);
+        fence(Ordering::SeqCst);
+        self.waiters()
+    }
+
+    /// Steps 5 and 6. True: somebody has begun to wait, and free slots must be settled. Under the lock.
+    #[must_use = "a free slot would be overlooked"]
+    pub(super) fn publish(&self, waiting: bool) -> bool {
+        if self.waiters() == waiting {
+            return false;
+        }
+        self.waiters.store(waiting, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        waiting
+    }
+
+    /// Takes out a slot that may be free. Under the lock.
+    pub(super) fn next_free(&self) -> Option<Slot> {
+        loop {
+            // Relaxed: the swap below synchronises; a slot not seen yet is the business of its vCPU's step 4.
+            let summary = self.summary.load(Ordering::Relaxed);
+            if summary == 0 {
+                return None;
+            }
+            let word = summary.trailing_zeros();
+            let bits = &self.words[word as usize];
+            // The summary first, lest it be cleared after somebody who comes meanwhile has set it. AcqRel: the word is seen
+            // as it was when the summary was set.
+            self.summary.fetch_and(!(1 << word), Ordering::AcqRel);
+            let seen = bits.load(Ordering::Acquire);
+            if seen & seen.wrapping_sub(1) != 0 {
+                self.summary.fetch_or(1 << word, Ordering::Release);
+            }
+            let bit = seen.trailing_zeros();
+            if bit < 64 {
+                bits.fetch_and(!(1 << bit), Ordering::Acquire);
+                return Some(Slot((word * 64 + bit) as u16));
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_slot_that_was_left_is_taken_out_once() {
+        let gate = Gate::new(200);
+        let left: BTreeSet<_> = [0, 1, 63, 64, 65, 130, 199].map(Slot).into();
+        for slot in left.iter().chain(&left) {
+            assert!(!gate.leave(*slot), "nobody waits");
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| gate.next_free()).collect();
+        assert_eq!(taken.len(), left.len());
+        assert_eq!(taken.into_iter().collect::<BTreeSet<_>>(), left);
+        assert_eq!(gate.next_free(), None);
+    }
+
+    #[test]
+    fn free_slots_are_to_be_settled_when_somebody_begins_to_wait() {
+        let gate = Gate::new(1);
+        assert!(!gate.publish(false));
+        assert!(gate.publish(true));
+        assert!(!gate.publish(true), "who leaves from now on looks itself");
+        assert!(gate.leave(Slot(0)));
+        assert!(!gate.publish(false));
+        assert!(!gate.leave(Slot(0)));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::VcpuId;
+    use crate::domain::events::{Events, Found};
+    use crate::domain::parker::Parker;
+    use crate::slot::SlotWord;
+    use crate::time::Time;
+    use loom::sync::{Arc, Mutex};
+    use loom::thread;
+
+    const V: VcpuId = VcpuId(1);
+    const W: VcpuId = VcpuId(2);
+    const SLOT: Slot = Slot(0);
+
+    /// One slot, on which v runs; w may come to wait for it.
+    struct Model {
+        word: SlotWord,
+        gate: Gate,
+        events: Events,
+        parker: Parker,
+        core: Mutex<Core>,
+    }
+
+    /// What the policy would know.
+    #[derive(Default)]
+    struct Core {
+        w_waits: bool,
+        w_handed: bool,
+        v_waits: bool,
+        v_blocked: bool,
+    }
+
+    impl Model {
+        fn new() -> Arc<Self> {
+            let model = Self {
+                word: SlotWord::default(),
+                gate: Gate::new(1),
+                events: Events::default(),
+                parker: Parker::default(),
+                core: Mutex::default(),
+            };
+            model.word.occupy();
+            model.events.use_up();
+            Arc::new(model)
+        }
+
+        /// Takes free slots out; w gets one if it waits.
+        fn settle(&self, core: &mut Core) {
+            while let Some(slot) = self.gate.next_free() {
+                assert_eq!(slot, SLOT);
+                if self.word.settle() == Some(V) {
+                    self.events.settle();
+                    core.v_blocked = true;
+                }
+            }
+            if core.v_blocked && core.w_waits {
+                core.w_waits = false;
+                core.w_handed = true;
+                self.word.hand(W);
+            }
+        }
+
+        fn turn(&self, something: impl FnOnce(&mut Core)) {
+            let mut core = self.core.lock().unwrap();
+            self.settle(&mut core);
+            something(&mut core);
+            self.settle(&mut core);
+            while self.gate.publish(core.w_waits || core.v_waits) {
+                self.settle(&mut core);
+            }
+        }
+
+        /// w's wake finds the slot taken, or free.
+        fn w_wakes(&self) {
+            self.turn(|core| {
+                core.w_waits = true;
+                // The policy takes v for running, unless told otherwise.
+                if !core.v_blocked {
+                    self.word.want();
+                }
+            });
+        }
+
+        /// An event for v.
+        fn event(&self) {
+            match self.events.signal() {
+                Found::Nothing => {}
+                Found::Napping => self.parker.wake(),
+                Found::Blocked => {
+                    self.turn(|core| self.unblock(core));
+                    self.parker.wake();
+                }
+            }
+        }
+
+        /// v is to run again: on the slot, if it is idle.
+        fn unblock(&self, core: &mut Core) {
+            if self.events.unblock() {
+                assert!(core.v_blocked, "the policy was told");
+                core.v_blocked = false;
+                core.v_waits = core.w_handed;
+                if !core.v_waits {
+                    self.word.hand(V);
+                }
+            }
+        }
+
+        /// v naps and is woken. True: it has the slot; false: it is queued behind w.
+        fn nap(&self) -> bool {
+            if self.gate.waiters() {
+                return true;
+            }
+            if !self.events.nap() {
+                return true;
+            }
+            let wanted = self.word.release(V);
+            if self.gate.leave(SLOT) || wanted {
+                self.turn(|_| ());
+            }
+            let mut napping = true;
+            loop {
+                if self.word.start(V) {
+                    return true;
+                }
+                if self.events.pending() {
+                    if std::mem::take(&mut napping) && self.word.acquire(V) {
+                        self.events.use_up();
+                        return true;
+                    }
+                    self.turn(|core| self.unblock(core));
+                    continue;
+                }
+                if self.core.lock().unwrap().v_waits {
+                    return false;
+                }
+                self.parker.wait(Time::NEVER);
+            }
+        }
+    }
+
+    #[test]
+    fn loom_a_waiter_gets_the_slot_of_who_naps_or_is_seen_by_it() {
+        loom::model(|| {
+            let model = Model::new();
+            let waker = thread::spawn({
+                let model = Arc::clone(&model);
+                move || model.w_wakes()
+            });
+            if !model.gate.waiters() {
+                assert!(model.events.nap());
+                let wanted = model.word.release(V);
+                if model.gate.leave(SLOT) || wanted {
+                    model.turn(|_| ());
+                }
+            } else {
+                // It asks instead of napping.
+                model.turn(|core| {
+                    core.v_blocked = true;
+                    model.word.vacate();
+                });
+            }
+            waker.join().unwrap();
+            assert!(model.core.lock().unwrap().w_handed, "w was overlooked while the slot was free");
+            assert!(model.word.start(W) && !model.word.acquire(V));
+        });
+    }
+
+    #[test]
+    fn loom_an_event_ends_a_nap_on_the_slot_it_left() {
+        loom::model(|| {
+            let model = Model::new();
+            let waker = thread::spawn({
+                let model = Arc::clone(&model);
+                move || model.event()
+            });
+            assert!(model.nap());
+            waker.join().unwrap();
+            assert!(model.word.want(), "held");
+        });
+    }
+
+    #[test]
+    fn loom_an_event_that_meets_a_waiter_leaves_one_of_them_on_the_slot_and_one_queued() {
+        let mut builder = loom::model::Builder::new();
+        // All schedules of three threads take minutes; nearly all bugs need fewer switches than this.
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let model = Model::new();
+            let wakers = [Model::event as fn(&Model), Model::w_wakes].map(|wake| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || wake(&model))
+            });
+            let mine = model.nap();
+            wakers.into_iter().for_each(|waker| waker.join().unwrap());
+            let core = model.core.lock().unwrap();
+            assert!(mine != core.w_handed, "v has it: {mine}, w has it: {}", core.w_handed);
+            assert!(mine == core.w_waits, "w waits: {}", core.w_waits);
+            assert_eq!(core.v_waits, !mine);
+            assert!(!mine || model.word.is_wanted(), "v runs on and does not ask");
+        });
+    }
+}

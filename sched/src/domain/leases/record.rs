@@ -1,0 +1,219 @@
+//! What other threads may see of a vCPU and its thread, found by id without a lock.
+//!
+//! A record belongs to an id, not to a vCPU: an event that crosses the end of a vCPU finds it still there. It is made anew
+//! ([`Records::admit`]) before the id's next vCPU exists.
+
+use super::super::events::Events;
+use super::super::executors::MAX_VCPUS;
+use super::super::parker::Parker;
+use crate::domain::{Totals, Usage, Yields, kick};
+use crate::{Slot, Time, VcpuId, Wait};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// Records are made this many at a time.
+const CHUNK: usize = 64;
+const NO_GRANT: u32 = u32::MAX;
+
+/// All records of a domain.
+#[derive(Debug)]
+pub(super) struct Records(Box<[OnceLock<Box<[Record]>>]>);
+
+/// One vCPU, as others see it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Record {
+    pub(super) events: Events,
+    pub(super) parker: Parker,
+    /// The vCPU is to end. Set under the lock, before a wake and a kick; its thread looks after each of them.
+    pub(super) retiring: AtomicBool,
+    pub(super) account: Account,
+    pub(super) counts: Counts,
+    grant: Grant,
+    thread: AtomicI32,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Self((0..MAX_VCPUS.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect())
+    }
+}
+
+impl Records {
+    /// The record of an id that was admitted at some time.
+    pub(super) fn get(&self, vcpu: VcpuId) -> Option<&Record> {
+        self.0.get(vcpu.index() / CHUNK)?.get().map(|chunk| &chunk[vcpu.index() % CHUNK])
+    }
+
+    /// The record of a vCPU that is known.
+    pub(super) fn of(&self, vcpu: VcpuId) -> &Record {
+        self.get(vcpu).expect("a known vCPU was admitted")
+    }
+
+    /// A new vCPU of this id, blocked. Under the lock.
+    pub(super) fn admit(&self, vcpu: VcpuId) {
+        let chunk = self.0[vcpu.index() / CHUNK].get_or_init(|| (0..CHUNK).map(|_| Record::default()).collect());
+        let record = &chunk[vcpu.index() % CHUNK];
+        record.retiring.store(false, Ordering::Relaxed);
+        record.account.0.store(0, Ordering::Relaxed);
+        record.counts.clear();
+        record.grant.slot.store(NO_GRANT, Ordering::Relaxed);
+        record.events.admit();
+    }
+}
+
+impl Record {
+    /// The vCPU's thread, once it has begun.
+    pub(super) fn thread(&self) -> kick::ThreadId {
+        kick::ThreadId(self.thread.load(Ordering::Relaxed))
+    }
+
+    /// The calling thread is the vCPU's.
+    pub(super) fn begin(&self) {
+        self.thread.store(kick::this_thread().0, Ordering::Relaxed);
+    }
+
+    /// Tells the thread that a slot was handed to it, with a lease that ends then. After its affinity was set.
+    pub(super) fn grant(&self, slot: Slot, until: Time) {
+        self.grant.until.store(until.0, Ordering::Relaxed);
+        // Release pairs with the Acquire of `take_grant`.
+        self.grant.slot.store(slot.0.into(), Ordering::Release);
+        self.parker.wake();
+    }
+
+    /// The slot that was handed to this thread, if one was.
+    pub(super) fn take_grant(&self) -> Option<(Slot, Time)> {
+        let slot = self.grant.slot.load(Ordering::Acquire);
+        if slot == NO_GRANT {
+            return None;
+        }
+        // One grant at a time: the next one is made only after this vCPU has given the slot up.
+        self.grant.slot.store(NO_GRANT, Ordering::Relaxed);
+        Some((Slot(slot as u16), Time(self.grant.until.load(Ordering::Relaxed))))
+    }
+
+    pub(super) fn usage(&self, now: Time) -> Usage {
+        Usage { run_ns: self.account.read(now), exits: self.counts.exits.load(Ordering::Relaxed) }
+    }
+}
+
+/// A slot on its way to a thread.
+#[derive(Debug, Default)]
+struct Grant {
+    slot: AtomicU32,
+    until: AtomicU64,
+}
+
+/// CPU time used: twice the nanoseconds, plus one while the vCPU runs; then the time it began is taken off, so that what
+/// it has used is the sum with the time it is read. One word, so that it can be read at any moment. Written by the vCPU's
+/// thread only.
+#[derive(Debug, Default)]
+pub(super) struct Account(AtomicU64);
+
+impl Account {
+    /// The vCPU begins to run.
+    pub(super) fn start(&self, now: Time) {
+        let used = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!(used & 1, 0, "runs already");
+        self.0.store(used.wrapping_sub(now.0 << 1) | 1, Ordering::Relaxed);
+    }
+
+    /// The vCPU stops, if it runs.
+    pub(super) fn stop(&self, now: Time) {
+        self.0.store(self.read(now) << 1, Ordering::Relaxed);
+    }
+
+    /// CPU time used so far (units: ns).
+    fn read(&self, now: Time) -> u64 {
+        let word = self.0.load(Ordering::Relaxed);
+        match word & 1 {
+            0 => word >> 1,
+            // 63 bits of nanoseconds, modulo which the subtraction was done.
+            _ => ((word & !1).wrapping_add(now.0 << 1)) >> 1,
+        }
+    }
+}
+
+/// Counters, written by the vCPU's thread only.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    exits: AtomicU64,
+    unknown: AtomicU64,
+    lock: AtomicU64,
+    message: AtomicU64,
+    alone: AtomicU64,
+}
+
+impl Counts {
+    fn clear(&self) {
+        for counter in [&self.exits, &self.unknown, &self.lock, &self.message, &self.alone] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn exit(&self) {
+        count(&self.exits);
+    }
+
+    pub(super) fn yielded(&self, wait: Wait) {
+        count(match wait {
+            Wait::Unknown => &self.unknown,
+            Wait::Lock(_) => &self.lock,
+            Wait::Message(_) => &self.message,
+        });
+    }
+
+    pub(super) fn alone(&self) {
+        count(&self.alone);
+    }
+
+    /// Adds these counts to a sum.
+    pub(super) fn add_to(&self, sum: &mut Totals) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        sum.exits += get(&self.exits);
+        let Yields { unknown, lock, message, alone, .. } = &mut sum.yields;
+        *unknown += get(&self.unknown);
+        *lock += get(&self.lock);
+        *message += get(&self.message);
+        *alone += get(&self.alone);
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_read_the_same_running_and_stopped() {
+        let account = Account::default();
+        account.start(Time(1_000));
+        assert_eq!(account.read(Time(1_250)), 250);
+        account.stop(Time(1_300));
+        assert_eq!(account.read(Time(9_999)), 300);
+        account.start(Time(5_000));
+        assert_eq!(account.read(Time(5_000)), 300);
+        account.stop(Time(5_100));
+        account.stop(Time(7_000));
+        assert_eq!(account.read(Time(8_000)), 400);
+    }
+
+    #[test]
+    fn a_grant_is_taken_once_and_a_new_vcpu_has_none() {
+        let records = Records::default();
+        let id = VcpuId(70);
+        assert!(records.get(id).is_none());
+        records.admit(id);
+        let record = records.of(id);
+        assert_eq!(record.take_grant(), None);
+        record.grant(Slot(3), Time(9));
+        assert_eq!(record.take_grant(), Some((Slot(3), Time(9))));
+        assert_eq!(record.take_grant(), None);
+        record.grant(Slot(3), Time(9));
+        records.admit(id);
+        assert_eq!(record.take_grant(), None);
+    }
+}

@@ -1,0 +1,300 @@
+//! The life of a vCPU's thread: wait for a slot, run the vCPU on it, ask the policy when there is something to say.
+//!
+//! While it waits, its vCPU is blocked, napping, queued, or has been handed a slot. It is woken for a grant, for an event
+//! that found it napping (with one pCPU: for any event), for its end, or by its deadline; each time it looks at all of them.
+
+use super::core::Answer;
+use super::record::Record;
+use super::{Asker, HOME, Shared, Stopped};
+use crate::domain::{enter_thread, kick};
+use crate::lock::Caller;
+use crate::policy::Why;
+use crate::slot::{SlotWord, Word};
+use crate::time::monotonic;
+use crate::{Slot, Stop, Time, Vcpu, VcpuId};
+use rustix::thread::CpuSet;
+use std::io;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+
+/// How a thread without a slot waits.
+#[derive(Clone, Copy)]
+struct Rest {
+    /// The deadline of its vCPU.
+    until: Time,
+    /// The slot it left without telling the policy.
+    nap: Option<Slot>,
+}
+
+/// What comes after the vCPU ran: the thread waits, or the vCPU has ended.
+type Next = ControlFlow<End, Rest>;
+
+/// How a thread ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The vCPU is done, and the core has forgotten it.
+    Retired,
+    /// The domain ends.
+    Domain,
+}
+
+/// The life of a vCPU's thread.
+pub(super) fn carry<W: Word>(
+    shared: Arc<Shared<W>>,
+    (id, caller): (VcpuId, Caller),
+    vcpu: Box<dyn Vcpu>,
+    ready: &SyncSender<io::Result<()>>,
+) {
+    let mut cpus = CpuSet::new();
+    shared.slots.iter().for_each(|slot| cpus.set(slot.cpu));
+    enter_thread(&cpus);
+    let timer = match kick::Timer::for_this_thread() {
+        Ok(timer) => timer,
+        Err(e) => return ready.send(Err(e)).unwrap_or(()),
+    };
+    let me = shared.records.of(id);
+    me.begin();
+    HOME.set(Arc::as_ptr(&shared).addr());
+    // The starter waits for this.
+    let _ = ready.send(Ok(()));
+    let (never, asker) = (Time::NEVER, Asker { caller, looks: None });
+    let mut thread =
+        Thread { shared: &shared, id, asker, me, vcpu, timer, armed: never, lease_end: never, slot: None, rides: None };
+    let mut rest = Rest { until: Time::NEVER, nap: None };
+    let end = loop {
+        let next = match thread.wait(rest) {
+            Continue(slot) => {
+                thread.dismount();
+                thread.slot = Some(slot);
+                thread.run(slot)
+            }
+            Break(end) => Break(end),
+        };
+        match next {
+            Continue(then) => rest = then,
+            Break(end) => break end,
+        }
+    };
+    if end == End::Retired {
+        thread.vcpu.retired();
+    }
+}
+
+struct Thread<'a, W> {
+    shared: &'a Shared<W>,
+    id: VcpuId,
+    asker: Asker,
+    me: &'a Record,
+    vcpu: Box<dyn Vcpu>,
+    timer: kick::Timer,
+    /// What the timer is set to; a time that has passed means it is not set.
+    armed: Time,
+    /// When the policy wants to be asked; kept over a nap.
+    lease_end: Time,
+    /// The slot it last ran on, to whose pCPU it is bound.
+    slot: Option<Slot>,
+    /// Since when the thread rides on that pCPU.
+    rides: Option<Time>,
+}
+
+impl<W: Word> Thread<'_, W> {
+    /// Waits until the vCPU has a slot.
+    fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, Slot> {
+        loop {
+            if self.shared.ending.load(Ordering::Relaxed) {
+                return Break(End::Domain);
+            }
+            if let Some((slot, until)) = self.me.take_grant()
+                && self.word(slot).start(self.id)
+            {
+                self.lease_end = until;
+                return Continue(slot);
+            }
+            if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
+                return Break(End::Retired);
+            }
+            if self.me.events.pending() {
+                if let Some(slot) = self.seen_to(&mut rest) {
+                    return Continue(slot);
+                }
+                continue;
+            }
+            self.saddle(rest.until);
+            if !self.me.parker.wait(rest.until) {
+                rest.until = Time::NEVER;
+                self.me.events.time_out();
+            }
+            if let Some(began) = &mut self.rides {
+                *began = monotonic();
+            }
+        }
+    }
+
+    /// The thread is about to wait: for a deadline, at which it rides, or without one.
+    fn saddle(&mut self, until: Time) {
+        if until == Time::NEVER {
+            self.dismount();
+        } else if self.rides.is_none()
+            && let Some(slot) = self.slot
+            && self.shared.rides.saddle(slot, until)
+        {
+            self.rides = Some(until);
+        }
+    }
+
+    fn dismount(&mut self) {
+        if let (Some(began), Some(slot)) = (self.rides.take(), self.slot) {
+            self.shared.rides.dismount(slot, began, monotonic());
+        }
+    }
+
+    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on.
+    fn seen_to(&mut self, rest: &mut Rest) -> Option<Slot> {
+        rest.until = Time::NEVER;
+        if let Some(slot) = rest.nap.take()
+            && self.word(slot).acquire(self.id)
+        {
+            self.me.events.use_up();
+            return Some(slot);
+        }
+        self.shared.turn(self.asker, |core, now, acts| self.shared.unblock(core, self.id, now, acts));
+        None
+    }
+
+    /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
+    fn leave(&mut self) -> bool {
+        let gone = self.shared.turn(self.asker, |core, _, _| {
+            if core.entry(self.id).on.is_some() {
+                return None;
+            }
+            core.policy.remove(self.id);
+            self.shared.forget(core, self.id)
+        });
+        gone.is_some()
+    }
+
+    /// Runs the vCPU on a slot until it gives it up.
+    fn run(&mut self, slot: Slot) -> Next {
+        let now = monotonic();
+        self.me.account.start(now);
+        if self.armed <= now {
+            // The timer fired while others ran.
+            kick::drain();
+            self.armed = Time::NEVER;
+        }
+        self.arm(self.lease_end);
+        // Kicks may just have been drained, but what they were for shows.
+        if self.word(slot).is_wanted() || self.me.retiring.load(Ordering::Relaxed) {
+            let stopped = Stopped { why: Why::Check, until: Time::NEVER };
+            if let Some(next) = self.ask(slot, stopped) {
+                return next;
+            }
+        }
+        loop {
+            let stop = self.vcpu.run();
+            self.me.counts.exit();
+            let Some(stopped) = self.reason(slot, stop) else { continue };
+            if stopped.why == Why::Block && self.may_nap(slot) {
+                match self.nap(slot, stopped.until) {
+                    Some(rest) => return Continue(rest),
+                    None => continue,
+                }
+            }
+            if let Some(next) = self.ask(slot, stopped) {
+                return next;
+            }
+        }
+    }
+
+    /// What there is to ask after a stop; `None`: nothing, the vCPU goes on.
+    fn reason(&mut self, slot: Slot, stop: Stop) -> Option<Stopped> {
+        let wanted = self.word(slot).is_wanted();
+        let why = match stop {
+            Stop::Exit if wanted => Why::Check,
+            Stop::Exit if self.shared.keeps_slot_over_exits => return None,
+            Stop::Exit => Why::Exit,
+            Stop::Yield(y) => {
+                self.me.counts.yielded(y.wait);
+                if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
+                    self.me.counts.alone();
+                    return None;
+                }
+                Why::Yield(y)
+            }
+            Stop::Kicked => {
+                kick::drain();
+                if self.armed <= monotonic() {
+                    self.armed = Time::NEVER;
+                }
+                Why::Check
+            }
+            Stop::Idle(until) => return Some(Stopped { why: Why::Block, until }),
+            Stop::Done => Why::Retire,
+        };
+        Some(Stopped { why, until: Time::NEVER })
+    }
+
+    /// Whether a vCPU that blocks may give its slot up without a word.
+    fn may_nap(&self, slot: Slot) -> bool {
+        self.shared.keeps_slot_over_exits && !self.shared.gate.waiters() && !self.word(slot).is_wanted()
+    }
+
+    /// Gives the slot up without a word. `None`: the vCPU need not wait.
+    fn nap(&mut self, slot: Slot, until: Time) -> Option<Rest> {
+        let now = monotonic();
+        if until <= now {
+            self.me.events.use_up();
+            return None;
+        }
+        if !self.me.events.nap() {
+            return None;
+        }
+        self.me.account.stop(now);
+        let wanted = self.word(slot).release(self.id);
+        let waited_for = self.shared.gate.leave(slot);
+        if wanted || waited_for {
+            self.shared.turn(self.asker, |_, _, _| ());
+        }
+        Some(Rest { until, nap: Some(slot) })
+    }
+
+    /// Tells the policy why the vCPU stopped. `None`: it goes on.
+    fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
+        if self.shared.ending.load(Ordering::Relaxed) {
+            return Some(Break(End::Domain));
+        }
+        let (answer, gone) = self.shared.turn(self.asker, |core, now, acts| {
+            let answer = self.shared.answer(core, slot, stopped, now, acts);
+            if !matches!(answer, Answer::GoesOn(_)) {
+                self.me.account.stop(now);
+            }
+            (answer, if answer == Answer::Retired { self.shared.forget(core, self.id) } else { None })
+        });
+        drop(gone);
+        match answer {
+            Answer::GoesOn(until) => {
+                self.lease_end = until;
+                self.arm(until);
+                None
+            }
+            Answer::Blocked => Some(Continue(Rest { until: stopped.until, nap: None })),
+            Answer::Queued => Some(Continue(Rest { until: Time::NEVER, nap: None })),
+            Answer::Retired => Some(Break(End::Retired)),
+        }
+    }
+
+    fn word(&self, slot: Slot) -> &SlotWord<W> {
+        &self.shared.slots[slot.index()].word
+    }
+
+    /// Sees to it that the thread asks at this time. A timer that is set earlier is left: it costs a question, less often
+    /// than setting it would.
+    fn arm(&mut self, at: Time) {
+        if at < self.armed {
+            self.timer.set(at);
+            self.armed = at;
+        }
+    }
+}
