@@ -8,6 +8,7 @@
 //! All lists are circular and linked through one table, with a sentinel each, so that a node can leave without knowing
 //! which list it is in, and a whole list can be moved by relinking its ends.
 
+use super::prefetch::prefetch;
 use crate::VcpuId;
 
 /// Stairs that can be in use at once.
@@ -151,6 +152,18 @@ impl Queue {
         firsts.min_by_key(|&first| self.nodes[first].place).map(|first| VcpuId((first - LISTS) as u32))
     }
 
+    /// Who stands two behind a queued vCPU, among those of its kind on its stair. [Asks for](prefetch) that one's node,
+    /// so that the same question about the next vCPU does not wait for it.
+    pub(crate) fn second_behind(&self, vcpu: VcpuId) -> Option<VcpuId> {
+        let next = self.nodes[node_of(vcpu)].next as usize;
+        let second = self.nodes[next].next;
+        if next < LISTS || (second as usize) < LISTS {
+            return None;
+        }
+        prefetch(&self.nodes[second as usize]);
+        Some(VcpuId(second - LISTS as u32))
+    }
+
     /// Moves everybody on a stair behind those on the next one.
     pub(crate) fn push_down(&mut self, stair: u64) {
         for kind in [Kind::Computing, Kind::Waiting] {
@@ -256,6 +269,19 @@ mod tests {
         assert_eq!(q.oldest_of(Kind::Waiting, 5), Some(VcpuId(0)));
         assert_eq!(q.oldest_of(Kind::Waiting, 3), Some(VcpuId(2)));
         assert_eq!(q.oldest_of(Kind::Waiting, 2), None);
+    }
+
+    #[test]
+    fn two_behind_stands_only_who_is_of_the_same_kind_on_the_same_stair() {
+        let mut q = queue(5);
+        q.push(VcpuId(0), 0, Kind::Computing);
+        q.push(VcpuId(1), 0, Kind::Waiting);
+        q.push(VcpuId(2), 0, Kind::Computing);
+        q.push(VcpuId(3), 1, Kind::Computing);
+        assert_eq!(q.second_behind(VcpuId(0)), None, "the third of the kind is on the next stair");
+        q.push(VcpuId(4), 0, Kind::Computing);
+        assert_eq!(q.second_behind(VcpuId(0)), Some(VcpuId(4)));
+        assert_eq!([1, 2, 3, 4].map(|v| q.second_behind(VcpuId(v))), [None; 4]);
     }
 
     #[test]

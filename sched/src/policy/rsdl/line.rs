@@ -2,6 +2,7 @@
 
 use super::matrix::Stair;
 use super::{DEEPEST, LAG, Rsdl};
+use crate::policy::prefetch::prefetch;
 use crate::policy::queue::{Kind, WINDOW};
 use crate::{Class, VcpuId};
 
@@ -58,13 +59,22 @@ impl Rsdl {
             return Some(vcpu);
         };
         self.serve(stair.min(at_most));
-        self.queue.remove(vcpu);
+        self.take(vcpu);
         let v = self.vcpu(vcpu);
         if stair > v.queued_on {
             // Pushed down by a minor rotation, to stay there.
             v.stair = v.stair.max(stair);
         }
         Some(vcpu)
+    }
+
+    /// Takes one out of the staircase whose turn it is, and asks for the state of the one whose turn comes two decisions
+    /// later: among many vCPUs it is in no near cache, and one decision is too short to fetch it.
+    pub(super) fn take(&mut self, vcpu: VcpuId) {
+        if let Some(later) = self.queue.second_behind(vcpu) {
+            prefetch(&self.vcpus[later.index()]);
+        }
+        self.queue.remove(vcpu);
     }
 
     fn head_after_minor_rotations(&mut self) -> Option<(VcpuId, Stair)> {

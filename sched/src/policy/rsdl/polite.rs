@@ -215,7 +215,7 @@ impl Rsdl {
         let highest = head.1.max(self.served) + WAITERS_REACH;
         let firsts = [Kind::Waiting, Kind::Computing].map(|kind| self.queue.oldest_of(kind, highest));
         let oldest = firsts.into_iter().flatten().min_by_key(|&vcpu| self.queue.place(vcpu))?;
-        self.queue.remove(oldest);
+        self.take(oldest);
         Some(oldest)
     }
 
@@ -270,7 +270,7 @@ impl Rsdl {
         if stair > head.max(self.served) + REACH {
             return None;
         }
-        self.queue.remove(vcpu);
+        self.take(vcpu);
         Some(vcpu)
     }
 }
