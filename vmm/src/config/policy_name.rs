@@ -30,7 +30,7 @@ const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors),
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 14] = [
+const SWITCHES: [Switch; 15] = [
     ("ride", |p| &mut p.ride),
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
@@ -40,6 +40,7 @@ const SWITCHES: [Switch; 14] = [
     ("pair_lockers", |p| &mut p.polite.pair_lockers),
     ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
     ("forgive", |p| &mut p.polite.forgive),
+    ("order_by_progress", |p| &mut p.polite.order_by_progress),
     ("strict", |p| &mut p.polite.strict),
     ("yield_recalculates", |p| &mut p.goodness.yield_recalculates),
     ("yield_bounces", |p| &mut p.goodness.yield_bounces),

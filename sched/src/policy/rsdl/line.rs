@@ -11,6 +11,8 @@ use crate::{Class, VcpuId};
 pub(super) enum Join {
     /// Behind all others of its stair, or of this one if that is further down.
     Tail(Stair),
+    /// The same, but it keeps its place in the order of time, and is not asked before those who were not in vain.
+    InVain(Stair),
     /// Where it stood before it ran, if it is still on that stair.
     OldPlace,
 }
@@ -24,7 +26,7 @@ impl Rsdl {
         v.on = None;
         let kind = if v.waits { Kind::Waiting } else { Kind::Computing };
         let stair = match join {
-            Join::Tail(at_least) => v.stair.max(at_least).clamp(lowest, lowest + WINDOW - 1),
+            Join::Tail(at_least) | Join::InVain(at_least) => v.stair.max(at_least).clamp(lowest, lowest + WINDOW - 1),
             Join::OldPlace => v.stair.clamp(lowest, lowest + WINDOW - 1),
         };
         v.queued_on = stair;
@@ -33,6 +35,7 @@ impl Rsdl {
             Class::Idle => self.idlers.push(vcpu, 0, kind),
             Class::Normal | Class::Batch => match join {
                 Join::OldPlace => self.queue.push_at(vcpu, stair, kind, self.queue.place(vcpu)),
+                Join::InVain(_) => self.queue.push_in_vain(vcpu, stair),
                 Join::Tail(_) => self.queue.push(vcpu, stair, kind),
             },
         }

@@ -14,8 +14,9 @@
 //!    turn since, is half of such a pair itself, or has less than [`WORTH`] of its lease left; then as 1.
 //! 4. *Nothing known*: forgiven, as in 3, as often in a row as it has paid lately: twice as often after each time that the
 //!    vCPU got on by it, half as often after it did not. Else the vCPU goes behind all others of its stair and the head's,
-//!    and the head runs, or, if the head only waits as well, whoever has stood longest within twice the reach. Going just
-//!    behind the head instead makes the two front vCPUs swap while a third, that holds what they both want, starves.
+//!    and the head runs, or, if the head only waits as well, who is most likely to get on ([`silent`](super::silent)).
+//!    Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they both want,
+//!    starves.
 //!
 //! A vCPU that yields *again* in the same wait goes back to its old place in the line, the first time to the tail of its
 //! stair.
@@ -28,8 +29,6 @@ use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 /// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
 pub const REACH: Stair = 2;
-/// The same among vCPUs that all wait and say nothing of whom for: one of them must be the one.
-const WAITERS_REACH: Stair = 2 * REACH;
 /// Yields in a row that let a vCPU go on while the peer it waits for runs.
 pub const STAYS: u32 = 20;
 
@@ -53,6 +52,8 @@ pub struct PoliteSwitches {
     pub stay_with_running_peer: bool,
     /// Rule 4's going on.
     pub forgive: bool,
+    /// Rule 4's guess at who gets on: else all are asked in turn.
+    pub order_by_progress: bool,
     /// Never go on while somebody waits; overrides the two above.
     pub strict: bool,
 }
@@ -67,6 +68,7 @@ impl Default for PoliteSwitches {
             pair_lockers: true,
             stay_with_running_peer: true,
             forgive: true,
+            order_by_progress: true,
             strict: false,
         }
     }
@@ -92,8 +94,7 @@ impl Rsdl {
                 if stays > 0 {
                     v.patience = (v.patience / 2).max(1);
                 }
-                self.mark_waiting(current, None);
-                return self.give_turn(slot, current, now);
+                return self.says_nothing(slot, current, now, switches.order_by_progress);
             }
             Wait::Message(peer) => {
                 let runs = self.runs(peer);
@@ -194,31 +195,6 @@ impl Rsdl {
         self.go_on(slot, current)
     }
 
-    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands. Where the head only waits
-    /// as well, whoever has waited longest within reach: it may be what all the others wait for.
-    pub(super) fn give_turn(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
-        let head = self.queue.head().map_or(0, |(_, stair)| stair);
-        self.enqueue(current, Join::Tail(head));
-        let at_most = self.vcpu(current).stair;
-        match self.longest_waiting().or_else(|| self.pick(at_most)) {
-            Some(next) => self.install_fresh(slot, next, now),
-            None => self.go_on(slot, current),
-        }
-    }
-
-    /// Takes out of the line who has waited longest within reach, if all before it wait.
-    fn longest_waiting(&mut self) -> Option<VcpuId> {
-        let head = self.queue.head()?;
-        if self.rt.len() > 0 || self.queue.head_of(Kind::Waiting) != Some(head) {
-            return None;
-        }
-        let highest = head.1.max(self.served) + WAITERS_REACH;
-        let firsts = [Kind::Waiting, Kind::Computing].map(|kind| self.queue.oldest_of(kind, highest));
-        let oldest = firsts.into_iter().flatten().min_by_key(|&vcpu| self.queue.place(vcpu))?;
-        self.take(oldest);
-        Some(oldest)
-    }
-
     /// Two that wait for each other's lock get on only together.
     fn side_by_side(&mut self, slot: Slot, current: VcpuId, holder: VcpuId, now: Time) -> Option<Decision> {
         if self.runs(holder) {
@@ -239,7 +215,7 @@ impl Rsdl {
         self.vcpus.get(vcpu.index())?.as_ref()?.waited_for
     }
 
-    fn mark_waiting(&mut self, vcpu: VcpuId, whom: Option<VcpuId>) {
+    pub(super) fn mark_waiting(&mut self, vcpu: VcpuId, whom: Option<VcpuId>) {
         let v = self.vcpu(vcpu);
         (v.waits, v.waited_for, v.protected) = (true, whom, false);
     }
