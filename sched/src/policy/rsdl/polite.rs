@@ -162,6 +162,8 @@ impl Rsdl {
         self.slots[other.index()].reserved = Some((peer, lease_end));
         self.reserving.insert(other);
         self.reserved += 1;
+        // The peer has yet to arrive: what was in vain before it came says nothing.
+        self.vcpu(current).stays = 0;
         Decision { kick: Some(other), ..self.stay(slot, current) }
     }
 
@@ -187,6 +189,7 @@ impl Rsdl {
         let lease_end = if lease_end > now { lease_end } else { now + left };
         let decision = self.install(slot, peer, lease_end, now);
         self.slots[slot.index()].paired = true;
+        self.vcpu(peer).stays = 0;
         decision
     }
 
