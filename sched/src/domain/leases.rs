@@ -33,6 +33,7 @@ mod core;
 mod gate;
 mod record;
 mod ride;
+mod steal;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -47,6 +48,7 @@ use crate::policy::{Policy, Why};
 #[cfg(target_arch = "x86_64")]
 use crate::slot::Up;
 use crate::slot::{SlotWord, Smp, Word};
+use crate::sync::{AtomicBool, Ordering, mpsc, thread as threads};
 use crate::time::monotonic;
 use crate::{Time, Vcpu, VcpuId};
 use gate::Gate;
@@ -54,8 +56,7 @@ use record::Records;
 use ride::Rides;
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 thread_local! {
     /// The domain whose vCPU the thread carries, by its address.
@@ -67,11 +68,13 @@ thread_local! {
 pub struct Switches {
     /// A vCPU whose deadline comes asks for its slot in the host's real-time class, where that is permitted.
     pub ride: bool,
+    /// A vCPU whose thread finds it runnable takes a slot handed to another thread that has not begun to run.
+    pub steal: bool,
 }
 
 impl Default for Switches {
     fn default() -> Self {
-        Self { ride: true }
+        Self { ride: true, steal: true }
     }
 }
 
@@ -86,6 +89,7 @@ struct Shared<W> {
     records: Records,
     gate: Gate,
     rides: Rides,
+    steals: bool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
     ending: AtomicBool,
@@ -151,6 +155,7 @@ impl<W: Word> Leases<W> {
             records: Records::default(),
             gate: Gate::new(cpus.len()),
             rides: Rides::new(cpus.len(), switches.ride),
+            steals: switches.steal,
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
@@ -160,7 +165,7 @@ impl<W: Word> Leases<W> {
     fn start_thread(&self, id: VcpuId, vcpu: Box<dyn Vcpu>, caller: Caller) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new()
+        let thread = threads::Builder::new()
             .name(format!("vcpu {id}"))
             .stack_size(super::STACK_BYTES)
             .spawn(move || thread::carry(shared, (id, caller), vcpu, &ready))?;
@@ -226,7 +231,9 @@ impl<W: Word> Domain for Leases<W> {
             Found::Nothing => {}
             Found::Blocked if self.shared.may_touch_slots() => {
                 let me = Asker { caller: Caller::Normal, looks: Some(kick::this_thread()) };
-                self.shared.turn(me, |core, now, acts| self.shared.unblock(core, vcpu, now, acts));
+                self.shared.turn(me, |core, now, acts| {
+                    self.shared.unblock(core, vcpu, now, acts);
+                });
             }
             Found::Blocked | Found::Napping => record.parker.wake(),
         }
@@ -295,7 +302,7 @@ impl<W: Word> Shared<W> {
 
     fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
-            Act::Grant { vcpu, slot, until, bind } => {
+            Act::Grant { vcpu, slot, bind } => {
                 let record = self.records.of(vcpu);
                 if bind {
                     let mut only = CpuSet::new();
@@ -303,7 +310,7 @@ impl<W: Word> Shared<W> {
                     // The CPU was checked when the domain was configured; should it have gone offline, the vCPU runs elsewhere.
                     let _ = rustix::thread::sched_setaffinity(Pid::from_raw(record.thread().0), &only);
                 }
-                record.grant(slot, until);
+                record.grant(slot);
             }
             // The thread's own slot, at an exit after which it looks at the stamp.
             Act::Kick(thread) if looks == Some(thread) => {}

@@ -25,6 +25,8 @@
 //! every decision takes bounded time. Classes, which Linux got later: rt is a FIFO above all levels, without slices; batch
 //! earns no bonus and preempts only idle; idle runs while no level has work, here or where it could be taken from.
 //!
+//! A vCPU steals a slot only from its equals and from worse ones, and only when it has just been woken.
+//!
 //! Invariant: while a slot is idle, nobody is queued anywhere.
 
 mod interactivity;
@@ -351,6 +353,20 @@ impl Policy for O1 {
                 self.pick(slot, now)
             }
         }
+    }
+
+    fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
+        let Some(robbed) = self.slots[slot.index()].current else { return false };
+        let (rank, other) = (self.vcpu(thief).rank(), self.vcpu(robbed).rank());
+        // Only who has just been woken is sure to stand in the active array.
+        let woken = self.vcpu(thief).woken.is_some() && self.queues.contains(thief);
+        if !woken || rank == Rank::Rt || other == Rank::Rt || rank > other {
+            return false;
+        }
+        self.queues.remove(thief);
+        self.queues.push_front(slot, robbed, other);
+        self.occupy(slot, thief, now);
+        true
     }
 
     fn waiting(&self) -> usize {

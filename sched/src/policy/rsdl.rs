@@ -296,6 +296,10 @@ impl Policy for Rsdl {
         decision
     }
 
+    fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
+        self.takes_from_equal(slot, thief, now)
+    }
+
     fn waiting(&self) -> usize {
         self.queued() + self.reserved
     }

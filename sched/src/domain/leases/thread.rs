@@ -10,14 +10,14 @@ use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
+use crate::sync::Ordering;
+use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
 use crate::{Slot, Stop, Time, Vcpu, VcpuId};
 use rustix::thread::CpuSet;
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
 
 /// How a thread without a slot waits.
 #[derive(Clone, Copy)]
@@ -106,10 +106,10 @@ impl<W: Word> Thread<'_, W> {
             if self.shared.ending.load(Ordering::Relaxed) {
                 return Break(End::Domain);
             }
-            if let Some((slot, until)) = self.me.take_grant()
+            if let Some(slot) = self.me.take_grant()
                 && self.word(slot).start(self.id)
             {
-                self.lease_end = until;
+                self.lease_end = self.me.lease_end();
                 return Continue(slot);
             }
             if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
@@ -159,7 +159,11 @@ impl<W: Word> Thread<'_, W> {
             self.me.events.use_up();
             return Some(slot);
         }
-        self.shared.turn(self.asker, |core, now, acts| self.shared.unblock(core, self.id, now, acts));
+        self.shared.turn(self.asker, |core, now, acts| {
+            if self.shared.unblock(core, self.id, now, acts) && self.shared.steals {
+                self.shared.steal(core, self.id, now, acts);
+            }
+        });
         None
     }
 
