@@ -14,8 +14,8 @@ impl Rsdl {
         let v = self.vcpu(vcpu);
         v.waits = false;
         let last = v.last;
-        let known = last.filter(|&slot| self.config.affinity && self.idle.contains(slot));
-        if let Some(slot) = known.or_else(|| self.idle.first()) {
+        let known = last.filter(|_| self.config.affinity);
+        if let Some(slot) = self.idle.nearest(known, &self.topology) {
             self.idle.remove(slot);
             self.place(slot, vcpu, now);
             return Placement::Run(slot);
