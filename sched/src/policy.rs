@@ -14,6 +14,7 @@
 mod freelist;
 pub mod goodness;
 pub mod o1;
+mod prefetch;
 #[cfg(test)]
 mod properties;
 mod queue;

@@ -131,6 +131,7 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
             pair_lockers: policy.polite.pair_lockers,
             stay_with_running_peer: policy.polite.stay_with_running_peer,
             forgive: policy.polite.forgive,
+            order_by_progress: policy.polite.order_by_progress,
             strict: policy.polite.strict,
         }),
     };

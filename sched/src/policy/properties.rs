@@ -26,7 +26,7 @@ fn row(nice: i8) -> Row {
 }
 
 fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
-    any::<[bool; 8]>().prop_map(|on| PoliteSwitches {
+    any::<[bool; 9]>().prop_map(|on| PoliteSwitches {
         directed: on[0],
         keep_place: on[1],
         prefer_computing: on[2],
@@ -34,7 +34,8 @@ fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
         pair_lockers: on[4],
         stay_with_running_peer: on[5],
         forgive: on[6],
-        strict: on[7],
+        order_by_progress: on[7],
+        strict: on[8],
     })
 }
 

@@ -1,13 +1,14 @@
 //! The run queue: an endless staircase of FIFO lists, of which a window of [`WINDOW`] stairs is in use at any time.
 //!
 //! Order: lowest stair first, and within a stair the order of places. A place is given when a vCPU is put at the tail;
-//! one that comes back may take its old place again. vCPUs that computed when they were last seen and vCPUs that waited
-//! for somebody stand in separate lists, so that the first of either kind is found in constant time; seen together they
-//! are one queue.
+//! one that comes back may take its old place again. vCPUs that computed when they were last seen, vCPUs that waited for
+//! somebody, and vCPUs that waited and looked in vain stand in separate lists, so that the first of each kind is found in
+//! constant time; seen together they are one queue.
 //!
 //! All lists are circular and linked through one table, with a sentinel each, so that a node can leave without knowing
 //! which list it is in, and a whole list can be moved by relinking its ends.
 
+use super::prefetch::prefetch;
 use crate::VcpuId;
 
 /// Stairs that can be in use at once.
@@ -15,7 +16,8 @@ pub(crate) const WINDOW: u64 = 128;
 /// Longest walk to an old place. Who comes back to its place was near the head when it left; if others with older places
 /// have come since, the walk ends here and it stands a little too far back.
 const PLACE_STEPS: usize = 16;
-const LISTS: usize = 2 * WINDOW as usize;
+const KINDS: usize = 3;
+const LISTS: usize = KINDS * WINDOW as usize;
 const NONE: u32 = u32::MAX;
 
 /// What a queued vCPU did when it was last seen.
@@ -25,6 +27,12 @@ pub(crate) enum Kind {
     Computing,
     /// Waited for another vCPU.
     Waiting,
+    /// The same, and looked in vain since anybody got on.
+    InVain,
+}
+
+impl Kind {
+    const ALL: [Self; KINDS] = [Self::Computing, Self::Waiting, Self::InVain];
 }
 
 /// A place within a stair; lower is nearer to the head.
@@ -43,7 +51,7 @@ struct Node {
 pub(crate) struct Queue {
     nodes: Vec<Node>,
     /// Non-empty stairs by kind: bit `stair % WINDOW`.
-    occupied: [u128; 2],
+    occupied: [u128; KINDS],
     /// No queued vCPU stands below this stair, none at or above `floor + WINDOW`.
     floor: u64,
     next_place: u64,
@@ -53,7 +61,7 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new() -> Self {
         let nodes = (0..LISTS as u32).map(|i| Node { prev: i, next: i, place: Place(0) }).collect();
-        Self { nodes, occupied: [0; 2], floor: 0, next_place: 0, len: 0 }
+        Self { nodes, occupied: [0; KINDS], floor: 0, next_place: 0, len: 0 }
     }
 
     /// Makes room for a vCPU of this id; the only call that allocates.
@@ -101,6 +109,26 @@ impl Queue {
         self.link(vcpu, after, place, stair, kind);
     }
 
+    /// Puts a vCPU that looked in vain behind the others of its stair that did, with its old place.
+    pub(crate) fn push_in_vain(&mut self, vcpu: VcpuId, stair: u64) {
+        let (place, sentinel) = (self.place(vcpu), self.sentinel(stair, Kind::InVain));
+        self.link(vcpu, self.nodes[sentinel].prev as usize, place, stair, Kind::InVain);
+    }
+
+    /// All that looked in vain may look again, before the others that wait.
+    pub(crate) fn recall(&mut self) {
+        while let Some((_, stair)) = self.head_of(Kind::InVain) {
+            let (from, to) = (self.sentinel(stair, Kind::InVain), self.sentinel(stair, Kind::Waiting));
+            let (first, last) = (self.nodes[from].next, self.nodes[from].prev);
+            let others = self.nodes[to].next;
+            (self.nodes[to].next, self.nodes[first as usize].prev) = (first, to as u32);
+            (self.nodes[last as usize].next, self.nodes[others as usize].prev) = (others, last);
+            (self.nodes[from].prev, self.nodes[from].next) = (from as u32, from as u32);
+            self.occupied[Kind::InVain as usize] &= !bit(stair);
+            self.occupied[Kind::Waiting as usize] |= bit(stair);
+        }
+    }
+
     /// Takes a queued vCPU out.
     pub(crate) fn remove(&mut self, vcpu: VcpuId) {
         let at = node_of(vcpu);
@@ -122,13 +150,8 @@ impl Queue {
 
     /// The first of all, and its stair.
     pub(crate) fn head(&self) -> Option<(VcpuId, u64)> {
-        match (self.head_of(Kind::Computing), self.head_of(Kind::Waiting)) {
-            (Some(a), Some(b)) => {
-                let key = |(vcpu, stair): (VcpuId, u64)| (stair, self.place(vcpu));
-                Some(if key(a) <= key(b) { a } else { b })
-            }
-            (a, b) => a.or(b),
-        }
+        let heads = Kind::ALL.map(|kind| self.head_of(kind));
+        heads.into_iter().flatten().min_by_key(|&(vcpu, stair)| (stair, self.place(vcpu)))
     }
 
     /// The first of a kind, and its stair.
@@ -151,9 +174,21 @@ impl Queue {
         firsts.min_by_key(|&first| self.nodes[first].place).map(|first| VcpuId((first - LISTS) as u32))
     }
 
+    /// Who stands two behind a queued vCPU, among those of its kind on its stair. [Asks for](prefetch) that one's node,
+    /// so that the same question about the next vCPU does not wait for it.
+    pub(crate) fn second_behind(&self, vcpu: VcpuId) -> Option<VcpuId> {
+        let next = self.nodes[node_of(vcpu)].next as usize;
+        let second = self.nodes[next].next;
+        if next < LISTS || (second as usize) < LISTS {
+            return None;
+        }
+        prefetch(&self.nodes[second as usize]);
+        Some(VcpuId(second - LISTS as u32))
+    }
+
     /// Moves everybody on a stair behind those on the next one.
     pub(crate) fn push_down(&mut self, stair: u64) {
-        for kind in [Kind::Computing, Kind::Waiting] {
+        for kind in Kind::ALL {
             let (from, to) = (self.sentinel(stair, kind), self.sentinel(stair + 1, kind));
             let (first, last) = (self.nodes[from].next, self.nodes[from].prev);
             if first as usize == from {
@@ -256,6 +291,36 @@ mod tests {
         assert_eq!(q.oldest_of(Kind::Waiting, 5), Some(VcpuId(0)));
         assert_eq!(q.oldest_of(Kind::Waiting, 3), Some(VcpuId(2)));
         assert_eq!(q.oldest_of(Kind::Waiting, 2), None);
+    }
+
+    #[test]
+    fn two_behind_stands_only_who_is_of_the_same_kind_on_the_same_stair() {
+        let mut q = queue(5);
+        q.push(VcpuId(0), 0, Kind::Computing);
+        q.push(VcpuId(1), 0, Kind::Waiting);
+        q.push(VcpuId(2), 0, Kind::Computing);
+        q.push(VcpuId(3), 1, Kind::Computing);
+        assert_eq!(q.second_behind(VcpuId(0)), None, "the third of the kind is on the next stair");
+        q.push(VcpuId(4), 0, Kind::Computing);
+        assert_eq!(q.second_behind(VcpuId(0)), Some(VcpuId(4)));
+        assert_eq!([1, 2, 3, 4].map(|v| q.second_behind(VcpuId(v))), [None; 4]);
+    }
+
+    #[test]
+    fn who_looked_in_vain_keeps_its_place_and_looks_again_before_the_others_once_recalled() {
+        let mut q = queue(4);
+        (0..4).for_each(|v| q.push(VcpuId(v), 0, Kind::Waiting));
+        for v in [0, 1] {
+            q.remove(VcpuId(v));
+            q.push_in_vain(VcpuId(v), 0);
+        }
+        assert_eq!(q.oldest_of(Kind::Waiting, 0), Some(VcpuId(2)));
+        assert_eq!(q.head(), Some((VcpuId(0), 0)), "its turn by the staircase comes as if it had not looked");
+        q.recall();
+        assert_eq!(q.oldest_of(Kind::InVain, 0), None);
+        assert_eq!(drain(&mut q), [0, 1, 2, 3]);
+        q.recall();
+        assert_eq!(q.len(), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::goodness::YieldBugs;
 use super::rsdl::matrix::{LEVELS, Row, Variant};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
 use super::testing::Machine;
-use super::testing::guest::{Guest, Patience};
+use super::testing::guest::{Guest, Patience, Phase};
 use super::testing::old::{Flaw, Line, quotas_of_an_epoch};
 use super::{Goodness, O1, Placement, Policy, Rsdl, Why, o1};
 use crate::domain::Attributes;
@@ -194,6 +194,28 @@ fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
             assert!(expire < 0.5, "{vcpus} vCPUs, {patience:?}: {expire} under the old rule");
             assert!((0.9..=1.1).contains(&polite), "{vcpus} vCPUs, {patience:?}: {polite}");
         }
+    }
+}
+
+/// Locks taken in half a second by lockers that say nothing, spin as long as a real one's 200 PAUSEs take, and have drawn
+/// their first tickets in another order than they stand in line.
+fn silent_lockers(order_by_progress: bool, vcpus: usize) -> u64 {
+    let rule = YieldRule::Polite(PoliteSwitches { order_by_progress, ..PoliteSwitches::default() });
+    let mut machine = Machine::new(rsdl(rule, 2), 2, LONGEST_LEASE);
+    let micros = Nanos::from_micros;
+    let (spin, patience, phase) = (micros(35), Patience::Mute, Phase::Waiting { again: true });
+    let locker = Guest::Locker { lock: 0, hold: micros(2), gap: micros(5), spin, patience, phase };
+    let lockers: Vec<usize> = (0..vcpus).map(|_| machine.start(0, locker.clone())).collect();
+    machine.world.locks[0] = lockers.iter().map(|v| v * 5 % vcpus).collect();
+    machine.run(Nanos::from_millis(500));
+    machine.world.ops_of(&lockers)
+}
+
+#[test]
+fn asked_in_turn_silent_lockers_never_stand_in_the_order_of_their_tickets() {
+    for vcpus in [8, 16, 24] {
+        let (old, new) = (silent_lockers(false, vcpus), silent_lockers(true, vcpus));
+        assert!(new > 2 * old, "{vcpus} vCPUs: {new} locks, {old} under the old rule");
     }
 }
 

@@ -31,6 +31,7 @@ mod line;
 pub mod matrix;
 pub mod polite;
 pub mod rt;
+mod silent;
 mod wake;
 
 use super::queue::{Queue, WINDOW};
@@ -45,6 +46,7 @@ pub use matrix::Variant;
 use matrix::{Row, Stair};
 pub use polite::{PoliteSwitches, REACH};
 use rt::RtBudget;
+use silent::Look;
 
 /// How far above the served stair a woken vCPU may stand: one quota's step at nice 0.
 pub const LAG: Stair = 2;
@@ -114,6 +116,10 @@ struct VcpuState {
     waited_for: Option<VcpuId>,
     /// Yields that let it go on although others waited, since it last worked.
     stays: u32,
+    /// As often it may say nothing and go on.
+    patience: u32,
+    /// How long it runs until it yields if it does not get on.
+    look: Look,
     /// Was evicted for a pair, and is not again before it has had its turn.
     protected: bool,
 }
@@ -251,6 +257,8 @@ impl Policy for Rsdl {
             waits: false,
             waited_for: None,
             stays: 0,
+            patience: 1,
+            look: Look::unknown(),
             protected: false,
         });
         self.grant(stair, Nanos(row.quota.0 - used.0));

@@ -96,6 +96,7 @@ impl Default for PoliteSwitches {
             pair_lockers: true,
             stay_with_running_peer: true,
             forgive: true,
+            order_by_progress: true,
             strict: false,
         }
     }

@@ -41,6 +41,7 @@ const SWITCHES: [Switch; 15] = [
     ("pair_lockers", |p| &mut p.polite.pair_lockers),
     ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
     ("forgive", |p| &mut p.polite.forgive),
+    ("order_by_progress", |p| &mut p.polite.order_by_progress),
     ("strict", |p| &mut p.polite.strict),
     ("yield_recalculates", |p| &mut p.goodness.yield_recalculates),
     ("yield_bounces", |p| &mut p.goodness.yield_bounces),

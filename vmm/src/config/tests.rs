@@ -242,7 +242,7 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
     let yield_rule = prop::sample::select(vec![YieldRule::Polite, YieldRule::Expire, YieldRule::None]);
     let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
     let variant = prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]);
-    let switches = any::<[bool; 8]>().prop_map(|on| PoliteSwitches {
+    let switches = any::<[bool; 9]>().prop_map(|on| PoliteSwitches {
         directed: on[0],
         keep_place: on[1],
         prefer_computing: on[2],
@@ -250,7 +250,8 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         pair_lockers: on[4],
         stay_with_running_peer: on[5],
         forgive: on[6],
-        strict: on[7],
+        order_by_progress: on[7],
+        strict: on[8],
     });
     let bugs = any::<[bool; 2]>()
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
@@ -299,7 +300,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 35] = [
+    const KEYS: [&str; 36] = [
         "host",
         "host.pcpus",
         "policy",
@@ -316,6 +317,7 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.polite.pair_lockers",
         "policy.polite.stay_with_running_peer",
         "policy.polite.forgive",
+        "policy.polite.order_by_progress",
         "policy.polite.strict",
         "policy.polite.other",
         "policy.goodness",

@@ -140,8 +140,11 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
     pub stay_with_running_peer: bool,
-    /// A yield that says nothing of what it waits for is forgiven once per 200 us of unbroken running.
+    /// A yield that says nothing of what it waits for resumes, as often in a row as that has paid lately.
     pub forgive: bool,
+    /// Of those that say nothing, who got on least lately is asked first, and who did not get on keeps its place: whether
+    /// it did is told from how long it ran.
+    pub order_by_progress: bool,
     /// A yield always switches when a vCPU waits, whatever the other switches say.
     pub strict: bool,
 }

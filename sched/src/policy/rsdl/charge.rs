@@ -1,6 +1,7 @@
 //! Who pays: running moves a vCPU down the staircase, sleeping never does.
 
 use super::matrix::{LEVELS, Stair};
+use super::polite::STAYS;
 use super::{COMPUTES, DEEPEST, LAG, Rsdl, WORKS};
 use crate::{Class, Nanos, Slot, Time, VcpuId};
 
@@ -95,6 +96,9 @@ impl Rsdl {
             (v.waits, v.waited_for) = (false, None);
         }
         if unbroken >= WORKS {
+            if v.stays > 0 {
+                v.patience = (v.patience * 2).min(STAYS);
+            }
             v.stays = 0;
         }
         match v.class {

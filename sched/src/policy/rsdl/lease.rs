@@ -137,7 +137,7 @@ impl Rsdl {
                 let lowest = self.keeps();
                 self.catch_up(current, lowest);
                 if self.slots[slot.index()].lease_end <= now {
-                    return self.give_turn(slot, current, now);
+                    return self.give_turn(slot, current, Join::Tail, now);
                 }
                 self.polite(switches, slot, current, y, now)
             }

@@ -2,6 +2,7 @@
 
 use super::matrix::Stair;
 use super::{DEEPEST, LAG, Rsdl};
+use crate::policy::prefetch::prefetch;
 use crate::policy::queue::{Kind, WINDOW};
 use crate::{Class, VcpuId};
 
@@ -10,6 +11,8 @@ use crate::{Class, VcpuId};
 pub(super) enum Join {
     /// Behind all others of its stair, or of this one if that is further down.
     Tail(Stair),
+    /// The same, but it keeps its place in the order of time, and is not asked before those who were not in vain.
+    InVain(Stair),
     /// Where it stood before it ran, if it is still on that stair.
     OldPlace,
 }
@@ -23,7 +26,7 @@ impl Rsdl {
         v.on = None;
         let kind = if v.waits { Kind::Waiting } else { Kind::Computing };
         let stair = match join {
-            Join::Tail(at_least) => v.stair.max(at_least).clamp(lowest, lowest + WINDOW - 1),
+            Join::Tail(at_least) | Join::InVain(at_least) => v.stair.max(at_least).clamp(lowest, lowest + WINDOW - 1),
             Join::OldPlace => v.stair.clamp(lowest, lowest + WINDOW - 1),
         };
         v.queued_on = stair;
@@ -32,6 +35,7 @@ impl Rsdl {
             Class::Idle => self.idlers.push(vcpu, 0, kind),
             Class::Normal | Class::Batch => match join {
                 Join::OldPlace => self.queue.push_at(vcpu, stair, kind, self.queue.place(vcpu)),
+                Join::InVain(_) => self.queue.push_in_vain(vcpu, stair),
                 Join::Tail(_) => self.queue.push(vcpu, stair, kind),
             },
         }
@@ -58,13 +62,22 @@ impl Rsdl {
             return Some(vcpu);
         };
         self.serve(stair.min(at_most));
-        self.queue.remove(vcpu);
+        self.take(vcpu);
         let v = self.vcpu(vcpu);
         if stair > v.queued_on {
             // Pushed down by a minor rotation, to stay there.
             v.stair = v.stair.max(stair);
         }
         Some(vcpu)
+    }
+
+    /// Takes one out of the staircase whose turn it is, and asks for the state of the one whose turn comes two decisions
+    /// later: among many vCPUs it is in no near cache, and one decision is too short to fetch it.
+    pub(super) fn take(&mut self, vcpu: VcpuId) {
+        if let Some(later) = self.queue.second_behind(vcpu) {
+            prefetch(&self.vcpus[later.index()]);
+        }
+        self.queue.remove(vcpu);
     }
 
     fn head_after_minor_rotations(&mut self) -> Option<(VcpuId, Stair)> {

@@ -12,9 +12,11 @@
 //!    *Peer queued*: it takes another slot, whose vCPU is evicted to its place in the queue, and both leases end together:
 //!    two that talk to each other get on only side by side. Not if that slot's vCPU was evicted before and has not had its
 //!    turn since, is half of such a pair itself, or has less than [`WORTH`] of its lease left; then as 1.
-//! 4. *Nothing known*: forgiven once, as in 3; else the vCPU goes behind all others of its stair and the head's, and the
-//!    head runs. Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they
-//!    both want, starves.
+//! 4. *Nothing known*: forgiven, as in 3, as often in a row as it has paid lately: twice as often after each time that the
+//!    vCPU got on by it, half as often after it did not. Else the vCPU goes behind all others of its stair and the head's,
+//!    and the head runs, or, if the head only waits as well, who is most likely to get on ([`silent`](super::silent)).
+//!    Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they both want,
+//!    starves.
 //!
 //! A vCPU that yields *again* in the same wait goes back to its old place in the line, the first time to the tail of its
 //! stair.
@@ -48,8 +50,10 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// Rule 3's going on.
     pub stay_with_running_peer: bool,
-    /// Rule 4's first yield.
+    /// Rule 4's going on.
     pub forgive: bool,
+    /// Rule 4's guess at who gets on: else all are asked in turn.
+    pub order_by_progress: bool,
     /// Never go on while somebody waits; overrides the two above.
     pub strict: bool,
 }
@@ -64,6 +68,7 @@ impl Default for PoliteSwitches {
             pair_lockers: true,
             stay_with_running_peer: true,
             forgive: true,
+            order_by_progress: true,
             strict: false,
         }
     }
@@ -82,11 +87,14 @@ impl Rsdl {
         let stays = self.vcpu(current).stays;
         let target = match y.wait {
             Wait::Unknown => {
-                if switches.forgive && !switches.strict && stays == 0 {
+                let v = self.vcpu(current);
+                if switches.forgive && !switches.strict && stays < v.patience {
                     return self.stay(slot, current);
                 }
-                self.mark_waiting(current, None);
-                return self.give_turn(slot, current, now);
+                if stays > 0 {
+                    v.patience = (v.patience / 2).max(1);
+                }
+                return self.says_nothing(slot, current, now, switches.order_by_progress);
             }
             Wait::Message(peer) => {
                 let runs = self.runs(peer);
@@ -181,30 +189,10 @@ impl Rsdl {
 
     fn stay(&mut self, slot: Slot, current: VcpuId) -> Decision {
         self.vcpu(current).stays += 1;
+        // Asking is not working.
+        let s = &mut self.slots[slot.index()];
+        s.since = s.charged;
         self.go_on(slot, current)
-    }
-
-    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands. Where the head only waits
-    /// as well, whoever has waited longest within reach: it may be what all the others wait for.
-    pub(super) fn give_turn(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
-        let head = self.queue.head().map_or(0, |(_, stair)| stair);
-        self.enqueue(current, Join::Tail(head));
-        let at_most = self.vcpu(current).stair;
-        match self.longest_waiting().or_else(|| self.pick(at_most)) {
-            Some(next) => self.install_fresh(slot, next, now),
-            None => self.go_on(slot, current),
-        }
-    }
-
-    /// Takes out of the line who has waited longest within reach, if all before it wait.
-    fn longest_waiting(&mut self) -> Option<VcpuId> {
-        let head = self.queue.head()?;
-        if self.rt.len() > 0 || self.queue.head_of(Kind::Waiting) != Some(head) {
-            return None;
-        }
-        let oldest = self.queue.oldest_of(Kind::Waiting, head.1.max(self.served) + REACH)?;
-        self.queue.remove(oldest);
-        Some(oldest)
     }
 
     /// Two that wait for each other's lock get on only together.
@@ -227,7 +215,7 @@ impl Rsdl {
         self.vcpus.get(vcpu.index())?.as_ref()?.waited_for
     }
 
-    fn mark_waiting(&mut self, vcpu: VcpuId, whom: Option<VcpuId>) {
+    pub(super) fn mark_waiting(&mut self, vcpu: VcpuId, whom: Option<VcpuId>) {
         let v = self.vcpu(vcpu);
         (v.waits, v.waited_for, v.protected) = (true, whom, false);
     }
@@ -258,7 +246,7 @@ impl Rsdl {
         if stair > head.max(self.served) + REACH {
             return None;
         }
-        self.queue.remove(vcpu);
+        self.take(vcpu);
         Some(vcpu)
     }
 }
