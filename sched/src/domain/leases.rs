@@ -13,12 +13,14 @@
 //! 3. Else the holder *asks*: it takes the lock, settles what napped, tells the policy why the vCPU stopped, and does what
 //!    it decides. If another vCPU is to run, the slot is handed to it: the word says so, its thread is bound to the slot's
 //!    pCPU, then granted and woken. The giver waits on its parker.
-//! 4. A thread that was granted a slot starts on it with one CAS, without the lock.
+//! 4. A thread that was granted a slot starts on it with one CAS, without the lock. The lease has begun when it was handed
+//!    the slot; a vCPU whose lease has ended on the way runs for a moment all the same (`LEAST` in `thread.rs`), else it
+//!    might never get on where waking a thread takes as long as a lease.
 //! 5. Who wakes a blocked vCPU asks the policy in its name, so that its thread is woken only to run. A thread whose
 //!    deadline comes does so itself.
 //! 6. Those that put somebody into the queue stamp a slot under the lock, be it left for a nap even, lest its vCPU come back
-//!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the stamp off when it asks, under the lock as well, so a stamp set after the policy has
-//!    answered makes it ask again.
+//!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the
+//!    stamp off when it asks, under the lock as well, so a stamp set after the policy has answered makes it ask again.
 //!
 //! The time of a nap is charged when the policy hears of it, or never; nobody waited, and policies charge such time at
 //! most in part (`rsdl` a step).

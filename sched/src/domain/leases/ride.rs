@@ -34,8 +34,7 @@ struct Used(AtomicU64);
 impl Rides {
     /// Rides on this many pCPUs, if wanted and permitted: tried on a thread made for it.
     pub(super) fn new(slots: usize, wanted: bool) -> Self {
-        let tried =
-            || thread::spawn(|| set_class(libc::SCHED_FIFO, LOWEST) && set_class(libc::SCHED_OTHER, 0)).join();
+        let tried = || thread::spawn(|| set_class(libc::SCHED_FIFO, LOWEST) && set_class(libc::SCHED_OTHER, 0)).join();
         Self { permitted: wanted && matches!(tried(), Ok(true)), used: (0..slots).map(|_| Used::default()).collect() }
     }
 

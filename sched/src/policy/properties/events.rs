@@ -148,7 +148,9 @@ impl<P: Policy> Model<P> {
     }
 
     fn steal(&mut self, slot: usize, v: u32) {
-        let Some(robbed) = self.on(slot).filter(|_| self.handed[slot] && self.at[v as usize] == At::Queued) else { return };
+        let Some(robbed) = self.on(slot).filter(|_| self.handed[slot] && self.at[v as usize] == At::Queued) else {
+            return;
+        };
         if self.policy.steals(Slot(slot as u16), VcpuId(v), self.now) {
             (self.at[robbed], self.at[v as usize]) = (At::Queued, At::Placed(slot));
             (self.told[slot], self.handed[slot]) = (true, false);
