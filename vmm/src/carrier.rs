@@ -101,7 +101,7 @@ pub fn per_rotation(policy: &PolicyConfig, nice: Nice) -> Nanos {
 /// nothing.
 pub fn wait_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
     let rsdl = policy.algorithm == Algorithm::Rsdl;
-    rsdl.then(|| rsdl::wait_bound(&rsdl_config(policy), me, others, slots))
+    rsdl.then(|| rsdl::wait_bound(&rsdl_config(policy), me, others, slots)).flatten()
 }
 
 fn interval(policy: &PolicyConfig) -> Nanos {

@@ -7,12 +7,13 @@ mod events;
 
 use super::goodness::YieldBugs;
 use super::rsdl::matrix::{Row, Variant};
+use super::rsdl::rt::{PERIOD, SHARE};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule, wait_bound};
 use super::testing::guest::{Guest, Patience};
 use super::testing::{Costs, Machine};
 use super::{Freelist, Goodness, O1, Policy, Rsdl, goodness, o1};
 use crate::domain::Attributes;
-use crate::{Nanos, Nice, VcpuId, Wait};
+use crate::{Class, Nanos, Nice, VcpuId, Wait};
 use proptest::prelude::*;
 
 const RR: Nanos = Nanos::from_millis(6);
@@ -73,14 +74,20 @@ fn any_guest() -> impl Strategy<Value = Guest> {
 /// Starts these guests, some time apart; a pinger's peer is whoever has that number.
 fn start_all<P: Policy>(machine: &mut Machine<P>, guests: &[(i8, Guest, u64)]) {
     for (nice, guest, apart) in guests {
-        let mut guest = guest.clone();
-        if let Guest::Pinger { peer, .. } = &mut guest {
-            *peer %= guests.len();
-        }
-        let v = machine.start(*nice, guest);
-        machine.world.post(v);
-        machine.run(Nanos::from_micros(*apart));
+        let attributes = Attributes { nice: Nice::new(*nice).unwrap(), ..Attributes::default() };
+        start_one(machine, guest, attributes, guests.len(), *apart);
     }
+}
+
+/// Starts a guest, one of so many, and lets so many microseconds pass.
+fn start_one<P: Policy>(machine: &mut Machine<P>, guest: &Guest, attributes: Attributes, of: usize, apart: u64) {
+    let mut guest = guest.clone();
+    if let Guest::Pinger { peer, .. } = &mut guest {
+        *peer %= of;
+    }
+    let v = machine.start_as(attributes, guest);
+    machine.world.post(v);
+    machine.run(Nanos::from_micros(apart));
 }
 
 fn any_guests(nice: &'static [i8]) -> impl Strategy<Value = Vec<(i8, Guest, u64)>> {
@@ -94,19 +101,23 @@ const QUOTA_OR_SO: u64 = 7 * RR.0 / 2;
 /// A lease is at most the rest of a quota, less than half, and another.
 const LONGEST_LEASE: Nanos = Nanos(RR.0 / 2 * 3);
 
+/// In class rt, a slot's part of the budget.
+const RT_LEASE: Nanos = Nanos(PERIOD.0 * SHARE / 100);
+
 /// Kicks and switches that were under way.
 const SLACK: Nanos = Nanos::from_micros(100);
 
 /// The part of the time that switches take, which are charged to nobody: one in this many.
 const SWITCHING: u64 = 50;
 
-/// The bound of the first of these nice values, and what switches and kicks may add to it.
-fn longest_wait(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
-    let attributes = |nice: i8| Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() };
-    let others: Vec<Attributes> = others.iter().copied().map(attributes).collect();
+/// The bound of a vCPU beside these others, and what switches and kicks may add to it.
+fn longest_wait(rule: YieldRule, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
     let config = RsdlConfig { yield_rule: rule, ..RsdlConfig::default() };
-    let bound = wait_bound(&config, attributes(me), &others, slots);
-    Nanos(bound.0 + bound.0 / SWITCHING) + SLACK
+    wait_bound(&config, me, others, slots).map(|bound| Nanos(bound.0 + bound.0 / SWITCHING) + SLACK)
+}
+
+fn any_class() -> impl Strategy<Value = Class> {
+    prop_oneof![6 => Just(Class::Normal), 1 => Just(Class::Batch), 1 => Just(Class::Idle), 1 => Just(Class::Rt)]
 }
 
 proptest! {
@@ -156,16 +167,25 @@ proptest! {
     #[test]
     fn nobody_waits_longer_than_the_bound(
         slots in 1usize..=4,
-        guests in any_guests(&[0, 0, 0, 5, 10, 19]),
-        rule in prop_oneof![Just(YieldRule::None), Just(YieldRule::Expire), polite()],
+        guests in prop::collection::vec((any_guest(), prop::sample::select(&[0i8, 0, 0, 5, 10, 19][..]), any_class()), 1..9),
+        apart in 0u64..3000,
+        rule in prop_oneof![1 => Just(YieldRule::None), 1 => Just(YieldRule::Expire), 3 => polite()],
     ) {
-        let mut machine = Machine::new(rsdl(rule, slots), slots, LONGEST_LEASE);
-        start_all(&mut machine, &guests);
-        machine.run(Nanos::from_millis(600));
-        for (v, (nice, ..)) in guests.iter().enumerate() {
-            let others: Vec<i8> = guests.iter().enumerate().filter(|(o, _)| *o != v).map(|(_, g)| g.0).collect();
-            let (wait, bound) = (machine.record(v).longest_wait, longest_wait(rule, *nice, &others, slots));
-            prop_assert!(wait <= bound, "v{v} of nice {nice} waited {wait:?}, the bound is {bound:?}");
+        let mut machine = Machine::new(rsdl(rule, slots), slots, RT_LEASE);
+        let all: Vec<Attributes> = guests
+            .iter()
+            .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class })
+            .collect();
+        for ((guest, ..), &attributes) in guests.iter().zip(&all) {
+            start_one(&mut machine, guest, attributes, guests.len(), apart);
+        }
+        machine.run(Nanos::from_millis(2000));
+        for (v, &me) in all.iter().enumerate() {
+            let others: Vec<Attributes> = [&all[..v], &all[v + 1..]].concat();
+            let wait = machine.record(v).longest_wait;
+            if let Some(bound) = longest_wait(rule, me, &others, slots) {
+                prop_assert!(wait <= bound, "v{v}, {me:?}, waited {wait:?}, the bound is {bound:?}");
+            }
         }
     }
 

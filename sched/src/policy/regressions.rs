@@ -8,7 +8,7 @@ use super::testing::guest::{Guest, Patience, Phase};
 use super::testing::old::{Flaw, Line, quotas_of_an_epoch};
 use super::{Goodness, O1, Placement, Policy, Rsdl, Why, o1};
 use crate::domain::Attributes;
-use crate::{Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
+use crate::{Class, Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
 
 const MS: u64 = 1_000_000;
 const QUOTA: Nanos = Nanos::from_millis(6);
@@ -244,4 +244,16 @@ fn o1_start_up_starvation() {
     let (old, new) = (start_up(O1::new(1), o1::LONGEST_LEASE), start_up(rsdl(polite(), 1), LONGEST_LEASE));
     assert!(old >= Nanos(30 * fair.0), "a newcomer had to wait for clients that count as interactive: {old:?}");
     assert!(new <= fair, "within its share: {new:?}");
+}
+
+#[test]
+fn a_yielder_that_names_an_idle_vcpu_pays_for_it() {
+    let mut machine = Machine::new(rsdl(polite(), 1), 1, LONGEST_LEASE);
+    let hog = machine.start(0, Guest::Hog);
+    let idle = Attributes { class: Class::Idle, ..Attributes::default() };
+    machine.start_as(idle, Guest::Hog);
+    machine.start(0, Guest::yielder(Nanos::from_micros(50), Wait::Lock(VcpuId(1))));
+    machine.run(Nanos::from_millis(1000));
+    let run = machine.record(hog).run;
+    assert!(run > Nanos::from_millis(480), "free of charge, the two keep the slot for ever: the hog ran {run:?}");
 }

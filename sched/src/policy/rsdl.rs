@@ -54,9 +54,17 @@ pub const LAG: Stair = 2;
 const COMPUTES: Nanos = Nanos::from_millis(1);
 /// Unbroken running after which yields are forgiven anew.
 const WORKS: Nanos = Nanos::from_micros(200);
-/// How far below the served stair a vCPU can fall. One that gets there drags the served stair along, and with it those who
-/// always let others through; what a stalled host adds beyond that at once is forgiven.
+/// How far below the served stair anybody can fall.
 const DEEPEST: Stair = WINDOW - LAG - 2;
+/// How far a vCPU can fall beyond two steps of its row. One that gets there drags the served stair along, and with it those
+/// who always let others through: they save up no more than that. What a stalled host adds beyond that at once is
+/// forgiven.
+const DEBT: Stair = 8;
+
+/// How far below the served stair a vCPU of this row can fall.
+fn deepest(row: Row) -> Stair {
+    DEEPEST.min(2 * row.longest_step + DEBT)
+}
 
 /// What a yield means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +88,16 @@ pub struct RsdlConfig {
     pub yield_rule: YieldRule,
     /// Whether a woken vCPU prefers the slot it last ran on, and of idle slots the nearest to it.
     pub affinity: bool,
+}
+
+impl RsdlConfig {
+    /// What a vCPU may use, and where. Class batch has its levels in one piece: it waits longer, and then runs longer.
+    fn row_of(&self, attributes: Attributes) -> Row {
+        match attributes.class {
+            Class::Batch => Row::consecutive(attributes.nice, self.rr_interval),
+            _ => Row::new(attributes.nice, self.rr_interval, self.variant),
+        }
+    }
 }
 
 impl Default for RsdlConfig {
@@ -141,6 +159,8 @@ struct SlotState {
     reserved: Option<(VcpuId, Time)>,
     /// Who woke up on a better stair; the next check gives way to it.
     contested: Option<VcpuId>,
+    /// Who let its vCPU of class idle through, and pays for it: else two could run on that for ever.
+    lender: Option<VcpuId>,
 }
 
 /// The policy.
@@ -187,6 +207,7 @@ impl Rsdl {
             paired: false,
             reserved: None,
             contested: None,
+            lender: None,
         };
         Self {
             config,
@@ -218,13 +239,6 @@ impl Rsdl {
         self.vcpus[vcpu.index()].as_mut().expect("the driver names only vCPUs it added")
     }
 
-    fn row_of(&self, attributes: Attributes) -> Row {
-        match attributes.class {
-            Class::Batch => Row::consecutive(attributes.nice, self.config.rr_interval),
-            _ => Row::new(attributes.nice, self.config.rr_interval, self.config.variant),
-        }
-    }
-
     fn contended(&self) -> bool {
         self.runnable > self.slots.len()
     }
@@ -237,7 +251,7 @@ impl Rsdl {
 
 impl Policy for Rsdl {
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
-        let row = self.row_of(attributes);
+        let row = self.config.row_of(attributes);
         let stair = row.at_or_after(self.served);
         let used = Nanos(row.quota.0 / 2);
         [&mut self.queue, &mut self.rt, &mut self.idlers].into_iter().for_each(|line| line.admit(vcpu));

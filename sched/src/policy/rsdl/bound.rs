@@ -1,46 +1,71 @@
 //! How long a vCPU can wait: a bound that follows from the configuration alone.
 //!
-//! A vCPU that is queued for its stair is passed only by vCPUs on that stair or above, and every other vCPU has at most
-//! one quota on each stair. While yields mean nothing, the stairs between it and the best place anybody can have are
-//! [`LAG`] (a woken vCPU), its own row's longest step (its next stair), and [`REACH`]. With `S` slots, each other vCPU's
-//! quota `q` and a lease `l` (at most one and a half quotas) that was begun before, it waits at most
-//! `(LAG + step + REACH + 1) * sum(q) / S + max(l)`.
+//! Let a vCPU be queued on stair `x` while stair `s` is served.
 //!
-//! A vCPU that yields all the time keeps its stair while those it lets through walk on, as far as the queue's window
-//! reaches: a little more than three rotations. When it computes at last, it runs until it has caught up. So where a yield
-//! means something the bound is four rotations: `4 * sum(per_rotation) / S + max(l)`. A limit to what a yielder may save
-//! up, like [`LAG`] for sleepers, would bring it near the first one.
+//! * `x` is at most [`deepest`] below `s`, for it or for whoever was head when it yielded and took its place behind it.
+//! * Whoever sleeps, wakes or yields stands at most [`LAG`] above `s`.
+//! * Whoever runs before it stands on a stair above it, or was let past the head of the line from at most
+//!   [`WAITERS_REACH`] further down.
+//!
+//! So all that can run before it is what the others may use on these `w = LAG + deepest + WAITERS_REACH + 1` stairs: as many
+//! quotas each as its row has of them ([`Row::most_among`]), and one that was begun before. With `S` slots that takes
+//! `sum(quotas) / S`, and the last lease, of one and a half quotas, may have just begun.
+//!
+//! Where a yield costs what is left of a rotation ([`YieldRule::Expire`]), or a level's budget pushes others down
+//! ([`Variant::LevelQuota`]), `x` can be further down, as far as the queue's window reaches. Then the bound is four
+//! rotations.
+//!
+//! *Classes.* Beside class rt the staircase has only what its budget leaves, and a period's budget may come first. An rt
+//! vCPU waits for nobody but others of its class, who may run without end, and for the budget's next period. Class idle has
+//! no bound while there are others enough for all slots.
 //!
 //! Not in the bound: what switches and kicks take, which is charged to nobody, and what the host takes from the pCPUs.
 //! The properties hold the bound against random guests.
 
-use super::matrix::{LEVELS, Row};
-use super::polite::REACH;
-use super::{LAG, RsdlConfig, YieldRule};
-use crate::Nanos;
+use super::matrix::{Row, Stair, Variant};
+use super::rt::{PERIOD, SHARE};
+use super::silent::WAITERS_REACH;
+use super::{LAG, RsdlConfig, YieldRule, deepest};
 use crate::domain::Attributes;
+use crate::{Class, Nanos};
 
-/// Rotations that others may run before a vCPU, where a yield means something.
+/// Rotations that others may run before a vCPU, where it can stand as far down as the window reaches.
 const ROTATIONS: u64 = 4;
 
-/// The longest time that a runnable vCPU waits for a slot beside these others.
-pub fn wait_bound(config: &RsdlConfig, me: Attributes, others: &[Attributes], slots: usize) -> Nanos {
-    if others.len() < slots {
-        return Nanos::ZERO;
-    }
-    let row = |of: &Attributes| Row::new(of.nice, config.rr_interval, config.variant);
-    let sum = |of: fn(Row) -> Nanos| others.iter().map(|other| of(row(other)).0).sum::<u64>();
-    let before = match config.yield_rule {
-        YieldRule::None => (LAG + longest_step(row(&me)) + REACH + 1) * sum(|row| row.quota),
-        YieldRule::Expire | YieldRule::Polite(_) => ROTATIONS * sum(Row::per_rotation),
-    };
+/// The longest time that a runnable vCPU waits for a slot beside these others. `None`: there is no bound.
+pub fn wait_bound(config: &RsdlConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
+    let row = |of: &Attributes| config.row_of(*of);
     let longest_lease = others.iter().map(|other| row(other).quota.0 * 3 / 2).max().unwrap_or(0);
-    Nanos(before / slots as u64 + longest_lease)
+    let rt = others.iter().filter(|other| other.class == Class::Rt).count();
+    let idle = others.iter().filter(|other| other.class == Class::Idle).count();
+    match me.class {
+        _ if others.len() < slots => Some(Nanos::ZERO),
+        Class::Rt if rt < slots => Some(PERIOD + Nanos(longest_lease)),
+        Class::Idle if others.len() - idle < slots && config.yield_rule == YieldRule::None => {
+            Some(Nanos(others.iter().map(|other| row(other).quota.0).sum::<u64>() + longest_lease))
+        }
+        Class::Rt | Class::Idle => None,
+        Class::Normal | Class::Batch => {
+            let rows: Vec<Row> = others.iter().filter(|other| on_the_staircase(other)).map(row).collect();
+            let before = before(config, row(&me), &rows) / slots as u64 + longest_lease;
+            let (left, all) = (100 - SHARE, 100);
+            Some(Nanos(if rt > 0 { before * all / left + PERIOD.0 } else { before }))
+        }
+    }
 }
 
-/// The most stairs between two that a row allows.
-fn longest_step(row: Row) -> u64 {
-    (0..LEVELS).map(|level| row.after(level) - level).max().unwrap_or(LEVELS)
+fn on_the_staircase(vcpu: &Attributes) -> bool {
+    matches!(vcpu.class, Class::Normal | Class::Batch)
+}
+
+/// CPU time that others may use before a vCPU.
+fn before(config: &RsdlConfig, me: Row, others: &[Row]) -> u64 {
+    if config.yield_rule == YieldRule::Expire || config.variant == Variant::LevelQuota {
+        return ROTATIONS * others.iter().map(|row| row.per_rotation().0).sum::<u64>();
+    }
+    let deepest: Stair = others.iter().chain([&me]).map(|&row| deepest(row)).max().unwrap_or(0);
+    let stairs = LAG + deepest + WAITERS_REACH + 1;
+    others.iter().map(|row| (row.most_among(stairs) + 1) * row.quota.0).sum()
 }
 
 #[cfg(test)]
@@ -49,10 +74,17 @@ mod tests {
     use crate::Nice;
     use crate::policy::rsdl::PoliteSwitches;
 
+    fn vcpu(class: Class, nice: i8) -> Attributes {
+        Attributes { nice: Nice::new(nice).unwrap(), class }
+    }
+
+    fn config(yield_rule: YieldRule) -> RsdlConfig {
+        RsdlConfig { yield_rule, ..RsdlConfig::default() }
+    }
+
     fn bound(rule: YieldRule, me: i8, others: &[i8], slots: usize) -> Nanos {
-        let attributes = |nice: i8| Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() };
-        let others: Vec<Attributes> = others.iter().copied().map(attributes).collect();
-        wait_bound(&RsdlConfig { yield_rule: rule, ..RsdlConfig::default() }, attributes(me), &others, slots)
+        let others: Vec<Attributes> = others.iter().map(|&nice| vcpu(Class::Normal, nice)).collect();
+        wait_bound(&config(rule), vcpu(Class::Normal, me), &others, slots).unwrap()
     }
 
     #[test]
@@ -62,12 +94,12 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_equal_vcpus_on_two_slots_wait_a_third_of_a_second_at_most_while_yields_mean_nothing() {
-        // LAG + REACH + 1 and a step of 2 are 7 quotas of 6 ms for each of 15 others, on two slots; a lease of 9 ms.
-        assert_eq!(bound(YieldRule::None, 0, &[0; 15], 2), Nanos::from_millis(324));
-        // Four rotations of 120 ms.
+    fn sixteen_equal_vcpus_on_two_slots_wait_half_a_second_at_most() {
+        // 19 stairs hold ten quotas of 6 ms for each of 15 others, and one was begun; a lease of 9 ms.
         let polite = YieldRule::Polite(PoliteSwitches::default());
-        assert_eq!(bound(polite, 0, &[0; 15], 2), Nanos::from_millis(3609));
+        assert_eq!(bound(polite, 0, &[0; 15], 2), Nanos::from_millis(11 * 6 * 15 / 2 + 9));
+        // Four rotations of 120 ms.
+        assert_eq!(bound(YieldRule::Expire, 0, &[0; 15], 2), Nanos::from_millis(3609));
     }
 
     #[test]
@@ -76,5 +108,21 @@ mod tests {
         assert!(bound(rule, 0, &[0; 8], 2) > bound(rule, 0, &[0; 7], 2));
         assert!(bound(rule, 0, &[0; 8], 3) < bound(rule, 0, &[0; 8], 2));
         assert!(bound(rule, 19, &[0; 8], 2) > bound(rule, 0, &[0; 8], 2), "its next stair is a rotation away");
+    }
+
+    #[test]
+    fn classes_wait_for_what_goes_before_them() {
+        let config = config(YieldRule::None);
+        let bound = |me: Class, others: &[Class]| {
+            let others: Vec<Attributes> = others.iter().map(|&class| vcpu(class, 0)).collect();
+            wait_bound(&config, vcpu(me, 0), &others, 2)
+        };
+        let normal = bound(Class::Normal, &[Class::Normal; 3]).unwrap();
+        assert!(bound(Class::Batch, &[Class::Normal; 3]).unwrap() > normal, "its levels are in one piece");
+        assert!(bound(Class::Normal, &[Class::Normal, Class::Normal, Class::Idle]).unwrap() < normal);
+        assert!(bound(Class::Normal, &[Class::Normal, Class::Normal, Class::Rt]).unwrap() > normal);
+        assert_eq!(bound(Class::Idle, &[Class::Normal; 3]), None);
+        assert!(bound(Class::Rt, &[Class::Normal; 3]).unwrap() < Nanos::from_millis(110));
+        assert_eq!(bound(Class::Rt, &[Class::Rt; 3]), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::matrix::{LEVELS, Stair};
 use super::polite::STAYS;
-use super::{COMPUTES, DEEPEST, LAG, Rsdl, WORKS};
+use super::{COMPUTES, DEEPEST, LAG, Rsdl, WORKS, deepest};
 use crate::{Class, Nanos, Slot, Time, VcpuId};
 
 /// Time as the staircase counts it.
@@ -90,6 +90,7 @@ impl Rsdl {
         let Some(vcpu) = s.current else { return };
         let (from, unbroken) = (s.charged, now.since(s.since));
         s.charged = now;
+        let lender = s.lender;
         let paid = if self.clock.contended { now.since(from.max(self.clock.turned)) } else { Nanos::ZERO };
         let v = self.vcpus[vcpu.index()].as_mut().expect("a running vCPU is known");
         if unbroken >= COMPUTES {
@@ -101,8 +102,10 @@ impl Rsdl {
             }
             v.stays = 0;
         }
-        match v.class {
-            Class::Normal | Class::Batch => self.pay(vcpu, paid),
+        let lender = lender.filter(|lender| self.vcpus[lender.index()].is_some());
+        let payer = lender.unwrap_or(vcpu);
+        match self.vcpu(payer).class {
+            Class::Normal | Class::Batch => self.pay(payer, paid),
             Class::Rt => self.rt_budget.use_up(now.since(from)),
             Class::Idle => {}
         }
@@ -122,9 +125,10 @@ impl Rsdl {
             self.clock.hold(before);
         }
         let v = self.vcpu(vcpu);
-        if v.stair > served + DEEPEST {
-            let further = (v.stair - served - DEEPEST).min(DEEPEST);
-            v.stair = v.stair.min(served + further + DEEPEST);
+        let deepest = deepest(v.row);
+        if v.stair > served + deepest {
+            let further = (v.stair - served - deepest).min(deepest);
+            v.stair = v.stair.min(served + further + deepest);
             self.serve(served + further);
         }
         self.clock.pass(paid);

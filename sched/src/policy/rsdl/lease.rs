@@ -15,7 +15,7 @@ impl Rsdl {
         (v.on, v.last) = (Some(slot), Some(slot));
         let s = &mut self.slots[slot.index()];
         (s.current, s.charged, s.since, s.lease_end) = (Some(vcpu), now, now, lease_end);
-        (s.paired, s.contested) = (false, None);
+        (s.paired, s.contested, s.lender) = (false, None, None);
         self.go_on(slot, vcpu)
     }
 

@@ -34,6 +34,8 @@ pub enum Variant {
 pub struct Row {
     /// Bit per allowed level.
     allowed: u64,
+    /// The most stairs between two that it allows.
+    pub longest_step: Stair,
     /// CPU time at one level (units: ns).
     pub quota: Nanos,
 }
@@ -42,14 +44,27 @@ impl Row {
     /// The row of a nice value, for this interval.
     pub fn new(nice: Nice, rr_interval: Nanos, variant: Variant) -> Self {
         match variant {
-            Variant::Dithered => Self { allowed: dithered(level(nice)), quota: quota(nice, rr_interval) },
+            Variant::Dithered => Self::of(dithered(level(nice)), quota(nice, rr_interval)),
             Variant::LevelQuota => Self::consecutive(nice, rr_interval),
         }
     }
 
     /// The row of a nice value whose levels are its own and all below.
     pub fn consecutive(nice: Nice, rr_interval: Nanos) -> Self {
-        Self { allowed: (1 << LEVELS) - (1 << level(nice)), quota: quota(nice, rr_interval) }
+        Self::of((1 << LEVELS) - (1 << level(nice)), quota(nice, rr_interval))
+    }
+
+    fn of(allowed: u64, quota: Nanos) -> Self {
+        let row = Self { allowed, longest_step: LEVELS, quota };
+        let longest_step = (0..LEVELS).map(|level| row.after(level) - level).max().unwrap_or(LEVELS);
+        Self { longest_step, ..row }
+    }
+
+    /// The most of its stairs that any so many stairs in a row can hold.
+    pub fn most_among(self, stairs: u64) -> u64 {
+        let allowed = |stair| self.at_or_after(stair) == stair;
+        let among = |first| (first..first + stairs).filter(|&stair| allowed(stair)).count() as u64;
+        (0..LEVELS).map(among).max().unwrap_or(0)
     }
 
     /// The first allowed stair at or after this one.
@@ -129,6 +144,13 @@ mod tests {
             assert_eq!(first.at_or_after(0), (i64::from(nice) + 20) as u64, "nice {nice}");
             assert_eq!(first.at_or_after(39), 39, "nice {nice}");
         }
+    }
+
+    #[test]
+    fn of_any_stairs_in_a_row_a_vcpu_has_its_part_and_one_more_at_most() {
+        assert_eq!((row(0).longest_step, row(19).longest_step, row(-20).longest_step), (2, 40, 1));
+        assert_eq!([1, 2, 3, 18].map(|stairs| row(0).most_among(stairs)), [1, 1, 2, 9]);
+        assert_eq!([1, 40, 41].map(|stairs| row(19).most_among(stairs)), [1, 1, 2]);
     }
 
     #[test]

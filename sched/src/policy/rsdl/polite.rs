@@ -5,7 +5,7 @@
 //! [`REACH`] stairs further down, so directing yields past the head gains at most that much.
 //!
 //! 1. *Lock, holder queued*: the holder goes next and the lease's end stays, so that a chain of yields ends when the first
-//!    lease ends.
+//!    lease ends. A holder of class idle runs at the yielder's cost.
 //! 2. *Lock, holder running* (or out of reach): the first queued vCPU that is not itself waiting for somebody goes next,
 //!    else the head, with a new lease. Letting in another waiter would only make it yield as well.
 //! 3. *Message, peer running*: the vCPU goes on, at most [`STAYS`] times in a row: an answer is nearer than a switch.
@@ -124,9 +124,12 @@ impl Rsdl {
         self.mark_waiting(current, Some(target));
         let lease_end = self.slots[slot.index()].lease_end;
         if switches.directed && self.in_reach(target) {
+            let lends = self.idlers.contains(target);
             self.dequeue(target);
             self.put_back(switches, current, y.again);
-            return self.install(slot, target, lease_end, now);
+            let decision = self.install(slot, target, lease_end, now);
+            self.slots[slot.index()].lender = lends.then_some(current);
+            return decision;
         }
         let next = if switches.prefer_computing { self.first_computing() } else { None };
         let at_most = self.vcpu(current).stair;
@@ -137,7 +140,7 @@ impl Rsdl {
 
     /// A slot that a queued peer may take.
     fn evictable(&mut self, slot: Slot, peer: VcpuId, now: Time) -> Option<Slot> {
-        if !self.in_reach(peer) {
+        if !self.in_reach(peer) || self.idlers.contains(peer) {
             return None;
         }
         let last = self.vcpu(peer).last.filter(|&last| last != slot);

@@ -1,8 +1,8 @@
 //! Class rt: ahead of everybody, as long as its budget lasts.
 //!
 //! Strict FIFO: an rt vCPU runs until it blocks, yields or the budget ends. The class may use [`SHARE`] of all slots' time in
-//! a [`PERIOD`]; beyond that its vCPUs walk the staircase like any other until the next period begins, so that an rt guest
-//! that computes without end takes its part and not the host. The idea is the kernel's sched_rt_runtime_us.
+//! a [`PERIOD`]; beyond that its vCPUs stand behind the whole staircase until the next period begins, so that an rt guest that
+//! computes without end takes its part and not the host. The idea is the kernel's sched_rt_runtime_us.
 
 use crate::{Nanos, Time};
 

@@ -26,7 +26,7 @@ use crate::policy::queue::Kind;
 use crate::{Nanos, Slot, Time, VcpuId};
 
 /// How far below the head a vCPU may stand and still be asked before it: one of all that wait must be the one.
-const WAITERS_REACH: Stair = 2 * REACH;
+pub(super) const WAITERS_REACH: Stair = 2 * REACH;
 
 /// What a vCPU runs from the beginning of its spinning until it yields, when it does not get on (units: ns).
 #[derive(Debug, Clone, Copy)]
