@@ -36,7 +36,8 @@ mod gate;
 mod record;
 mod ride;
 mod steal;
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests;
 mod thread;
 
