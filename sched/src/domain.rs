@@ -11,7 +11,6 @@ pub mod executors;
 pub mod host;
 #[cfg(not(all(test, shuttle)))]
 pub mod kick;
-#[cfg(not(all(test, shuttle)))]
 pub mod leases;
 mod numbers;
 pub mod parker;

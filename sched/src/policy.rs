@@ -47,6 +47,14 @@ pub trait Policy: Send {
     /// What the slot does, now that the vCPU on it stopped for this reason.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;
 
+    /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there, which was given it
+    /// and whose thread has not begun to run. True: they are exchanged. The thief is placed on the slot, which asks next
+    /// ([`Why::Free`]), and the other goes back to its place in the line. Only among equals, and never where class rt is
+    /// concerned.
+    fn steals(&mut self, _slot: Slot, _thief: VcpuId, _now: Time) -> bool {
+        false
+    }
+
     /// Number of vCPUs that could run and have no slot.
     fn waiting(&self) -> usize;
 

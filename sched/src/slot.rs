@@ -21,12 +21,13 @@
 //! | `free(v)` | `idle` | anybody, [`SlotWord::settle`] |
 //! | `held`, `idle` | `handed(w)` | under the domain's lock, [`SlotWord::hand`] |
 //! | `handed(w)` | `held` | w, [`SlotWord::start`] |
+//! | `handed(w)` | `handed(u)` | under the domain's lock, [`SlotWord::rob`] |
 //! | `held` | `idle` | under the domain's lock, [`SlotWord::vacate`] |
 //! | `idle` | `held` | under the domain's lock, [`SlotWord::occupy`] |
 //! | stamp on | | anybody, [`SlotWord::want`] |
 //! | stamp off | | the holder, [`SlotWord::acknowledge`] |
 //!
-//! Only `acquire`, `settle` and `start` compete, and each is one CAS from one state.
+//! Only `acquire`, `settle`, `start` and `rob` compete, and each is one CAS from one state.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -92,6 +93,13 @@ impl<W: Word> SlotWord<W> {
     /// The vCPU that was granted the slot begins to run. False: it is no longer granted.
     pub fn start(&self, vcpu: VcpuId) -> bool {
         self.0.replace(HANDED | vcpu.0, HELD) || self.0.replace(HANDED | WANTED | vcpu.0, HELD | WANTED)
+    }
+
+    /// Another vCPU takes a slot that was granted to one that has not begun to run. False: it has. Under the lock.
+    pub fn rob(&self, vcpu: VcpuId, thief: VcpuId) -> bool {
+        let exchange = |stamp| self.0.replace(HANDED | stamp | vcpu.0, HANDED | stamp | thief.0);
+        // A stamp may come between, none goes.
+        exchange(0) || exchange(WANTED)
     }
 
     /// A held slot becomes idle, or stays so; a stamp is void, since who stamps has queued somebody before and nobody is
@@ -184,6 +192,15 @@ mod tests {
             assert!(!slot.start(A) && slot.start(B));
             slot.vacate();
             assert!(!slot.start(B));
+        }
+
+        a_handed_slot_is_robbed_until_it_is_started_and_keeps_its_stamp(slot) {
+            slot.hand(A);
+            assert!(!slot.rob(B, A), "not B's");
+            assert!(slot.rob(A, B) && !slot.start(A));
+            assert!(slot.want() && slot.rob(B, A));
+            assert!(slot.start(A) && slot.is_wanted());
+            assert!(!slot.rob(A, B), "started");
         }
 
         the_first_stamp_kicks_and_lasts_until_acknowledged(slot) {

@@ -22,18 +22,14 @@ mod real;
 #[cfg(not(all(test, any(loom, shuttle))))]
 pub(crate) use real::{Futex, Patience};
 #[cfg(not(all(test, any(loom, shuttle))))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(all(test, any(loom, shuttle)))]
 mod checked;
 #[cfg(all(test, any(loom, shuttle)))]
 pub(crate) use checked::{Futex, Patience};
 #[cfg(all(test, any(loom, shuttle)))]
-pub(crate) use checker::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-
-// Only leases need it, which shuttle does not run.
-#[cfg(all(test, loom))]
-pub(crate) use loom::sync::atomic::fence;
+pub(crate) use checker::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 // No test for loom starts a domain.
 #[cfg(all(test, shuttle))]

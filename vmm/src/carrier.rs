@@ -34,9 +34,9 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
             let freelist = Freelist::new(interval(policy), numbers.len());
             Box::new(if policy.affinity { freelist.with_affinity(host::topology(cpus)) } else { freelist })
         }
-        Algorithm::O1 => Box::new(O1::new(numbers.len())),
+        Algorithm::O1 => Box::new(O1::new(numbers.len()).with_topology(host::topology(cpus))),
         Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), numbers.len())),
-        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len())),
+        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len()).with_topology(host::topology(cpus))),
     };
     let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
@@ -44,7 +44,9 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
             Ok(domain) => Ok(Arc::new(domain)),
             Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
         },
-        Carries::Leases => Ok(leases::start(&numbers, decides, lock, leases::Switches { ride: policy.ride })),
+        Carries::Leases => {
+            Ok(leases::start(&numbers, decides, lock, leases::Switches { ride: policy.ride, steal: policy.steal }))
+        }
     }
 }
 

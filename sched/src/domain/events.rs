@@ -107,7 +107,8 @@ impl Events {
 
     /// The time has come that the vCPU waited for: an event, if it still waits.
     pub(super) fn time_out(&self) {
-        for state in [ASLEEP, DOZING] {
+        // A nap may be settled meanwhile, and a block does not become a nap; so looked at in this order none is missed.
+        for state in [DOZING, ASLEEP] {
             let _ = self.0.compare_exchange(state, state | EVENT, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -270,5 +271,21 @@ mod loom_tests {
     #[test]
     fn loom_no_event_is_lost_by_a_vcpu_that_blocks_again() {
         check(2);
+    }
+
+    #[test]
+    fn loom_a_deadline_that_meets_the_settling_of_its_nap_is_an_event() {
+        loom::model(|| {
+            let events = Arc::new(Events::default());
+            events.use_up();
+            assert!(events.nap());
+            let settler = thread::spawn({
+                let events = Arc::clone(&events);
+                move || events.settle()
+            });
+            events.time_out();
+            settler.join().unwrap();
+            assert!(events.pending());
+        });
     }
 }

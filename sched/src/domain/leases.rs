@@ -13,12 +13,14 @@
 //! 3. Else the holder *asks*: it takes the lock, settles what napped, tells the policy why the vCPU stopped, and does what
 //!    it decides. If another vCPU is to run, the slot is handed to it: the word says so, its thread is bound to the slot's
 //!    pCPU, then granted and woken. The giver waits on its parker.
-//! 4. A thread that was granted a slot starts on it with one CAS, without the lock.
+//! 4. A thread that was granted a slot starts on it with one CAS, without the lock. The lease has begun when it was handed
+//!    the slot; a vCPU whose lease has ended on the way runs for a moment all the same (`LEAST` in `thread.rs`), else it
+//!    might never get on where waking a thread takes as long as a lease.
 //! 5. Who wakes a blocked vCPU asks the policy in its name, so that its thread is woken only to run. A thread whose
 //!    deadline comes does so itself.
 //! 6. Those that put somebody into the queue stamp a slot under the lock, be it left for a nap even, lest its vCPU come back
-//!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the stamp off when it asks, under the lock as well, so a stamp set after the policy has
-//!    answered makes it ask again.
+//!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the
+//!    stamp off when it asks, under the lock as well, so a stamp set after the policy has answered makes it ask again.
 //!
 //! The time of a nap is charged when the policy hears of it, or never; nobody waited, and policies charge such time at
 //! most in part (`rsdl` a step).
@@ -33,7 +35,9 @@ mod core;
 mod gate;
 mod record;
 mod ride;
+mod steal;
 #[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests;
 mod thread;
 
@@ -47,6 +51,7 @@ use crate::policy::{Policy, Why};
 #[cfg(target_arch = "x86_64")]
 use crate::slot::Up;
 use crate::slot::{SlotWord, Smp, Word};
+use crate::sync::{AtomicBool, Ordering, mpsc, thread as threads};
 use crate::time::monotonic;
 use crate::{Time, Vcpu, VcpuId};
 use gate::Gate;
@@ -54,8 +59,7 @@ use record::Records;
 use ride::Rides;
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 thread_local! {
     /// The domain whose vCPU the thread carries, by its address.
@@ -67,11 +71,13 @@ thread_local! {
 pub struct Switches {
     /// A vCPU whose deadline comes asks for its slot in the host's real-time class, where that is permitted.
     pub ride: bool,
+    /// A vCPU whose thread finds it runnable takes a slot handed to another thread that has not begun to run.
+    pub steal: bool,
 }
 
 impl Default for Switches {
     fn default() -> Self {
-        Self { ride: true }
+        Self { ride: true, steal: true }
     }
 }
 
@@ -86,6 +92,7 @@ struct Shared<W> {
     records: Records,
     gate: Gate,
     rides: Rides,
+    steals: bool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
     ending: AtomicBool,
@@ -151,6 +158,7 @@ impl<W: Word> Leases<W> {
             records: Records::default(),
             gate: Gate::new(cpus.len()),
             rides: Rides::new(cpus.len(), switches.ride),
+            steals: switches.steal,
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
@@ -160,7 +168,7 @@ impl<W: Word> Leases<W> {
     fn start_thread(&self, id: VcpuId, vcpu: Box<dyn Vcpu>, caller: Caller) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
-        let thread = std::thread::Builder::new()
+        let thread = threads::Builder::new()
             .name(format!("vcpu {id}"))
             .stack_size(super::STACK_BYTES)
             .spawn(move || thread::carry(shared, (id, caller), vcpu, &ready))?;
@@ -226,7 +234,9 @@ impl<W: Word> Domain for Leases<W> {
             Found::Nothing => {}
             Found::Blocked if self.shared.may_touch_slots() => {
                 let me = Asker { caller: Caller::Normal, looks: Some(kick::this_thread()) };
-                self.shared.turn(me, |core, now, acts| self.shared.unblock(core, vcpu, now, acts));
+                self.shared.turn(me, |core, now, acts| {
+                    self.shared.unblock(core, vcpu, now, acts);
+                });
             }
             Found::Blocked | Found::Napping => record.parker.wake(),
         }
@@ -295,15 +305,16 @@ impl<W: Word> Shared<W> {
 
     fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
-            Act::Grant { vcpu, slot, until, bind } => {
+            Act::Grant { vcpu, slot, bind } => {
                 let record = self.records.of(vcpu);
-                if bind {
+                // A model's threads are all one thread of the host.
+                if bind && !cfg!(all(test, shuttle)) {
                     let mut only = CpuSet::new();
                     only.set(self.slots[slot.index()].cpu);
                     // The CPU was checked when the domain was configured; should it have gone offline, the vCPU runs elsewhere.
                     let _ = rustix::thread::sched_setaffinity(Pid::from_raw(record.thread().0), &only);
                 }
-                record.grant(slot, until);
+                record.grant(slot);
             }
             // The thread's own slot, at an exit after which it looks at the stamp.
             Act::Kick(thread) if looks == Some(thread) => {}

@@ -7,10 +7,11 @@
 //! * no vCPU runs on two slots, and no more run than there are slots;
 //! * every vCPU is given back once, and the domain's threads end.
 //!
-//! Another domain is tried by its constructor, as [`executors`] is. A failure prints the schedule, which
+//! Another domain is tried by its constructor, as [`executors`] and [`leases`] are. A failure prints the schedule, which
 //! `shuttle::replay` runs again.
 
 use super::executors::Executors;
+use super::leases::Switches;
 use super::{Attributes, Class, Domain, kick};
 use crate::lock::LockRules;
 use crate::model::random;
@@ -41,13 +42,26 @@ type Start = fn(usize) -> Arc<dyn Domain>;
 
 /// A domain of executors; its policy and the rules of its lock are left to chance.
 fn executors(slots: usize) -> Arc<dyn Domain> {
-    let policy: Box<dyn Policy> = match random(3) {
+    let cpus: Vec<usize> = (0..slots).collect();
+    Arc::new(Executors::new(&cpus, policy(slots), rules()).unwrap())
+}
+
+/// A domain of leases; its switches are left to chance as well.
+fn leases(slots: usize) -> Arc<dyn Domain> {
+    let cpus: Vec<usize> = (0..slots).collect();
+    let switches = Switches { ride: random(2) == 0, steal: random(4) > 0 };
+    super::leases::start(&cpus, policy(slots), rules(), switches)
+}
+
+fn policy(slots: usize) -> Box<dyn Policy> {
+    match random(3) {
         0 => Box::new(Freelist::new(INTERVAL, slots)),
         _ => Box::new(Rsdl::new(RsdlConfig { rr_interval: INTERVAL, ..RsdlConfig::default() }, slots)),
-    };
-    let rules = LockRules { lateral: random(2) == 0, adaptive: random(2) == 0 };
-    let cpus: Vec<usize> = (0..slots).collect();
-    Arc::new(Executors::new(&cpus, policy, rules).unwrap())
+    }
+}
+
+fn rules() -> LockRules {
+    LockRules { lateral: random(2) == 0, adaptive: random(2) == 0 }
 }
 
 /// What the scripts share. The atomics in it are no part of what is checked, hence std's.
@@ -244,10 +258,12 @@ impl Vcpu for Script {
     }
 }
 
-/// Any weight, and the classes under which a guest that spins cannot keep its partner from running.
+/// Weights, and the classes under which a guest that spins cannot keep its partner from running. The lightest gets an
+/// eighth of the heaviest: with all weights it would get a four-hundredth, as it should, but guests that spin at the heavy
+/// end would use up the run's steps.
 fn attributes() -> Attributes {
     let class = if random(4) == 0 { Class::Batch } else { Class::Normal };
-    Attributes { nice: Nice::new(random(40) as i8 - 20).unwrap(), class }
+    Attributes { nice: Nice::new(random(21) as i8 - 10).unwrap(), class }
 }
 
 fn once(slots: usize, start: Start) {
@@ -290,4 +306,14 @@ fn shuttle_executors_of_two_slots_lose_no_wake_and_give_all_vcpus_back() {
 #[test]
 fn shuttle_executors_of_three_slots_lose_no_wake_and_give_all_vcpus_back() {
     check(3, executors);
+}
+
+#[test]
+fn shuttle_leases_of_two_slots_lose_no_wake_and_give_all_vcpus_back() {
+    check(2, leases);
+}
+
+#[test]
+fn shuttle_leases_of_three_slots_lose_no_wake_and_give_all_vcpus_back() {
+    check(3, leases);
 }

@@ -119,6 +119,14 @@ impl Policy for Freelist {
         }
     }
 
+    fn steals(&mut self, slot: Slot, thief: VcpuId, _now: Time) -> bool {
+        let Some(robbed) = self.current[slot.index()].filter(|_| self.line.contains(thief)) else { return false };
+        self.line.remove(thief);
+        self.current[slot.index()] = Some(thief);
+        self.line.push_at(robbed, 0, Kind::Computing, self.line.place(robbed));
+        true
+    }
+
     fn waiting(&self) -> usize {
         self.line.len()
     }

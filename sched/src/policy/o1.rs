@@ -14,7 +14,7 @@
 //!    better nice value has expired, interactive ones expire too.
 //! 3. *Turns.* Interactive vCPUs of one level take turns, shorter ones the better their bonus.
 //! 4. *Sleep.* Sleeping earns bonus, running costs it; of the time from a wake until it runs, 30 % count as sleep.
-//! 5. *Wake.* On the slot it last ran on if that is idle, else on any idle one, else it queues on the former, active, ahead
+//! 5. *Wake.* On the slot it last ran on if that is idle, else on the nearest idle one, else it queues on the former, active, ahead
 //!    of the vCPU that runs there if its level is better.
 //! 6. *Yield.* To the tail of the expired array with what is left of its slice, whatever it waits for.
 //! 7. *Balance.* A slot that runs out of work takes some from the longest of eight queues; a busy one looks round every
@@ -24,6 +24,8 @@
 //! bonus and with half a slice; and balancing looks at the next eight queues with work in them and moves eight vCPUs at most, so that
 //! every decision takes bounded time. Classes, which Linux got later: rt is a FIFO above all levels, without slices; batch
 //! earns no bonus and preempts only idle; idle runs while no level has work, here or where it could be taken from.
+//!
+//! A vCPU steals a slot only from its equals and from worse ones, and only when it has just been woken.
 //!
 //! Invariant: while a slot is idle, nobody is queued anywhere.
 
@@ -36,7 +38,7 @@ mod vcpu;
 use super::slotset::SlotSet;
 use super::{Decision, Placement, Policy, Why};
 use crate::domain::{Attributes, Class};
-use crate::{Nanos, Slot, Time, VcpuId};
+use crate::{Nanos, Slot, Time, Topology, VcpuId};
 pub use interactivity::slice;
 use interactivity::{LEVELS, LONGEST_SLICE, MOST_SLEEP, static_level};
 use runqueue::{Line, Rank, RunQueues};
@@ -73,6 +75,7 @@ pub struct O1 {
     vcpus: Vec<Option<VcpuState>>,
     slots: Vec<SlotState>,
     queues: RunQueues,
+    topology: Topology,
     idle: SlotSet,
     /// Slots that run a vCPU of class idle.
     idling: SlotSet,
@@ -99,11 +102,17 @@ impl O1 {
             vcpus: Vec::new(),
             slots: vec![slot; slots],
             queues: RunQueues::new(slots),
+            topology: Topology::default(),
             idle,
             idling: SlotSet::new(slots),
             below_rt: SlotSet::new(slots),
             next_home: 0,
         }
+    }
+
+    /// The same, on slots that are this near to each other.
+    pub fn with_topology(self, topology: Topology) -> Self {
+        Self { topology, ..self }
     }
 
     fn vcpu(&self, vcpu: VcpuId) -> &VcpuState {
@@ -316,8 +325,7 @@ impl Policy for O1 {
             v.earn(now.since(asleep));
             v.woken = Some(now);
         }
-        let known = Some(home).filter(|&slot| self.idle.contains(slot));
-        if let Some(slot) = known.or_else(|| self.idle.first()) {
+        if let Some(slot) = self.idle.nearest(Some(home), &self.topology) {
             self.occupy(slot, vcpu, now);
             return Placement::Run(slot);
         }
@@ -351,6 +359,20 @@ impl Policy for O1 {
                 self.pick(slot, now)
             }
         }
+    }
+
+    fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
+        let Some(robbed) = self.slots[slot.index()].current else { return false };
+        let (rank, other) = (self.vcpu(thief).rank(), self.vcpu(robbed).rank());
+        // Only who has just been woken is sure to stand in the active array.
+        let woken = self.vcpu(thief).woken.is_some() && self.queues.contains(thief);
+        if !woken || rank == Rank::Rt || other == Rank::Rt || rank > other {
+            return false;
+        }
+        self.queues.remove(thief);
+        self.queues.push_front(slot, robbed, other);
+        self.occupy(slot, thief, now);
+        true
     }
 
     fn waiting(&self) -> usize {

@@ -38,7 +38,7 @@ use super::queue::{Queue, WINDOW};
 use super::slotset::SlotSet;
 use super::{Decision, Placement, Policy, Why};
 use crate::domain::Attributes;
-use crate::{Class, Nanos, Nice, Slot, Time, VcpuId};
+use crate::{Class, Nanos, Nice, Slot, Time, Topology, VcpuId};
 pub use bound::wait_bound;
 use budgets::Budgets;
 use charge::Clock;
@@ -86,7 +86,7 @@ pub struct RsdlConfig {
     pub variant: Variant,
     /// What a yield means.
     pub yield_rule: YieldRule,
-    /// Whether a woken vCPU prefers the slot it last ran on.
+    /// Whether a woken vCPU prefers the slot it last ran on, and of idle slots the nearest to it.
     pub affinity: bool,
 }
 
@@ -167,6 +167,7 @@ struct SlotState {
 #[derive(Debug)]
 pub struct Rsdl {
     config: RsdlConfig,
+    topology: Topology,
     vcpus: Vec<Option<VcpuState>>,
     slots: Vec<SlotState>,
     /// Everybody in line but for the two classes below.
@@ -210,6 +211,7 @@ impl Rsdl {
         };
         Self {
             config,
+            topology: Topology::default(),
             vcpus: Vec::new(),
             slots: vec![slot; slots],
             queue: Queue::new(),
@@ -226,6 +228,11 @@ impl Rsdl {
             clock: Clock::new(usual.per_rotation()),
             probe: 0,
         }
+    }
+
+    /// The same, on slots that are this near to each other.
+    pub fn with_topology(self, topology: Topology) -> Self {
+        Self { topology, ..self }
     }
 
     fn vcpu(&mut self, vcpu: VcpuId) -> &mut VcpuState {
@@ -316,6 +323,10 @@ impl Policy for Rsdl {
             decision.kick = decision.kick.or_else(|| self.limit_one(None));
         }
         decision
+    }
+
+    fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
+        self.takes_from_equal(slot, thief, now)
     }
 
     fn waiting(&self) -> usize {

@@ -142,3 +142,37 @@ fn loom_what_is_queued_after_the_answer_makes_the_holder_ask_again() {
         assert!(seen == 2 || asks_again, "{seen} seen and no kick");
     });
 }
+
+#[test]
+fn loom_a_handed_slot_is_started_or_robbed_never_both() {
+    loom::model(|| {
+        let pcpu = Arc::new(Pcpu::default());
+        let (w, thief) = (VcpuId(1), VcpuId(2));
+        pcpu.word.occupy();
+        pcpu.use_it();
+        pcpu.word.hand(w);
+        let other = thread::spawn({
+            let pcpu = Arc::clone(&pcpu);
+            move || {
+                let mine = pcpu.word.start(w);
+                if mine {
+                    pcpu.use_it();
+                }
+                mine
+            }
+        });
+        let stamper = thread::spawn({
+            let pcpu = Arc::clone(&pcpu);
+            move || pcpu.word.want()
+        });
+        let mine = pcpu.word.rob(w, thief);
+        if mine {
+            assert!(pcpu.word.start(thief), "it is the thief's now");
+            pcpu.use_it();
+        }
+        let theirs = other.join().unwrap();
+        assert!(stamper.join().unwrap() && pcpu.word.is_wanted(), "the stamp lives through it");
+        assert!(mine != theirs, "robbed {mine}, started {theirs}");
+        assert_eq!(pcpu.uses(), 2);
+    });
+}

@@ -30,8 +30,9 @@ const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors),
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 15] = [
+const SWITCHES: [Switch; 16] = [
     ("ride", |p| &mut p.ride),
+    ("steal", |p| &mut p.steal),
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),

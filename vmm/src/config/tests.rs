@@ -257,12 +257,13 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
     let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
     let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
-    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 2]>(), switches, bugs, lock).prop_map(
-        |(algorithm, mechanism, rr_interval, variant, yield_rule, [ride, affinity], polite, goodness, lock)| {
+    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 3]>(), switches, bugs, lock).prop_map(
+        |(algorithm, mechanism, rr_interval, variant, yield_rule, [ride, steal, affinity], polite, goodness, lock)| {
             PolicyConfig {
                 algorithm,
                 mechanism,
                 ride,
+                steal,
                 rr_interval,
                 variant,
                 yield_rule,

@@ -52,6 +52,9 @@ pub struct PolicyConfig {
     /// A vCPU whose deadline comes asks for its pCPU in the host's real-time class (`SCHED_FIFO`), for microseconds and at
     /// most a twentieth of the time, if the host permits it; no guest runs there. For the mechanism `leases`.
     pub ride: bool,
+    /// A vCPU that becomes runnable on a pCPU handed to another, whose thread does not run yet, takes it if the policy finds
+    /// them equal. For the mechanism `leases`.
+    pub steal: bool,
     /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
     pub rr_interval: RrInterval,
     /// Which generation of the staircase. For `rsdl`.

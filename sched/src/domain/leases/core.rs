@@ -10,13 +10,15 @@ use crate::domain::kick::ThreadId;
 use crate::domain::numbers::Numbers;
 use crate::policy::{Decision, Lease, Placement, Policy, Why};
 use crate::slot::Word;
+use crate::sync::Ordering;
+use crate::sync::thread::JoinHandle;
 use crate::{Slot, Time, VcpuId};
 use arrayvec::ArrayVec;
-use std::thread::JoinHandle;
 
 /// Most things to do for others after one turn with the lock.
 const ACTS: usize = 16;
-/// Room that a decision needs: its own kick, the grant, and the kick of a placement.
+/// Room that a decision needs: its own kick, the grant, and the kick of a placement. A turn makes two beside settling, a
+/// wake and a steal.
 const ACTS_OF_A_DECISION: usize = 3;
 
 /// What the lock guards.
@@ -36,14 +38,16 @@ pub(super) struct Entry {
     pub(super) on: Option<Slot>,
     last: Option<Slot>,
     /// The slot to whose pCPU its thread is bound.
-    bound: Option<Slot>,
+    pub(super) bound: Option<Slot>,
+    /// Somebody has tried to steal the slot that was handed to it, and nobody may again before it has run.
+    pub(super) robbed: bool,
     pub(super) thread: Option<JoinHandle<()>>,
 }
 
 /// A slot, as the mechanism knows it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SlotEntry {
-    on: Option<VcpuId>,
+    pub(super) on: Option<VcpuId>,
     last: Option<VcpuId>,
 }
 
@@ -64,7 +68,7 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) enum Act {
     /// Tell a thread that a slot was handed to it.
-    Grant { vcpu: VcpuId, slot: Slot, until: Time, bind: bool },
+    Grant { vcpu: VcpuId, slot: Slot, bind: bool },
     /// Make the vCPU on a stamped slot ask.
     Kick(ThreadId),
 }
@@ -76,6 +80,13 @@ impl Core {
         self.vcpus[vcpu.index()].as_mut().expect("the policy names only vCPUs it was told of")
     }
 
+    /// A vCPU that has run gives its slot up.
+    fn leaves(&mut self, slot: Slot, vcpu: VcpuId) {
+        let entry = self.entry(vcpu);
+        (entry.on, entry.robbed) = (None, false);
+        self.slots[slot.index()].on = None;
+    }
+
     pub(super) fn is_alive(&self, vcpu: VcpuId) -> bool {
         self.vcpus.get(vcpu.index()).is_some_and(Option::is_some)
     }
@@ -85,14 +96,13 @@ impl<W: Word> Shared<W> {
     /// Tells the policy of vCPUs that napped, and lets it fill their slots. True: there are more, for another turn.
     pub(super) fn settle(&self, core: &mut Core, now: Time, acts: &mut Acts) -> bool {
         loop {
-            if acts.remaining_capacity() < 2 * ACTS_OF_A_DECISION {
+            if acts.remaining_capacity() < 3 * ACTS_OF_A_DECISION {
                 return true;
             }
             let Some(slot) = self.gate.next_free() else { return false };
             let Some(vcpu) = self.slots[slot.index()].word.settle() else { continue };
             self.records.of(vcpu).events.settle();
-            core.entry(vcpu).on = None;
-            core.slots[slot.index()].on = None;
+            core.leaves(slot, vcpu);
             let decision = core.policy.next(slot, Why::Block, now);
             self.follow(core, slot, decision, acts);
         }
@@ -108,10 +118,10 @@ impl<W: Word> Shared<W> {
         false
     }
 
-    /// Completes a wake whose event found the vCPU blocked, unless somebody else has.
-    pub(super) fn unblock(&self, core: &mut Core, vcpu: VcpuId, now: Time, acts: &mut Acts) {
+    /// Completes a wake whose event found the vCPU blocked. False: somebody else has.
+    pub(super) fn unblock(&self, core: &mut Core, vcpu: VcpuId, now: Time, acts: &mut Acts) -> bool {
         if !self.records.of(vcpu).events.unblock() {
-            return;
+            return false;
         }
         match core.policy.wake(vcpu, now) {
             Placement::Run(slot) => {
@@ -121,6 +131,7 @@ impl<W: Word> Shared<W> {
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => self.stamp(core, slot, acts),
             Placement::Queue(None) => {}
         }
+        true
     }
 
     /// The policy's answer for the vCPU that holds a slot.
@@ -138,8 +149,7 @@ impl<W: Word> Shared<W> {
             decision.kick.into_iter().for_each(|slot| self.stamp(core, slot, acts));
             return Answer::GoesOn(lease.until);
         }
-        core.entry(vcpu).on = None;
-        core.slots[slot.index()].on = None;
+        core.leaves(slot, vcpu);
         self.follow(core, slot, decision, acts);
         match why {
             Why::Block => Answer::Blocked,
@@ -149,7 +159,7 @@ impl<W: Word> Shared<W> {
     }
 
     /// Does what was decided for a slot that nobody is on.
-    fn follow(&self, core: &mut Core, slot: Slot, decision: Decision, acts: &mut Acts) {
+    pub(super) fn follow(&self, core: &mut Core, slot: Slot, decision: Decision, acts: &mut Acts) {
         decision.kick.into_iter().for_each(|slot| self.stamp(core, slot, acts));
         match decision.run {
             Some(lease) => self.hand(core, slot, lease, acts),
@@ -168,8 +178,9 @@ impl<W: Word> Shared<W> {
         (place.on, place.last) = (Some(vcpu), Some(vcpu));
         core.totals.migrations += u64::from(moved);
         core.totals.switches += u64::from(switched);
+        self.records.of(vcpu).lease(until);
         self.slots[slot.index()].word.hand(vcpu);
-        acts.push(Act::Grant { vcpu, slot, until, bind });
+        acts.push(Act::Grant { vcpu, slot, bind });
     }
 
     /// Stamps a slot, so that its vCPU asks.
@@ -185,7 +196,7 @@ impl<W: Word> Shared<W> {
 /// Why the policy is asked, now that nothing can change any more: the vCPU may have been retired meanwhile, or need not
 /// wait.
 fn final_reason(record: &Record, stopped: Stopped, now: Time) -> Why {
-    if record.retiring.load(std::sync::atomic::Ordering::Relaxed) {
+    if record.retiring.load(Ordering::Relaxed) {
         return Why::Retire;
     }
     if stopped.why == Why::Block {

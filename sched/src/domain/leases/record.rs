@@ -7,9 +7,9 @@ use super::super::events::Events;
 use super::super::executors::MAX_VCPUS;
 use super::super::parker::Parker;
 use crate::domain::{Totals, Usage, Yields, kick};
+use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::{Slot, Time, VcpuId, Wait};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Records are made this many at a time.
 const CHUNK: usize = 64;
@@ -73,23 +73,37 @@ impl Record {
         self.thread.store(kick::this_thread().0, Ordering::Relaxed);
     }
 
-    /// Tells the thread that a slot was handed to it, with a lease that ends then. After its affinity was set.
-    pub(super) fn grant(&self, slot: Slot, until: Time) {
+    /// The vCPU is about to be handed a slot, with a lease that ends then. Under the lock.
+    pub(super) fn lease(&self, until: Time) {
+        // Relaxed: handing the slot and starting on it synchronise.
         self.grant.until.store(until.0, Ordering::Relaxed);
+    }
+
+    /// The end of the lease, for the vCPU's thread once it has started on the slot.
+    pub(super) fn lease_end(&self) -> Time {
+        Time(self.grant.until.load(Ordering::Relaxed))
+    }
+
+    /// Tells the thread that a slot was handed to it. After its affinity was set.
+    pub(super) fn grant(&self, slot: Slot) {
         // Release pairs with the Acquire of `take_grant`.
         self.grant.slot.store(slot.0.into(), Ordering::Release);
         self.parker.wake();
     }
 
-    /// The slot that was handed to this thread, if one was.
-    pub(super) fn take_grant(&self) -> Option<(Slot, Time)> {
-        let slot = self.grant.slot.load(Ordering::Acquire);
-        if slot == NO_GRANT {
+    /// Whether the thread has been told of this slot and has not looked yet.
+    pub(super) fn is_granted(&self, slot: Slot) -> bool {
+        self.grant.slot.load(Ordering::Relaxed) == u32::from(slot.0)
+    }
+
+    /// The slot that was handed to this thread, if one was. It may have been stolen meanwhile, and the next one may be
+    /// granted at any moment.
+    pub(super) fn take_grant(&self) -> Option<Slot> {
+        if self.grant.slot.load(Ordering::Relaxed) == NO_GRANT {
             return None;
         }
-        // One grant at a time: the next one is made only after this vCPU has given the slot up.
-        self.grant.slot.store(NO_GRANT, Ordering::Relaxed);
-        Some((Slot(slot as u16), Time(self.grant.until.load(Ordering::Relaxed))))
+        let slot = self.grant.slot.swap(NO_GRANT, Ordering::Acquire);
+        (slot != NO_GRANT).then_some(Slot(slot as u16))
     }
 
     pub(super) fn usage(&self, now: Time) -> Usage {
@@ -209,10 +223,13 @@ mod tests {
         records.admit(id);
         let record = records.of(id);
         assert_eq!(record.take_grant(), None);
-        record.grant(Slot(3), Time(9));
-        assert_eq!(record.take_grant(), Some((Slot(3), Time(9))));
+        record.lease(Time(9));
+        record.grant(Slot(3));
+        assert!(record.is_granted(Slot(3)) && !record.is_granted(Slot(0)));
+        assert_eq!((record.take_grant(), record.lease_end()), (Some(Slot(3)), Time(9)));
         assert_eq!(record.take_grant(), None);
-        record.grant(Slot(3), Time(9));
+        assert!(!record.is_granted(Slot(3)));
+        record.grant(Slot(3));
         records.admit(id);
         assert_eq!(record.take_grant(), None);
     }

@@ -9,8 +9,8 @@
 //! ordinary thread. Nor does it where the host does not permit the class, which is tried once per domain.
 #![allow(unsafe_code, reason = "sched_setscheduler: rustix has it not")]
 
+use crate::sync::{AtomicU64, Ordering, thread};
 use crate::{Nanos, Slot, Time};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lowest real-time priority: enough to run before every ordinary thread.
 const LOWEST: i32 = 1;
@@ -34,8 +34,7 @@ struct Used(AtomicU64);
 impl Rides {
     /// Rides on this many pCPUs, if wanted and permitted: tried on a thread made for it.
     pub(super) fn new(slots: usize, wanted: bool) -> Self {
-        let tried =
-            || std::thread::spawn(|| set_class(libc::SCHED_FIFO, LOWEST) && set_class(libc::SCHED_OTHER, 0)).join();
+        let tried = || thread::spawn(|| set_class(libc::SCHED_FIFO, LOWEST) && set_class(libc::SCHED_OTHER, 0)).join();
         Self { permitted: wanted && matches!(tried(), Ok(true)), used: (0..slots).map(|_| Used::default()).collect() }
     }
 
@@ -73,6 +72,10 @@ fn period(at: Time) -> u64 {
 
 /// Puts the calling thread into a scheduling class.
 fn set_class(class: i32, priority: i32) -> bool {
+    // A model's threads are all one thread of the host.
+    if cfg!(all(test, shuttle)) {
+        return true;
+    }
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the parameters are initialised and outlive the call, which only reads them; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, class, &parameters) == 0 }

@@ -22,7 +22,12 @@ fn domains() -> Vec<Arc<dyn Domain>> {
     let mut domains: Vec<Arc<dyn Domain>> = Vec::new();
     for policy in policies {
         domains.push(start(&one, policy(1), LockRules::default(), Switches::default()));
-        domains.push(Arc::new(Leases::<Smp>::new(&one, policy(1), LockRules::default(), Switches { ride: false })));
+        domains.push(Arc::new(Leases::<Smp>::new(
+            &one,
+            policy(1),
+            LockRules::default(),
+            Switches { ride: false, steal: false },
+        )));
         domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), LockRules::default(), Switches::default())));
     }
     domains

@@ -10,14 +10,18 @@ use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
+use crate::sync::Ordering;
+use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Slot, Stop, Time, Vcpu, VcpuId};
+use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId};
 use rustix::thread::CpuSet;
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
+
+/// What a vCPU gets of a lease that ended while its thread was woken: a fifth of the shortest. With nothing, a host that
+/// takes longer to wake a thread than leases last would keep it from ever getting on.
+const LEAST: Nanos = Nanos::from_micros(20);
 
 /// How a thread without a slot waits.
 #[derive(Clone, Copy)]
@@ -106,10 +110,10 @@ impl<W: Word> Thread<'_, W> {
             if self.shared.ending.load(Ordering::Relaxed) {
                 return Break(End::Domain);
             }
-            if let Some((slot, until)) = self.me.take_grant()
+            if let Some(slot) = self.me.take_grant()
                 && self.word(slot).start(self.id)
             {
-                self.lease_end = until;
+                self.lease_end = self.me.lease_end();
                 return Continue(slot);
             }
             if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
@@ -159,7 +163,11 @@ impl<W: Word> Thread<'_, W> {
             self.me.events.use_up();
             return Some(slot);
         }
-        self.shared.turn(self.asker, |core, now, acts| self.shared.unblock(core, self.id, now, acts));
+        self.shared.turn(self.asker, |core, now, acts| {
+            if self.shared.unblock(core, self.id, now, acts) && self.shared.steals {
+                self.shared.steal(core, self.id, now, acts);
+            }
+        });
         None
     }
 
@@ -184,7 +192,7 @@ impl<W: Word> Thread<'_, W> {
             kick::drain();
             self.armed = Time::NEVER;
         }
-        self.arm(self.lease_end);
+        self.arm(first_question(self.lease_end, now));
         // Kicks may just have been drained, but what they were for shows.
         if self.word(slot).is_wanted() || self.me.retiring.load(Ordering::Relaxed) {
             let stopped = Stopped { why: Why::Check, until: Time::NEVER };
@@ -296,5 +304,24 @@ impl<W: Word> Thread<'_, W> {
             self.timer.set(at);
             self.armed = at;
         }
+    }
+}
+
+/// When a vCPU with this lease that begins to run has to ask: it gets on first, however late its thread was woken.
+fn first_question(lease_end: Time, now: Time) -> Time {
+    lease_end.max(now + LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vcpu_whose_lease_ended_on_the_way_runs_before_it_asks() {
+        let now = Time(1_000_000);
+        assert_eq!(first_question(Time(5), now), now + LEAST);
+        assert_eq!(first_question(now, now), now + LEAST);
+        assert_eq!(first_question(Time(9_000_000), now), Time(9_000_000));
+        assert_eq!(first_question(Time::NEVER, now), Time::NEVER);
     }
 }

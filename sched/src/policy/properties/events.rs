@@ -17,6 +17,8 @@ enum Event {
     Remove(u32),
     /// A slot asks; an idle one always for [`Why::Free`].
     Ask(u16, Why),
+    /// A queued vCPU asks for a slot whose vCPU has not begun to run.
+    Steal(u16, u32),
     /// All slots that have been told ask.
     Settle,
 }
@@ -43,6 +45,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         6 => (0..VCPUS, -20i8..20, any_class()).prop_map(|(v, nice, class)| Event::Wake(v, nice, class)),
         1 => (0..VCPUS).prop_map(Event::Remove),
         6 => (0u16..5, why).prop_map(|(slot, why)| Event::Ask(slot, why)),
+        2 => (0u16..5, 0..VCPUS).prop_map(|(slot, v)| Event::Steal(slot, v)),
         2 => Just(Event::Settle),
     ]
 }
@@ -69,6 +72,8 @@ struct Model<P> {
     attributes: Vec<Attributes>,
     told: Vec<bool>,
     until: Vec<Time>,
+    /// The slot has a vCPU that may not have begun to run.
+    handed: Vec<bool>,
     /// What no lease of such a vCPU may exceed.
     longest_lease: fn(Attributes) -> Nanos,
 }
@@ -83,6 +88,7 @@ impl<P: Policy> Model<P> {
             attributes,
             told: vec![false; slots],
             until: vec![Time::NEVER; slots],
+            handed: vec![false; slots],
             longest_lease,
         }
     }
@@ -110,6 +116,7 @@ impl<P: Policy> Model<P> {
                 }
             }
             Event::Ask(slot, why) => self.ask(usize::from(slot) % self.told.len(), why),
+            Event::Steal(slot, v) => self.steal(usize::from(slot) % self.told.len(), v),
             Event::Settle => {
                 // A question may tell another slot, but nobody asks for ever.
                 for slot in (0..self.told.len()).cycle().take(4 * self.told.len()) {
@@ -140,6 +147,16 @@ impl<P: Policy> Model<P> {
         };
     }
 
+    fn steal(&mut self, slot: usize, v: u32) {
+        let Some(robbed) = self.on(slot).filter(|_| self.handed[slot] && self.at[v as usize] == At::Queued) else {
+            return;
+        };
+        if self.policy.steals(Slot(slot as u16), VcpuId(v), self.now) {
+            (self.at[robbed], self.at[v as usize]) = (At::Queued, At::Placed(slot));
+            (self.told[slot], self.handed[slot]) = (true, false);
+        }
+    }
+
     fn ask(&mut self, slot: usize, why: Why) {
         let before = self.on(slot);
         let why = if before.is_none() { Why::Free } else { why };
@@ -155,12 +172,12 @@ impl<P: Policy> Model<P> {
                 _ => At::Queued,
             };
         }
-        self.until[slot] = Time::NEVER;
+        (self.until[slot], self.handed[slot]) = (Time::NEVER, false);
         let Some(lease) = run else { return };
         let v = lease.vcpu.index();
         assert!(self.at[v] == At::Queued || self.at[v] == At::Placed(slot), "{slot} got v{v}, {:?}", self.at[v]);
         self.at[v] = At::On(slot);
-        self.until[slot] = lease.until;
+        (self.until[slot], self.handed[slot]) = (lease.until, before != Some(v));
         assert!(lease.until > self.now, "{why:?}: a lease that has ended");
         if lease.until != Time::NEVER {
             let longest = (self.longest_lease)(self.attributes[v]);

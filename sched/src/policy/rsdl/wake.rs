@@ -14,12 +14,10 @@ impl Rsdl {
         let v = self.vcpu(vcpu);
         v.waits = false;
         let last = v.last;
-        let known = last.filter(|&slot| self.config.affinity && self.idle.contains(slot));
-        if let Some(slot) = known.or_else(|| self.idle.first()) {
+        let known = last.filter(|_| self.config.affinity);
+        if let Some(slot) = self.idle.nearest(known, &self.topology) {
             self.idle.remove(slot);
-            let s = &mut self.slots[slot.index()];
-            (s.current, s.charged, s.since) = (Some(vcpu), now, now);
-            self.vcpu(vcpu).on = Some(slot);
+            self.place(slot, vcpu, now);
             return Placement::Run(slot);
         }
         let victim = self.victim(vcpu, last, now);
@@ -31,6 +29,30 @@ impl Rsdl {
             }
             None => Placement::Queue(self.limit_one(last)),
         }
+    }
+
+    /// The slot is this vCPU's, and asks next.
+    fn place(&mut self, slot: Slot, vcpu: VcpuId, now: Time) {
+        let s = &mut self.slots[slot.index()];
+        (s.current, s.charged, s.since) = (Some(vcpu), now, now);
+        self.vcpu(vcpu).on = Some(slot);
+    }
+
+    /// See [`Policy::steals`](crate::policy::Policy::steals). Who is given a slot for a pair keeps it, and a class that does
+    /// not go ahead by waking does not steal. The robbed vCPU has not run, so it pays nothing.
+    pub(super) fn takes_from_equal(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
+        let s = &self.slots[slot.index()];
+        let Some(robbed) = s.current else { return false };
+        let kept = s.paired || s.reserved.is_some() || self.vcpu(robbed).class == Class::Rt;
+        if kept || self.vcpu(thief).class != Class::Normal || self.standing(thief) > self.standing(robbed) {
+            return false;
+        }
+        if !self.dequeue(thief) {
+            return false;
+        }
+        self.enqueue(robbed, Join::OldPlace);
+        self.place(slot, thief, now);
+        true
     }
 
     /// A slot whose vCPU stands worse than this one: the slot the woken one knows, or one more. `None` if both are better
