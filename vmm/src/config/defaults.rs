@@ -68,7 +68,7 @@ impl Default for PolicyConfig {
             algorithm: Algorithm::Rsdl,
             mechanism: Mechanism::Auto,
             ride: true,
-            steal: true,
+            steal: false,
             rr_interval: RR_INTERVAL,
             variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,
