@@ -20,8 +20,8 @@
 //!    staircase without going ahead by waking.
 //!
 //! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them, `line` queues and picks, `lease` says who
-//! runs on a slot and how long, `wake` where a woken vCPU goes, [`polite`] what a yield does, `bound` how long anybody
-//! can wait.
+//! runs on a slot and how long, `wake` where a woken vCPU goes, [`polite`] what a yield does and `silent` what one does that
+//! says nothing, `bound` how long anybody can wait.
 
 mod bound;
 pub mod budgets;
