@@ -218,6 +218,33 @@ proptest! {
     }
 
     #[test]
+    fn what_a_vcpu_ran_is_the_quotas_of_the_stairs_it_left(
+        slots in 1usize..=3,
+        nices in prop::collection::vec(prop::sample::select(&[-7i8, 0, 5, 10][..]), 1..5),
+        variant in prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]),
+        spans in prop::collection::vec(1u64..40_000, 1..30),
+    ) {
+        let nices: Vec<i8> = nices.repeat(slots + 1);
+        let config = RsdlConfig { variant, ..RsdlConfig::default() };
+        let mut machine = Machine::new(Rsdl::new(config, slots), slots, Nanos(row(-7).quota.0 / 2 * 3));
+        nices.iter().for_each(|&nice| _ = machine.start(nice, Guest::Hog));
+        let at = |machine: &Machine<Rsdl>, v: usize| {
+            let (stair, used) = machine.policy.position(VcpuId(v as u32));
+            (stair, used.0, machine.record(v).run.0)
+        };
+        let before: Vec<_> = (0..nices.len()).map(|v| at(&machine, v)).collect();
+        for span in spans {
+            machine.run(Nanos::from_micros(span));
+            for v in (0..nices.len()).filter(|&v| machine.is_queued(v)) {
+                let (row, (from, used, run)) = (Row::new(Nice::new(nices[v]).unwrap(), RR, variant), before[v]);
+                let (to, used_now, run_now) = at(&machine, v);
+                let left = (from..to).filter(|&stair| row.at_or_after(stair) == stair).count() as u64;
+                prop_assert_eq!(run_now - run + used, left * row.quota.0 + used_now, "v{} from {} to {}", v, from, to);
+            }
+        }
+    }
+
+    #[test]
     fn a_polite_yielder_gets_turn_for_turn_with_hogs_and_not_more(
         slots in 1usize..=3,
         yielders in prop::collection::vec((20u64..9000, any_wait()), 1..5),

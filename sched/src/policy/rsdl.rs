@@ -239,6 +239,13 @@ impl Rsdl {
         self.vcpus[vcpu.index()].as_mut().expect("the driver names only vCPUs it added")
     }
 
+    /// A vCPU's stair and what it has used of its quota there.
+    #[cfg(test)]
+    pub(super) fn position(&self, vcpu: VcpuId) -> (Stair, Nanos) {
+        let v = self.vcpus[vcpu.index()].as_ref().expect("a test asks for vCPUs it added");
+        (v.stair, v.used)
+    }
+
     fn contended(&self) -> bool {
         self.runnable > self.slots.len()
     }

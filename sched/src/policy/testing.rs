@@ -170,6 +170,11 @@ impl<P: Policy> Machine<P> {
         group.iter().map(|&v| self.share(v)).sum::<f64>() / group.len() as f64
     }
 
+    /// Whether a vCPU is runnable and without a slot.
+    pub(super) fn is_queued(&self, v: usize) -> bool {
+        self.vcpus[v].place == Place::Queued
+    }
+
     /// When a slot does something next.
     fn due(&self, slot: usize) -> Time {
         let s = &self.slots[slot];
