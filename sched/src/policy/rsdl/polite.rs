@@ -14,7 +14,7 @@
 //!    turn since, is half of such a pair itself, or has less than [`WORTH`] of its lease left; then as 1.
 //! 4. *Nothing known*: forgiven, as in 3, as often in a row as it has paid lately: twice as often after each time that the
 //!    vCPU got on by it, half as often after it did not. Else the vCPU goes behind all others of its stair and the head's,
-//!    and the head runs, or, if the head only waits as well, who is most likely to get on ([`silent`](super::silent)).
+//!    and the head runs, or, if the head only waits as well, who is most likely to get on (`silent.rs`).
 //!    Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they both want,
 //!    starves.
 //!
