@@ -21,7 +21,7 @@ mod queue;
 #[cfg(test)]
 mod regressions;
 pub mod rsdl;
-mod slotset;
+pub(crate) mod slotset;
 #[cfg(test)]
 mod testing;
 
