@@ -11,7 +11,9 @@
 //! decides who runs. Nothing here knows KVM.
 
 pub mod domain;
+pub mod histogram;
 pub mod ids;
+pub mod ledger;
 pub mod lock;
 #[cfg(all(test, shuttle))]
 mod model;
@@ -25,6 +27,7 @@ pub mod vcpu;
 
 pub use domain::{Class, Domain};
 pub use ids::{Nice, Slot, VcpuId};
+pub use policy::Lease;
 pub use time::{Nanos, Time};
 pub use topology::Topology;
 pub use vcpu::{Stop, Vcpu, Wait, Yield};

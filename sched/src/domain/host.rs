@@ -7,7 +7,10 @@ use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, class
 use crate::domain::executors::MAX_VCPUS;
 use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
-use crate::{Stop, Time, Vcpu, VcpuId, Wait};
+use crate::histogram::Histogram;
+use crate::ledger::{Account, Trace};
+use crate::time::monotonic;
+use crate::{Nanos, Stop, Time, Vcpu, VcpuId, Wait};
 use parking_lot::{Mutex, RwLock};
 use rustix::thread::CpuSet;
 use std::io;
@@ -35,8 +38,9 @@ pub struct HostThreads {
 }
 
 /// What other threads may see of a vCPU's thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Record {
+    born: Time,
     thread: std::sync::OnceLock<kick::ThreadId>,
     parker: Parker,
     retiring: AtomicBool,
@@ -44,6 +48,21 @@ struct Record {
     unknown: AtomicU64,
     lock: AtomicU64,
     message: AtomicU64,
+}
+
+impl Record {
+    fn new() -> Self {
+        Self {
+            born: monotonic(),
+            thread: std::sync::OnceLock::new(),
+            parker: Parker::default(),
+            retiring: AtomicBool::new(false),
+            exits: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
+            lock: AtomicU64::new(0),
+            message: AtomicU64::new(0),
+        }
+    }
 }
 
 impl HostThreads {
@@ -61,7 +80,7 @@ impl HostThreads {
 
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
-        let record = Arc::new(Record::default());
+        let record = Arc::new(Record::new());
         let id = self.numbers.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
         {
             let mut vcpus = self.vcpus.write();
@@ -120,8 +139,19 @@ impl Domain for HostThreads {
 
     fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
         let record = self.record(vcpu)?;
-        let run_ns = record.thread.get().map_or(0, |t| host_account(*t).run_ns);
-        Some(Usage { run_ns, exits: record.exits.load(Relaxed) })
+        Some(Usage::of(&account_of(&record), record.exits.load(Relaxed)))
+    }
+
+    fn account(&self, vcpu: VcpuId) -> Option<Account> {
+        Some(account_of(&*self.record(vcpu)?))
+    }
+
+    fn kicks(&self) -> Histogram {
+        Histogram::default()
+    }
+
+    fn trace(&self) -> Option<Arc<Trace>> {
+        None
     }
 
     fn totals(&self) -> Totals {
@@ -174,6 +204,21 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
     vcpu.retired();
 }
 
+/// The host's account of a vCPU's thread: what is neither run nor wait is idleness.
+fn account_of(record: &Record) -> Account {
+    let host = record.thread.get().map_or(HostAccount::default(), |thread| host_account(*thread));
+    let (run, wait) = (Nanos(host.run_ns), Nanos(host.wait_ns));
+    let alive = monotonic().since(record.born);
+    Account {
+        run,
+        wait,
+        idle: alive - run - wait,
+        turns: host.switches,
+        migrations: host.migrations,
+        ..Account::default()
+    }
+}
+
 fn totals_of(record: &Record) -> Totals {
     let account = record.thread.get().map_or(HostAccount::default(), |t| host_account(*t));
     Totals {
@@ -207,6 +252,7 @@ fn add(a: Totals, b: Totals) -> Totals {
 #[derive(Debug, Clone, Copy, Default)]
 struct HostAccount {
     run_ns: u64,
+    wait_ns: u64,
     switches: u64,
     migrations: u64,
 }
@@ -219,8 +265,11 @@ fn host_account(thread: kick::ThreadId) -> HostAccount {
         line.split_whitespace().last()?.parse::<u64>().ok()
     };
     let status = read("status");
+    let schedstat = read("schedstat");
+    let mut times = schedstat.split_whitespace().map_while(|time| time.parse().ok());
     HostAccount {
-        run_ns: read("schedstat").split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0),
+        run_ns: times.next().unwrap_or(0),
+        wait_ns: times.next().unwrap_or(0),
         switches: after(&status, "voluntary_ctxt_switches").unwrap_or(0)
             + after(&status, "nonvoluntary_ctxt_switches").unwrap_or(0),
         migrations: after(&read("sched"), "se.nr_migrations").unwrap_or(0),

@@ -64,8 +64,19 @@ pub(super) fn carry<W: Word>(
     // The starter waits for this.
     let _ = ready.send(Ok(()));
     let (never, asker) = (Time::NEVER, Asker { caller, looks: None });
-    let mut thread =
-        Thread { shared: &shared, id, asker, me, vcpu, timer, armed: never, lease_end: never, slot: None, rides: None };
+    let mut thread = Thread {
+        shared: &shared,
+        id,
+        asker,
+        me,
+        vcpu,
+        timer,
+        armed: never,
+        lease_end: never,
+        slot: None,
+        rides: None,
+        ways: Nanos::ZERO,
+    };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
         let next = match thread.wait(rest) {
@@ -101,6 +112,8 @@ struct Thread<'a, W> {
     slot: Option<Slot>,
     /// Since when the thread rides on that pCPU.
     rides: Option<Time>,
+    /// What the way took in all, from being handed a slot to running there.
+    ways: Nanos,
 }
 
 impl<W: Word> Thread<'_, W> {
@@ -114,6 +127,9 @@ impl<W: Word> Thread<'_, W> {
                 && self.word(slot).start(self.id)
             {
                 self.lease_end = self.me.lease_end();
+                let (handed, waited) = self.me.handed();
+                self.ways += monotonic().since(handed);
+                self.vcpu.waited(waited + self.ways);
                 return Continue(slot);
             }
             if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
@@ -160,6 +176,7 @@ impl<W: Word> Thread<'_, W> {
         if let Some(slot) = rest.nap.take()
             && self.word(slot).acquire(self.id)
         {
+            self.me.naps.end(monotonic());
             self.me.events.use_up();
             return Some(slot);
         }
@@ -173,11 +190,11 @@ impl<W: Word> Thread<'_, W> {
 
     /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
     fn leave(&mut self) -> bool {
-        let gone = self.shared.turn(self.asker, |core, _, _| {
+        let gone = self.shared.turn(self.asker, |core, now, _| {
             if core.entry(self.id).on.is_some() {
                 return None;
             }
-            core.policy.remove(self.id);
+            core.ledger.remove(self.id, now);
             self.shared.forget(core, self.id)
         });
         gone.is_some()
@@ -260,6 +277,7 @@ impl<W: Word> Thread<'_, W> {
             return None;
         }
         self.me.account.stop(now);
+        self.me.naps.begin(now);
         let wanted = self.word(slot).release(self.id);
         let waited_for = self.shared.gate.leave(slot);
         if wanted || waited_for {
