@@ -31,7 +31,7 @@ pub struct Machine<P> {
     agenda: Agenda,
     pub(super) audit: Option<Audit>,
     draw: Draw,
-    /// How far a step's length is from what the guest asks for, at most (unit: thousandths).
+    /// How far a step's length is from what the guest asks for, and an exit's from its cost, at most (unit: thousandths).
     noise: u64,
     totals: Totals,
     decisions: u64,
@@ -68,8 +68,8 @@ impl<P: Policy> Machine<P> {
         Self { costs, ..self }
     }
 
-    /// The same with steps that take up to so many thousandths less or longer than the guest says, as drawn from the seed:
-    /// without it guests may fall into a step that nothing real keeps.
+    /// The same with steps and exits that take up to so many thousandths less or longer than they should, as drawn from the
+    /// seed: without it guests may fall into a step that nothing real keeps.
     pub fn with_noise(self, seed: u64, thousandths: u64) -> Self {
         Self { draw: Draw::new(seed), noise: thousandths.min(1000), ..self }
     }
@@ -269,7 +269,7 @@ impl<P: Policy> Machine<P> {
         let vcpu = &mut self.vcpus[v];
         (vcpu.left, vcpu.spins) = match step {
             Step::Compute(span) => (self.draw.about(span, self.noise), false),
-            Step::Spin(span) => (span, true),
+            Step::Spin(span) => (self.draw.about(span, self.noise), true),
             // It looks anew as soon as it is back.
             Step::Yield(_) | Step::Idle(_) => (Nanos::ZERO, false),
         };
@@ -299,7 +299,7 @@ impl<P: Policy> Machine<P> {
         } += 1;
         let s = &mut self.slots[slot];
         if self.policy.waiting() == 0 && !s.wanted && !self.policy.is_told_of_lone_yields() {
-            s.from = self.now + self.costs.exit;
+            s.from = self.now + self.draw.about(self.costs.exit, self.noise);
             count.alone += 1;
             self.totals.exits += 1;
             self.vcpus[v].record.exits += 1;
@@ -357,7 +357,7 @@ impl<P: Policy> Machine<P> {
         let switch = if switches { self.costs.switch } else { Nanos::ZERO };
         s.hand = next;
         s.last = next.or(s.last);
-        s.from = now + self.costs.exit + switch;
+        s.from = now + self.draw.about(self.costs.exit + switch, self.noise);
         // A timer that is set earlier is left, as the executors leave it: it costs a question.
         let armed = Some(s.timer).filter(|&at| at > now).unwrap_or(Time::NEVER);
         s.timer = armed.min(lease_end).min(s.deadline());

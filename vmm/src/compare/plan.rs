@@ -75,11 +75,16 @@ impl Plan {
         if most - least < 0.05 { format!("{most:.1}") } else { format!("{least:.1} to {most:.1}") }
     }
 
-    /// One line that says what is about to run.
+    /// One line that says what is about to run, and how long that takes.
     pub fn announcement(&self, options: &Options) -> String {
+        format!("{}, about {} s", self.scope(options), self.estimate().as_secs_f64().ceil())
+    }
+
+    /// What is about to run.
+    pub fn scope(&self, options: &Options) -> String {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         format!(
-            "{}: {} {} under {} on pCPUs {}, {} rounds of {} s windows, about {} s",
+            "{}: {} {} under {} on pCPUs {}, {} rounds of {} s windows",
             options.suite,
             list(&mut options.sizes().iter().map(u32::to_string)),
             if options.suite == Suite::Netbench { "clients" } else { "vCPUs" },
@@ -87,7 +92,6 @@ impl Plan {
             options.pcpus,
             options.rounds(),
             self.windows(),
-            self.estimate().as_secs_f64().ceil(),
         )
     }
 }

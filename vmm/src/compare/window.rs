@@ -19,6 +19,7 @@ pub(super) struct VcpuCounts {
     pub(super) exits: u64,
     /// How long its wait under way has lasted (unit: ns).
     pub(super) waiting_ns: u64,
+    /// Its waits or responses by length; empty if others' histogram holds them.
     pub(super) latency: Box<[u32]>,
 }
 
