@@ -5,6 +5,9 @@ use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Waits that are longer count as this long (unit: ns): some 18 minutes.
+const LONGEST_WAIT: u64 = 1 << 40;
+
 /// One vCPU's counters, as a real guest keeps them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gauge {
@@ -77,7 +80,7 @@ impl World {
 
     /// Gives a vCPU to a part, whose waits are kept together.
     pub(super) fn enroll(&mut self, v: usize, part: u8) {
-        let new = || Histogram::new(2).expect("two digits are in range");
+        let new = || Histogram::new_with_bounds(1, LONGEST_WAIT, 2).expect("the bounds are in order");
         self.waits.resize_with(self.waits.len().max(usize::from(part) + 1), new);
         self.gauges[v].part = part;
     }

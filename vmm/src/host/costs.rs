@@ -32,12 +32,12 @@ impl Default for HostCosts {
     fn default() -> Self {
         Self {
             exit_ns: 25_000,
-            switch_ns: 1_000,
-            thread_switch_ns: 3_000,
-            kick_ns: 30_000,
-            wake_ns: 40_000,
-            hop_ns: 60,
-            pause_ns: 40,
+            switch_ns: 2_000,
+            thread_switch_ns: 2_000,
+            kick_ns: 29_000,
+            wake_ns: 30_000,
+            hop_ns: 43,
+            pause_ns: 33,
         }
     }
 }
