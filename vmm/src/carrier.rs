@@ -59,12 +59,13 @@ fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Bo
     })
 }
 
-/// The same for a simulation, where the host's scheduler is a model of it; and whether vCPUs have threads of their own.
-pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology) -> (Box<dyn Policy>, bool) {
+/// The same for a simulation, where the host's scheduler is a model of it, with chances from this seed; and whether vCPUs
+/// have threads of their own.
+pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> (Box<dyn Policy>, bool) {
     match decides(policy, slots, topology.clone()) {
         Ok(decides) => (decides, policy.mechanism == Mechanism::Leases),
         Err(yields) => {
-            let config = HostConfig { yields: yields == HostYield::Sched, ..HostConfig::default() };
+            let config = HostConfig { yields: yields == HostYield::Sched, seed, ..HostConfig::default() };
             (Box::new(HostModel::new(config, slots).with_topology(topology)), true)
         }
     }

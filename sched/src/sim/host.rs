@@ -21,6 +21,7 @@
 
 mod queue;
 
+use super::Draw;
 use crate::domain::Attributes;
 use crate::policy::slotset::SlotSet;
 use crate::policy::{Decision, Lease, Placement, Policy, Why};
@@ -40,11 +41,13 @@ pub struct HostConfig {
     pub yields: bool,
     /// From one tick to the next: 4 ms where CONFIG_HZ is 250.
     pub tick: Nanos,
+    /// Which of equally good pCPUs a new thread goes to: on a real host that hangs on what else runs there.
+    pub seed: u64,
 }
 
 impl Default for HostConfig {
     fn default() -> Self {
-        Self { yields: true, tick: Nanos::from_millis(4) }
+        Self { yields: true, tick: Nanos::from_millis(4), seed: 0 }
     }
 }
 
@@ -60,6 +63,7 @@ pub struct HostModel {
     /// Slots in whose queues somebody waits.
     crowded: SlotSet,
     waiting: usize,
+    draw: Draw,
 }
 
 impl HostModel {
@@ -77,6 +81,7 @@ impl HostModel {
             idle,
             crowded: SlotSet::new(slots),
             waiting: 0,
+            draw: Draw::new(config.seed),
         }
     }
 
@@ -204,14 +209,14 @@ impl HostModel {
     }
 
     /// Where a woken thread goes, and whether that is idle.
-    fn place_for(&self, vcpu: VcpuId) -> (Slot, bool) {
-        let home = self.entities[vcpu.index()].as_ref().and_then(|entity| entity.home);
-        let Some(home) = home else {
-            if let Some(idle) = self.idle.first() {
-                return (idle, true);
-            }
-            let least = (0..self.queues.len()).min_by_key(|&slot| self.queues[slot].waiting());
-            return (Slot(least.unwrap_or(0) as u16), false);
+    fn place_for(&mut self, vcpu: VcpuId) -> (Slot, bool) {
+        let Some(home) = self.entity(vcpu).home else {
+            // Looks round from anywhere.
+            let first = self.draw.below(self.queues.len() as u64) as usize;
+            let all = (first..self.queues.len()).chain(0..first);
+            let load = |slot: &usize| self.queues[*slot].waiting() + usize::from(self.queues[*slot].current.is_some());
+            let least = Slot(all.min_by_key(load).unwrap_or(first) as u16);
+            return (least, self.idle.contains(least));
         };
         if self.idle.contains(home) {
             return (home, true);

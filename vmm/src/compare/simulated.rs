@@ -127,10 +127,10 @@ impl<'a> Stage<'a> {
         interrupted: &'a AtomicBool,
     ) -> Self {
         let (_, policy) = &options.policies[planned.policy];
-        let (decides, threads) = carrier::simulated(policy, options.pcpus.len(), simulation.topology.clone());
-        let costs = simulation.costs.simulated(threads);
         // The policies of a round meet the same chances.
-        let seed = Draw::new(options.seed).below(u64::MAX) ^ u64::from(planned.round);
+        let seed = Draw::new(options.seed).next() ^ u64::from(planned.round);
+        let (decides, threads) = carrier::simulated(policy, options.pcpus.len(), simulation.topology.clone(), seed);
+        let costs = simulation.costs.simulated(threads);
         let cast = Cast::new(options, planned.size, &simulation.costs);
         let mut machine = Machine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
         if options.suite == Suite::Netbench {
