@@ -41,13 +41,15 @@ pub struct HostConfig {
     pub yields: bool,
     /// From one tick to the next: 4 ms where CONFIG_HZ is 250.
     pub tick: Nanos,
+    /// How late a tick's interrupt may come.
+    pub late: Nanos,
     /// Which of equally good pCPUs a new thread goes to: on a real host that hangs on what else runs there.
     pub seed: u64,
 }
 
 impl Default for HostConfig {
     fn default() -> Self {
-        Self { yields: true, tick: Nanos::from_millis(4), seed: 0 }
+        Self { yields: true, tick: Nanos::from_millis(4), late: Nanos::from_micros(20), seed: 0 }
     }
 }
 
@@ -165,8 +167,8 @@ impl HostModel {
         let entity = self.entity(vcpu);
         entity.home = Some(slot);
         let left = entity.real((entity.deadline - entity.vruntime).max(1));
-        let tick = self.config.tick.0;
-        Decision { run: Some(Lease { vcpu, until: Time((now.0 + left).div_ceil(tick) * tick) }), kick: None }
+        let (tick, late) = (self.config.tick.0, self.draw.below(self.config.late.0 + 1));
+        Decision { run: Some(Lease { vcpu, until: Time((now.0 + left).div_ceil(tick) * tick + late) }), kick: None }
     }
 
     /// A slot without work: takes a thread from another's queue, one behind its cache if it can.
