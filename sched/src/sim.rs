@@ -20,6 +20,8 @@ pub mod guest;
 pub mod host;
 mod machine;
 mod slot;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 mod trace;
 mod vcpu;
 mod world;

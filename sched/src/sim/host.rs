@@ -20,6 +20,8 @@
 //! the policies that run real guests.
 
 mod queue;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 
 use super::Draw;
 use crate::domain::Attributes;
