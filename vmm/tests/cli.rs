@@ -32,8 +32,11 @@ fn stile(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// How a run ended: exit code, standard output and error.
+type Ended = (Option<i32>, String, String);
+
 /// Exit code, standard output, and the words of standard error: messages are broken into lines by width.
-fn output(mut command: Command) -> (Option<i32>, String, String) {
+fn output(mut command: Command) -> Ended {
     let Output { status, stdout, stderr } = command.output().expect("cargo built the program");
     let stderr = String::from_utf8_lossy(&stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     (status.code(), String::from_utf8_lossy(&stdout).into_owned(), stderr)
@@ -254,7 +257,7 @@ fn a_report_has_what_its_suite_is_about() {
 }
 
 /// The program as a user without permission for KVM runs it, in a folder with this configuration; `None` if that cannot be.
-fn without_kvm(config: &str, arguments: &[&str]) -> Option<(TempDir, (Option<i32>, String, String))> {
+fn without_kvm(config: &str, arguments: &[&str]) -> Option<(TempDir, Ended)> {
     if !rustix::process::getuid().is_root()
         || fs::metadata("/dev/kvm").is_ok_and(|kvm| kvm.permissions().mode() & 6 != 0)
     {
@@ -262,8 +265,8 @@ fn without_kvm(config: &str, arguments: &[&str]) -> Option<(TempDir, (Option<i32
     }
     let folder = folder(config);
     let program = folder.path().join("stile");
-    fs::copy(PROGRAM, &program).unwrap();
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    fs::copy(PROGRAM, &program).expect("a test may write temporary files");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("as above");
     let mut command = Command::new(&program);
     command.args(arguments).current_dir(folder.path()).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY);
     Some((folder, output(command)))
@@ -296,12 +299,13 @@ fn without_permission_for_kvm_a_comparison_is_simulated_and_says_so_everywhere()
 /// The report in this folder says of every plot and table that it is simulated.
 #[track_caller]
 fn is_marked(folder: &Path) {
-    let page = fs::read_to_string(folder.join("report/report.html")).unwrap();
+    let page = fs::read_to_string(folder.join("report/report.html")).expect("a page was written");
     for caption in page.split("<figcaption>").skip(1) {
-        assert!(caption.split("</figcaption>").next().unwrap().contains("simulated"), "{caption:.100}");
+        let (caption, _) = caption.split_once("</figcaption>").expect("a caption ends");
+        assert!(caption.contains("simulated"), "{caption}");
     }
     assert!(page.contains("<h1>Simulated") && page.contains("<title>stile: simulated"));
-    let report = fs::read_to_string(folder.join("report/report.json")).unwrap();
+    let report = fs::read_to_string(folder.join("report/report.json")).expect("a report was written");
     assert!(report.contains("\"simulated\": true"));
 }
 

@@ -128,7 +128,7 @@ impl<'a> Stage<'a> {
     ) -> Self {
         let (_, policy) = &options.policies[planned.policy];
         // The policies of a round meet the same chances.
-        let seed = Draw::new(options.seed).next() ^ u64::from(planned.round);
+        let seed = Draw::new(options.seed).number() ^ u64::from(planned.round);
         let (decides, threads) = carrier::simulated(policy, options.pcpus.len(), simulation.topology.clone(), seed);
         let costs = simulation.costs.simulated(threads);
         let cast = Cast::new(options, planned.size, &simulation.costs);
