@@ -20,7 +20,7 @@ pub mod guest;
 pub mod host;
 mod machine;
 mod slot;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests;
 mod trace;
 mod vcpu;

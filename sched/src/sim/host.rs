@@ -20,7 +20,7 @@
 //! the policies that run real guests.
 
 mod queue;
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests;
 
 use super::Draw;
