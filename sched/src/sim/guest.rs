@@ -1,6 +1,6 @@
 //! Modelled guests: what the built-in workloads do, as far as a scheduler can tell.
 //!
-//! A guest is a state machine that is asked for its next [`Step`] when the last one is over. It waits as real ones do: it
+//! A guest is a state machine that is asked for its next step when the last one is over. It waits as real ones do: it
 //! spins for a moment, then yields, says for whom it waits and whether it asks *again*, and looks anew.
 
 use super::world::World;
