@@ -18,6 +18,7 @@ pub mod lock;
 #[cfg(all(test, shuttle))]
 mod model;
 pub mod policy;
+pub mod sim;
 pub mod slot;
 mod sync;
 pub mod time;
