@@ -4,8 +4,8 @@
 //! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask a
 //! policy, with a thread per pCPU or a thread per vCPU.
 
+mod cap;
 mod class;
-mod deadlines;
 mod events;
 pub mod executors;
 pub mod host;
@@ -22,6 +22,7 @@ mod whole;
 #[cfg(all(test, shuttle))]
 pub(crate) use crate::model::kick;
 
+pub use cap::{Cap, Group, GroupId};
 pub use class::Class;
 
 use crate::{Nice, Vcpu, VcpuId};
@@ -55,6 +56,8 @@ pub struct Attributes {
     pub nice: Nice,
     /// What kind of work it does.
     pub class: Class,
+    /// With whom it shares a cap; only a [capped](crate::policy::Capped) policy keeps to it.
+    pub group: Option<Group>,
 }
 
 /// Why a vCPU could not be taken in.
@@ -88,6 +91,8 @@ pub struct Usage {
     pub run_ns: u64,
     /// Exits to the monitor.
     pub exits: u64,
+    /// Time for which its group's cap held it back while it could run (units: ns).
+    pub throttled_ns: u64,
 }
 
 /// Counts of a domain since it started. For the baseline without a policy, only what it can see.

@@ -75,7 +75,7 @@ pub fn attributes(vm: &VmConfig) -> Attributes {
         VmClass::Idle => Class::Idle,
         VmClass::Rt => Class::Rt,
     };
-    Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class }
+    Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class, group: None }
 }
 
 /// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.

@@ -121,7 +121,7 @@ impl Domain for HostThreads {
     fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
         let record = self.record(vcpu)?;
         let run_ns = record.thread.get().map_or(0, |t| host_account(*t).run_ns);
-        Some(Usage { run_ns, exits: record.exits.load(Relaxed) })
+        Some(Usage { run_ns, exits: record.exits.load(Relaxed), throttled_ns: 0 })
     }
 
     fn totals(&self) -> Totals {

@@ -263,7 +263,7 @@ impl Vcpu for Script {
 /// end would use up the run's steps.
 fn attributes() -> Attributes {
     let class = if random(4) == 0 { Class::Batch } else { Class::Normal };
-    Attributes { nice: Nice::new(random(21) as i8 - 10).unwrap(), class }
+    Attributes { nice: Nice::new(random(21) as i8 - 10).unwrap(), class, group: None }
 }
 
 fn once(slots: usize, start: Start) {

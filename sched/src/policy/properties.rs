@@ -174,7 +174,7 @@ proptest! {
         let mut machine = Machine::new(rsdl(rule, slots), slots, RT_LEASE);
         let all: Vec<Attributes> = guests
             .iter()
-            .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class })
+            .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class, group: None })
             .collect();
         for ((guest, ..), &attributes) in guests.iter().zip(&all) {
             start_one(&mut machine, guest, attributes, guests.len(), apart);

@@ -8,7 +8,7 @@ use super::super::executors::MAX_VCPUS;
 use super::super::parker::Parker;
 use crate::domain::{Totals, Usage, Yields, kick};
 use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use crate::{Slot, Time, VcpuId, Wait};
+use crate::{Nanos, Slot, Time, VcpuId, Wait};
 use std::sync::OnceLock;
 
 /// Records are made this many at a time.
@@ -106,8 +106,9 @@ impl Record {
         (slot != NO_GRANT).then_some(Slot(slot as u16))
     }
 
-    pub(super) fn usage(&self, now: Time) -> Usage {
-        Usage { run_ns: self.account.read(now), exits: self.counts.exits.load(Ordering::Relaxed) }
+    pub(super) fn usage(&self, now: Time, throttled: Nanos) -> Usage {
+        let exits = self.counts.exits.load(Ordering::Relaxed);
+        Usage { run_ns: self.account.read(now), exits, throttled_ns: throttled.0 }
     }
 }
 

@@ -6,7 +6,7 @@
 use super::core::Answer;
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
-use crate::domain::{enter_thread, kick};
+use crate::domain::{Attributes, Class, enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
@@ -47,7 +47,7 @@ enum End {
 /// The life of a vCPU's thread.
 pub(super) fn carry<W: Word>(
     shared: Arc<Shared<W>>,
-    (id, caller): (VcpuId, Caller),
+    (id, attributes): (VcpuId, Attributes),
     vcpu: Box<dyn Vcpu>,
     ready: &SyncSender<io::Result<()>>,
 ) {
@@ -63,9 +63,20 @@ pub(super) fn carry<W: Word>(
     HOME.set(Arc::as_ptr(&shared).addr());
     // The starter waits for this.
     let _ = ready.send(Ok(()));
-    let (never, asker) = (Time::NEVER, Asker { caller, looks: None });
-    let mut thread =
-        Thread { shared: &shared, id, asker, me, vcpu, timer, armed: never, lease_end: never, slot: None, rides: None };
+    let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
+    let mut thread = Thread {
+        shared: &shared,
+        id,
+        asker: Asker { caller, looks: None },
+        naps: shared.keeps_slot_over_exits && attributes.group.is_none(),
+        me,
+        vcpu,
+        timer,
+        armed: Time::NEVER,
+        lease_end: Time::NEVER,
+        slot: None,
+        rides: None,
+    };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
         let next = match thread.wait(rest) {
@@ -90,6 +101,8 @@ struct Thread<'a, W> {
     shared: &'a Shared<W>,
     id: VcpuId,
     asker: Asker,
+    /// It may give its slot up without a word.
+    naps: bool,
     me: &'a Record,
     vcpu: Box<dyn Vcpu>,
     timer: kick::Timer,
@@ -246,7 +259,7 @@ impl<W: Word> Thread<'_, W> {
 
     /// Whether a vCPU that blocks may give its slot up without a word.
     fn may_nap(&self, slot: Slot) -> bool {
-        self.shared.keeps_slot_over_exits && !self.shared.gate.waiters() && !self.word(slot).is_wanted()
+        self.naps && !self.shared.gate.waiters() && !self.word(slot).is_wanted()
     }
 
     /// Gives the slot up without a word. `None`: the vCPU need not wait.

@@ -35,7 +35,7 @@ fn rsdl_lease(of: Attributes) -> Nanos {
 
 /// The same for leases that may be handed on, and so be anybody's.
 fn any_rsdl_lease(_: Attributes) -> Nanos {
-    rsdl_lease(Attributes { nice: Nice::new(-20).unwrap(), class: Class::Rt })
+    rsdl_lease(Attributes { nice: Nice::new(-20).unwrap(), class: Class::Rt, group: None })
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -102,7 +102,7 @@ impl<P: Policy> Model<P> {
         match *event {
             Event::Wake(v, nice, class) => match self.at[v as usize] {
                 At::Nowhere => {
-                    let attributes = Attributes { nice: Nice::new(nice).unwrap(), class };
+                    let attributes = Attributes { nice: Nice::new(nice).unwrap(), class, group: None };
                     self.policy.add(VcpuId(v), attributes, self.now);
                     (self.at[v as usize], self.attributes[v as usize]) = (At::Blocked, attributes);
                 }
