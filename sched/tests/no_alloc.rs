@@ -3,10 +3,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use stile_sched::domain::Attributes;
+use stile_sched::domain::{Attributes, Cap, Group, GroupId};
 use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
-use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl, Why};
+use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl, Why};
 use stile_sched::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 thread_local! {
@@ -44,6 +44,7 @@ fn work(policy: &mut dyn Policy, now: &mut Time) {
     for step in 0..20_000usize {
         let slot = step % SLOTS as usize;
         *now = *now + Nanos::from_micros(137);
+        while policy.tick(*now).is_some() {}
         let why = match (on[slot], step % 7) {
             (None, _) => Why::Free,
             (_, 0) if blocked[slot].is_none() => Why::Block,
@@ -70,10 +71,14 @@ fn work(policy: &mut dyn Policy, now: &mut Time) {
     }
 }
 
-fn allocations(mut policy: Box<dyn Policy>) -> u64 {
+fn allocations(policy: Box<dyn Policy>) -> u64 {
+    allocations_with(policy, |_| None)
+}
+
+fn allocations_with(mut policy: Box<dyn Policy>, group_of: fn(u32) -> Option<Group>) -> u64 {
     let mut now = Time(0);
     for vcpu in (0..VCPUS).map(VcpuId) {
-        policy.add(vcpu, Attributes::default(), now);
+        policy.add(vcpu, Attributes { group: group_of(vcpu.0), ..Attributes::default() }, now);
         let _ = policy.wake(vcpu, now);
     }
     work(&mut *policy, &mut now);
@@ -99,4 +104,14 @@ fn next_and_wake_allocate_nothing_under_any_policy() {
     assert_eq!(allocations(Box::new(Freelist::new(Nanos::from_millis(6), SLOTS.into()))), 0, "free list");
     assert_eq!(allocations(Box::new(O1::new(SLOTS.into()))), 0, "O(1)");
     assert_eq!(allocations(Box::new(Goodness::new(YieldBugs::default(), SLOTS.into()))), 0, "goodness");
+}
+
+#[test]
+fn caps_allocate_nothing() {
+    let group = |vcpu: u32| {
+        let cap = Cap::new(Nanos::from_millis(2), Nanos::from_millis(50));
+        cap.filter(|_| vcpu % 3 > 0).map(|cap| Group { id: GroupId(u64::from(vcpu / 8)), cap })
+    };
+    let policy = Capped::new(Box::new(Rsdl::new(RsdlConfig::default(), SLOTS.into())), SLOTS.into());
+    assert_eq!(allocations_with(Box::new(policy), group), 0);
 }

@@ -1,13 +1,14 @@
 //! A machine made of a clock, that runs scripted guests under any policy.
 //!
 //! It drives a policy exactly as the executors do (fast path for yields while nobody waits, stamps and kicks, a timer
-//! per slot for the lease's end and for the deadlines the slot watches), but time is a number: a run is a function of
+//! per slot for the lease's end and for the deadlines the slot watches; slot 0 watches the alarm), but time is a number: a run is a function of
 //! its arguments. After every answer it checks what must hold of any policy:
 //!
 //! * no vCPU on two slots, no slot with two; who is picked was runnable and placed nowhere else;
 //! * [`Policy::waiting`] is the number of runnable vCPUs without a slot;
 //! * work conservation: no slot idles while somebody is queued, unless it has been told and is about to ask;
-//! * a lease ends after now, and at most `longest_lease` later, or never while nobody waits;
+//! * a lease ends after now, and at most `longest_lease` later unless nobody waits;
+//! * who is held back is not picked, and an alarm is set for it;
 //! * CPU time is conserved: what vCPUs ran is what slots were busy.
 //!
 //! It does not model caches, nor the lock of the executors.
@@ -175,10 +176,16 @@ impl<P: Policy> Machine<P> {
         self.vcpus[v].place == Place::Queued
     }
 
+    /// For how long a vCPU was held back so far.
+    pub(super) fn throttled(&self, v: usize) -> Nanos {
+        self.policy.throttled(VcpuId(v as u32), self.now).time
+    }
+
     /// When a slot does something next.
     fn due(&self, slot: usize) -> Time {
         let s = &self.slots[slot];
-        let told = s.told.unwrap_or(Time::NEVER);
+        let alarm = if slot == 0 { self.policy.alarm().max(self.now) } else { Time::NEVER };
+        let told = s.told.unwrap_or(Time::NEVER).min(alarm);
         let Some(v) = s.hand else { return told.min(s.deadlines.first().map_or(Time::NEVER, |d| d.0)) };
         let stop = match self.vcpus[v].step {
             Step::Compute(left) => s.from + left,
@@ -194,7 +201,8 @@ impl<P: Policy> Machine<P> {
     fn advance(&mut self, slot: usize) {
         let now = self.now;
         let s = &mut self.slots[slot];
-        let interrupted = s.told.is_some_and(|at| at <= now) || s.timer <= now;
+        let alarm = slot == 0 && self.policy.alarm() <= now;
+        let interrupted = alarm || s.told.is_some_and(|at| at <= now) || s.timer <= now;
         s.told = s.told.filter(|&at| at > now);
         let Some(v) = s.hand else { return self.ask(slot, Why::Free) };
         let ran = now.since(s.from);
@@ -253,6 +261,12 @@ impl<P: Policy> Machine<P> {
         {
             self.unblock(v, Some(slot));
         }
+        while self.policy.alarm() <= self.now {
+            let resumed = self.policy.tick(self.now).expect("the alarm has come");
+            let v = resumed.vcpu.index();
+            assert_eq!(self.vcpus[v].place, Place::Queued, "v{v} was held back");
+            self.place(v, resumed.placement, Some(slot));
+        }
         let decision = self.policy.next(Slot(slot as u16), why, self.now);
         self.carry_out(slot, why, decision);
     }
@@ -274,7 +288,7 @@ impl<P: Policy> Machine<P> {
             Some(lease) => {
                 let span = lease.until.since(now);
                 assert!(lease.until > now, "{why:?}: a lease that has ended");
-                let endless = lease.until == Time::NEVER && waiting == 0;
+                let endless = waiting == 0;
                 assert!(endless || span <= self.longest_lease, "{why:?}: a lease of {span:?}");
                 lease.until
             }
@@ -310,7 +324,8 @@ impl<P: Policy> Machine<P> {
 
     fn pick_up(&mut self, slot: usize, v: usize) {
         let vcpu = &mut self.vcpus[v];
-        let free = matches!(vcpu.place, Place::Queued) || vcpu.place == Place::Placed(slot);
+        let held = self.policy.throttled(VcpuId(v as u32), self.now).is_held;
+        let free = matches!(vcpu.place, Place::Queued) && !held || vcpu.place == Place::Placed(slot);
         assert!(free, "slot {slot} got v{v}, which is {:?}", vcpu.place);
         vcpu.place = Place::On(slot);
         vcpu.record.longest_wait = vcpu.record.longest_wait.max(self.now.since(vcpu.since));
@@ -334,6 +349,11 @@ impl<P: Policy> Machine<P> {
         self.slots.iter_mut().for_each(|s| s.deadlines.retain(|d| d.1 != v));
         let placement = self.policy.wake(VcpuId(v as u32), self.now);
         self.vcpus[v].since = self.now;
+        self.place(v, placement, asking);
+    }
+
+    /// A vCPU went there.
+    fn place(&mut self, v: usize, placement: Placement, asking: Option<usize>) {
         self.vcpus[v].place = match placement {
             Placement::Run(slot) => {
                 let slot = slot.index();
@@ -369,8 +389,12 @@ impl<P: Policy> Machine<P> {
 
     /// What must hold between any two steps.
     fn check(&self) {
-        let queued = self.vcpus.iter().filter(|v| v.place == Place::Queued).count();
+        let waits = (0..self.vcpus.len()).filter(|&v| self.is_queued(v));
+        let (held, queued) =
+            waits.partition::<Vec<_>, _>(|&v| self.policy.throttled(VcpuId(v as u32), self.now).is_held);
+        let queued = queued.len();
         assert_eq!(self.policy.waiting(), queued, "waiting");
+        assert!(held.is_empty() || self.policy.alarm() != Time::NEVER, "nobody will let {held:?} go on");
         for (i, s) in self.slots.iter().enumerate() {
             if let Some(v) = s.hand {
                 assert_eq!(self.vcpus[v].place, Place::On(i));
