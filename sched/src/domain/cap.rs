@@ -1,7 +1,7 @@
 //! Caps: the CPU time that a group of vCPUs, a VM's, may use together.
 
 use crate::Nanos;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// CPU time that may be used in a period: a budget of half the period is a cap of 0.5 CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +32,12 @@ impl Cap {
 
 /// Names a group of vCPUs within a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct GroupId(pub u64);
+pub struct GroupId(pub u32);
 
 impl GroupId {
     /// One that no other call in this process has given.
     pub fn unique() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }

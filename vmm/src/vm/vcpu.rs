@@ -8,10 +8,11 @@ use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
 use super::state::VmState;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
 use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, Queues, port};
-use stile_sched::{Stop, Time, Wait, Yield};
+use stile_sched::{Nanos, Stop, Time, Wait, Yield};
 use vm_memory::{Bytes, GuestAddress};
 
 /// First register of the 16550.
@@ -52,6 +53,12 @@ impl stile_sched::Vcpu for GuestVcpu {
             Event::Out { port, width, value } => self.output(port, width, value),
             Event::Broken(kind) => self.broken(kind),
         }
+    }
+
+    fn waited(&mut self, total: Nanos) {
+        let at = GuestAddress(self.vm.layout().steal(self.index));
+        // Relaxed: the vCPU that reads it runs on this thread next.
+        self.vm.memory().store(total.0 + 1, at, Ordering::Relaxed).expect("steals lie inside memory");
     }
 
     fn retired(self: Box<Self>) {

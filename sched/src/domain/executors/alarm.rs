@@ -32,7 +32,7 @@ impl Watch {
 impl Shared {
     /// The executor of this slot has asked. What it watches for from now on.
     pub(super) fn watch(&self, core: &mut Core, slot: Slot) -> Time {
-        let at = core.policy.alarm();
+        let at = core.ledger.alarm();
         if at < core.watch.at || slot == core.watch.slot {
             core.watch = Watch { slot, at };
         }
@@ -41,7 +41,7 @@ impl Shared {
 
     /// Something else than a question was answered: whom to tell of it.
     pub(super) fn tell_watcher(&self, core: &mut Core) -> Option<Act> {
-        let at = core.policy.alarm();
+        let at = core.ledger.alarm();
         let earlier = at < core.watch.at;
         core.watch.at = core.watch.at.min(at);
         earlier.then_some(Act::Look(core.watch.slot))
@@ -50,11 +50,11 @@ impl Shared {
     /// Lets vCPUs go on that the policy held back.
     pub(super) fn tick(&self, core: &mut Core, now: Time, mut act: impl FnMut(Act)) {
         for _ in 0..DUE_AT_ONCE {
-            if core.policy.alarm() > now {
+            if core.ledger.alarm() > now {
                 break;
             }
-            let Some(resumed) = core.policy.tick(now) else { break };
-            placed(resumed.placement).into_iter().for_each(&mut act);
+            let Some(placement) = core.ledger.tick(now) else { break };
+            placed(placement).into_iter().for_each(&mut act);
         }
     }
 }

@@ -81,7 +81,7 @@ impl<W: Word> Shared<W> {
             self.turn(me, |_, _, _| ());
             let until = {
                 let mut core = self.core.lock();
-                core.watch.at = core.policy.alarm();
+                core.watch.at = core.ledger.alarm();
                 core.watch.at
             };
             self.alarm.parker.wait(until);
@@ -90,12 +90,12 @@ impl<W: Word> Shared<W> {
 
     /// Lets vCPUs go on that the policy held back. True: there are more, for another turn.
     pub(super) fn tick(&self, core: &mut Core, now: Time, acts: &mut Acts) -> bool {
-        while core.policy.alarm() <= now {
+        while core.ledger.alarm() <= now {
             if acts.remaining_capacity() < 3 * ACTS_OF_A_DECISION {
                 return true;
             }
-            let Some(resumed) = core.policy.tick(now) else { break };
-            self.place(core, resumed.placement, now, acts);
+            let Some(placement) = core.ledger.tick(now) else { break };
+            self.place(core, placement, now, acts);
         }
         false
     }
@@ -104,7 +104,7 @@ impl<W: Word> Shared<W> {
 impl Core {
     /// Whether the alarm is earlier than the thread looks, which then is to be woken. At the end of a turn.
     pub(super) fn is_late(&mut self) -> bool {
-        let (at, watched) = (self.policy.alarm(), self.watch.at);
+        let (at, watched) = (self.ledger.alarm(), self.watch.at);
         self.watch.at = watched.min(at);
         at < watched
     }

@@ -1,14 +1,16 @@
 //! A cap as a clock: how much of it has been drawn is one point in time.
 //!
 //! This is the generic cell rate algorithm (ITU-T I.371, there for cells of a network): instead of a balance that grows
-//! with time, keep the time up to which what was drawn is *paid*. Drawing a slice moves it by the time in which the cap
-//! yields that slice; nothing has to be counted while nothing is drawn, and debt is a `paid` that lies ahead of now.
+//! with time, keep the time by which what was drawn is *paid*. Drawing a slice moves it by the time in which the cap yields
+//! that slice, from now on if all was paid; a slice may be drawn if it is paid within half a period. Nothing has to be
+//! counted while nothing is drawn, and debt is a time that lies further ahead.
 //!
-//! With `n` members a slice is the `2n`-th part of the period's budget, and pays for the `2n`-th part of the period: each
+//! With `n` members a slice is the `2n`-th part of the period's budget, and takes the `2n`-th part of the period to pay: each
 //! member has two turns in a period, and these lie evenly within it. (A slice is at least the
-//! [shortest turn](Cap::SHORTEST_TURN): where a budget is too small for two of those for each, turns are fewer.) `paid` falls behind now by half a period at most, and
-//! each member keeps one slice at most, together half a budget: so in any span the members run what the cap yields in it,
-//! and one period's budget on top of that, and what they ran beyond their slices, which is paid back.
+//! [shortest turn](Cap::SHORTEST_TURN): where a budget is too small for two of those for each, turns are fewer.) Half a
+//! budget at most is drawn before it is paid, and each member keeps one slice at most, together half a budget: so in any
+//! span the members run what the cap yields in it, and one period's budget on top of that, and what they ran beyond their
+//! slices, which is paid back.
 
 use crate::domain::Cap;
 use crate::{Nanos, Time};
@@ -17,18 +19,19 @@ use crate::{Nanos, Time};
 #[derive(Debug)]
 pub(super) struct Budget {
     cap: Cap,
+    /// When all that was drawn is paid.
     paid: Time,
 }
 
 impl Budget {
-    /// As after long silence.
+    /// Nothing has been drawn.
     pub(super) fn new(cap: Cap, now: Time) -> Self {
-        Self { cap, paid: now - Nanos(cap.period().0 / 2) }
+        Self { cap, paid: now }
     }
 
     /// When the next slice can be drawn.
     pub(super) fn ready(&self, members: u32) -> Time {
-        self.paid + self.turn(members)
+        self.paid + self.turn(members) - self.ahead()
     }
 
     /// Draws a slice, ready or not.
@@ -55,7 +58,12 @@ impl Budget {
     }
 
     fn pay(&mut self, span: Nanos, now: Time) {
-        self.paid = self.paid.max(now - Nanos(self.cap.period().0 / 2)) + span;
+        self.paid = self.paid.max(now) + span;
+    }
+
+    /// For how long at most slices are drawn before they are paid.
+    fn ahead(&self) -> Nanos {
+        Nanos(self.cap.period().0 / 2).max(self.turn(1))
     }
 }
 
@@ -71,11 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn slices_can_be_drawn_at_even_distances_once_what_was_saved_is_gone() {
+    fn slices_can_be_drawn_at_even_distances_once_half_a_period_is_drawn_ahead() {
         let mut now = Time(1000 * MS);
         let mut budget = half(now);
         for _ in 0..2 {
-            assert!(budget.ready(2) <= now, "half a period was saved");
+            assert!(budget.ready(2) <= now, "half a period is in hand");
             assert_eq!(budget.draw(2, now), Nanos(12 * MS + MS / 2));
         }
         for _ in 0..5 {

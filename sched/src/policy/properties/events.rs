@@ -240,7 +240,7 @@ proptest! {
     fn caps_know_where_everybody_is_around_any_policy(
         slots in 1usize..=5,
         policy in 0..4,
-        groups in prop::collection::vec(prop::option::of(0u64..3), VCPUS as usize),
+        groups in prop::collection::vec(prop::option::of(0u32..3), VCPUS as usize),
         per_mille in prop::collection::vec(10u64..3000, 3),
         events in prop::collection::vec((any_event(), any_span()), 1..250),
     ) {
@@ -253,7 +253,7 @@ proptest! {
         // Alone, a vCPU has a whole slice; the policies' own leases have tests of their own.
         let mut model = Model::new(Capped::new(inner, slots), slots, |_| Nanos::from_millis(1000));
         let period = Nanos::from_millis(20);
-        let cap = |group: u64| Cap::new(Nanos(period.0 * per_mille[group as usize] / 1000), period).unwrap();
+        let cap = |group: u32| Cap::new(Nanos(period.0 * per_mille[group as usize] / 1000), period).unwrap();
         model.groups = groups.iter().map(|of| of.map(|id| Group { id: GroupId(id), cap: cap(id) })).collect();
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
