@@ -102,12 +102,12 @@ fn what_a_cap_holds_back_is_part_of_the_wait() {
     let attributes = Attributes { group: Some(Group { id: GroupId(7), cap }), ..Attributes::default() };
     let mut ledger = Ledger::new(Box::new(Capped::new(freelist(), 1)), 1, 64);
     ledger.add(A, attributes, at(0));
-    let _ = ledger.wake(A, at(0));
-    let _ = ledger.next(SLOT, Why::Free, at(1_000));
-    assert_eq!(ledger.next(SLOT, Why::Check, at(6_000)), Decision::IDLE, "its slice of 5 ms is used up");
+    let _ = ledger.wake(A, at(1));
+    let _ = ledger.next(SLOT, Why::Free, at(1_001));
+    assert_eq!(ledger.next(SLOT, Why::Check, at(6_001)), Decision::IDLE, "its slice of 5 ms is used up");
     let due = ledger.alarm();
     assert_eq!(ledger.tick(due), Some(Placement::Run(SLOT)));
-    let held = due.since(at(6_000));
+    let held = due.since(at(6_001));
     let _ = ledger.next(SLOT, Why::Free, due + us(100));
     let a = ledger.account_of(A, due + us(100)).unwrap();
     assert_eq!((a.throttled, a.wait - a.throttled), (held, us(1_100)));
