@@ -158,6 +158,13 @@ impl Ledger {
         decision
     }
 
+    /// As [`Policy::late`].
+    pub fn late(&mut self, slot: Slot, by: Nanos, now: Time) {
+        let now = self.advance(now);
+        self.policy.late(slot, by);
+        self.trace.push(Some(slot), &Event { time: now, what: What::Late { slot, by } });
+    }
+
     /// As [`Policy::steals`].
     pub fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let now = self.advance(now);

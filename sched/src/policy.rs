@@ -51,6 +51,10 @@ pub trait Policy: Send {
     /// What the slot does, now that the vCPU on it stopped for this reason.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;
 
+    /// The vCPU on this slot began to run so much later than it was given the slot. A driver need not tell, but if it does,
+    /// before the vCPU's first question; then what is counted as run is what ran.
+    fn late(&mut self, _slot: Slot, _by: Nanos) {}
+
     /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there, which was given it
     /// and whose thread has not begun to run. True: they are exchanged. The thief is placed on the slot, which asks next
     /// ([`Why::Free`]), and the other goes back to its place in the line. Only among equals, and never where class rt is

@@ -62,6 +62,13 @@ pub enum What {
         /// What it was told to do.
         decision: Decision,
     },
+    /// The vCPU on a slot began to run late.
+    Late {
+        /// Which slot.
+        slot: Slot,
+        /// By how much; kept up to 4 s.
+        by: Nanos,
+    },
     /// A vCPU tried to take a slot that had been handed to another one.
     Steal {
         /// Which slot.
@@ -101,6 +108,7 @@ mod kind {
     pub(super) const WAKE: u8 = 3;
     pub(super) const STEAL: u8 = 4;
     pub(super) const RESUME: u8 = 5;
+    pub(super) const LATE: u8 = 6;
     pub(super) const ASK: u8 = 16;
 }
 
@@ -132,6 +140,10 @@ impl Event {
             }
             What::Steal { slot, thief, taken } => {
                 Packed { kind: kind::STEAL, vcpu: thief.0, slot: slot.0, detail: taken.into(), ..none }
+            }
+            What::Late { slot, by } => {
+                let lease = u32::try_from(by.0).unwrap_or(u32::MAX);
+                Packed { kind: kind::LATE, slot: slot.0, lease, ..none }
             }
             What::Ask { slot, vcpu, why, decision } => self.pack_ask(none, (slot, vcpu), why, decision),
         };
@@ -182,6 +194,7 @@ impl Event {
             kind::WAKE => What::Wake { vcpu, placement: placement_of(packed)? },
             kind::RESUME => What::Resume { vcpu, placement: placement_of(packed)? },
             kind::STEAL => What::Steal { slot: slot(packed.slot)?, thief: vcpu, taken: packed.detail != 0 },
+            kind::LATE => What::Late { slot: slot(packed.slot)?, by: Nanos(packed.lease.into()) },
             asked => {
                 let who = |id: u32| (id != NOBODY).then_some(VcpuId(id));
                 let yields = |wait| Why::Yield(Yield { wait, again: packed.detail != 0 });
@@ -321,6 +334,7 @@ mod tests {
         let resumes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Resume { vcpu, placement });
         let steals =
             (slots(), vcpus(), any::<bool>()).prop_map(|(slot, thief, taken)| What::Steal { slot, thief, taken });
+        let lates = (slots(), 0..1u64 << 32).prop_map(|(slot, by)| What::Late { slot, by: Nanos(by) });
         let removes = vcpus().prop_map(|vcpu| What::Remove { vcpu });
         let time = 1u64 << 40;
         let leases =
@@ -328,7 +342,8 @@ mod tests {
         let runs = prop::option::of(leases.prop_map(|(vcpu, until)| Lease { vcpu, until }));
         let asks = (slots(), prop::option::of(vcpus()), reasons(), runs, prop::option::of(slots()))
             .prop_map(|(slot, vcpu, why, run, kick)| What::Ask { slot, vcpu, why, decision: Decision { run, kick } });
-        prop_oneof![adds, wakes, resumes, steals, removes, asks].prop_map(move |what| Event { time: Time(time), what })
+        prop_oneof![adds, wakes, resumes, steals, lates, removes, asks]
+            .prop_map(move |what| Event { time: Time(time), what })
     }
 
     proptest! {

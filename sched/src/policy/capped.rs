@@ -284,6 +284,13 @@ impl Policy for Capped {
         decision
     }
 
+    fn late(&mut self, slot: Slot, by: Nanos) {
+        if let Some((_, since)) = &mut self.slots[slot.index()] {
+            *since = *since + by;
+        }
+        self.inner.late(slot, by);
+    }
+
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let steals = self.inner.steals(slot, thief, now);
         if steals {

@@ -68,7 +68,8 @@ pub(super) fn carry<W: Word>(
         shared: &shared,
         id,
         asker: Asker { caller, looks: None },
-        naps: shared.keeps_slot_over_exits && attributes.group.is_none(),
+        has_cap: attributes.group.is_some(),
+        late: Nanos::ZERO,
         me,
         vcpu,
         timer,
@@ -102,8 +103,10 @@ struct Thread<'a, W> {
     shared: &'a Shared<W>,
     id: VcpuId,
     asker: Asker,
-    /// It may give its slot up without a word.
-    naps: bool,
+    /// It does not nap, and tells the policy how late it began to run.
+    has_cap: bool,
+    /// So late, which the policy has not been told.
+    late: Nanos,
     me: &'a Record,
     vcpu: Box<dyn Vcpu>,
     timer: kick::Timer,
@@ -133,6 +136,9 @@ impl<W: Word> Thread<'_, W> {
                 let (handed, waited) = self.me.handed();
                 let now = monotonic();
                 self.ways += now.since(handed);
+                if self.has_cap {
+                    self.late = now.since(handed);
+                }
                 self.vcpu.waited(waited + self.ways);
                 return Continue((slot, now));
             }
@@ -268,7 +274,10 @@ impl<W: Word> Thread<'_, W> {
 
     /// Whether a vCPU that blocks may give its slot up without a word.
     fn may_nap(&self, slot: Slot) -> bool {
-        self.naps && !self.shared.gate.waiters() && !self.word(slot).is_wanted()
+        !self.has_cap
+            && self.shared.keeps_slot_over_exits
+            && !self.shared.gate.waiters()
+            && !self.word(slot).is_wanted()
     }
 
     /// Gives the slot up without a word. `None`: the vCPU need not wait.
@@ -296,7 +305,11 @@ impl<W: Word> Thread<'_, W> {
         if self.shared.ending.load(Ordering::Relaxed) {
             return Some(Break(End::Domain));
         }
+        let late = std::mem::take(&mut self.late);
         let (answer, gone) = self.shared.turn(self.asker, |core, now, acts| {
+            if late > Nanos::ZERO {
+                core.ledger.late(slot, late, now);
+            }
             let answer = self.shared.answer(core, slot, stopped, now, acts);
             if !matches!(answer, Answer::GoesOn(_)) {
                 self.me.account.stop(now);

@@ -6,11 +6,13 @@
 //! counted while nothing is drawn, and debt is a time that lies further ahead.
 //!
 //! With `n` members a slice is the `2n`-th part of the period's budget, and takes the `2n`-th part of the period to pay: each
-//! member has two turns in a period, and these lie evenly within it. (A slice is at least the
-//! [shortest turn](Cap::SHORTEST_TURN): where a budget is too small for two of those for each, turns are fewer.) Half a
-//! budget at most is drawn before it is paid, and each member keeps one slice at most, together half a budget: so in any
-//! span the members run what the cap yields in it, and one period's budget on top of that, and what they ran beyond their
-//! slices, which is paid back.
+//! member has two turns in a period, and these lie evenly within it. A lone one has four, so that who comes a little late
+//! to draw can make up for it. (A slice is at least the [shortest turn](Cap::SHORTEST_TURN): where a budget is too small for
+//! so many, turns are fewer.)
+//!
+//! Half a budget at most is drawn before it is paid, and each member keeps one slice at most, together half a budget. So in
+//! any span the members run what the cap yields in it, and one period's budget on top of that, and what they ran beyond
+//! their slices, which is paid back. Who draws nothing for half a period loses what the cap yields from then on.
 
 use crate::domain::Cap;
 use crate::{Nanos, Time};
@@ -47,7 +49,7 @@ impl Budget {
 
     /// Turns in a period.
     fn turns(&self, members: u32) -> u64 {
-        (2 * u64::from(members)).min(self.cap.budget().0 / Cap::SHORTEST_TURN.0).max(1)
+        (2 * u64::from(members)).max(4).min(self.cap.budget().0 / Cap::SHORTEST_TURN.0).max(1)
     }
 
     /// CPU time used beyond what was drawn.
@@ -99,7 +101,7 @@ mod tests {
         let mut budget = half(now);
         let _ = budget.draw(1, now);
         budget.overdraw(Nanos(3000 * MS), now);
-        assert_eq!(budget.ready(1), now + Nanos(6050 * MS));
+        assert_eq!(budget.ready(1), now + Nanos(6000 * MS));
     }
 
     proptest! {
