@@ -113,7 +113,7 @@ fn next_and_wake_allocate_nothing_under_any_policy() {
 fn caps_allocate_nothing() {
     let group = |vcpu: u32| {
         let cap = Cap::new(Nanos::from_millis(2), Nanos::from_millis(50));
-        cap.filter(|_| vcpu % 3 > 0).map(|cap| Group { id: GroupId(vcpu / 8), cap })
+        cap.filter(|_| !vcpu.is_multiple_of(3)).map(|cap| Group { id: GroupId(vcpu / 8), cap })
     };
     let policy = Capped::new(Box::new(Rsdl::new(RsdlConfig::default(), SLOTS.into())), SLOTS.into());
     assert_eq!(allocations_with(Box::new(policy), group), 0);

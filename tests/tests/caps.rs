@@ -13,7 +13,7 @@ const PERIOD: Nanos = Nanos::from_millis(100);
 const WINDOW: Duration = Duration::from_millis(2000);
 
 fn cap(per_mille: u64) -> Cap {
-    Cap::new(Nanos(PERIOD.0 * per_mille / 1000), PERIOD).unwrap()
+    Cap::new(Nanos(PERIOD.0 * per_mille / 1000), PERIOD).expect("it is enough for a turn")
 }
 
 /// The ways to carry vCPUs that can keep to a cap.
@@ -81,7 +81,9 @@ fn vms_of_weights_1_2_and_4_run_in_that_ratio() {
     let kvm = require_kvm!();
     for (carrier, vcpus) in [(Carrier::default_policy(), 2), (Carrier::OnePcpuLeases, 1)] {
         let domain = carrier.domain();
-        let start = |nice| Recipe::builtin("hog").vcpus(vcpus).nice(Nice::new(nice).unwrap()).start(&kvm, &domain);
+        let start = |nice| {
+            Recipe::builtin("hog").vcpus(vcpus).nice(Nice::new(nice).expect("a nice value")).start(&kvm, &domain)
+        };
         let guests = [16, 12, 4].map(start);
         guests.iter().for_each(|guest| guest.all_progress(1));
         let run = || guests.each_ref().map(|guest| guest.usage().iter().map(|usage| usage.run_ns).sum::<u64>());

@@ -3,7 +3,7 @@
 //! The policy within decides who runs; this one decides who may. It knows no weights and no slots, so it serves them all.
 //!
 //! # Rules
-//! 1. *Slices.* Whoever may run has drawn a slice from its group's [budget] and is charged for what it runs. Its lease ends
+//! 1. *Slices.* Whoever may run has drawn a slice from its group's budget (`budget.rs`) and is charged for what it runs. Its lease ends
 //!    with its slice at the latest. What it runs beyond that is a debt of the group, carried over until it is paid.
 //! 2. *Freezing.* Whose slice is used up draws another when it asks, if one is ready and nobody of the group is frozen; else
 //!    it is frozen itself. To the policy within it is blocked then, to the driver it waits.
@@ -12,7 +12,7 @@
 //!    together: a VM is not stopped for the rest of a period, as by the kernel's `cpu.max`, and a lock's holder goes on
 //!    within the period.
 //! 4. *Bound.* Where nothing is overdrawn, everybody's turn comes within half a period. Nobody is frozen for more than
-//!    [thrice](PATIENCE) that: then it goes on with a sliver on credit, so that a debt, however large, slows a group
+//!    thrice that: then it goes on with a sliver on credit, so that a debt, however large, slows a group
 //!    down without stopping a vCPU.
 //! 5. *Sleep.* A blocked vCPU keeps what is left of its slice. When it is woken it needs one, as in 2.
 //! 6. *Events.* The driver's: an event for a frozen vCPU is one for a vCPU that waits. It does not start it and is not lost.
