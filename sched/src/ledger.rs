@@ -19,7 +19,7 @@ pub use ring::Ring;
 
 use crate::domain::Attributes;
 use crate::histogram::Histogram;
-use crate::policy::{Decision, Placement, Policy, Why};
+use crate::policy::{Decision, Placement, Policy, Resumed, Why};
 use crate::{Nanos, Slot, Time, VcpuId};
 use account::{Entry, State};
 use std::sync::Arc;
@@ -124,8 +124,8 @@ impl Ledger {
         }
         self.vcpus[vcpu.index()] = Some(Entry::new(now));
         self.policy.add(vcpu, attributes, now);
-        let Attributes { nice, class } = attributes;
-        self.trace.push(None, &Event { time: now, what: What::Add { vcpu, nice, class } });
+        let Attributes { nice, class, group } = attributes;
+        self.trace.push(None, &Event { time: now, what: What::Add { vcpu, nice, class, group } });
     }
 
     /// As [`Policy::remove`].
@@ -142,16 +142,7 @@ impl Ledger {
         let placement = self.policy.wake(vcpu, now);
         let entry = self.entry(vcpu);
         entry.enter(State::Waiting, now);
-        let last = entry.last;
-        let slot = match placement {
-            Placement::Run(slot) => Some(slot),
-            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => {
-                self.want(slot, now);
-                Some(slot)
-            }
-            Placement::Queue(None) => last,
-        };
-        self.trace.push(slot, &Event { time: now, what: What::Wake { vcpu, placement } });
+        self.placed(vcpu, placement, What::Wake { vcpu, placement }, now);
         placement
     }
 
@@ -167,6 +158,13 @@ impl Ledger {
         decision
     }
 
+    /// As [`Policy::late`].
+    pub fn late(&mut self, slot: Slot, by: Nanos, now: Time) {
+        let now = self.advance(now);
+        self.policy.late(slot, by);
+        self.trace.push(Some(slot), &Event { time: now, what: What::Late { slot, by } });
+    }
+
     /// As [`Policy::steals`].
     pub fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let now = self.advance(now);
@@ -178,6 +176,19 @@ impl Ledger {
         }
         self.trace.push(Some(slot), &Event { time: now, what: What::Steal { slot, thief, taken } });
         taken
+    }
+
+    /// As [`Policy::alarm`].
+    pub fn alarm(&self) -> Time {
+        self.policy.alarm()
+    }
+
+    /// As [`Policy::tick`].
+    pub fn tick(&mut self, now: Time) -> Option<Placement> {
+        let now = self.advance(now);
+        let Resumed { vcpu, placement } = self.policy.tick(now)?;
+        self.placed(vcpu, placement, What::Resume { vcpu, placement }, now);
+        Some(placement)
     }
 
     /// As [`Policy::waiting`].
@@ -201,7 +212,9 @@ impl Ledger {
     /// A vCPU's account up to now; `None` if there is no such vCPU.
     pub fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
         let mut entry = self.vcpus.get(vcpu.index())?.clone()?;
-        entry.settle(now.max(self.now));
+        let now = now.max(self.now);
+        entry.settle(now);
+        entry.account.throttled = self.policy.throttled(vcpu, now).time;
         Some(entry.account)
     }
 
@@ -232,6 +245,19 @@ impl Ledger {
         if slot.on.is_some() {
             slot.wanted.get_or_insert(now);
         }
+    }
+
+    /// A vCPU went there.
+    fn placed(&mut self, vcpu: VcpuId, placement: Placement, what: What, now: Time) {
+        let slot = match placement {
+            Placement::Run(slot) => Some(slot),
+            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => {
+                self.want(slot, now);
+                Some(slot)
+            }
+            Placement::Queue(None) => self.entry(vcpu).last,
+        };
+        self.trace.push(slot, &Event { time: now, what });
     }
 
     /// A slot asks.

@@ -10,6 +10,7 @@
 //! is the mechanism: it owns threads, time and kicks, tells the policy what happened and does what it decides; it never
 //! decides who runs. Nothing here knows KVM.
 
+mod deadlines;
 pub mod domain;
 pub mod histogram;
 pub mod ids;

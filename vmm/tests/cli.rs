@@ -135,6 +135,21 @@ fn a_sound_configuration_is_told_with_each_vms_weight_and_wait_bound() {
 }
 
 #[test]
+fn a_cap_is_told_with_two_periods_more_to_wait_and_refused_where_nothing_would_keep_to_it() {
+    let config = |policy: &str| {
+        let vm = "[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\ncap = 0.5\ncap_period = \"50ms\"\n";
+        folder(&format!("[host]\npcpus = [0]\n[policy]\nalgorithm = \"{policy}\"\n{vm}"))
+    };
+    let (status, stdout, stderr) = output(stile(config("rsdl").path(), &["check", "stile.toml"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("nice 0, cap 0.5 CPUs each over 50ms, 100.0 % of all weights"), "{stdout}");
+    assert!(stdout.contains("wait bound: 100 ms"), "{stdout}");
+    for policy in ["host", "host-noyield"] {
+        refused(config(policy).path(), &["stile.toml:8:7", "vm[0].cap", policy, "keeps to no cap", "cpu.max"]);
+    }
+}
+
+#[test]
 fn a_configuration_without_vms_or_none_at_all_is_refused() {
     refused(folder("").path(), &["[[vm]]"]);
     let (status, stdout, stderr) = output(stile(folder("").path(), &["run", "other.toml"]));

@@ -1,8 +1,9 @@
 //! What holds of the policies whatever the guests do.
 //!
-//! [`events`] sends random events, sense or no sense; this file runs random guests on the [`Machine`], which checks
+//! [`events`] sends random events, sense or no sense; [`caps`] holds groups of guests to their caps; this file runs random guests on the [`Machine`], which checks
 //! every step by itself.
 
+mod caps;
 mod events;
 
 use super::goodness::YieldBugs;
@@ -121,6 +122,22 @@ fn any_class() -> impl Strategy<Value = Class> {
     prop_oneof![6 => Just(Class::Normal), 1 => Just(Class::Batch), 1 => Just(Class::Idle), 1 => Just(Class::Rt)]
 }
 
+/// Positive nice values weigh 20 less the value, so weights of 1:2:4 are nice 16, 12 and 4, or 18, 16 and 12.
+#[test]
+fn vms_of_weights_1_2_and_4_get_cpu_time_in_that_ratio() {
+    for (nices, vcpus) in [([16, 12, 4], 1), ([18, 16, 12], 1), ([16, 12, 4], 2)] {
+        let mut machine = audited(rsdl(YieldRule::Expire, vcpus), vcpus, LONGEST_LEASE);
+        let vms = nices.map(|nice| (0..vcpus).map(|_| machine.start(of_nice(nice), Guest::Hog, 0)).collect());
+        machine.run(Nanos::from_millis(10_000));
+        let run = vms.map(|vm: Vec<usize>| vm.iter().map(|&v| machine.record(v).run.0 as f64).sum::<f64>());
+        let unit = run.iter().sum::<f64>() / 7.0;
+        for (run, weight) in run.iter().zip([1.0, 2.0, 4.0]) {
+            let ratio = run / unit / weight;
+            assert!((0.98..=1.02).contains(&ratio), "nice {nices:?}: {ratio} of a weight of {weight}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -175,7 +192,7 @@ proptest! {
         let mut machine = audited(rsdl(rule, slots), slots, RT_LEASE);
         let all: Vec<Attributes> = guests
             .iter()
-            .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class })
+            .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class, group: None })
             .collect();
         for ((guest, ..), &attributes) in guests.iter().zip(&all) {
             start_one(&mut machine, guest, attributes, guests.len(), apart);

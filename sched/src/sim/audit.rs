@@ -3,14 +3,15 @@
 //! * no vCPU on two slots, no slot with two (the machine refuses both by itself); who is picked was runnable;
 //! * [`Policy::waiting`] is the number of runnable vCPUs without a slot;
 //! * work conservation: no slot idles while somebody is queued, unless it has been told and is about to ask;
-//! * a lease ends after now, and at most `longest_lease` later, or never while nobody waits;
+//! * a lease ends after now, and at most `longest_lease` later unless nobody waits;
+//! * who is held back is not picked, and an alarm is set for it;
 //! * CPU time is conserved: what vCPUs ran is what slots were busy.
 
 use super::machine::Machine;
 use super::slot::SlotSim;
 use super::vcpu::Place;
 use crate::policy::{Decision, Policy, Why};
-use crate::{Nanos, Time};
+use crate::{Nanos, Time, VcpuId};
 
 /// What a policy's answers are held against.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +26,7 @@ impl Audit {
             Some(lease) => {
                 let span = lease.until.since(now);
                 assert!(lease.until > now, "{why:?}: a lease that has ended");
-                let endless = lease.until == Time::NEVER && waiting == 0;
+                let endless = waiting == 0;
                 assert!(endless || span <= self.longest_lease, "{why:?}: a lease of {span:?}");
             }
             None => assert_eq!(waiting, 0, "{why:?}: idle while somebody waits"),
@@ -42,8 +43,12 @@ impl<P: Policy> Machine<P> {
 
     /// What must hold between any two steps.
     pub(super) fn check(&self) {
-        let queued = self.vcpus.iter().filter(|v| v.place == Place::Queued).count();
+        let waits = (0..self.vcpus.len()).filter(|&v| self.is_queued(v));
+        let (held, queued) =
+            waits.partition::<Vec<_>, _>(|&v| self.policy.throttled(VcpuId(v as u32), self.now).is_held);
+        let queued = queued.len();
         assert_eq!(self.policy.waiting(), queued, "waiting");
+        assert!(held.is_empty() || self.policy.alarm() != Time::NEVER, "nobody will let {held:?} go on");
         for (i, s) in self.slots.iter().enumerate() {
             let told = s.told != Time::NEVER;
             if let Some(v) = s.hand {

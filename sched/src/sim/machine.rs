@@ -186,6 +186,11 @@ impl<P: Policy> Machine<P> {
         self.vcpus[v].place == Place::Queued
     }
 
+    /// For how long a vCPU was held back so far.
+    pub fn throttled(&self, v: usize) -> Nanos {
+        self.policy.throttled(VcpuId(v as u32), self.now).time
+    }
+
     /// Exits, switches, migrations and yields so far.
     pub fn totals(&self) -> Totals {
         self.totals

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 
 /// How often the end of all VMs, Ctrl-C and the time limit are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -59,7 +60,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     images.check(&config)?;
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let interrupted = super::compare::on_interrupt()?;
-    let domain = carrier::domain(&config.policy, &config.host.pcpus).map_err(Failure::run)?;
+    let domain = carrier::domain_for(&config).map_err(Failure::run)?;
     let vms = create(&kvm, &config, &images, &domain)?;
     vms.iter().for_each(Vm::start);
     let ended_by_user = wait(&vms, &interrupted, args.limit);
@@ -100,7 +101,7 @@ fn create_one(
         image,
         vcpus: vm.vcpus,
         memory: vm.memory.bytes(),
-        attributes: carrier::attributes(vm),
+        attributes: Attributes { group: carrier::group(vm), ..carrier::attributes(vm) },
         cmdline: &vm.cmdline,
         console: Sink::Terminal,
         device: None,

@@ -12,7 +12,7 @@ impl<P: Policy> Machine<P> {
     pub(super) fn plan(&mut self, slot: usize) {
         let s = &self.slots[slot];
         let at = match s.hand {
-            None => s.told.min(s.deadline()),
+            None => s.told.min(s.deadline()).min(self.alarm(slot)),
             Some(v) => {
                 let vcpu = &self.vcpus[v];
                 let end = s.from + vcpu.left;
@@ -22,16 +22,22 @@ impl<P: Policy> Machine<P> {
                     end
                 };
                 // An interrupt during a switch is taken at its end.
-                stop.min(s.told.min(s.timer).max(s.from))
+                stop.min(s.told.min(s.timer).min(self.alarm(slot)).max(s.from))
             }
         };
         self.agenda.set(slot, at);
     }
 
+    /// When this slot has to let the policy's alarm ring: the first one watches it.
+    fn alarm(&self, slot: usize) -> Time {
+        if slot == 0 { self.policy.alarm().max(self.now) } else { Time::NEVER }
+    }
+
     pub(super) fn advance(&mut self, slot: usize) {
         let now = self.now;
+        let alarm = self.alarm(slot) <= now;
         let s = &mut self.slots[slot];
-        let interrupted = s.told <= now || s.timer <= now;
+        let interrupted = alarm || s.told <= now || s.timer <= now;
         if s.told <= now {
             s.told = Time::NEVER;
         }
@@ -108,9 +114,20 @@ impl<P: Policy> Machine<P> {
         {
             self.unblock(v, Some(slot));
         }
+        while self.policy.alarm() <= self.now {
+            self.decisions += 1;
+            let Some(resumed) = self.policy.tick(self.now) else { break };
+            let v = resumed.vcpu.index();
+            assert_eq!(self.vcpus[v].place, Place::Queued, "v{v} was held back");
+            self.place(v, resumed.placement, Some(slot));
+        }
         self.decisions += 1;
+        let alarm = self.policy.alarm();
         let decision = self.policy.next(Slot(slot as u16), why, self.now);
         self.carry_out(slot, why, decision);
+        if self.policy.alarm() != alarm && slot != 0 {
+            self.plan(0);
+        }
     }
 
     fn carry_out(&mut self, slot: usize, why: Why, decision: Decision) {
@@ -164,7 +181,8 @@ impl<P: Policy> Machine<P> {
     fn pick_up(&mut self, slot: usize, v: usize) {
         let now = self.now;
         let vcpu = &mut self.vcpus[v];
-        let free = matches!(vcpu.place, Place::Queued) || vcpu.place == Place::Placed(slot);
+        let held = self.policy.throttled(VcpuId(v as u32), now).is_held;
+        let free = matches!(vcpu.place, Place::Queued) && !held || vcpu.place == Place::Placed(slot);
         assert!(free, "slot {slot} got v{v}, which is {:?}", vcpu.place);
         let waited = now.since(vcpu.since);
         if waited > vcpu.bound {
@@ -215,6 +233,11 @@ impl<P: Policy> Machine<P> {
         self.decisions += 1;
         let placement = self.policy.wake(VcpuId(v as u32), self.now);
         self.vcpus[v].since = self.now;
+        self.place(v, placement, asking);
+    }
+
+    /// A vCPU went there.
+    fn place(&mut self, v: usize, placement: Placement, asking: Option<usize>) {
         self.vcpus[v].place = match placement {
             Placement::Run(slot) => {
                 let slot = slot.index();
