@@ -99,6 +99,16 @@ pub enum Placement {
     Queue(Option<Slot>),
 }
 
+impl Placement {
+    /// The slot that is named.
+    pub fn slot(self) -> Option<Slot> {
+        match self {
+            Self::Run(slot) | Self::Preempt(slot) => Some(slot),
+            Self::Queue(slot) => slot,
+        }
+    }
+}
+
 /// What a slot does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the slot must do it"]
