@@ -31,6 +31,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let (_autogroups, mut notes) = autogroups_off();
     let progress = Progress::new(&plan);
     let runner = Runner::new(&kvm, &options, &interrupted);
+    let runner = if args.record { runner.recording_into(args.out.join("raw")) } else { runner };
     let (samples, remarks, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
     progress.finish();
     notes.extend(remarks);

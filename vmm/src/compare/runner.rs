@@ -6,12 +6,15 @@ use super::progress::Progress;
 use super::window::Window;
 use super::{Options, calibrate, cell, netbench};
 use crate::carrier::{self, CarrierError};
+use crate::recording::{Header, RecordError, Recorded, Recorder};
 use crate::report::metric::Suite;
 use crate::report::model::{Params, Sample};
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use stile_sched::Domain;
 
 /// How often a wait looks whether the user has ended the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -52,6 +55,9 @@ pub enum CompareError {
         #[source]
         source: Discrepancy,
     },
+    /// A recording.
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// What a cell needs besides its plan.
@@ -88,13 +94,20 @@ impl Context<'_> {
 /// Runs plans.
 pub struct Runner<'a> {
     context: Context<'a>,
+    /// The folder of recordings, if there are to be any.
+    recordings: Option<PathBuf>,
 }
 
 impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        Self { context: Context { kvm, options, loops_per_us, interrupted } }
+        Self { context: Context { kvm, options, loops_per_us, interrupted }, recordings: None }
+    }
+
+    /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
+    pub fn recording_into(self, folder: PathBuf) -> Self {
+        Self { recordings: Some(folder), ..self }
     }
 
     /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
@@ -110,7 +123,7 @@ impl<'a> Runner<'a> {
             }
             let (label, _) = &options.policies[planned.policy];
             progress.cell(planned, label, unit, plan.estimate());
-            match self.cell(planned)? {
+            match self.cell(planned, &mut notes)? {
                 Some(sample) => samples.push(sample),
                 None => {
                     notes.push(format!("Ended by the user after {} of {} runs.", samples.len(), plan.cells.len()));
@@ -123,14 +136,56 @@ impl<'a> Runner<'a> {
     }
 
     /// One cell; `None` if the user ended it.
-    fn cell(&self, planned: &CellPlan) -> Result<Option<Sample>, CompareError> {
+    fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Sample>, CompareError> {
         let options = self.context.options;
         let (label, policy) = &options.policies[planned.policy];
         let domain = carrier::domain(policy, &options.pcpus)?;
+        let params = self.params(planned);
+        let recorder = self.recorder(planned, &params, &*domain)?;
         let measured = match options.suite {
-            Suite::Netbench => netbench::measure(&self.context, label, planned, domain)?,
-            _ => cell::measure(&self.context, label, planned, domain)?,
+            Suite::Netbench => netbench::measure(&self.context, label, planned, domain, recorder.as_ref()),
+            _ => cell::measure(&self.context, label, planned, domain, recorder.as_ref()),
         };
+        // A cell that failed has its recording, too.
+        if let Some(recorder) = recorder {
+            let Recorded { lost, .. } = recorder.finish()?;
+            if lost > 0 {
+                let (size, round) = (planned.size, planned.round);
+                notes.push(format!(
+                    "{lost} events of {label}, size {size}, round {round} came too fast to be recorded."
+                ));
+            }
+        }
+        Ok(measured?.map(|(values, detail)| Sample {
+            suite: options.suite,
+            policy: label.clone(),
+            params,
+            round: planned.round,
+            values,
+            detail,
+        }))
+    }
+
+    /// The recorder of a cell, if it is to be recorded and has a policy.
+    fn recorder(
+        &self,
+        planned: &CellPlan,
+        params: &Params,
+        domain: &dyn Domain,
+    ) -> Result<Option<Recorder>, CompareError> {
+        let (Some(folder), Some(_)) = (&self.recordings, domain.trace()) else { return Ok(None) };
+        let options = self.context.options;
+        let (label, policy) = &options.policies[planned.policy];
+        let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name = format!("{}-{safe}-{}-round-{}.rec", options.suite, planned.size, planned.round);
+        let path = folder.join(name);
+        std::fs::create_dir_all(folder).map_err(|source| RecordError::File { path: path.clone(), source })?;
+        let header = Header::new(policy, &options.pcpus, options.suite.name(), params.clone());
+        Ok(Some(Recorder::start(&path, header, domain)?))
+    }
+
+    fn params(&self, planned: &CellPlan) -> Params {
+        let options = self.context.options;
         let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
         let mut params = Params::default().with(size, u64::from(planned.size));
         if options.suite != Suite::Netbench {
@@ -139,13 +194,6 @@ impl<'a> Runner<'a> {
         for (key, value) in &options.settings {
             params = params.with(key, *value);
         }
-        Ok(measured.map(|(values, detail)| Sample {
-            suite: options.suite,
-            policy: label.clone(),
-            params,
-            round: planned.round,
-            values,
-            detail,
-        }))
+        params
     }
 }
