@@ -23,8 +23,10 @@ mod names;
 mod reader;
 mod recorder;
 pub mod replay;
+#[cfg(test)]
+mod testing;
 
 pub use header::{Header, VERSION};
 pub use names::{Named, Names};
 pub use reader::{Events, ReadError, Recording};
-pub use recorder::{RecordError, Recorded, Recorder};
+pub use recorder::{RecordError, Recorded, Recorder, recordable};

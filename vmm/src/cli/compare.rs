@@ -4,6 +4,7 @@ use super::Failure;
 use super::args::{CompareArgs, HintArg};
 use crate::compare::{Options, Plan, Progress, Runner};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
+use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
 use crate::report::model::{Report, RunContext, Sample};
 use crate::report::{table, writer};
@@ -23,6 +24,9 @@ pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 
 pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let options = options(args)?;
+    if args.record {
+        recordings_possible(&options)?;
+    }
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let plan = Plan::new(&options);
     let facts = HostFacts::gather();
@@ -36,6 +40,18 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     progress.finish();
     notes.extend(remarks);
     finish(args, &options, &facts, &samples, notes, complete)
+}
+
+/// Recordings are asked for: one policy at least must have something to record.
+fn recordings_possible(options: &Options) -> Result<(), Failure> {
+    let mut refused = None;
+    for (_, policy) in &options.policies {
+        match recordable(policy) {
+            Ok(()) => return Ok(()),
+            Err(error) => refused = Some(error),
+        }
+    }
+    refused.map_or(Ok(()), |error| Err(Failure::input(error)))
 }
 
 /// Switches autogroups off for the run, and says what it did; dropping the first part undoes it.

@@ -6,7 +6,7 @@ use crate::carrier;
 use crate::config::{Config, ImageRef, VmConfig};
 use crate::host::open_kvm;
 use crate::net::{self, PortNumber, Switch};
-use crate::recording::{Header, RecordError, Recorded, Recorder};
+use crate::recording::{Header, Recorded, Recorder, recordable};
 use crate::report::model::Params;
 use crate::vm::console::Sink;
 use crate::vm::image::Image;
@@ -60,6 +60,9 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let config = small::load(&args.file)?;
     let images = Images::read(&config)?;
     images.check(&config)?;
+    if args.record.is_some() {
+        recordable(&config.policy).map_err(Failure::input)?;
+    }
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let interrupted = super::compare::on_interrupt()?;
     let domain = carrier::domain(&config.policy, &config.host.pcpus).map_err(Failure::run)?;
@@ -85,10 +88,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
 fn record(path: &Path, args: &RunArgs, config: &Config, domain: &dyn Domain) -> Result<Recorder, Failure> {
     let workload = args.file.display().to_string();
     let header = Header::new(&config.policy, &config.host.pcpus, &workload, Params::default());
-    Recorder::start(path, header, domain).map_err(|error| match error {
-        RecordError::NoPolicy { .. } => Failure::input(error),
-        error => Failure::run(error),
-    })
+    Recorder::start(path, header, domain).map_err(Failure::run)
 }
 
 fn finish(recorder: Recorder) -> Result<(), Failure> {

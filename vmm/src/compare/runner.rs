@@ -6,7 +6,7 @@ use super::progress::Progress;
 use super::window::Window;
 use super::{Options, calibrate, cell, netbench};
 use crate::carrier::{self, CarrierError};
-use crate::recording::{Header, RecordError, Recorded, Recorder};
+use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::metric::Suite;
 use crate::report::model::{Params, Sample};
 use crate::vm::{CreateError, Outcome};
@@ -173,9 +173,9 @@ impl<'a> Runner<'a> {
         params: &Params,
         domain: &dyn Domain,
     ) -> Result<Option<Recorder>, CompareError> {
-        let (Some(folder), Some(_)) = (&self.recordings, domain.trace()) else { return Ok(None) };
         let options = self.context.options;
         let (label, policy) = &options.policies[planned.policy];
+        let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
         let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let name = format!("{}-{safe}-{}-round-{}.rec", options.suite, planned.size, planned.round);
         let path = folder.join(name);

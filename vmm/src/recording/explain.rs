@@ -202,3 +202,65 @@ impl Called<'_> {
         self.names.of(vcpu, self.at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::testing::{Tape, us};
+    use stile_sched::Wait;
+    use stile_sched::policy::Why;
+
+    /// A client that was woken behind a hog.
+    fn behind_a_hog() -> Tape {
+        let mut tape = Tape::new("freelist", 1);
+        let (hog, client) = (tape.add(0, "hog", 0, us(1)), tape.add(1, "client", 3, us(1)));
+        tape.wake(hog, us(2));
+        tape.ask(0, Why::Free, us(3));
+        tape.wake(client, us(1_003));
+        assert_eq!(tape.ask(0, Why::Check, us(6_003)), Some(client));
+        tape.ask(0, Why::Check, us(7_000));
+        tape
+    }
+
+    #[test]
+    fn the_culprit_is_told_by_name_with_when_where_and_how_long() {
+        let (_file, recording) = behind_a_hog().save(&[]);
+        for name in ["client/3", "v1"] {
+            let answer = explain(&recording, name).unwrap();
+            let longest = answer.longest.as_ref().unwrap();
+            assert_eq!((longest.from_ns, longest.to_ns), (1_003_000, 6_003_000));
+            assert_eq!((longest.cause, longest.culprit.as_deref()), ("turns", Some("hog/0")));
+            assert_eq!((longest.ran[0].cpu, longest.ran[0].ns, longest.ran[0].turns), (0, 5_000_000, 1));
+            assert_eq!((answer.waits, answer.wait_ns, answer.run_ns), (1, 5_000_000, 997_000));
+            let text = answer.to_string();
+            assert!(text.contains("p0 (CPU 0): hog/0 ran 5.00 ms (100 %) in 1 turn"), "{text}");
+            assert!(text.ends_with("cause: turns: hog/0 ran longest in its place, 5.00 ms of it\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_chain_of_locks_is_told_link_by_link() {
+        let mut tape = Tape::new("freelist", 1);
+        let [holder, waiter, hog] = [(0, "a"), (1, "b"), (2, "hog")].map(|(id, vm)| tape.add(id, vm, 0, us(1)));
+        tape.wake(holder, us(2));
+        tape.ask(0, Why::Free, us(3));
+        [waiter, hog].into_iter().for_each(|vcpu| tape.wake(vcpu, us(6_000)));
+        assert_eq!(tape.ask(0, Why::Check, us(6_003)), Some(waiter));
+        assert_eq!(tape.yields(0, Wait::Lock(holder), us(6_010)), Some(hog));
+        assert_eq!(tape.ask(0, Why::Check, us(12_010)), Some(holder));
+        let (_file, recording) = tape.save(&[]);
+        let longest = explain(&recording, "b/0").unwrap().longest.unwrap();
+        assert_eq!((longest.cause, longest.culprit.as_deref()), ("lock", Some("hog/0")));
+        let link = "b/0 yielded for a lock held by a/0, which meanwhile waited 6.00 ms; its lease was used up";
+        assert_eq!(longest.chain, [link]);
+        let verdict = "the lock's holder a/0 had to wait itself, while hog/0 ran longest, 6.00 ms of the wait";
+        assert_eq!(longest.verdict, verdict);
+    }
+
+    #[test]
+    fn who_is_not_there_is_told_with_who_is() {
+        let (_file, recording) = behind_a_hog().save(&[]);
+        let error = explain(&recording, "server/0").unwrap_err().to_string();
+        assert!(error.contains("`server/0`") && error.ends_with("there are hog/0 and client/3"), "{error}");
+    }
+}

@@ -7,6 +7,7 @@
 use super::drain::Drain;
 use super::header::Header;
 use super::names::{Named, Names};
+use crate::config::{Algorithm, PolicyConfig};
 use crate::vm::Vm;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -64,12 +65,19 @@ pub struct Recorder {
     ending: Arc<AtomicBool>,
 }
 
+/// Whether there is anything to record under a policy.
+pub fn recordable(policy: &PolicyConfig) -> Result<(), RecordError> {
+    match policy.algorithm {
+        _ if !ledger::RECORDS => Err(RecordError::NotBuilt),
+        Algorithm::Host | Algorithm::HostNoyield => Err(RecordError::NoPolicy { policy: policy.to_string() }),
+        _ => Ok(()),
+    }
+}
+
 impl Recorder {
     /// Begins to record a domain, which must not have any vCPU yet.
     pub fn start(path: &Path, header: Header, domain: &dyn Domain) -> Result<Self, RecordError> {
-        if !ledger::RECORDS {
-            return Err(RecordError::NotBuilt);
-        }
+        recordable(&header.policy)?;
         let Some(trace) = domain.trace() else {
             return Err(RecordError::NoPolicy { policy: header.policy.to_string() });
         };
