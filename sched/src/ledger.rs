@@ -71,13 +71,11 @@ impl Trace {
         events
     }
 
-    #[cfg(feature = "trace")]
     fn push(&self, slot: Option<Slot>, event: &Event) {
-        self.0[slot.map_or(0, Slot::index)].push(event);
+        if RECORDS {
+            self.0[slot.map_or(0, Slot::index)].push(event);
+        }
     }
-
-    #[cfg(not(feature = "trace"))]
-    fn push(&self, _: Option<Slot>, _: &Event) {}
 }
 
 impl Ledger {

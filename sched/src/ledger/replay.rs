@@ -112,10 +112,12 @@ impl Replay {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::ledger::Ledger;
+    use crate::ledger::why::{Scene, Waits};
+    use crate::ledger::{Figures, Ledger, WORDS};
     use crate::policy::rsdl::{RsdlConfig, YieldRule};
     use crate::policy::{Rsdl, Why};
     use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
+    use proptest::prelude::*;
 
     fn rsdl(yield_rule: YieldRule) -> Box<dyn Policy> {
         Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, 1))
@@ -172,5 +174,27 @@ mod tests {
         let nonsense = Event { time: Time(1), what: What::Remove { vcpu: VcpuId(9) } };
         let done = replay(rsdl(RsdlConfig::default().yield_rule), &[nonsense]);
         assert_eq!(done, (0, Err(Stop::Contradicts(nonsense))));
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_recordings_are_told_or_read_and_never_panic(
+            damages in prop::collection::vec((0..64usize, 0..WORDS, any::<u64>()), 1..4),
+        ) {
+            let mut words: Vec<_> = recorded().iter().map(Event::pack).collect();
+            damages.into_iter().for_each(|(event, word, bits)| words[event][word] ^= bits & bits >> 7 & bits >> 19);
+            let events: Vec<Event> = words.into_iter().filter_map(Event::unpack).collect();
+            let _ = replay(rsdl(RsdlConfig::default().yield_rule), &events);
+            let mut figures = Figures::new(1);
+            let _ = events.iter().all(|event| figures.tell(event));
+            let _ = figures.vcpus();
+            let mut waits = Waits::new(1, |vcpu, _| vcpu == VcpuId(1));
+            events.iter().for_each(|event| waits.tell(event));
+            if let Some(longest) = waits.finish().longest {
+                let mut scene = Scene::new(longest, 1);
+                let _ = events.iter().all(|event| scene.tell(event));
+                let _ = scene.explain();
+            }
+        }
     }
 }

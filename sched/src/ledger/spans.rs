@@ -12,7 +12,7 @@ use crate::policy::{Decision, Placement, Why};
 use crate::{Slot, Time, VcpuId, Yield};
 
 /// Larger ids, which no domain gives, are contradictions.
-const MOST_VCPUS: usize = 1 << 20;
+const MOST_VCPUS: usize = 1 << 17;
 
 /// A vCPU did one thing for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -61,7 +61,7 @@ pub struct Recorder {
     path: PathBuf,
     header: Header,
     names: Mutex<Vec<Named>>,
-    thread: Option<JoinHandle<io::Result<(BufWriter<File>, Drain)>>>,
+    thread: Option<JoinHandle<io::Result<Written>>>,
     ending: Arc<AtomicBool>,
 }
 
@@ -73,6 +73,9 @@ pub fn recordable(policy: &PolicyConfig) -> Result<(), RecordError> {
         _ => Ok(()),
     }
 }
+
+/// What the thread leaves: the file up to the last event, and what was counted.
+type Written = (BufWriter<File>, Drain);
 
 impl Recorder {
     /// Begins to record a domain, which must not have any vCPU yet.
@@ -113,7 +116,7 @@ impl Recorder {
         written.map_err(|source| RecordError::File { path: self.path.clone(), source })
     }
 
-    fn stop(&mut self) -> io::Result<(BufWriter<File>, Drain)> {
+    fn stop(&mut self) -> io::Result<Written> {
         self.ending.store(true, Ordering::Release);
         let Some(thread) = self.thread.take() else { return Err(io::Error::other("the recorder was stopped before")) };
         thread.thread().unpark();
@@ -131,7 +134,7 @@ impl Drop for Recorder {
 }
 
 /// The thread: until it is told to end.
-fn write(mut out: BufWriter<File>, mut drain: Drain, ending: &AtomicBool) -> io::Result<(BufWriter<File>, Drain)> {
+fn write(mut out: BufWriter<File>, mut drain: Drain, ending: &AtomicBool) -> io::Result<Written> {
     while !ending.load(Ordering::Acquire) {
         drain.turn(&mut out)?;
         std::thread::park_timeout(EVERY);

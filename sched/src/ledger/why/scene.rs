@@ -69,13 +69,12 @@ impl Scene {
 
     fn judge(&self, chain: &mut Vec<Link>) -> (Cause, Option<VcpuId>) {
         let (wait, most) = (self.wait, self.wait.time().0.div_ceil(2));
-        if let (Some(slot), Some(asked)) = (self.named(), self.asked)
-            && asked.since(wait.from).0 >= most
-        {
-            return (Cause::Kick { slot, latency: asked.since(wait.from) }, None);
+        // One that never asked meanwhile was later still.
+        let latency = self.asked.unwrap_or(wait.to).since(wait.from);
+        if let Some(slot) = self.named().filter(|_| latency.0 >= most) {
+            return (Cause::Kick { slot, latency }, None);
         }
-        let first = self.follow(wait, chain);
-        if let Some(culprit) = first {
+        if let Some(culprit) = self.follow(wait, chain) {
             let lock = matches!(chain[0].wait, Wait::Lock(_));
             return (if lock { Cause::Lock } else { Cause::Message }, Some(culprit));
         }
