@@ -142,6 +142,16 @@ pub struct Throttled {
     pub time: Nanos,
 }
 
+impl Placement {
+    /// The slot that is named.
+    pub fn slot(self) -> Option<Slot> {
+        match self {
+            Self::Run(slot) | Self::Preempt(slot) => Some(slot),
+            Self::Queue(slot) => slot,
+        }
+    }
+}
+
 /// What a slot does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the slot must do it"]

@@ -32,9 +32,18 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
 
 /// A domain for this configuration: its policy keeps to caps if a VM has one.
 pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, CarrierError> {
-    let (cpus, has_caps) = (&config.host.pcpus, config.vms.iter().any(|vm| vm.cap.is_some()));
-    let slots = cpus.iter().count();
-    start(&config.policy, cpus, |decides| if has_caps { Box::new(Capped::new(decides, slots)) } else { decides })
+    let cpus = &config.host.pcpus;
+    start(&config.policy, cpus, |decides| if has_caps(config) { with_caps(decides, cpus.len()) } else { decides })
+}
+
+/// Whether a VM of this configuration has a cap.
+pub fn has_caps(config: &Config) -> bool {
+    config.vms.iter().any(|vm| vm.cap.is_some())
+}
+
+/// The same policy, keeping to caps.
+pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
+    Box::new(Capped::new(decides, slots))
 }
 
 fn start(
@@ -61,7 +70,7 @@ fn start(
 }
 
 /// The policy's state machine for so many slots; for the baselines that have none, what they do with a yield.
-fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
+pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
     Ok(match policy.algorithm {
         Algorithm::Host => return Err(HostYield::Sched),
         Algorithm::HostNoyield => return Err(HostYield::Ignore),

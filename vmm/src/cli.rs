@@ -11,6 +11,7 @@
 mod args;
 mod check;
 mod compare;
+mod recordings;
 mod run;
 mod sim;
 mod small;
@@ -70,6 +71,9 @@ pub fn main() -> ExitCode {
         Command::Doctor { costs: true, .. } => small::costs(),
         Command::Doctor { json, .. } => return small::doctor(json),
         Command::Show { file, markdown } => small::show(&file, markdown),
+        Command::Trace { recording, out } => recordings::trace(&recording, out.as_deref()),
+        Command::Why { vcpu, recording, json } => recordings::why(&vcpu, &recording, json),
+        Command::Replay { recording, json } => recordings::replay(&recording, json),
         Command::CheckReport { file } => small::check_report(&file),
     };
     match done {

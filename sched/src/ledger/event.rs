@@ -78,6 +78,18 @@ pub enum What {
         /// Whether it was let.
         taken: bool,
     },
+    /// A vCPU that has just been reported as blocked had done nothing on its slot for a while.
+    Idled {
+        /// Who.
+        vcpu: VcpuId,
+        /// Since when.
+        since: Time,
+    },
+    /// In a copy of the trace: so many events are missing here, which were overwritten before they were read.
+    Gap {
+        /// How many.
+        lost: u64,
+    },
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -109,6 +121,8 @@ mod kind {
     pub(super) const STEAL: u8 = 4;
     pub(super) const RESUME: u8 = 5;
     pub(super) const LATE: u8 = 6;
+    pub(super) const IDLED: u8 = 7;
+    pub(super) const GAP: u8 = 8;
     pub(super) const ASK: u8 = 16;
 }
 
@@ -145,6 +159,10 @@ impl Event {
                 let lease = u32::try_from(by.0).unwrap_or(u32::MAX);
                 Packed { kind: kind::LATE, slot: slot.0, lease, ..none }
             }
+            What::Idled { vcpu, since } => {
+                Packed { kind: kind::IDLED, vcpu: vcpu.0, ..none }.with_number(self.time.since(since).0)
+            }
+            What::Gap { lost } => Packed { kind: kind::GAP, ..none }.with_number(lost),
             What::Ask { slot, vcpu, why, decision } => self.pack_ask(none, (slot, vcpu), why, decision),
         };
         packed.words()
@@ -195,6 +213,8 @@ impl Event {
             kind::RESUME => What::Resume { vcpu, placement: placement_of(packed)? },
             kind::STEAL => What::Steal { slot: slot(packed.slot)?, thief: vcpu, taken: packed.detail != 0 },
             kind::LATE => What::Late { slot: slot(packed.slot)?, by: Nanos(packed.lease.into()) },
+            kind::IDLED => What::Idled { vcpu, since: time - Nanos(packed.number()) },
+            kind::GAP => What::Gap { lost: packed.number() },
             asked => {
                 let who = |id: u32| (id != NOBODY).then_some(VcpuId(id));
                 let yields = |wait| Why::Yield(Yield { wait, again: packed.detail != 0 });
@@ -220,6 +240,15 @@ impl Event {
 }
 
 impl Packed {
+    /// With a number in the place of target and lease.
+    fn with_number(self, number: u64) -> Self {
+        Self { target: number as u32, lease: (number >> 32) as u32, ..self }
+    }
+
+    fn number(self) -> u64 {
+        u64::from(self.target) | u64::from(self.lease) << 32
+    }
+
     fn words(self) -> [u64; WORDS] {
         [
             self.time,
@@ -337,12 +366,14 @@ mod tests {
         let lates = (slots(), 0..1u64 << 32).prop_map(|(slot, by)| What::Late { slot, by: Nanos(by) });
         let removes = vcpus().prop_map(|vcpu| What::Remove { vcpu });
         let time = 1u64 << 40;
+        let naps = (vcpus(), 0..=time).prop_map(|(vcpu, since)| What::Idled { vcpu, since: Time(since) });
+        let gaps = any::<u64>().prop_map(|lost| What::Gap { lost });
         let leases =
             (vcpus(), prop_oneof![(1..4_000_000_000u64).prop_map(move |ns| Time(time + ns)), Just(Time::NEVER)]);
         let runs = prop::option::of(leases.prop_map(|(vcpu, until)| Lease { vcpu, until }));
         let asks = (slots(), prop::option::of(vcpus()), reasons(), runs, prop::option::of(slots()))
             .prop_map(|(slot, vcpu, why, run, kick)| What::Ask { slot, vcpu, why, decision: Decision { run, kick } });
-        prop_oneof![adds, wakes, resumes, steals, lates, removes, asks]
+        prop_oneof![adds, wakes, resumes, steals, lates, removes, naps, gaps, asks]
             .prop_map(move |what| Event { time: Time(time), what })
     }
 

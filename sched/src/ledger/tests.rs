@@ -57,8 +57,8 @@ fn a_nap_reported_late_counts_as_idleness() {
     let mut ledger = a_runs_and_b_waits(freelist());
     let _ = ledger.next(SLOT, Why::Block, at(50));
     ledger.idled_since(A, at(35));
-    let a = ledger.account_of(A, at(50)).unwrap();
-    assert_eq!((a.run, a.idle), (us(25), us(20)));
+    let a = ledger.account_of(A, at(60)).unwrap();
+    assert_eq!((a.run, a.idle), (us(25), us(30)));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn what_a_cap_holds_back_is_part_of_the_wait() {
     let _ = ledger.next(SLOT, Why::Free, at(1_001));
     assert_eq!(ledger.next(SLOT, Why::Check, at(6_001)), Decision::IDLE, "its slice of 5 ms is used up");
     let due = ledger.alarm();
-    assert_eq!(ledger.tick(due), Some(Placement::Run(SLOT)));
+    assert_eq!(ledger.tick(due), Some(Resumed { vcpu: A, placement: Placement::Run(SLOT) }));
     let held = due.since(at(6_001));
     let _ = ledger.next(SLOT, Why::Free, due + us(100));
     let a = ledger.account_of(A, due + us(100)).unwrap();
@@ -130,7 +130,7 @@ fn another_policy_object_that_is_told_the_same_answers_the_same() {
             What::Ask { slot, why, decision, .. } => assert_eq!(fresh.next(slot, why, event.time), decision),
             What::Resume { vcpu, placement } => assert_eq!(fresh.tick(event.time), Some(Resumed { vcpu, placement })),
             What::Late { slot, by } => fresh.late(slot, by),
-            What::Remove { .. } | What::Steal { .. } => unreachable!(),
+            _ => unreachable!("none of these is among them"),
         }
     }
 }

@@ -50,6 +50,32 @@ pub(super) enum Command {
         #[arg(long)]
         markdown: bool,
     },
+    /// Make a trace for chrome://tracing or ui.perfetto.dev of a recording
+    Trace {
+        /// The recording
+        recording: PathBuf,
+        /// Where to; by default to standard output
+        #[arg(long, value_name = "FILE.json")]
+        out: Option<PathBuf>,
+    },
+    /// Say what a vCPU waited for longest, and who ran meanwhile
+    Why {
+        /// The vCPU, by name, such as worker-0/1, or by id, such as v5
+        vcpu: String,
+        /// The recording
+        recording: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ask a recording's policy everything anew, compare its answers, and print the recording's figures
+    Replay {
+        /// The recording
+        recording: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Say whether a report.json is whole and consistent
     CheckReport {
         /// The report
@@ -64,6 +90,9 @@ pub(super) struct RunArgs {
     /// End all virtual machines after this many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(super) limit: Option<f64>,
+    /// Record everything that the policy is asked and answers, for trace, why and replay
+    #[arg(long, value_name = "PATH")]
+    pub(super) record: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -114,6 +143,9 @@ pub(super) struct CompareArgs {
     /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used
     #[arg(long)]
     pub(super) sim: bool,
+    /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
+    #[arg(long)]
+    pub(super) record: bool,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,

@@ -4,6 +4,7 @@ use super::args::{CompareArgs, HintArg};
 use super::{Failure, sim};
 use crate::compare::{Options, Plan, Progress, Runner};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
+use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
 use crate::report::model::{Report, RunContext, Sample};
 use crate::report::{table, writer};
@@ -27,6 +28,9 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     if args.sim {
         return sim::compare(args, options, None);
     }
+    if args.record {
+        recordings_possible(&options)?;
+    }
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
         Err(why) => return sim::compare(args, options, Some(&why)),
@@ -38,12 +42,25 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let (_autogroups, mut notes) = autogroups_off();
     let progress = Progress::new(&plan);
     let runner = Runner::new(&kvm, &options, &interrupted);
+    let runner = if args.record { runner.recording_into(args.out.join("raw")) } else { runner };
     let (samples, remarks, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
     progress.finish();
     notes.extend(remarks);
     let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
     host["pcpus"] = json!(options.pcpus.to_string());
     finish(&args.out, &options, Outcome { host, samples, notes, complete, simulated: false })
+}
+
+/// Recordings are asked for: one policy at least must have something to record.
+fn recordings_possible(options: &Options) -> Result<(), Failure> {
+    let mut refused = None;
+    for (_, policy) in &options.policies {
+        match recordable(policy) {
+            Ok(()) => return Ok(()),
+            Err(error) => refused = Some(error),
+        }
+    }
+    refused.map_or(Ok(()), |error| Err(Failure::input(error)))
 }
 
 /// Switches autogroups off for the run, and says what it did; dropping the first part undoes it.

@@ -7,6 +7,7 @@ use super::plan::{CellPlan, WARM_UP};
 use super::runner::{CompareError, Context};
 use super::window::{Reading, VcpuCounts, Window};
 use crate::net::{self, PortNumber, Switch};
+use crate::recording::Recorder;
 use crate::report::metric::Metric;
 use crate::vm::console::Sink;
 use crate::vm::{Spec, Vm};
@@ -32,8 +33,9 @@ pub(super) fn measure(
     label: &str,
     planned: &CellPlan,
     domain: Arc<dyn Domain>,
+    recorder: Option<&Recorder>,
 ) -> Result<Measured, CompareError> {
-    let bench = Bench { context, label, domain, switch: Switch::new() };
+    let bench = Bench { context, label, domain, recorder, switch: Switch::new() };
     let (servers, clients) = bench.pairs(planned.size)?;
     servers.iter().chain(&clients).for_each(Vm::start);
     if !context.sleep(WARM_UP) {
@@ -71,6 +73,7 @@ struct Bench<'a> {
     context: &'a Context<'a>,
     label: &'a str,
     domain: Arc<dyn Domain>,
+    recorder: Option<&'a Recorder>,
     switch: Arc<Switch>,
 }
 
@@ -105,7 +108,10 @@ impl Bench<'_> {
             Some(port) => net::create_vm(self.context.kvm, &spec, domain, &self.switch, port),
             None => Vm::create(self.context.kvm, &spec, domain),
         };
-        vm.map_err(|source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source })
+        let failed = |source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source };
+        let vm = vm.map_err(failed)?;
+        self.recorder.into_iter().for_each(|recorder| recorder.name(&vm));
+        Ok(vm)
     }
 
     fn dropped(&self) -> u64 {

@@ -1,17 +1,21 @@
 //! Runs a plan, cell by cell.
 
 use super::audit::{Discrepancy, audit};
+use super::cell::Measured;
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::window::Window;
 use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
+use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::metric::Suite;
 use crate::report::model::{Params, Sample};
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use stile_sched::Domain;
 use stile_sched::sim::LateVcpu;
 
 /// How often a wait looks whether the user has ended the run.
@@ -72,6 +76,9 @@ pub enum CompareError {
     /// Simulated events.
     #[error("cannot write the events")]
     Events(#[source] std::io::Error),
+    /// A recording.
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// What a cell needs besides its plan.
@@ -109,6 +116,8 @@ impl Context<'_> {
 pub struct Runner<'a> {
     options: &'a Options,
     source: Source<'a>,
+    /// The folder of recordings, if there are to be any.
+    recordings: Option<PathBuf>,
 }
 
 /// Where samples come from.
@@ -121,12 +130,18 @@ impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        Self { options, source: Source::Guests(Context { kvm, options, loops_per_us, interrupted }) }
+        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted });
+        Self { options, source, recordings: None }
     }
 
     /// The same without guests.
     pub fn simulated(simulation: &'a Simulation, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
-        Self { options, source: Source::Simulation(simulation, interrupted) }
+        Self { options, source: Source::Simulation(simulation, interrupted), recordings: None }
+    }
+
+    /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
+    pub fn recording_into(self, folder: PathBuf) -> Self {
+        Self { recordings: Some(folder), ..self }
     }
 
     /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
@@ -142,7 +157,7 @@ impl<'a> Runner<'a> {
             }
             let (label, _) = &options.policies[planned.policy];
             progress.cell(planned, label, unit, plan.estimate());
-            match self.cell(planned)? {
+            match self.cell(planned, &mut notes)? {
                 Some(sample) => samples.push(sample),
                 None => {
                     notes.push(format!("Ended by the user after {} of {} runs.", samples.len(), plan.cells.len()));
@@ -155,21 +170,73 @@ impl<'a> Runner<'a> {
     }
 
     /// One cell; `None` if the user ended it.
-    fn cell(&self, planned: &CellPlan) -> Result<Option<Sample>, CompareError> {
-        let options = self.options;
-        let (label, policy) = &options.policies[planned.policy];
+    fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Sample>, CompareError> {
+        let (label, _) = &self.options.policies[planned.policy];
+        let params = self.params(planned);
         let measured = match &self.source {
-            Source::Guests(context) => {
-                let domain = carrier::domain(policy, &options.pcpus)?;
-                match options.suite {
-                    Suite::Netbench => netbench::measure(context, label, planned, domain)?,
-                    _ => cell::measure(context, label, planned, domain)?,
-                }
-            }
+            Source::Guests(context) => self.guests(context, planned, &params, notes)?,
             Source::Simulation(simulation, interrupted) => {
-                simulated::measure(options, simulation, planned, interrupted)?
+                simulated::measure(self.options, simulation, planned, interrupted)?
             }
         };
+        Ok(measured.map(|(values, detail)| Sample {
+            suite: self.options.suite,
+            policy: label.clone(),
+            params,
+            round: planned.round,
+            values,
+            detail,
+        }))
+    }
+
+    /// One cell with guests.
+    fn guests(
+        &self,
+        context: &Context<'_>,
+        planned: &CellPlan,
+        params: &Params,
+        notes: &mut Vec<String>,
+    ) -> Result<Measured, CompareError> {
+        let (label, policy) = &self.options.policies[planned.policy];
+        let domain = carrier::domain(policy, &self.options.pcpus)?;
+        let recorder = self.recorder(planned, params, &*domain)?;
+        let measured = match self.options.suite {
+            Suite::Netbench => netbench::measure(context, label, planned, domain, recorder.as_ref()),
+            _ => cell::measure(context, label, planned, domain, recorder.as_ref()),
+        };
+        // A cell that failed has its recording, too.
+        if let Some(recorder) = recorder {
+            let Recorded { lost, .. } = recorder.finish()?;
+            if lost > 0 {
+                let (size, round) = (planned.size, planned.round);
+                notes.push(format!(
+                    "{lost} events of {label}, size {size}, round {round} came too fast to be recorded."
+                ));
+            }
+        }
+        measured
+    }
+
+    /// The recorder of a cell, if it is to be recorded and has a policy.
+    fn recorder(
+        &self,
+        planned: &CellPlan,
+        params: &Params,
+        domain: &dyn Domain,
+    ) -> Result<Option<Recorder>, CompareError> {
+        let options = self.options;
+        let (label, policy) = &options.policies[planned.policy];
+        let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
+        let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name = format!("{}-{safe}-{}-round-{}.rec", options.suite, planned.size, planned.round);
+        let path = folder.join(name);
+        std::fs::create_dir_all(folder).map_err(|source| RecordError::File { path: path.clone(), source })?;
+        let header = Header::new(policy, &options.pcpus, options.suite.name(), params.clone());
+        Ok(Some(Recorder::start(&path, header, domain)?))
+    }
+
+    fn params(&self, planned: &CellPlan) -> Params {
+        let options = self.options;
         let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
         let mut params = Params::default().with(size, u64::from(planned.size));
         if options.suite != Suite::Netbench {
@@ -178,13 +245,6 @@ impl<'a> Runner<'a> {
         for (key, value) in &options.settings {
             params = params.with(key, *value);
         }
-        Ok(measured.map(|(values, detail)| Sample {
-            suite: options.suite,
-            policy: label.clone(),
-            params,
-            round: planned.round,
-            values,
-            detail,
-        }))
+        params
     }
 }

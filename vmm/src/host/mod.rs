@@ -22,7 +22,7 @@ mod root;
 
 pub use autogroup::AutogroupsOff;
 pub use costs::{CostsError, HostCosts};
-pub use cpu::{allowed_cpus, topology};
+pub use cpu::{Neighbours, allowed_cpus, topology};
 pub use cpulist::{CpuList, CpuListError};
 pub use doctor::{Diagnosis, Finding, State, diagnose};
 pub use facts::{HostFacts, Live, vcpus_move_freely};
