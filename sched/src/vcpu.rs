@@ -10,6 +10,12 @@ pub trait Vcpu: Send {
     /// [`kick`](crate::domain::kick), also if the signal came before the call.
     fn run(&mut self) -> Stop;
 
+    /// Whether the guest spins: the loop in which it was kicked does nothing but wait. Asked between
+    /// [`Stop::Kicked`] and the next run, at most once.
+    fn spins(&mut self) -> bool {
+        false
+    }
+
     /// Takes the vCPU back when the domain has let go of it; called once, on whichever thread let go.
     fn retired(self: Box<Self>);
 }
@@ -36,6 +42,11 @@ pub struct Yield {
     pub wait: Wait,
     /// Not the first yield of this wait.
     pub again: bool,
+}
+
+impl Yield {
+    /// A yield that says nothing.
+    pub const UNKNOWN: Self = Self { wait: Wait::Unknown, again: false };
 }
 
 /// What a yielding vCPU waits for.

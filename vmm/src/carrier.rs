@@ -4,7 +4,7 @@ use crate::config::{Algorithm, Mechanism, PolicyConfig, Variant, VmClass, VmConf
 use crate::host::{self, CpuList};
 use std::sync::Arc;
 use stile_sched::domain::Attributes;
-use stile_sched::domain::executors::Executors;
+use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::lock::LockRules;
@@ -39,13 +39,15 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
         Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len()).with_topology(host::topology(cpus))),
     };
     let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
+    let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
-        Carries::Executors => match Executors::new(&numbers, decides, lock) {
+        Carries::Executors => match Executors::new(&numbers, decides, lock, executors::Switches { spin_detection }) {
             Ok(domain) => Ok(Arc::new(domain)),
             Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
         },
         Carries::Leases => {
-            Ok(leases::start(&numbers, decides, lock, leases::Switches { ride: policy.ride, steal: policy.steal }))
+            let switches = leases::Switches { ride: policy.ride, steal: policy.steal, spin_detection };
+            Ok(leases::start(&numbers, decides, lock, switches))
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod layout;
 mod outcome;
 pub mod paging;
 mod setup;
+mod spin;
 mod state;
 mod vcpu;
 

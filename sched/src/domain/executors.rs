@@ -24,6 +24,7 @@ mod thread;
 
 use super::deadlines::Deadlines;
 use super::events::{Events, Found};
+use super::looks::Looks;
 use super::numbers::Numbers;
 use super::parker::Parker;
 use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
@@ -49,6 +50,19 @@ pub struct Executors {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// What can be switched on and off, to measure what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches {
+    /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
+    pub spin_detection: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self { spin_detection: true }
+    }
+}
+
 struct Shared {
     core: QueueLock<Core>,
     slots: Box<[SlotShared]>,
@@ -57,6 +71,7 @@ struct Shared {
     waiters: AtomicBool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
+    detects_spinning: bool,
     ending: AtomicBool,
 }
 
@@ -104,6 +119,7 @@ struct Entry {
     deadline: Option<Slot>,
     retiring: bool,
     usage: Usage,
+    looks: Looks,
     /// When it was put on its slot, and that slot's exits then.
     since: Time,
     exits_before: u64,
@@ -125,7 +141,7 @@ impl std::fmt::Debug for Shared {
 
 impl Executors {
     /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
-    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules) -> io::Result<Self> {
+    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
         let told_of_lone_yields = policy.is_told_of_lone_yields();
         let core = Core {
@@ -146,6 +162,7 @@ impl Executors {
             waiters: AtomicBool::new(false),
             keeps_slot_over_exits,
             told_of_lone_yields,
+            detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
         });
         let mut domain = Self { shared, threads: Vec::new() };
@@ -202,6 +219,7 @@ impl Domain for Executors {
             deadline: None,
             retiring: false,
             usage: Usage::default(),
+            looks: Looks::default(),
             since: Time(0),
             exits_before: 0,
         });

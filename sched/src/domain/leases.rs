@@ -73,11 +73,13 @@ pub struct Switches {
     pub ride: bool,
     /// A vCPU whose thread finds it runnable takes a slot handed to another thread that has not begun to run.
     pub steal: bool,
+    /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
+    pub spin_detection: bool,
 }
 
 impl Default for Switches {
     fn default() -> Self {
-        Self { ride: true, steal: true }
+        Self { ride: true, steal: true, spin_detection: true }
     }
 }
 
@@ -95,6 +97,7 @@ struct Shared<W> {
     steals: bool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
+    detects_spinning: bool,
     ending: AtomicBool,
 }
 
@@ -159,6 +162,7 @@ impl<W: Word> Leases<W> {
             gate: Gate::new(cpus.len()),
             rides: Rides::new(cpus.len(), switches.ride),
             steals: switches.steal,
+            detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }

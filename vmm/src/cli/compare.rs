@@ -1,7 +1,7 @@
 //! `stile compare`: from the command line to a report.
 
 use super::Failure;
-use super::args::{CompareArgs, HintArg};
+use super::args::CompareArgs;
 use crate::compare::{Options, Plan, Progress, Runner};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::report::aggregate::distinct_labels;
@@ -78,7 +78,7 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         reps: args.reps,
         duration: args.duration,
         pcpus,
-        hints: args.hint == HintArg::Full,
+        hint: args.hint,
         settings: args.settings.clone(),
         quick: args.quick,
         seed: args.seed,

@@ -138,6 +138,7 @@ impl Draw {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Hint;
     use super::*;
 
     fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
@@ -148,7 +149,7 @@ mod tests {
             reps: None,
             duration: None,
             pcpus: "0-1".parse().unwrap(),
-            hints: true,
+            hint: Hint::Full,
             settings: Vec::new(),
             quick,
             seed: 1,

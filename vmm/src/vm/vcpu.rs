@@ -5,6 +5,7 @@
 
 use super::layout::{PAGE, STUBS};
 use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
+use super::spin;
 use super::state::VmState;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
@@ -51,6 +52,18 @@ impl stile_sched::Vcpu for GuestVcpu {
             Event::Kicked => Stop::Kicked,
             Event::Out { port, width, value } => self.output(port, width, value),
             Event::Broken(kind) => self.broken(kind),
+        }
+    }
+
+    fn spins(&mut self) -> bool {
+        let Ok(regs) = self.fd.get_regs() else { return false };
+        // Guests run where their memory is mapped one to one.
+        let start = regs.rip.saturating_sub(spin::LOOP_MAX as u64);
+        let next = (regs.rip - start) as usize;
+        let mut code = [0; spin::LOOP_MAX + spin::AHEAD];
+        match self.vm.memory().read(&mut code[..next + spin::AHEAD], GuestAddress(start)) {
+            Ok(length) => spin::spins(&code[..length], next),
+            Err(_) => false,
         }
     }
 

@@ -1,12 +1,13 @@
 //! The life of an executor: run the vCPU in hand, ask the policy when there is something to say, take up its answer.
 
 use super::{Act, Core, DUE_AT_ONCE, Shared, SlotShared};
+use crate::domain::looks::Looks;
 use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Slot, Stop, Time, Vcpu, VcpuId, Wait};
+use crate::{Slot, Stop, Time, Vcpu, VcpuId, Wait, Yield};
 use arrayvec::ArrayVec;
 use rustix::thread::CpuSet;
 use std::io;
@@ -17,6 +18,7 @@ struct Hand {
     id: VcpuId,
     vcpu: Box<dyn Vcpu>,
     caller: Caller,
+    looks: Looks,
 }
 
 /// Why the vCPU in hand stopped, and if it blocks, until when.
@@ -50,7 +52,7 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     let _ = me.thread.set(kick::this_thread());
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
-    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER };
+    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER, ask_at: Time::NEVER };
     let mut hand = None;
     while !shared.ending.load(Ordering::Relaxed) {
         hand = match hand {
@@ -67,6 +69,8 @@ struct Executor<'a> {
     timer: kick::Timer,
     /// What the timer is set to; a time that has passed means it is not set.
     armed: Time,
+    /// When the policy wants to be asked, or a deadline comes.
+    ask_at: Time,
 }
 
 impl Executor<'_> {
@@ -86,26 +90,54 @@ impl Executor<'_> {
                         Wait::Lock(_) => &counts.lock,
                         Wait::Message(_) => &counts.message,
                     });
-                    let alone = !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted();
-                    if alone && !self.shared.told_of_lone_yields {
+                    hand.looks.put_off();
+                    if self.is_alone() && !self.shared.told_of_lone_yields {
                         count(&counts.alone);
                         continue;
                     }
                     Why::Yield(y)
                 }
-                Stop::Kicked => {
-                    kick::drain();
-                    if self.armed <= monotonic() {
-                        self.armed = Time::NEVER;
-                    }
-                    Why::Check
+                Stop::Kicked => match self.kicked(&mut hand) {
+                    Some(why) => why,
+                    None => continue,
+                },
+                Stop::Idle(_) => {
+                    hand.looks.put_off();
+                    Why::Block
                 }
-                Stop::Idle(_) => Why::Block,
                 Stop::Done => Why::Retire,
             };
             let until = if let Stop::Idle(until) = stop { until } else { Time::NEVER };
             return self.ask(Some(hand), Stopped { why, until });
         }
+    }
+
+    /// Nobody waits, as far as is known without the lock.
+    fn is_alone(&self) -> bool {
+        !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted()
+    }
+
+    /// What there is to ask after a kick; `None`: nothing, it was only a look, and the vCPU goes on.
+    fn kicked(&mut self, hand: &mut Hand) -> Option<Why> {
+        kick::drain();
+        let now = monotonic();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if !self.shared.detects_spinning {
+            return Some(Why::Check);
+        }
+        let spins = hand.vcpu.spins();
+        let look_at = hand.looks.seen(spins, now);
+        if spins && !self.is_alone() {
+            count(&self.me.counts.unknown);
+            return Some(Why::Yield(Yield::UNKNOWN));
+        }
+        if self.ask_at <= now || self.me.word.is_wanted() {
+            return Some(Why::Check);
+        }
+        self.arm(self.ask_at.min(look_at));
+        None
     }
 
     /// Waits until there is something to do, and asks.
@@ -120,7 +152,7 @@ impl Executor<'_> {
         self.me.word.acknowledge();
         let mut after = After::default();
         let caller = hand.as_ref().map_or(Caller::Normal, |hand| hand.caller);
-        let (next, ask_at) = {
+        let (next, look_at) = {
             let mut core = self.shared.core.lock_as(caller);
             let now = monotonic();
             self.wake_due(&mut core, now, &mut after.acts);
@@ -131,7 +163,7 @@ impl Executor<'_> {
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Vcpu::retired);
         if next.is_some() {
-            self.arm(ask_at);
+            self.arm(self.ask_at.min(look_at));
         }
         next
     }
@@ -163,9 +195,9 @@ impl Executor<'_> {
         }
     }
 
-    /// The policy's answer under the lock: what to run, and when to ask again at the latest.
+    /// The policy's answer under the lock: what to run, and when to look at it; and, kept, when to ask again at the latest.
     fn answer(
-        &self,
+        &mut self,
         core: &mut Core,
         hand: Option<Hand>,
         stopped: Stopped,
@@ -181,7 +213,7 @@ impl Executor<'_> {
         if yielded {
             *if next == before { &mut core.stayed } else { &mut core.switched } += 1;
         }
-        let hand = match hand {
+        let mut hand = match hand {
             Some(hand) if next == Some(hand.id) => Some(hand),
             hand => {
                 if let Some(hand) = hand {
@@ -192,7 +224,9 @@ impl Executor<'_> {
         };
         self.stamp_word(core, before, next);
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
-        (hand, lease_end.min(core.deadlines[self.slot.index()].earliest()))
+        self.ask_at = lease_end.min(core.deadlines[self.slot.index()].earliest());
+        let look_at = hand.as_mut().map_or(Time::NEVER, |hand| hand.looks.plan(now, lease_end != Time::NEVER));
+        (hand, look_at)
     }
 
     /// Marks a vCPU as blocked; false if it need not wait.
@@ -219,7 +253,7 @@ impl Executor<'_> {
         entry.usage.run_ns += now.since(entry.since).0;
         entry.usage.exits += self.me.counts.exits.load(Ordering::Relaxed) - entry.exits_before;
         entry.on = None;
-        entry.vcpu = Some(hand.vcpu);
+        (entry.vcpu, entry.looks) = (Some(hand.vcpu), hand.looks);
         if retires {
             return self.shared.forget(core, hand.id);
         }
@@ -251,7 +285,7 @@ impl Executor<'_> {
         entry.since = now;
         entry.exits_before = self.me.counts.exits.load(Ordering::Relaxed);
         let in_hand = entry.vcpu.take().expect("a vCPU that is on no slot is here");
-        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller }
+        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, looks: entry.looks }
     }
 
     /// Sees to it that the executor asks at this time. A timer that is set earlier is left: it costs a question, less

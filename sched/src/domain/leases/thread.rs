@@ -6,6 +6,7 @@
 use super::core::Answer;
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
+use crate::domain::looks::Looks;
 use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
@@ -13,7 +14,7 @@ use crate::slot::{SlotWord, Word};
 use crate::sync::Ordering;
 use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId};
+use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId, Wait, Yield};
 use rustix::thread::CpuSet;
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -64,8 +65,19 @@ pub(super) fn carry<W: Word>(
     // The starter waits for this.
     let _ = ready.send(Ok(()));
     let (never, asker) = (Time::NEVER, Asker { caller, looks: None });
-    let mut thread =
-        Thread { shared: &shared, id, asker, me, vcpu, timer, armed: never, lease_end: never, slot: None, rides: None };
+    let mut thread = Thread {
+        shared: &shared,
+        id,
+        asker,
+        me,
+        vcpu,
+        timer,
+        armed: never,
+        lease_end: never,
+        looks: Looks::default(),
+        slot: None,
+        rides: None,
+    };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
         let next = match thread.wait(rest) {
@@ -97,6 +109,7 @@ struct Thread<'a, W> {
     armed: Time,
     /// When the policy wants to be asked; kept over a nap.
     lease_end: Time,
+    looks: Looks,
     /// The slot it last ran on, to whose pCPU it is bound.
     slot: Option<Slot>,
     /// Since when the thread rides on that pCPU.
@@ -192,7 +205,8 @@ impl<W: Word> Thread<'_, W> {
             kick::drain();
             self.armed = Time::NEVER;
         }
-        self.arm(first_question(self.lease_end, now));
+        self.lease_end = first_question(self.lease_end, now);
+        self.goes_on(now);
         // Kicks may just have been drained, but what they were for shows.
         if self.word(slot).is_wanted() || self.me.retiring.load(Ordering::Relaxed) {
             let stopped = Stopped { why: Why::Check, until: Time::NEVER };
@@ -225,23 +239,46 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
                 self.me.counts.yielded(y.wait);
+                self.looks.put_off();
                 if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
                     self.me.counts.alone();
                     return None;
                 }
                 Why::Yield(y)
             }
-            Stop::Kicked => {
-                kick::drain();
-                if self.armed <= monotonic() {
-                    self.armed = Time::NEVER;
-                }
-                Why::Check
+            Stop::Kicked => self.kicked(slot)?,
+            Stop::Idle(until) => {
+                self.looks.put_off();
+                return Some(Stopped { why: Why::Block, until });
             }
-            Stop::Idle(until) => return Some(Stopped { why: Why::Block, until }),
             Stop::Done => Why::Retire,
         };
         Some(Stopped { why, until: Time::NEVER })
+    }
+
+    /// Why to ask after a kick; `None`: it was only a look, and the vCPU goes on.
+    fn kicked(&mut self, slot: Slot) -> Option<Why> {
+        kick::drain();
+        let now = monotonic();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if !self.shared.detects_spinning {
+            return Some(Why::Check);
+        }
+        let spins = self.vcpu.spins();
+        let look_at = self.looks.seen(spins, now);
+        let wanted = self.word(slot).is_wanted();
+        if spins && (wanted || self.shared.gate.waiters()) {
+            self.me.counts.yielded(Wait::Unknown);
+            return Some(Why::Yield(Yield::UNKNOWN));
+        }
+        let ends = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
+        if self.lease_end <= now || wanted || ends {
+            return Some(Why::Check);
+        }
+        self.arm(self.lease_end.min(look_at));
+        None
     }
 
     /// Whether a vCPU that blocks may give its slot up without a word.
@@ -284,13 +321,19 @@ impl<W: Word> Thread<'_, W> {
         match answer {
             Answer::GoesOn(until) => {
                 self.lease_end = until;
-                self.arm(until);
+                self.goes_on(monotonic());
                 None
             }
             Answer::Blocked => Some(Continue(Rest { until: stopped.until, nap: None })),
             Answer::Queued => Some(Continue(Rest { until: Time::NEVER, nap: None })),
             Answer::Retired => Some(Break(End::Retired)),
         }
+    }
+
+    /// The vCPU runs from now on: sees to the next question and the next look.
+    fn goes_on(&mut self, now: Time) {
+        let look_at = self.looks.plan(now, self.lease_end != Time::NEVER);
+        self.arm(self.lease_end.min(look_at));
     }
 
     fn word(&self, slot: Slot) -> &SlotWord<W> {
