@@ -5,6 +5,7 @@
 
 use super::layout::{PAGE, STUBS};
 use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
+use super::registers::Registers;
 use super::spin;
 use super::state::VmState;
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -24,6 +25,7 @@ const FAULT_LAST: u16 = port::FAULT + 31;
 pub(super) struct GuestVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
+    pub(super) registers: Registers,
     pub(super) vm: Arc<VmState>,
     pub(super) graves: Sender<Grave>,
 }
@@ -56,15 +58,9 @@ impl stile_sched::Vcpu for GuestVcpu {
     }
 
     fn spins(&mut self) -> bool {
-        let Ok(regs) = self.fd.get_regs() else { return false };
-        // Guests run where their memory is mapped one to one.
-        let start = regs.rip.saturating_sub(spin::LOOP_MAX as u64);
-        let next = (regs.rip - start) as usize;
-        let mut code = [0; spin::LOOP_MAX + spin::AHEAD];
-        match self.vm.memory().read(&mut code[..next + spin::AHEAD], GuestAddress(start)) {
-            Ok(length) => spin::spins(&code[..length], next),
-            Err(_) => false,
-        }
+        let spins = self.registers.rip(&self.fd).is_some_and(|rip| self.spins_at(rip));
+        self.registers.come_with_exits(&mut self.fd, spins);
+        spins
     }
 
     fn retired(self: Box<Self>) {
@@ -101,6 +97,18 @@ impl GuestVcpu {
             Ok(other) => Event::Broken(FaultKind::Kvm(format!("exit {other:?}"))),
             Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
             Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
+        }
+    }
+
+    /// Whether the code at this address spins.
+    fn spins_at(&self, rip: u64) -> bool {
+        // Guest memory is mapped one to one.
+        let start = rip.saturating_sub(spin::LOOP_MAX as u64);
+        let next = (rip - start) as usize;
+        let mut code = [0; spin::LOOP_MAX + spin::AHEAD];
+        match self.vm.memory().read(&mut code[..next + spin::AHEAD], GuestAddress(start)) {
+            Ok(length) => spin::spins(&code[..length], next),
+            Err(_) => false,
         }
     }
 
