@@ -10,10 +10,10 @@ pub trait Vcpu: Send {
     /// [`kick`](crate::domain::kick), also if the signal came before the call.
     fn run(&mut self) -> Stop;
 
-    /// Whether the guest spins: the loop in which it was kicked does nothing but wait. Asked between
-    /// [`Stop::Kicked`] and the next run, at most once.
-    fn spins(&mut self) -> bool {
-        false
+    /// The yield that the guest does not say: the loop in which it was kicked does nothing but wait
+    /// ([`Wait::Spin`]). Asked after [`Stop::Kicked`] and before the next run, at most once.
+    fn spins(&mut self) -> Option<Yield> {
+        None
     }
 
     /// Takes the vCPU back when the domain has let go of it; called once, on whichever thread let go.
@@ -44,16 +44,14 @@ pub struct Yield {
     pub again: bool,
 }
 
-impl Yield {
-    /// A yield that says nothing.
-    pub const UNKNOWN: Self = Self { wait: Wait::Unknown, again: false };
-}
-
 /// What a yielding vCPU waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Nothing known.
     Unknown,
+    /// Nothing known, and said neither: it was seen spinning. That it does so *again* is known: it has not got on since it
+    /// was last seen.
+    Spin,
     /// A lock held by this vCPU.
     Lock(VcpuId),
     /// A message from this vCPU.

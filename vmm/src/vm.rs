@@ -176,8 +176,8 @@ impl Vm {
                 None => self.fd.create_vcpu(u64::from(index)).map_err(refused("a vCPU"))?,
             };
             start.prepare(&fd, self.state.layout(), index)?;
-            let registers = start.registers;
-            let vcpu = GuestVcpu { index, fd, registers, vm: Arc::clone(&self.state), graves: graves.clone() };
+            let (vm, graves) = (Arc::clone(&self.state), graves.clone());
+            let vcpu = GuestVcpu { index, fd, registers: start.registers, spot: None, vm, graves };
             ids.push(domain.add(Box::new(vcpu), attributes)?);
             Ok(())
         });

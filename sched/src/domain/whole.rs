@@ -255,6 +255,10 @@ impl Vcpu for Script {
         stop
     }
 
+    fn spins(&mut self) -> Option<Yield> {
+        (random(3) == 0).then(|| Yield { wait: Wait::Spin, again: random(2) == 0 })
+    }
+
     fn retired(self: Box<Self>) {
         self.world.note(|progress| progress.retired += 1);
     }

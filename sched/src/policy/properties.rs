@@ -55,7 +55,12 @@ fn polite() -> impl Strategy<Value = YieldRule> {
 /// Whom a guest may name: a neighbour, itself, one that never lived.
 fn any_wait() -> impl Strategy<Value = Wait> {
     let somebody = prop_oneof![8 => 0u32..12, 1 => Just(1 << 20)].prop_map(VcpuId);
-    prop_oneof![Just(Wait::Unknown), somebody.clone().prop_map(Wait::Lock), somebody.prop_map(Wait::Message)]
+    prop_oneof![
+        Just(Wait::Unknown),
+        Just(Wait::Spin),
+        somebody.clone().prop_map(Wait::Lock),
+        somebody.prop_map(Wait::Message)
+    ]
 }
 
 fn any_guest() -> impl Strategy<Value = Guest> {

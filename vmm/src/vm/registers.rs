@@ -4,8 +4,16 @@
 //! nothing, but each exit becomes a little dearer. So it is asked only while looks find the vCPU spinning; otherwise a call
 //! reads them.
 
-use kvm_bindings::KVM_SYNC_X86_REGS;
+use kvm_bindings::{KVM_SYNC_X86_REGS, kvm_regs};
 use kvm_ioctls::{Cap, Kvm, SyncReg, VcpuFd};
+
+/// Number of general registers.
+pub(super) const GENERAL: usize = 16;
+
+/// The general registers in the order in which instructions number them.
+pub(super) fn general(r: &kvm_regs) -> [u64; GENERAL] {
+    [r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
+}
 
 /// How the registers of one vCPU are read.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +30,9 @@ impl Registers {
         Self { can_come: kvm.check_extension_int(Cap::SyncRegs) as u32 & KVM_SYNC_X86_REGS != 0, come: false }
     }
 
-    /// The address of the next instruction of a vCPU that has just made an exit.
-    pub(super) fn rip(self, fd: &VcpuFd) -> Option<u64> {
-        if self.come { Some(fd.sync_regs().regs.rip) } else { fd.get_regs().ok().map(|regs| regs.rip) }
+    /// The registers of a vCPU that has just made an exit.
+    pub(super) fn read(self, fd: &VcpuFd) -> Option<kvm_regs> {
+        if self.come { Some(fd.sync_regs().regs) } else { fd.get_regs().ok() }
     }
 
     /// From the next exit on the registers come with it, or do not.

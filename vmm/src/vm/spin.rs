@@ -4,8 +4,12 @@
 //! branch leads back to that instruction or before it: that is the innermost loop, provided the code is compiled as usual.
 //! Calls out of the loop and jumps out of it do not matter; who stands inside a function that the loop calls is not seen to
 //! spin. Code that is not what it seems can only deceive its own VM's scheduling: it yields when it need not.
+//!
+//! Whether the guest got on between two times that it was seen is told from the registers that the loop does not write:
+//! they say what it waits for, the ticket it has drawn, say. A wait that is repeated with all of them equal is taken for one.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
+use super::registers::GENERAL;
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 /// Longest loop that can be nothing but waiting (units: bytes): those of the usual locks are half as long, and one that
 /// holds a critical section beside its PAUSE is longer.
@@ -15,19 +19,63 @@ const INSTRUCTION_MAX: usize = 15;
 /// Code that has to be known behind the next instruction.
 pub(super) const AHEAD: usize = LOOP_MAX + INSTRUCTION_MAX;
 
-/// Whether the code spins in which the instruction at offset `next` is the next to be executed.
-pub(super) fn spins(code: &[u8], next: usize) -> bool {
-    let back = instructions(code, next)
-        .take_while(|i| i.ip() - (next as u64) < LOOP_MAX as u64)
-        .find(|i| branches(i) && i.near_branch_target() <= next as u64);
-    let Some(back) = back else { return false };
-    let first = back.near_branch_target();
-    if back.next_ip() - first > LOOP_MAX as u64 {
-        return false;
+/// A loop that only waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spin {
+    /// Where it begins in the code.
+    first: usize,
+    /// The general registers that it writes, a bit each.
+    writes: u16,
+}
+
+/// What a vCPU waits for, as far as can be seen: equal as long as it spins in one loop for the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    first: u64,
+    registers: [u64; GENERAL],
+}
+
+impl Spin {
+    /// The loop that only waits in which the instruction at offset `next` is the next to be executed.
+    pub(super) fn around(code: &[u8], next: usize) -> Option<Self> {
+        let back = instructions(code, next)
+            .take_while(|i| i.ip() - (next as u64) < LOOP_MAX as u64)
+            .find(|i| branches(i) && i.near_branch_target() <= next as u64)?;
+        let first = back.near_branch_target();
+        if back.next_ip() - first > LOOP_MAX as u64 {
+            return None;
+        }
+        // Instructions that do not meet `next` are not what is executed.
+        let body = || instructions(code, first as usize).take_while(|i| i.ip() <= back.ip());
+        let spins = body().any(|i| i.ip() == next as u64) && body().any(|i| i.mnemonic() == Mnemonic::Pause);
+        spins.then(|| Self { first: first as usize, writes: written(body()) })
     }
-    // Instructions that do not meet `next` are not what is executed.
-    let body = || instructions(code, first as usize).take_while(|i| i.ip() <= back.ip());
-    body().any(|i| i.ip() == next as u64) && body().any(|i| i.mnemonic() == Mnemonic::Pause)
+
+    /// The spot of a vCPU in this loop, whose code begins at this address, with these general registers.
+    pub(super) fn spot(self, code: u64, mut registers: [u64; GENERAL]) -> Spot {
+        for (number, register) in registers.iter_mut().enumerate() {
+            if self.writes & 1 << number != 0 {
+                *register = 0;
+            }
+        }
+        Spot { first: code + self.first as u64, registers }
+    }
+}
+
+/// The general registers that these instructions may write; a call may write all but the stack pointer.
+fn written(body: impl Iterator<Item = Instruction>) -> u16 {
+    let mut factory = InstructionInfoFactory::new();
+    body.fold(0, |written, instruction| {
+        let used = factory.info(&instruction).used_registers();
+        let writes = |access| !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
+        let general = used.iter().filter(|u| u.register().is_gpr() && writes(u.access()));
+        let own = if calls(&instruction) { !bit(Register::RSP) } else { general.fold(0, |w, u| w | bit(u.register())) };
+        written | own
+    })
+}
+
+fn bit(register: Register) -> u16 {
+    1 << register.full_register().number()
 }
 
 /// The instructions from this offset on, up to bytes that are none.
@@ -37,7 +85,11 @@ fn instructions(code: &[u8], from: usize) -> impl Iterator<Item = Instruction> {
 }
 
 fn branches(instruction: &Instruction) -> bool {
-    instruction.op0_kind() == OpKind::NearBranch64 && instruction.mnemonic() != Mnemonic::Call
+    instruction.op0_kind() == OpKind::NearBranch64 && !calls(instruction)
+}
+
+fn calls(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Call
 }
 
 #[cfg(test)]
@@ -46,6 +98,10 @@ mod tests {
 
     const PAUSE: [u8; 2] = [0xf3, 0x90];
     const RET: u8 = 0xc3;
+
+    fn spins(code: &[u8], next: usize) -> bool {
+        Spin::around(code, next).is_some()
+    }
 
     /// Offsets at which this code is seen to spin.
     fn seen(code: &[u8]) -> Vec<usize> {
@@ -162,10 +218,37 @@ mod tests {
         assert!(!spins(&code, 0));
     }
 
+    #[test]
+    fn a_spot_is_the_same_wherever_in_its_loop_and_whatever_the_loop_itself_writes() {
+        let code = [0xf3, 0x90, 0x8b, 0x07, 0x39, 0xf0, 0x75, 0xf8, RET]; // pause; mov eax, [rdi]; cmp eax, esi; jne 0
+        let spot = |next, rax, rsi| {
+            let mut registers = [7; GENERAL];
+            (registers[0], registers[6]) = (rax, rsi);
+            Spin::around(&code, next).unwrap().spot(0x1000, registers)
+        };
+        assert_eq!(spot(0, 1, 5), spot(4, 2, 5), "the number that is served has changed");
+        assert_ne!(spot(0, 1, 5), spot(0, 1, 6), "it has another ticket");
+        let elsewhere = Spin::around(&code, 0).unwrap().spot(0x2000, [7; GENERAL]);
+        assert_ne!(elsewhere, Spin::around(&code, 0).unwrap().spot(0x1000, [7; GENERAL]));
+    }
+
+    #[test]
+    fn parts_of_registers_and_counters_are_written_and_what_is_only_read_is_not() {
+        let writes = |code: &[u8]| Spin::around(code, 0).unwrap().writes;
+        let (rax, rcx, r8) = (1, 1 << 1, 1 << 8);
+        assert_eq!(writes(&[0xf3, 0x90, 0x8a, 0x07, 0x3c, 0x01, 0x75, 0xf8]), rax, "mov al, [rdi]; cmp al, 1");
+        assert_eq!(writes(&[0xf3, 0x90, 0x49, 0xff, 0xc8, 0x75, 0xf9]), r8, "dec r8");
+        assert_eq!(writes(&[0xf3, 0x90, 0xe2, 0xfc]), rcx, "loop");
+        assert_eq!(writes(&[0xf3, 0x90, 0x39, 0x07, 0x75, 0xfa]), 0, "cmp [rdi], eax");
+        assert_eq!(writes(&[0xf3, 0x90, 0xe8, 0, 0, 0, 0, 0x75, 0xf7]), !(1 << 4), "call");
+    }
+
     proptest::proptest! {
         #[test]
         fn any_bytes_are_judged(code in proptest::collection::vec(proptest::num::u8::ANY, 0..160), next in 0_usize..170) {
-            let _ = spins(&code, next);
+            if let Some(spin) = Spin::around(&code, next) {
+                let _ = spin.spot(u64::MAX - 200, [0; GENERAL]);
+            }
         }
     }
 }

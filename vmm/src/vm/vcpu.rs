@@ -5,9 +5,10 @@
 
 use super::layout::{PAGE, STUBS};
 use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
-use super::registers::Registers;
-use super::spin;
+use super::registers::{Registers, general};
+use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::VmState;
+use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
 use std::sync::mpsc::Sender;
@@ -26,6 +27,8 @@ pub(super) struct GuestVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) registers: Registers,
+    /// Where it was last seen spinning, if it spun when it was last looked at.
+    pub(super) spot: Option<Spot>,
     pub(super) vm: Arc<VmState>,
     pub(super) graves: Sender<Grave>,
 }
@@ -57,10 +60,11 @@ impl stile_sched::Vcpu for GuestVcpu {
         }
     }
 
-    fn spins(&mut self) -> bool {
-        let spins = self.registers.rip(&self.fd).is_some_and(|rip| self.spins_at(rip));
-        self.registers.come_with_exits(&mut self.fd, spins);
-        spins
+    fn spins(&mut self) -> Option<Yield> {
+        let spot = self.registers.read(&self.fd).and_then(|registers| self.spot(&registers));
+        self.registers.come_with_exits(&mut self.fd, spot.is_some());
+        let before = std::mem::replace(&mut self.spot, spot);
+        spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
     }
 
     fn retired(self: Box<Self>) {
@@ -100,16 +104,14 @@ impl GuestVcpu {
         }
     }
 
-    /// Whether the code at this address spins.
-    fn spins_at(&self, rip: u64) -> bool {
+    /// Where the guest spins, if it does.
+    fn spot(&self, registers: &kvm_regs) -> Option<Spot> {
         // Guest memory is mapped one to one.
-        let start = rip.saturating_sub(spin::LOOP_MAX as u64);
-        let next = (rip - start) as usize;
-        let mut code = [0; spin::LOOP_MAX + spin::AHEAD];
-        match self.vm.memory().read(&mut code[..next + spin::AHEAD], GuestAddress(start)) {
-            Ok(length) => spin::spins(&code[..length], next),
-            Err(_) => false,
-        }
+        let start = registers.rip.saturating_sub(LOOP_MAX as u64);
+        let next = (registers.rip - start) as usize;
+        let mut code = [0; LOOP_MAX + AHEAD];
+        let length = self.vm.memory().read(&mut code[..next + AHEAD], GuestAddress(start)).ok()?;
+        Some(Spin::around(&code[..length], next)?.spot(start, general(registers)))
     }
 
     /// A port write: a doorbell, the serial port, or an exception stub.

@@ -7,7 +7,7 @@ use crate::lock::Caller;
 use crate::policy::Why;
 use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Slot, Stop, Time, Vcpu, VcpuId, Wait, Yield};
+use crate::{Slot, Stop, Time, Vcpu, VcpuId, Wait};
 use arrayvec::ArrayVec;
 use rustix::thread::CpuSet;
 use std::io;
@@ -86,7 +86,7 @@ impl Executor<'_> {
                 Stop::Exit => Why::Exit,
                 Stop::Yield(y) => {
                     count(match y.wait {
-                        Wait::Unknown => &counts.unknown,
+                        Wait::Unknown | Wait::Spin => &counts.unknown,
                         Wait::Lock(_) => &counts.lock,
                         Wait::Message(_) => &counts.message,
                     });
@@ -128,10 +128,12 @@ impl Executor<'_> {
             return Some(Why::Check);
         }
         let spins = hand.vcpu.spins();
-        let look_at = hand.looks.seen(spins, now);
-        if spins && !self.is_alone() {
+        let look_at = hand.looks.seen(spins.is_some(), now);
+        if let Some(y) = spins
+            && !self.is_alone()
+        {
             count(&self.me.counts.unknown);
-            return Some(Why::Yield(Yield::UNKNOWN));
+            return Some(Why::Yield(y));
         }
         if self.ask_at <= now || self.me.word.is_wanted() {
             return Some(Why::Check);

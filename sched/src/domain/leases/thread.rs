@@ -14,7 +14,7 @@ use crate::slot::{SlotWord, Word};
 use crate::sync::Ordering;
 use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId, Wait, Yield};
+use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId};
 use rustix::thread::CpuSet;
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -267,11 +267,13 @@ impl<W: Word> Thread<'_, W> {
             return Some(Why::Check);
         }
         let spins = self.vcpu.spins();
-        let look_at = self.looks.seen(spins, now);
+        let look_at = self.looks.seen(spins.is_some(), now);
         let wanted = self.word(slot).is_wanted();
-        if spins && (wanted || self.shared.gate.waiters()) {
-            self.me.counts.yielded(Wait::Unknown);
-            return Some(Why::Yield(Yield::UNKNOWN));
+        if let Some(y) = spins
+            && (wanted || self.shared.gate.waiters())
+        {
+            self.me.counts.yielded(y.wait);
+            return Some(Why::Yield(y));
         }
         let ends = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
         if self.lease_end <= now || wanted || ends {
