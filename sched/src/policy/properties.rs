@@ -65,8 +65,8 @@ fn any_wait() -> impl Strategy<Value = Wait> {
 
 fn any_guest() -> impl Strategy<Value = Guest> {
     let us = |range: std::ops::Range<u64>| range.prop_map(Nanos::from_micros);
-    let patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute)];
-    let any_patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute), Just(Patience::Blocks)];
+    let patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute), Just(Patience::Seen)];
+    let any_patience = prop_oneof![patience.clone(), Just(Patience::Blocks)];
     prop_oneof![
         Just(Guest::Hog),
         (us(20..3000), any_wait()).prop_map(|(stretch, says)| Guest::yielder(stretch, says)),

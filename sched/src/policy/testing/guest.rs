@@ -55,6 +55,8 @@ pub(in crate::policy) enum Patience {
     Hints,
     /// Yields and says nothing.
     Mute,
+    /// Would spin on, but is seen to.
+    Seen,
     /// Blocks until the event (letters only).
     Blocks,
 }
@@ -213,6 +215,7 @@ impl Guest {
                 Some(match patience {
                     Patience::Blocks => Step::Idle(Time::NEVER),
                     Patience::Mute => Step::Yield(Yield { wait: Wait::Unknown, again }),
+                    Patience::Seen => Step::Yield(Yield { wait: Wait::Spin, again }),
                     Patience::Hints => Step::Yield(Yield { wait: self.waits_for(world), again }),
                 })
             }
