@@ -6,12 +6,13 @@
 //! 1. The kick at the end of a lease is a look for nothing. A vCPU that was never seen spinning there is not looked at
 //!    otherwise: who computes pays nothing.
 //! 2. Once seen spinning, a vCPU is looked at when it has run for [`FIRST`], in each turn.
-//! 3. Every such look that finds it doing something else doubles that time, and so does a yield or an idle of its own: a
-//!    guest that says when it waits needs no looks. Beyond [`LAST`] there are none.
+//! 3. Every such look that finds it doing something else doubles that time. Beyond [`LAST`] there are none.
+//! 4. A vCPU that has yielded or idled since the last look is not judged: it says by itself when it waits, and what it does
+//!    just now is the spinning before that. Nor is one that has hardly run.
 //!
 //! The policy is not told of a look that found nothing. While nobody waits there are none.
 
-use crate::{Nanos, Time};
+use crate::{Nanos, Time, Yield};
 
 /// From the beginning of a turn to the first look: a few times what a kick costs where it costs most (no config key: half
 /// of it or twice as much changes little).
@@ -22,54 +23,83 @@ const LAST: Nanos = Nanos::from_micros(64 * FIRST.0 / 1_000);
 /// When one vCPU is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Looks {
-    /// From the beginning of a turn, or from the last look, to the next.
+    /// The turn began, or the last look was.
+    since: Time,
+    /// From then to the next look.
     after: Nanos,
     /// The next one.
     at: Time,
+    /// It has said that it waits since it was last kicked.
+    said: bool,
 }
 
 impl Default for Looks {
     fn default() -> Self {
-        Self { after: LAST + LAST, at: Time::NEVER }
+        Self { since: Time(0), after: LAST + LAST, at: Time::NEVER, said: false }
     }
 }
 
 impl Looks {
-    /// The vCPU begins to run, or goes on, and others wait or do not. Gives the time of its next look.
-    pub(super) fn plan(&mut self, now: Time, others_wait: bool) -> Time {
-        self.at = if others_wait && self.after <= LAST { now + self.after } else { Time::NEVER };
+    /// The time of the next look.
+    pub(super) fn next(self) -> Time {
         self.at
     }
 
-    /// It was kicked, and seen to spin or not. Gives the time of its next look.
-    pub(super) fn seen(&mut self, spins: bool, now: Time) -> Time {
-        if spins {
-            self.after = FIRST;
-        } else if self.at <= now {
-            self.put_off();
-        }
-        self.plan(now, self.at != Time::NEVER)
+    /// The vCPU begins to run, or goes on, and others wait or do not.
+    pub(super) fn plan(&mut self, now: Time, others_wait: bool) {
+        self.since = now;
+        self.at = if others_wait && self.after <= LAST { now + self.after } else { Time::NEVER };
     }
 
-    /// It says by itself when it waits.
-    pub(super) fn put_off(&mut self) {
-        if self.after <= LAST {
+    /// It yields or idles by itself.
+    pub(super) fn says(&mut self) {
+        self.said = true;
+    }
+
+    /// It was kicked. The yield for which its spinning counts, if it is judged and spins.
+    pub(super) fn kicked(&mut self, now: Time, spins: impl FnOnce() -> Option<Yield>) -> Option<Yield> {
+        if now.since(self.since) < FIRST {
+            return None;
+        }
+        let spins = if std::mem::take(&mut self.said) { None } else { spins() };
+        if spins.is_some() {
+            self.after = FIRST;
+        } else if self.at <= now {
             self.after += self.after;
         }
+        self.plan(now, self.at != Time::NEVER);
+        spins
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Wait;
 
     const NOW: Time = Time(1_000_000_000);
+    /// The end of a lease.
+    const LATER: Time = Time(NOW.0 + 6_000_000);
+
+    fn spins() -> Option<Yield> {
+        Some(Yield { wait: Wait::Spin, again: false })
+    }
+
+    fn computes() -> Option<Yield> {
+        None
+    }
+
+    /// The next look, if it goes on now and others wait.
+    fn planned(looks: &mut Looks) -> Time {
+        looks.plan(NOW, true);
+        looks.next()
+    }
 
     /// Seen spinning at the end of a lease.
     fn spinner() -> Looks {
         let mut looks = Looks::default();
-        assert_eq!(looks.plan(NOW, true), Time::NEVER);
-        looks.seen(true, NOW);
+        assert_eq!(planned(&mut looks), Time::NEVER);
+        assert_eq!(looks.kicked(LATER, spins), spins());
         looks
     }
 
@@ -77,52 +107,57 @@ mod tests {
     fn who_was_never_seen_spinning_is_not_looked_at() {
         let mut looks = Looks::default();
         for _ in 0..3 {
-            assert_eq!(looks.plan(NOW, true), Time::NEVER);
-            assert_eq!(looks.seen(false, NOW), Time::NEVER);
-            looks.put_off();
+            assert_eq!(planned(&mut looks), Time::NEVER);
+            assert_eq!(looks.kicked(LATER, computes), None);
+            assert_eq!(looks.next(), Time::NEVER);
         }
-        assert_eq!(looks, Looks::default());
     }
 
     #[test]
     fn who_was_seen_spinning_is_looked_at_early_in_each_turn_while_others_wait() {
         let mut looks = spinner();
-        assert_eq!(looks.plan(NOW, true), NOW + FIRST);
-        assert_eq!(looks.seen(true, NOW + FIRST), NOW + FIRST + FIRST);
-        assert_eq!(looks.plan(NOW, true), NOW + FIRST);
-        assert_eq!(looks.plan(NOW, false), Time::NEVER);
-        assert_eq!(looks.seen(true, NOW), Time::NEVER, "nobody waits");
+        assert_eq!(planned(&mut looks), NOW + FIRST);
+        looks.kicked(NOW + FIRST, spins);
+        assert_eq!(looks.next(), NOW + FIRST + FIRST);
+        assert_eq!(planned(&mut looks), NOW + FIRST);
+        looks.plan(NOW, false);
+        assert_eq!(looks.next(), Time::NEVER);
+        looks.kicked(LATER, spins);
+        assert_eq!(looks.next(), Time::NEVER, "nobody waits");
     }
 
     #[test]
     fn looks_in_vain_come_ever_later_until_there_are_none_and_cost_little_together() {
         let mut looks = spinner();
-        let (mut at, mut count) = (looks.plan(NOW, true), 0);
+        let (mut at, mut count) = (planned(&mut looks), 0);
         while at != Time::NEVER {
-            let next = looks.seen(false, at);
+            assert_eq!(looks.kicked(at, computes), None);
+            let next = looks.next();
             assert!(next == Time::NEVER || next.since(at).0 >= at.since(NOW).0, "no sooner than all before took");
             (at, count) = (next, count + 1);
         }
         assert_eq!(count, 7);
-        assert_eq!(looks.plan(NOW, true), Time::NEVER, "nor in the next turn");
-        looks.seen(true, NOW);
-        assert_eq!(looks.plan(NOW, true), NOW + FIRST, "but once it spins again");
+        assert_eq!(planned(&mut looks), Time::NEVER, "nor in the next turn");
+        looks.kicked(LATER, spins);
+        assert_eq!(planned(&mut looks), NOW + FIRST, "but once it spins again");
     }
 
     #[test]
-    fn a_kick_that_comes_sooner_than_the_look_says_nothing_of_who_does_not_spin() {
+    fn a_kick_that_comes_before_any_look_would_is_none() {
         let mut looks = spinner();
-        looks.plan(NOW, true);
-        let early = NOW + Nanos(1);
-        assert_eq!(looks.seen(false, early), early + FIRST);
+        looks.says();
+        let before = (planned(&mut looks), looks);
+        assert_eq!(looks.kicked(NOW + FIRST - Nanos(1), || unreachable!("it has hardly run")), None);
+        assert_eq!((looks.next(), looks), before);
     }
 
     #[test]
-    fn who_yields_by_itself_is_looked_at_ever_later() {
-        let mut looks = spinner();
-        looks.put_off();
-        assert_eq!(looks.plan(NOW, true), NOW + FIRST + FIRST);
-        (0..6).for_each(|_| looks.put_off());
-        assert_eq!(looks.plan(NOW, true), Time::NEVER);
+    fn who_says_that_it_waits_is_not_judged_at_the_next_kick() {
+        let mut looks = Looks::default();
+        looks.says();
+        assert_eq!(planned(&mut looks), Time::NEVER);
+        assert_eq!(looks.kicked(LATER, || unreachable!("it is not looked at")), None);
+        assert_eq!(planned(&mut looks), Time::NEVER);
+        assert_eq!(looks.kicked(LATER, spins), spins(), "it has said nothing since");
     }
 }

@@ -90,7 +90,7 @@ impl Executor<'_> {
                         Wait::Lock(_) => &counts.lock,
                         Wait::Message(_) => &counts.message,
                     });
-                    hand.looks.put_off();
+                    hand.looks.says();
                     if self.is_alone() && !self.shared.told_of_lone_yields {
                         count(&counts.alone);
                         continue;
@@ -102,7 +102,7 @@ impl Executor<'_> {
                     None => continue,
                 },
                 Stop::Idle(_) => {
-                    hand.looks.put_off();
+                    hand.looks.says();
                     Why::Block
                 }
                 Stop::Done => Why::Retire,
@@ -127,9 +127,8 @@ impl Executor<'_> {
         if !self.shared.detects_spinning {
             return Some(Why::Check);
         }
-        let spins = hand.vcpu.spins();
-        let look_at = hand.looks.seen(spins.is_some(), now);
-        if let Some(y) = spins
+        let Hand { vcpu, looks, .. } = hand;
+        if let Some(y) = looks.kicked(now, || vcpu.spins())
             && !self.is_alone()
         {
             count(&self.me.counts.unknown);
@@ -138,7 +137,7 @@ impl Executor<'_> {
         if self.ask_at <= now || self.me.word.is_wanted() {
             return Some(Why::Check);
         }
-        self.arm(self.ask_at.min(look_at));
+        self.arm(self.ask_at.min(looks.next()));
         None
     }
 
@@ -154,7 +153,7 @@ impl Executor<'_> {
         self.me.word.acknowledge();
         let mut after = After::default();
         let caller = hand.as_ref().map_or(Caller::Normal, |hand| hand.caller);
-        let (next, look_at) = {
+        let next = {
             let mut core = self.shared.core.lock_as(caller);
             let now = monotonic();
             self.wake_due(&mut core, now, &mut after.acts);
@@ -164,8 +163,8 @@ impl Executor<'_> {
         };
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Vcpu::retired);
-        if next.is_some() {
-            self.arm(self.ask_at.min(look_at));
+        if let Some(hand) = &next {
+            self.arm(self.ask_at.min(hand.looks.next()));
         }
         next
     }
@@ -197,7 +196,7 @@ impl Executor<'_> {
         }
     }
 
-    /// The policy's answer under the lock: what to run, and when to look at it; and, kept, when to ask again at the latest.
+    /// The policy's answer under the lock: what to run; noted, when to ask again at the latest and when to look.
     fn answer(
         &mut self,
         core: &mut Core,
@@ -205,7 +204,7 @@ impl Executor<'_> {
         stopped: Stopped,
         now: Time,
         after: &mut After,
-    ) -> (Option<Hand>, Time) {
+    ) -> Option<Hand> {
         let before = hand.as_ref().map(|h| h.id);
         let why = self.final_reason(core, hand.as_ref(), stopped, now);
         let yielded = matches!(why, Why::Yield(_));
@@ -227,8 +226,10 @@ impl Executor<'_> {
         self.stamp_word(core, before, next);
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
         self.ask_at = lease_end.min(core.deadlines[self.slot.index()].earliest());
-        let look_at = hand.as_mut().map_or(Time::NEVER, |hand| hand.looks.plan(now, lease_end != Time::NEVER));
-        (hand, look_at)
+        if let Some(hand) = &mut hand {
+            hand.looks.plan(now, lease_end != Time::NEVER);
+        }
+        hand
     }
 
     /// Marks a vCPU as blocked; false if it need not wait.

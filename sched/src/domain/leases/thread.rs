@@ -239,7 +239,7 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
                 self.me.counts.yielded(y.wait);
-                self.looks.put_off();
+                self.looks.says();
                 if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
                     self.me.counts.alone();
                     return None;
@@ -248,7 +248,7 @@ impl<W: Word> Thread<'_, W> {
             }
             Stop::Kicked => self.kicked(slot)?,
             Stop::Idle(until) => {
-                self.looks.put_off();
+                self.looks.says();
                 return Some(Stopped { why: Why::Block, until });
             }
             Stop::Done => Why::Retire,
@@ -266,8 +266,7 @@ impl<W: Word> Thread<'_, W> {
         if !self.shared.detects_spinning {
             return Some(Why::Check);
         }
-        let spins = self.vcpu.spins();
-        let look_at = self.looks.seen(spins.is_some(), now);
+        let spins = self.looks.kicked(now, || self.vcpu.spins());
         let wanted = self.word(slot).is_wanted();
         if let Some(y) = spins
             && (wanted || self.shared.gate.waiters())
@@ -279,7 +278,7 @@ impl<W: Word> Thread<'_, W> {
         if self.lease_end <= now || wanted || ends {
             return Some(Why::Check);
         }
-        self.arm(self.lease_end.min(look_at));
+        self.arm(self.lease_end.min(self.looks.next()));
         None
     }
 
@@ -334,8 +333,8 @@ impl<W: Word> Thread<'_, W> {
 
     /// The vCPU runs from now on: sees to the next question and the next look.
     fn goes_on(&mut self, now: Time) {
-        let look_at = self.looks.plan(now, self.lease_end != Time::NEVER);
-        self.arm(self.lease_end.min(look_at));
+        self.looks.plan(now, self.lease_end != Time::NEVER);
+        self.arm(self.lease_end.min(self.looks.next()));
     }
 
     fn word(&self, slot: Slot) -> &SlotWord<W> {
