@@ -14,8 +14,8 @@
 
 use crate::{Nanos, Time, Yield};
 
-/// From the beginning of a turn to the first look: a few times what a kick costs where it costs most (no config key: half
-/// of it or twice as much changes little).
+/// From the beginning of a turn to the first look: a few times what a kick costs where it costs most (no config key: it
+/// follows from that cost, whatever the guest does).
 const FIRST: Nanos = Nanos::from_micros(100);
 /// The latest look: beyond it the ends of leases are near (no config key: it only ends the doubling).
 const LAST: Nanos = Nanos::from_micros(64 * FIRST.0 / 1_000);
