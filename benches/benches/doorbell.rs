@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use stile_benches::{Limit, Promise, tell};
 use stile_sched::domain::executors::{Executors, Switches};
 use stile_sched::domain::{Attributes, DomainError, Totals, Usage, kick};
+use stile_sched::histogram::Histogram;
+use stile_sched::ledger::{Account, Trace};
 use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
@@ -54,6 +56,18 @@ impl Domain for Bare {
     /// One that runs sees the end of its VM at its next exit.
     fn retire(&self, _: VcpuId) {
         self.take().into_iter().for_each(Vcpu::retired);
+    }
+
+    fn account(&self, _: VcpuId) -> Option<Account> {
+        None
+    }
+
+    fn kicks(&self) -> Histogram {
+        Histogram::default()
+    }
+
+    fn trace(&self) -> Option<Arc<Trace>> {
+        None
     }
 
     fn usage(&self, _: VcpuId) -> Option<Usage> {

@@ -25,8 +25,11 @@ pub(crate) use crate::model::kick;
 
 pub use class::Class;
 
+use crate::histogram::Histogram;
+use crate::ledger::{Account, Trace};
 use crate::{Nice, Vcpu, VcpuId};
 use std::fmt;
+use std::sync::Arc;
 
 /// Carries vCPUs, from any thread's point of view.
 ///
@@ -44,6 +47,16 @@ pub trait Domain: Send + Sync {
 
     /// What a vCPU has used so far; `None` if it ended.
     fn usage(&self, vcpu: VcpuId) -> Option<Usage>;
+
+    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended. The baseline without a policy
+    /// knows its three times only.
+    fn account(&self, vcpu: VcpuId) -> Option<Account>;
+
+    /// From the policy's wish that a slot asks, until it did. The baseline without a policy knows nothing of it.
+    fn kicks(&self) -> Histogram;
+
+    /// The latest questions to the policy and its answers; `None` without a policy.
+    fn trace(&self) -> Option<Arc<Trace>>;
 
     /// Sums over all vCPUs, ended ones too.
     fn totals(&self) -> Totals;
@@ -85,10 +98,30 @@ pub enum DomainError {
 /// What one vCPU has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time (units: ns).
+    /// On a pCPU (units: ns).
     pub run_ns: u64,
+    /// Runnable without a pCPU (units: ns).
+    pub wait_ns: u64,
+    /// Blocked (units: ns).
+    pub idle_ns: u64,
     /// Exits to the monitor.
     pub exits: u64,
+}
+
+impl Usage {
+    /// What came since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
+            exits: self.exits.saturating_sub(earlier.exits),
+        }
+    }
+
+    fn of(account: &Account, exits: u64) -> Self {
+        Self { run_ns: account.run.0, wait_ns: account.wait.0, idle_ns: account.idle.0, exits }
+    }
 }
 
 /// Counts of a domain since it started. For the baseline without a policy, only what it can see.

@@ -11,11 +11,14 @@
 //! decides who runs. Nothing here knows KVM.
 
 pub mod domain;
+pub mod histogram;
 pub mod ids;
+pub mod ledger;
 pub mod lock;
 #[cfg(all(test, shuttle))]
 mod model;
 pub mod policy;
+pub mod sim;
 pub mod slot;
 mod sync;
 pub mod time;
@@ -24,6 +27,7 @@ pub mod vcpu;
 
 pub use domain::{Class, Domain};
 pub use ids::{Nice, Slot, VcpuId};
+pub use policy::Lease;
 pub use time::{Nanos, Time};
 pub use topology::Topology;
 pub use vcpu::{Stop, Vcpu, Wait, Yield};

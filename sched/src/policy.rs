@@ -21,7 +21,7 @@ mod queue;
 #[cfg(test)]
 mod regressions;
 pub mod rsdl;
-mod slotset;
+pub(crate) mod slotset;
 #[cfg(test)]
 mod testing;
 
@@ -66,6 +66,40 @@ pub trait Policy: Send {
     /// Whether [`Policy::next`] is asked about a yield while nobody waits, which changes nothing under a sound policy.
     fn is_told_of_lone_yields(&self) -> bool {
         false
+    }
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
+        (**self).add(vcpu, attributes, now);
+    }
+
+    fn remove(&mut self, vcpu: VcpuId) {
+        (**self).remove(vcpu);
+    }
+
+    fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        (**self).wake(vcpu, now)
+    }
+
+    fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
+        (**self).next(slot, why, now)
+    }
+
+    fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
+        (**self).steals(slot, thief, now)
+    }
+
+    fn waiting(&self) -> usize {
+        (**self).waiting()
+    }
+
+    fn keeps_slot_over_exits(&self) -> bool {
+        (**self).keeps_slot_over_exits()
+    }
+
+    fn is_told_of_lone_yields(&self) -> bool {
+        (**self).is_told_of_lone_yields()
     }
 }
 

@@ -51,6 +51,14 @@ impl Add for Nanos {
     }
 }
 
+impl Sub for Nanos {
+    type Output = Self;
+    /// What is left, at least nothing.
+    fn sub(self, other: Self) -> Self {
+        self.saturating_sub(other)
+    }
+}
+
 impl AddAssign for Nanos {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;

@@ -1,6 +1,6 @@
 //! What the mechanism runs: a vCPU, seen from outside.
 
-use crate::{Time, VcpuId};
+use crate::{Nanos, Time, VcpuId};
 
 /// A vCPU that can be run until it stops. One thread runs it at a time; which one may change from run to run.
 pub trait Vcpu: Send {
@@ -15,6 +15,10 @@ pub trait Vcpu: Send {
     fn spins(&mut self) -> Option<Yield> {
         None
     }
+
+    /// How long the vCPU has waited for a pCPU in all, for a guest that is told its steal: called before it runs, whenever
+    /// that may have changed. The `host` baselines do not know in time, and never call it.
+    fn waited(&mut self, _total: Nanos) {}
 
     /// Takes the vCPU back when the domain has let go of it; called once, on whichever thread let go.
     fn retired(self: Box<Self>);

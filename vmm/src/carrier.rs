@@ -13,7 +13,8 @@ use stile_sched::policy::o1;
 use stile_sched::policy::rsdl::matrix::Row;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
 use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
-use stile_sched::{Class, Domain, Nanos, Nice};
+use stile_sched::sim::host::{HostConfig, HostModel};
+use stile_sched::{Class, Domain, Nanos, Nice, Topology};
 
 /// The domain's threads could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -27,16 +28,9 @@ pub struct CarrierError {
 /// A domain on these host CPUs under this policy.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, CarrierError> {
     let numbers: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
-    let decides: Box<dyn Policy> = match policy.algorithm {
-        Algorithm::Host => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
-        Algorithm::HostNoyield => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
-        Algorithm::Freelist => {
-            let freelist = Freelist::new(interval(policy), numbers.len());
-            Box::new(if policy.affinity { freelist.with_affinity(host::topology(cpus)) } else { freelist })
-        }
-        Algorithm::O1 => Box::new(O1::new(numbers.len()).with_topology(host::topology(cpus))),
-        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), numbers.len())),
-        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len()).with_topology(host::topology(cpus))),
+    let decides = match decides(policy, numbers.len(), host::topology(cpus)) {
+        Ok(decides) => decides,
+        Err(yields) => return Ok(Arc::new(HostThreads::new(&numbers, yields))),
     };
     let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
     let spin_detection = policy.spin_detection;
@@ -48,6 +42,33 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
         Carries::Leases => {
             let switches = leases::Switches { ride: policy.ride, steal: policy.steal, spin_detection };
             Ok(leases::start(&numbers, decides, lock, switches))
+        }
+    }
+}
+
+/// The policy's state machine for so many slots; for the baselines that have none, what they do with a yield.
+fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
+    Ok(match policy.algorithm {
+        Algorithm::Host => return Err(HostYield::Sched),
+        Algorithm::HostNoyield => return Err(HostYield::Ignore),
+        Algorithm::Freelist => {
+            let freelist = Freelist::new(interval(policy), slots);
+            Box::new(if policy.affinity { freelist.with_affinity(topology) } else { freelist })
+        }
+        Algorithm::O1 => Box::new(O1::new(slots).with_topology(topology)),
+        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), slots)),
+        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), slots).with_topology(topology)),
+    })
+}
+
+/// The same for a simulation, where the host's scheduler is a model of it, with chances from this seed; and whether vCPUs
+/// have threads of their own.
+pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> (Box<dyn Policy>, bool) {
+    match decides(policy, slots, topology.clone()) {
+        Ok(decides) => (decides, policy.mechanism == Mechanism::Leases),
+        Err(yields) => {
+            let config = HostConfig { yields: yields == HostYield::Sched, seed, ..HostConfig::default() };
+            (Box::new(HostModel::new(config, slots).with_topology(topology)), true)
         }
     }
 }

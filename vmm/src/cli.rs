@@ -12,6 +12,7 @@ mod args;
 mod check;
 mod compare;
 mod run;
+mod sim;
 mod small;
 
 use args::{Cli, Command};
@@ -65,7 +66,9 @@ pub fn main() -> ExitCode {
         Command::Check { file } => check::check(&file),
         Command::Schema { markdown } => small::schema(markdown),
         Command::Compare(args) => compare::compare(&args),
-        Command::Doctor { json } => return small::doctor(json),
+        Command::Sim(args) => sim::sim(&args),
+        Command::Doctor { costs: true, .. } => small::costs(),
+        Command::Doctor { json, .. } => return small::doctor(json),
         Command::Show { file, markdown } => small::show(&file, markdown),
         Command::CheckReport { file } => small::check_report(&file),
     };

@@ -4,6 +4,7 @@
 //! measured window. Within a round the policies of one size follow each other directly, in an order drawn anew each
 //! time, so that what drifts on the host meets all of them; ratios pair the samples of one round.
 
+mod audit;
 mod calibrate;
 mod cell;
 mod metrics;
@@ -12,6 +13,8 @@ mod options;
 mod plan;
 mod progress;
 mod runner;
+mod scenario;
+mod simulated;
 mod weights;
 mod window;
 mod workload;
@@ -20,3 +23,5 @@ pub use options::{Hint, Options};
 pub use plan::Plan;
 pub use progress::Progress;
 pub use runner::{CompareError, Runner};
+pub use scenario::{Pcpus, Scenario, ScenarioError, Shape};
+pub use simulated::Simulation;

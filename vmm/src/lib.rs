@@ -9,6 +9,7 @@ pub mod cli;
 pub mod compare;
 pub mod config;
 pub mod host;
+pub mod measure;
 pub mod net;
 pub mod report;
 pub mod virtio;

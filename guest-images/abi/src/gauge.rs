@@ -24,8 +24,10 @@ pub struct Gauge {
     /// When the wait under way began (unit: TSC ticks; a later time: when it will), 0 while there is none. What has not
     /// ended is in no histogram, and one who is never served at all would leave no trace there.
     pub waits_since: AtomicU64,
+    /// What the guest last read of its [`Steal`](crate::Steal).
+    pub steal_seen: AtomicU64,
     /// The workload's own use.
-    pub spare: [AtomicU64; 4],
+    pub spare: [AtomicU64; 3],
     /// Log-linear histogram of waits or responses; see [`bucket_of`].
     pub latency: [AtomicU32; BUCKETS],
 }

@@ -3,7 +3,7 @@
 //! A guest asks for something by writing a 32-bit value to a *doorbell* port ([`port`]). Arguments that do not fit
 //! into 32 bits lie in the calling vCPU's [`CallBlock`], a cache line of guest memory. What the guest has to know
 //! before it can ask stands in the [`BootInfo`] page. Counters that the monitor may read at any time, without the
-//! guest's help, stand in each vCPU's [`Gauge`].
+//! guest's help, stand in each vCPU's [`Gauge`]; what the monitor tells a running guest, in its [`Steal`].
 //!
 //! All addresses are guest-physical and the guest maps memory one to one. Integers are little-endian.
 //!
@@ -16,18 +16,20 @@
 pub mod gauge;
 pub mod hint;
 pub mod queues;
+pub mod steal;
 pub mod work;
 
 pub use gauge::Gauge;
 pub use hint::{Hint, HintKind};
 pub use queues::Queues;
+pub use steal::Steal;
 
 use core::sync::atomic::AtomicU64;
 
 /// First word of [`BootInfo`].
 pub const MAGIC: u64 = u64::from_le_bytes(*b"stile-vm");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Guest-physical address of the boot-information page; a vCPU also gets it in `rdi` when it starts.
 pub const BOOT_INFO_GPA: u64 = 0x1000;
@@ -111,6 +113,10 @@ pub struct BootInfo {
     pub call_block_size: u32,
     /// `size_of::<Gauge>()`.
     pub gauge_size: u32,
+    /// `size_of::<Steal>()`.
+    pub steal_size: u32,
+    /// Keeps the structure free of padding; 0.
+    pub unused: u32,
     /// vCPUs in this VM, from 1.
     pub vcpus: u32,
     /// Frequency of the guest TSC (units: kHz). The TSC is that of the host: all vCPUs and VMs share one clock.
@@ -119,6 +125,8 @@ pub struct BootInfo {
     pub calls: u64,
     /// Address of `vcpus` consecutive [`Gauge`]s.
     pub gauges: u64,
+    /// Address of `vcpus` consecutive [`Steal`]s.
+    pub steals: u64,
     /// First byte of free memory; page-aligned.
     pub heap_start: u64,
     /// One past the last byte of free memory; page-aligned.

@@ -1,7 +1,7 @@
 //! The boot-information page as the guest reads it.
 #![allow(unsafe_code, reason = "the monitor's structures lie at addresses it tells")]
 
-use stile_abi::{BOOT_INFO_GPA, BootInfo, CallBlock, Gauge, MAGIC, VERSION};
+use stile_abi::{BOOT_INFO_GPA, BootInfo, CallBlock, Gauge, MAGIC, Steal, VERSION};
 
 /// The page, checked. Constant for the life of the VM.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,7 @@ impl Boot {
             && self.0.boot_info_size as usize == size_of::<BootInfo>()
             && self.0.call_block_size as usize == size_of::<CallBlock>()
             && self.0.gauge_size as usize == size_of::<Gauge>()
+            && self.0.steal_size as usize == size_of::<Steal>()
     }
 
     /// Number of vCPUs of this VM.
@@ -59,5 +60,11 @@ impl Boot {
         debug_assert!(vcpu < self.0.vcpus);
         // SAFETY: as `call_block`.
         unsafe { &*(self.0.gauges as *const Gauge).add(vcpu as usize) }
+    }
+
+    pub(crate) fn steal(self, vcpu: u32) -> &'static Steal {
+        debug_assert!(vcpu < self.0.vcpus);
+        // SAFETY: as `call_block`.
+        unsafe { &*(self.0.steals as *const Steal).add(vcpu as usize) }
     }
 }

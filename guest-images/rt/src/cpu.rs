@@ -1,7 +1,8 @@
 //! A vCPU's view of itself.
 
 use crate::{Boot, doorbell};
-use stile_abi::{CallBlock, Gauge, exit, milestone};
+use core::sync::atomic::Ordering::Relaxed;
+use stile_abi::{CallBlock, Gauge, Steal, exit, milestone};
 
 /// The vCPU this code runs on. A copyable handle: it holds nothing but the index.
 #[derive(Debug, Clone, Copy)]
@@ -42,5 +43,17 @@ impl Cpu {
     /// Counters the monitor reads.
     pub fn gauge(self) -> &'static Gauge {
         Boot::page().gauge(self.index)
+    }
+
+    /// What the monitor tells it of the time it waited for a host CPU.
+    pub fn steal(self) -> &'static Steal {
+        Boot::page().steal(self.index)
+    }
+
+    /// Counts an operation done, and shows the monitor what this vCPU knows of its steal.
+    pub fn op_done(self) {
+        let gauge = self.gauge();
+        gauge.add_ops(1);
+        gauge.steal_seen.store(self.steal().waited.load(Relaxed), Relaxed);
     }
 }

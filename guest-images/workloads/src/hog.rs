@@ -16,6 +16,6 @@ pub fn run(cpu: Cpu, params: &Params) -> ! {
     let step = params.work(STEP_NS);
     loop {
         step.run();
-        cpu.gauge().add_ops(1);
+        cpu.op_done();
     }
 }

@@ -86,7 +86,7 @@ impl Client {
             }
             gauge.record(self.stack.clock().ns(clock::now().since(asked)));
             gauge.add_bytes(exchange.payload as u64);
-            gauge.add_ops(1);
+            self.cpu.op_done();
         }
     }
 }

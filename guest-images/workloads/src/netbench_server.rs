@@ -23,7 +23,7 @@ pub fn main(cpu: Cpu) -> u32 {
     loop {
         let Ok(stream) = stack.accept(&mut listener) else { continue };
         while netbench::answer(&mut stack, &stream, &mut buffer, PATIENCE_NS).is_ok() {
-            cpu.gauge().add_ops(1);
+            cpu.op_done();
         }
         stack.close(stream);
     }

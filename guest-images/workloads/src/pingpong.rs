@@ -29,7 +29,7 @@ pub fn run(cpu: Cpu, params: &Params, peer: u32, serves: bool) -> ! {
     if !serves {
         // The first message comes unasked.
         mine.receive(peer, params.patience);
-        cpu.gauge().add_ops(1);
+        cpu.op_done();
     }
     loop {
         work.run();
@@ -38,6 +38,6 @@ pub fn run(cpu: Cpu, params: &Params, peer: u32, serves: bool) -> ! {
         theirs.send(1);
         mine.receive(peer, params.patience);
         cpu.gauge().record(params.clock.ns(clock::now().since(asked)));
-        cpu.gauge().add_ops(1);
+        cpu.op_done();
     }
 }

@@ -26,6 +26,6 @@ pub fn run(cpu: Cpu, params: &Params) -> ! {
         }
         work.run();
         cpu.gauge().record(params.clock.ns(clock::now().since(due)));
-        cpu.gauge().add_ops(1);
+        cpu.op_done();
     }
 }

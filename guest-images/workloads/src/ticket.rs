@@ -24,7 +24,7 @@ pub fn run(cpu: Cpu, params: &Params) -> ! {
         cpu.gauge().record(params.clock.ns(clock::now().since(asked)));
         held.run();
         drop(guard);
-        cpu.gauge().add_ops(1);
+        cpu.op_done();
         apart.run();
     }
 }

@@ -28,6 +28,8 @@ use super::looks::Looks;
 use super::numbers::Numbers;
 use super::parker::Parker;
 use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
+use crate::histogram::Histogram;
+use crate::ledger::{self, Account, Ledger, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
 use crate::policy::{Placement, Policy};
 use crate::slot::SlotWord;
@@ -65,6 +67,7 @@ impl Default for Switches {
 
 struct Shared {
     core: QueueLock<Core>,
+    trace: Arc<Trace>,
     slots: Box<[SlotShared]>,
     events: Box<[Events]>,
     /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
@@ -96,16 +99,10 @@ struct Counts {
 
 /// What the lock guards.
 struct Core {
-    policy: Box<dyn Policy>,
+    ledger: Ledger,
     vcpus: Vec<Option<Entry>>,
     numbers: Numbers,
     deadlines: Box<[Deadlines]>,
-    /// Who was last on each slot.
-    last: Box<[Option<VcpuId>]>,
-    switches: u64,
-    migrations: u64,
-    switched: u64,
-    stayed: u64,
 }
 
 struct Entry {
@@ -114,14 +111,12 @@ struct Entry {
     /// Here while the vCPU is not on a slot.
     vcpu: Option<Box<dyn Vcpu>>,
     on: Option<Slot>,
-    last: Option<Slot>,
     /// The slot that watches its deadline.
     deadline: Option<Slot>,
     retiring: bool,
-    usage: Usage,
     looks: Looks,
-    /// When it was put on its slot, and that slot's exits then.
-    since: Time,
+    /// Exits to the monitor, up to when it was last put on a slot, and that slot's exits then.
+    exits: u64,
     exits_before: u64,
 }
 
@@ -145,18 +140,15 @@ impl Executors {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
         let told_of_lone_yields = policy.is_told_of_lone_yields();
         let core = Core {
-            policy,
+            ledger: Ledger::new(policy, cpus.len(), ledger::KEPT),
             vcpus: Vec::new(),
             numbers: Numbers::default(),
             deadlines: cpus.iter().map(|_| Deadlines::default()).collect(),
-            last: cpus.iter().map(|_| None).collect(),
-            switches: 0,
-            migrations: 0,
-            switched: 0,
-            stayed: 0,
         };
+        let trace = core.ledger.trace();
         let shared = Arc::new(Shared {
             core: QueueLock::new(core, rules),
+            trace,
             slots: cpus.iter().map(|_| SlotShared::default()).collect(),
             events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
             waiters: AtomicBool::new(false),
@@ -209,18 +201,16 @@ impl Domain for Executors {
             core.vcpus.push(None);
             core.deadlines.iter_mut().for_each(|d| d.admit(id));
         }
-        core.policy.add(id, attributes, monotonic());
+        core.ledger.add(id, attributes, monotonic());
         let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
         core.vcpus[id.index()] = Some(Entry {
             caller,
             vcpu: Some(vcpu),
             on: None,
-            last: None,
             deadline: None,
             retiring: false,
-            usage: Usage::default(),
             looks: Looks::default(),
-            since: Time(0),
+            exits: 0,
             exits_before: 0,
         });
         self.shared.events[id.index()].admit();
@@ -250,7 +240,7 @@ impl Domain for Executors {
                     Err(slot)
                 }
                 None => {
-                    core.policy.remove(vcpu);
+                    core.ledger.remove(vcpu, monotonic());
                     let gone = self.shared.forget(&mut core, vcpu);
                     self.shared.publish(&core);
                     Ok(gone)
@@ -266,30 +256,42 @@ impl Domain for Executors {
     fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
         let core = self.shared.core.lock();
         let entry = core.vcpus.get(vcpu.index())?.as_ref()?;
-        let mut usage = entry.usage;
-        if let Some(slot) = entry.on {
-            usage.run_ns += monotonic().since(entry.since).0;
-            usage.exits += self.shared.slots[slot.index()].counts.exits.load(Ordering::Relaxed) - entry.exits_before;
-        }
-        Some(usage)
+        let account = core.ledger.account_of(vcpu, monotonic())?;
+        let on_slot = |slot: Slot| self.shared.slots[slot.index()].counts.exits.load(Ordering::Relaxed);
+        let exits = entry.exits + entry.on.map_or(0, |slot| on_slot(slot) - entry.exits_before);
+        Some(Usage::of(&account, exits))
+    }
+
+    fn account(&self, vcpu: VcpuId) -> Option<Account> {
+        self.shared.core.lock().ledger.account_of(vcpu, monotonic())
+    }
+
+    fn kicks(&self) -> Histogram {
+        self.shared.core.lock().ledger.counts().kicks.clone()
+    }
+
+    fn trace(&self) -> Option<Arc<Trace>> {
+        Some(Arc::clone(&self.shared.trace))
     }
 
     fn totals(&self) -> Totals {
         let core = self.shared.core.lock();
+        let counts = core.ledger.counts();
+        let outcomes = counts.yields.outcomes();
         let sum = |of: fn(&Counts) -> &AtomicU64| {
             self.shared.slots.iter().map(|slot| of(&slot.counts).load(Ordering::Relaxed)).sum::<u64>()
         };
         Totals {
             exits: sum(|c| &c.exits),
-            switches: core.switches,
-            migrations: core.migrations,
+            switches: counts.switches,
+            migrations: counts.migrations,
             yields: Yields {
                 unknown: sum(|c| &c.unknown),
                 lock: sum(|c| &c.lock),
                 message: sum(|c| &c.message),
                 alone: sum(|c| &c.alone),
-                switched: core.switched,
-                stayed: core.stayed,
+                switched: outcomes.switched,
+                stayed: outcomes.stayed,
             },
         }
     }
@@ -305,7 +307,7 @@ impl Shared {
         if let Some(slot) = entry.deadline.take() {
             core.deadlines[slot.index()].remove(vcpu);
         }
-        match core.policy.wake(vcpu, now) {
+        match core.ledger.wake(vcpu, now) {
             Placement::Run(slot) => Some(Act::Rouse(slot)),
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => Some(Act::Ask(slot)),
             Placement::Queue(None) => None,
@@ -329,7 +331,7 @@ impl Shared {
     }
 
     fn publish(&self, core: &Core) {
-        let waiting = core.policy.waiting() > 0;
+        let waiting = core.ledger.waiting() > 0;
         if self.waiters.load(Ordering::Relaxed) != waiting {
             self.waiters.store(waiting, Ordering::Relaxed);
         }

@@ -7,7 +7,10 @@ use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, class
 use crate::domain::executors::MAX_VCPUS;
 use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
-use crate::{Stop, Time, Vcpu, VcpuId, Wait};
+use crate::histogram::Histogram;
+use crate::ledger::{Account, Trace};
+use crate::time::monotonic;
+use crate::{Nanos, Stop, Time, Vcpu, VcpuId, Wait};
 use parking_lot::{Mutex, RwLock};
 use rustix::thread::CpuSet;
 use std::io;
@@ -35,8 +38,10 @@ pub struct HostThreads {
 }
 
 /// What other threads may see of a vCPU's thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Record {
+    born: Time,
+    idle: Idle,
     thread: std::sync::OnceLock<kick::ThreadId>,
     parker: Parker,
     retiring: AtomicBool,
@@ -44,6 +49,22 @@ struct Record {
     unknown: AtomicU64,
     lock: AtomicU64,
     message: AtomicU64,
+}
+
+impl Record {
+    fn new() -> Self {
+        Self {
+            born: monotonic(),
+            idle: Idle::default(),
+            thread: std::sync::OnceLock::new(),
+            parker: Parker::default(),
+            retiring: AtomicBool::new(false),
+            exits: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
+            lock: AtomicU64::new(0),
+            message: AtomicU64::new(0),
+        }
+    }
 }
 
 impl HostThreads {
@@ -61,7 +82,7 @@ impl HostThreads {
 
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
-        let record = Arc::new(Record::default());
+        let record = Arc::new(Record::new());
         let id = self.numbers.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
         {
             let mut vcpus = self.vcpus.write();
@@ -104,6 +125,7 @@ impl Domain for HostThreads {
 
     fn wake(&self, vcpu: VcpuId) {
         if let Some(Some(record)) = self.vcpus.read().get(vcpu.index()) {
+            record.idle.wake(monotonic());
             record.parker.wake();
         }
     }
@@ -120,8 +142,19 @@ impl Domain for HostThreads {
 
     fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
         let record = self.record(vcpu)?;
-        let run_ns = record.thread.get().map_or(0, |t| host_account(*t).run_ns);
-        Some(Usage { run_ns, exits: record.exits.load(Relaxed) })
+        Some(Usage::of(&account_of(&record), record.exits.load(Relaxed)))
+    }
+
+    fn account(&self, vcpu: VcpuId) -> Option<Account> {
+        Some(account_of(&*self.record(vcpu)?))
+    }
+
+    fn kicks(&self) -> Histogram {
+        Histogram::default()
+    }
+
+    fn trace(&self) -> Option<Arc<Trace>> {
+        None
     }
 
     fn totals(&self) -> Totals {
@@ -143,7 +176,9 @@ fn enter_attributes(attributes: Attributes) -> io::Result<()> {
 fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mutex<Totals>) {
     // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
     let _ = record.thread.set(kick::this_thread());
+    record.idle.begin(record.born);
     record.parker.wait(Time::NEVER);
+    record.idle.end(Time::NEVER, monotonic());
     while !record.retiring.load(Relaxed) {
         let stop = vcpu.run();
         record.exits.store(record.exits.load(Relaxed) + 1, Relaxed);
@@ -151,7 +186,9 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
             Stop::Exit => {}
             Stop::Kicked => kick::drain(),
             Stop::Idle(until) => {
+                record.idle.begin(monotonic());
                 record.parker.wait(until);
+                record.idle.end(until, monotonic());
             }
             Stop::Yield(y) => {
                 let count = match y.wait {
@@ -172,6 +209,63 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
         *ended = add(*ended, totals_of(record));
     }
     vcpu.retired();
+}
+
+/// Time without an event to act on. The host counts a wait only once it is over, and not what an event's way to its thread
+/// takes; so waits are what is left of a vCPU's time.
+#[derive(Debug, Default)]
+struct Idle {
+    /// When it began, 0 while the vCPU is not idle.
+    since: AtomicU64,
+    /// When the first event since then came, 0 if none has.
+    woken: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Idle {
+    /// The vCPU has nothing to do from now on. By its thread, as `end`.
+    fn begin(&self, now: Time) {
+        self.woken.store(0, Relaxed);
+        self.since.store(now.0, Relaxed);
+    }
+
+    /// An event, before the thread is woken.
+    fn wake(&self, now: Time) {
+        let _ = self.woken.compare_exchange(0, now.0, Relaxed, Relaxed);
+    }
+
+    /// The vCPU goes on; it could since this deadline.
+    fn end(&self, until: Time, now: Time) {
+        let since = Time(self.since.swap(0, Relaxed));
+        let woken = Time(self.woken.load(Relaxed).max(since.0));
+        let over = if woken == since { until.min(now) } else { woken.min(until).min(now) };
+        self.ended.store(self.ended.load(Relaxed) + over.since(since).0, Relaxed);
+    }
+
+    fn read(&self, now: Time) -> Nanos {
+        let since = match self.since.load(Relaxed) {
+            0 => now,
+            since => Time(since),
+        };
+        Nanos(self.ended.load(Relaxed)) + now.since(since)
+    }
+}
+
+/// The host's account of a vCPU's thread.
+fn account_of(record: &Record) -> Account {
+    let host = record.thread.get().map_or(HostAccount::default(), |thread| host_account(*thread));
+    let now = monotonic();
+    let alive = now.since(record.born);
+    let idle = record.idle.read(now).min(alive);
+    let run = Nanos(host.run_ns).min(alive - idle);
+    Account {
+        run,
+        wait: alive - idle - run,
+        idle,
+        turns: host.switches,
+        migrations: host.migrations,
+        ..Account::default()
+    }
 }
 
 fn totals_of(record: &Record) -> Totals {

@@ -46,6 +46,8 @@ use super::events::Found;
 use super::executors::MAX_VCPUS;
 use super::numbers::Numbers;
 use super::{Attributes, Class, Domain, DomainError, Totals, Usage, kick};
+use crate::histogram::Histogram;
+use crate::ledger::{self, Account, Ledger, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
 use crate::policy::{Policy, Why};
 #[cfg(target_arch = "x86_64")]
@@ -90,6 +92,7 @@ pub struct Leases<W> {
 
 struct Shared<W> {
     core: QueueLock<Core>,
+    trace: Arc<Trace>,
     slots: Box<[SlotShared<W>]>,
     records: Records,
     gate: Gate,
@@ -144,16 +147,20 @@ pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches
 impl<W: Word> Leases<W> {
     fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Self {
         debug_assert!(W::ANY_CPU || cpus.len() == 1);
+        let (keeps_slot_over_exits, told_of_lone_yields) =
+            (policy.keeps_slot_over_exits(), policy.is_told_of_lone_yields());
+        let ledger = Ledger::new(policy, cpus.len(), ledger::KEPT);
         let shared = Shared {
-            keeps_slot_over_exits: policy.keeps_slot_over_exits(),
-            told_of_lone_yields: policy.is_told_of_lone_yields(),
+            keeps_slot_over_exits,
+            told_of_lone_yields,
+            trace: ledger.trace(),
             core: QueueLock::new(
                 Core {
-                    policy,
+                    ledger,
                     numbers: Numbers::default(),
                     vcpus: Vec::new(),
                     slots: vec![SlotEntry::default(); cpus.len()].into(),
-                    totals: Totals::default(),
+                    ended: Totals::default(),
                 },
                 rules,
             ),
@@ -217,7 +224,7 @@ impl<W: Word> Domain for Leases<W> {
             if id.index() == core.vcpus.len() {
                 core.vcpus.push(None);
             }
-            core.policy.add(id, attributes, monotonic());
+            core.ledger.add(id, attributes, monotonic());
             core.vcpus[id.index()] = Some(Entry::default());
             self.shared.records.admit(id);
             id
@@ -225,7 +232,7 @@ impl<W: Word> Domain for Leases<W> {
         let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
         self.start_thread(id, vcpu, caller).map_err(|e| {
             let mut core = self.shared.core.lock();
-            core.policy.remove(id);
+            core.ledger.remove(id, monotonic());
             self.shared.forget(&mut core, id);
             DomainError::Thread(e)
         })?;
@@ -262,12 +269,29 @@ impl<W: Word> Domain for Leases<W> {
 
     fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
         let core = self.shared.core.lock();
-        core.is_alive(vcpu).then(|| self.shared.records.of(vcpu).usage(monotonic()))
+        let account = self.shared.account_of(&core, vcpu)?;
+        Some(Usage::of(&account, self.shared.records.of(vcpu).exits()))
+    }
+
+    fn account(&self, vcpu: VcpuId) -> Option<Account> {
+        self.shared.account_of(&self.shared.core.lock(), vcpu)
+    }
+
+    fn kicks(&self) -> Histogram {
+        self.shared.core.lock().ledger.counts().kicks.clone()
+    }
+
+    fn trace(&self) -> Option<Arc<Trace>> {
+        Some(Arc::clone(&self.shared.trace))
     }
 
     fn totals(&self) -> Totals {
         let core = self.shared.core.lock();
-        let mut totals = core.totals;
+        let counts = core.ledger.counts();
+        let outcomes = counts.yields.outcomes();
+        let mut totals = core.ended;
+        (totals.switches, totals.migrations) = (counts.switches, counts.migrations);
+        (totals.yields.switched, totals.yields.stayed) = (outcomes.switched, outcomes.stayed);
         for (index, _) in core.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some()) {
             self.shared.records.of(VcpuId(index as u32)).counts.add_to(&mut totals);
         }
@@ -326,11 +350,24 @@ impl<W: Word> Shared<W> {
         }
     }
 
+    /// A vCPU's account. What it was on a slot for and did not run was a nap, or the way to the slot, which counts as waiting.
+    fn account_of(&self, core: &Core, vcpu: VcpuId) -> Option<Account> {
+        let now = monotonic();
+        let mut account = core.ledger.account_of(vcpu, now)?;
+        let (run, napped) = self.records.of(vcpu).times(now);
+        let napped = napped.min(account.run);
+        let run = run.min(account.run - napped);
+        account.wait += account.run - napped - run;
+        account.idle += napped;
+        account.run = run;
+        Some(account)
+    }
+
     /// Removes a vCPU the policy has let go of; gives back what is to be dropped outside the lock.
     fn forget(&self, core: &mut Core, vcpu: VcpuId) -> Option<Entry> {
         let record = self.records.of(vcpu);
         record.events.retire();
-        record.counts.add_to(&mut core.totals);
+        record.counts.add_to(&mut core.ended);
         core.numbers.give_back(vcpu);
         core.vcpus[vcpu.index()].take()
     }

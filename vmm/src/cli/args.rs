@@ -32,11 +32,16 @@ pub(super) enum Command {
     },
     /// Run a suite of guest workloads under several policies and report how they compare
     Compare(CompareArgs),
+    /// Run a suite on a machine that is not there: models of guests, the same policies, any number of pCPUs
+    Sim(SimArgs),
     /// Say what this host can do and what follows
     Doctor {
         /// As JSON
-        #[arg(long)]
+        #[arg(long, conflicts_with = "costs")]
         json: bool,
+        /// Measure what an exit, a switch, a kick and a wake-up cost here, for `stile sim`; as JSON
+        #[arg(long)]
+        costs: bool,
     },
     /// Print the table of an earlier run's report.json
     Show {
@@ -63,6 +68,18 @@ pub(super) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct SimArgs {
+    /// What to simulate: suite, policies, sizes, pCPUs, costs
+    pub(super) file: PathBuf,
+    /// Folder of the report
+    #[arg(long, value_name = "DIR", default_value = "stile-report")]
+    pub(super) out: PathBuf,
+    /// Write everything that happens to this file, a line each
+    #[arg(long, value_name = "FILE")]
+    pub(super) events: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// netbench, ticket, pingpong, mixed, threeway, probe, hogs or weights
     #[arg(default_value = "netbench")]
@@ -86,7 +103,7 @@ pub(super) struct CompareArgs {
     /// Host CPUs to run on, such as 0-1 or 0,2; by default all this process may use
     #[arg(long, value_name = "LIST")]
     pub(super) pcpus: Option<CpuList>,
-    /// What the guests tell of their waiting
+    /// What the guests tell of their waiting (silent: cannot be simulated)
     #[arg(long, value_enum, default_value = "full")]
     pub(super) hint: Hint,
     /// A parameter of the guests' workload, such as hold_ns=500; may be repeated
@@ -95,6 +112,9 @@ pub(super) struct CompareArgs {
     /// A short run: at most 20 s on 2 CPUs
     #[arg(long)]
     pub(super) quick: bool,
+    /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used
+    #[arg(long)]
+    pub(super) sim: bool,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,

@@ -1,8 +1,10 @@
 //! Runs a plan, cell by cell.
 
+use super::audit::{Discrepancy, audit};
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
-use super::{Options, calibrate, cell, netbench};
+use super::window::Window;
+use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::report::metric::Suite;
 use crate::report::model::{Params, Sample};
@@ -10,6 +12,7 @@ use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use stile_sched::sim::LateVcpu;
 
 /// How often a wait looks whether the user has ended the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -41,6 +44,34 @@ pub enum CompareError {
         /// How.
         outcome: Outcome,
     },
+    /// The scheduler's accounts of a window contradict each other.
+    #[error("the accounts of {label} are unsound, which is a bug of stile")]
+    Unsound {
+        /// Policy.
+        label: String,
+        /// How.
+        #[source]
+        source: Discrepancy,
+    },
+    /// A simulated vCPU waited longer than its policy promises.
+    #[error(
+        "{label}, size {size}: {count} simulated waits longer than the policy promises, the first one of {}: {} ms at \
+         {} ms, where {} ms are promised",
+        first.vcpu, first.waited.0 / 1_000_000, first.at.0 / 1_000_000, first.bound.0 / 1_000_000
+    )]
+    Late {
+        /// Policy.
+        label: String,
+        /// vCPUs or clients.
+        size: u32,
+        /// How many such waits.
+        count: u64,
+        /// The first of them.
+        first: LateVcpu,
+    },
+    /// Simulated events.
+    #[error("cannot write the events")]
+    Events(#[source] std::io::Error),
 }
 
 /// What a cell needs besides its plan.
@@ -52,6 +83,12 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Sees to it that nothing is told from unsound accounts.
+    pub(super) fn audit(&self, window: &Window, label: &str) -> Result<(), CompareError> {
+        let unsound = |source| CompareError::Unsound { label: label.to_owned(), source };
+        audit(window, self.options.pcpus.iter().count()).map_err(unsound)
+    }
+
     /// Waits; false if the user ended the run meanwhile.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -70,19 +107,31 @@ impl Context<'_> {
 
 /// Runs plans.
 pub struct Runner<'a> {
-    context: Context<'a>,
+    options: &'a Options,
+    source: Source<'a>,
+}
+
+/// Where samples come from.
+enum Source<'a> {
+    Guests(Context<'a>),
+    Simulation(&'a Simulation, &'a AtomicBool),
 }
 
 impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        Self { context: Context { kvm, options, loops_per_us, interrupted } }
+        Self { options, source: Source::Guests(Context { kvm, options, loops_per_us, interrupted }) }
+    }
+
+    /// The same without guests.
+    pub fn simulated(simulation: &'a Simulation, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
+        Self { options, source: Source::Simulation(simulation, interrupted) }
     }
 
     /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
     pub fn run(self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
-        let options = self.context.options;
+        let options = self.options;
         let unit = if options.suite == Suite::Netbench { "clients" } else { "vCPUs" };
         let mut samples = Vec::with_capacity(plan.cells.len());
         let mut notes = Vec::new();
@@ -107,12 +156,19 @@ impl<'a> Runner<'a> {
 
     /// One cell; `None` if the user ended it.
     fn cell(&self, planned: &CellPlan) -> Result<Option<Sample>, CompareError> {
-        let options = self.context.options;
+        let options = self.options;
         let (label, policy) = &options.policies[planned.policy];
-        let domain = carrier::domain(policy, &options.pcpus)?;
-        let measured = match options.suite {
-            Suite::Netbench => netbench::measure(&self.context, label, planned, domain)?,
-            _ => cell::measure(&self.context, label, planned, domain)?,
+        let measured = match &self.source {
+            Source::Guests(context) => {
+                let domain = carrier::domain(policy, &options.pcpus)?;
+                match options.suite {
+                    Suite::Netbench => netbench::measure(context, label, planned, domain)?,
+                    _ => cell::measure(context, label, planned, domain)?,
+                }
+            }
+            Source::Simulation(simulation, interrupted) => {
+                simulated::measure(options, simulation, planned, interrupted)?
+            }
         };
         let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
         let mut params = Params::default().with(size, u64::from(planned.size));

@@ -9,7 +9,7 @@ use super::image::Image;
 use super::layout::{GDT, IDT, Layout, PAGE, Range, STUBS, TSS_STRIDE};
 use super::paging::{PageTables, PagingError, Rights};
 use kvm_bindings::{kvm_dtable, kvm_regs, kvm_segment, kvm_sregs};
-use stile_abi::{BOOT_INFO_GPA, BootInfo, CMDLINE_MAX, CallBlock, Gauge, MAGIC, VERSION, port};
+use stile_abi::{BOOT_INFO_GPA, BootInfo, CMDLINE_MAX, CallBlock, Gauge, MAGIC, Steal, VERSION, port};
 use vm_memory::{ByteValued, Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
 const KERNEL_CODE: u16 = 0x08;
@@ -62,7 +62,7 @@ pub struct BootParams<'a> {
 struct Page(BootInfo);
 
 #[allow(unsafe_code, reason = "a promise about layout")]
-// SAFETY: BootInfo is repr(C) without padding (the ABI crate keeps a reserved word for that) and of plain integers.
+// SAFETY: BootInfo is repr(C) without padding (the ABI crate keeps unused words for that) and of plain integers.
 unsafe impl ByteValued for Page {}
 
 /// Writes everything into memory that is still all zeroes; returns the page-table root.
@@ -89,10 +89,13 @@ fn boot_info(layout: &Layout, params: &BootParams<'_>) -> Result<Page, BootError
         boot_info_size: size_of::<BootInfo>() as u32,
         call_block_size: size_of::<CallBlock>() as u32,
         gauge_size: size_of::<Gauge>() as u32,
+        steal_size: size_of::<Steal>() as u32,
+        unused: 0,
         vcpus: layout.vcpus,
         tsc_khz: params.tsc_khz,
         calls: layout.calls.start,
         gauges: layout.gauges.start,
+        steals: layout.steals.start,
         heap_start: layout.heap.start,
         heap_end: layout.heap.end,
         net_mmio: params.net_mmio.unwrap_or(0),

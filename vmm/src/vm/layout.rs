@@ -1,10 +1,10 @@
 //! Where things lie in a unikernel guest's memory.
 //!
 //! From 0 up: a page left unmapped so that null pointers fault, the boot-information page, the monitor's ring-0
-//! structures, page tables, then from [`IMAGE_MIN_GPA`] the image, the vCPUs' call blocks and gauges, their stacks (each
+//! structures, page tables, then from [`IMAGE_MIN_GPA`] the image, the vCPUs' call blocks, gauges and steals, their stacks (each
 //! above an unmapped guard page), and the heap up to the end.
 
-use stile_abi::{CallBlock, Gauge, IMAGE_MIN_GPA, MEMORY_MAX, STACK_BYTES};
+use stile_abi::{CallBlock, Gauge, IMAGE_MIN_GPA, MEMORY_MAX, STACK_BYTES, Steal};
 
 /// Bytes in a page.
 pub const PAGE: u64 = 4096;
@@ -43,6 +43,8 @@ pub struct Layout {
     pub calls: Range,
     /// [`Gauge`]s.
     pub gauges: Range,
+    /// [`Steal`]s.
+    pub steals: Range,
     /// Stacks and guard pages.
     pub stacks: Range,
     /// Free memory.
@@ -77,7 +79,8 @@ impl Layout {
         let image = Range { start: IMAGE_MIN_GPA, end: page_up(image_end) };
         let calls = Range { start: image.end, end: image.end + n * size_of::<CallBlock>() as u64 };
         let gauges = Range { start: calls.end, end: calls.end + n * size_of::<Gauge>() as u64 };
-        let stacks_start = page_up(gauges.end);
+        let steals = Range { start: gauges.end, end: gauges.end + n * size_of::<Steal>() as u64 };
+        let stacks_start = page_up(steals.end);
         let stacks = Range { start: stacks_start, end: stacks_start + n * (PAGE + STACK_BYTES) };
         let need = stacks.end + PAGE;
         if memory < need {
@@ -88,7 +91,7 @@ impl Layout {
         }
         let tables = Range { start: page_up(TSS + n * TSS_STRIDE), end: IMAGE_MIN_GPA };
         let heap = Range { start: stacks.end, end: memory & !(PAGE - 1) };
-        Ok(Self { memory, vcpus, tables, image, calls, gauges, stacks, heap })
+        Ok(Self { memory, vcpus, tables, image, calls, gauges, steals, stacks, heap })
     }
 
     /// The stack of a vCPU, without its guard page.
@@ -105,6 +108,11 @@ impl Layout {
     /// Address of a vCPU's gauge.
     pub fn gauge(&self, vcpu: u32) -> u64 {
         self.gauges.start + u64::from(vcpu) * size_of::<Gauge>() as u64
+    }
+
+    /// Address of a vCPU's steal.
+    pub fn steal(&self, vcpu: u32) -> u64 {
+        self.steals.start + u64::from(vcpu) * size_of::<Steal>() as u64
     }
 
     /// Address of a vCPU's task-state segment.
@@ -125,7 +133,8 @@ mod tests {
     #[test]
     fn areas_follow_each_other_without_overlap() {
         let l = Layout::new(64 << 20, 16, IMAGE_MIN_GPA + 12345).unwrap();
-        assert!(l.image.end <= l.calls.start && l.calls.end <= l.gauges.start && l.gauges.end <= l.stacks.start);
+        assert!(l.image.end <= l.calls.start && l.calls.end <= l.gauges.start && l.gauges.end <= l.steals.start);
+        assert!(l.steals.end <= l.stacks.start);
         assert!(l.stacks.end <= l.heap.start && l.heap.start < l.heap.end && l.heap.end <= l.memory);
         assert_eq!(l.stack(15).end, l.stacks.end);
         assert_eq!(l.stack(0).start, l.stacks.start + PAGE, "a guard page below the first stack");

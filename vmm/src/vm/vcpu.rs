@@ -11,10 +11,11 @@ use super::state::VmState;
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
 use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, Queues, port};
-use stile_sched::{Stop, Time, Wait, Yield};
+use stile_sched::{Nanos, Stop, Time, Wait, Yield};
 use vm_memory::{Bytes, GuestAddress};
 
 /// First register of the 16550.
@@ -65,6 +66,12 @@ impl stile_sched::Vcpu for GuestVcpu {
         self.registers.come_with_exits(&mut self.fd, spot.is_some());
         let before = std::mem::replace(&mut self.spot, spot);
         spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
+    }
+
+    fn waited(&mut self, total: Nanos) {
+        let at = GuestAddress(self.vm.layout().steal(self.index));
+        // Relaxed: the vCPU that reads it runs on this thread next.
+        self.vm.memory().store(total.0 + 1, at, Ordering::Relaxed).expect("steals lie inside memory");
     }
 
     fn retired(self: Box<Self>) {

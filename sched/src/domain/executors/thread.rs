@@ -7,7 +7,7 @@ use crate::lock::Caller;
 use crate::policy::Why;
 use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Slot, Stop, Time, Vcpu, VcpuId, Wait};
+use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId, Wait};
 use arrayvec::ArrayVec;
 use rustix::thread::CpuSet;
 use std::io;
@@ -19,6 +19,8 @@ struct Hand {
     vcpu: Box<dyn Vcpu>,
     caller: Caller,
     looks: Looks,
+    /// What it had waited in all when it was put on the slot.
+    waited: Nanos,
 }
 
 /// Why the vCPU in hand stopped, and if it blocks, until when.
@@ -77,6 +79,7 @@ impl Executor<'_> {
     /// Runs the vCPU in hand until the policy has to be asked, and asks.
     fn run(&mut self, mut hand: Hand) -> Option<Hand> {
         let counts = &self.me.counts;
+        hand.vcpu.waited(hand.waited);
         loop {
             let stop = hand.vcpu.run();
             count(&counts.exits);
@@ -207,23 +210,19 @@ impl Executor<'_> {
     ) -> Option<Hand> {
         let before = hand.as_ref().map(|h| h.id);
         let why = self.final_reason(core, hand.as_ref(), stopped, now);
-        let yielded = matches!(why, Why::Yield(_));
-        let decision = core.policy.next(self.slot, why, now);
+        let decision = core.ledger.next(self.slot, why, now);
         after.acts.extend(decision.kick.map(Act::Ask));
         let next = decision.run.map(|lease| lease.vcpu);
-        if yielded {
-            *if next == before { &mut core.stayed } else { &mut core.switched } += 1;
-        }
         let mut hand = match hand {
             Some(hand) if next == Some(hand.id) => Some(hand),
             hand => {
                 if let Some(hand) = hand {
-                    after.gone = self.put_down(core, hand, why == Why::Retire, now);
+                    after.gone = self.put_down(core, hand, why == Why::Retire);
                 }
-                next.map(|vcpu| self.pick_up(core, vcpu, now))
+                next.map(|vcpu| self.pick_up(core, vcpu))
             }
         };
-        self.stamp_word(core, before, next);
+        self.stamp_word(before, next);
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
         self.ask_at = lease_end.min(core.deadlines[self.slot.index()].earliest());
         if let Some(hand) = &mut hand {
@@ -251,10 +250,9 @@ impl Executor<'_> {
         true
     }
 
-    fn put_down(&self, core: &mut Core, hand: Hand, retires: bool, now: Time) -> Option<Box<dyn Vcpu>> {
+    fn put_down(&self, core: &mut Core, hand: Hand, retires: bool) -> Option<Box<dyn Vcpu>> {
         let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
-        entry.usage.run_ns += now.since(entry.since).0;
-        entry.usage.exits += self.me.counts.exits.load(Ordering::Relaxed) - entry.exits_before;
+        entry.exits += self.me.counts.exits.load(Ordering::Relaxed) - entry.exits_before;
         entry.on = None;
         (entry.vcpu, entry.looks) = (Some(hand.vcpu), hand.looks);
         if retires {
@@ -264,31 +262,21 @@ impl Executor<'_> {
     }
 
     /// The slot word follows: under the lock, so that whoever finds the slot busy there can stamp it.
-    fn stamp_word(&self, core: &mut Core, before: Option<VcpuId>, next: Option<VcpuId>) {
-        let last = &mut core.last[self.slot.index()];
+    fn stamp_word(&self, before: Option<VcpuId>, next: Option<VcpuId>) {
         match (before, next) {
             (Some(_), None) => self.me.word.vacate(),
             (None, Some(_)) => self.me.word.occupy(),
             _ => {}
         }
-        if next.is_some() {
-            *last = next;
-        }
     }
 
-    fn pick_up(&self, core: &mut Core, vcpu: VcpuId, now: Time) -> Hand {
-        if core.last[self.slot.index()].is_some_and(|last| last != vcpu) {
-            core.switches += 1;
-        }
+    fn pick_up(&self, core: &mut Core, vcpu: VcpuId) -> Hand {
+        let waited = core.ledger.waited(vcpu);
         let entry = core.vcpus[vcpu.index()].as_mut().expect("the policy names only vCPUs it was told of");
-        if entry.last.is_some_and(|last| last != self.slot) {
-            core.migrations += 1;
-        }
-        (entry.on, entry.last) = (Some(self.slot), Some(self.slot));
-        entry.since = now;
+        entry.on = Some(self.slot);
         entry.exits_before = self.me.counts.exits.load(Ordering::Relaxed);
         let in_hand = entry.vcpu.take().expect("a vCPU that is on no slot is here");
-        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, looks: entry.looks }
+        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, looks: entry.looks, waited }
     }
 
     /// Sees to it that the executor asks at this time. A timer that is set earlier is left: it costs a question, less

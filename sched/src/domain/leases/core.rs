@@ -8,7 +8,8 @@ use super::{Shared, Stopped};
 use crate::domain::Totals;
 use crate::domain::kick::ThreadId;
 use crate::domain::numbers::Numbers;
-use crate::policy::{Decision, Lease, Placement, Policy, Why};
+use crate::ledger::Ledger;
+use crate::policy::{Decision, Lease, Placement, Why};
 use crate::slot::Word;
 use crate::sync::Ordering;
 use crate::sync::thread::JoinHandle;
@@ -23,12 +24,12 @@ const ACTS_OF_A_DECISION: usize = 3;
 
 /// What the lock guards.
 pub(super) struct Core {
-    pub(super) policy: Box<dyn Policy>,
+    pub(super) ledger: Ledger,
     pub(super) numbers: Numbers,
     pub(super) vcpus: Vec<Option<Entry>>,
     pub(super) slots: Box<[SlotEntry]>,
-    /// Counts of vCPUs that have ended, and those of the domain.
-    pub(super) totals: Totals,
+    /// What vCPUs that have ended had counted.
+    pub(super) ended: Totals,
 }
 
 /// A vCPU, as the mechanism knows it.
@@ -36,7 +37,6 @@ pub(super) struct Core {
 pub(super) struct Entry {
     /// The slot that is its own: held, handed to it, or left for a nap.
     pub(super) on: Option<Slot>,
-    last: Option<Slot>,
     /// The slot to whose pCPU its thread is bound.
     pub(super) bound: Option<Slot>,
     /// Somebody has tried to steal the slot that was handed to it, and nobody may again before it has run.
@@ -48,7 +48,6 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SlotEntry {
     pub(super) on: Option<VcpuId>,
-    last: Option<VcpuId>,
 }
 
 /// What becomes of a vCPU that asked.
@@ -101,16 +100,18 @@ impl<W: Word> Shared<W> {
             }
             let Some(slot) = self.gate.next_free() else { return false };
             let Some(vcpu) = self.slots[slot.index()].word.settle() else { continue };
-            self.records.of(vcpu).events.settle();
+            let record = self.records.of(vcpu);
+            record.events.settle();
             core.leaves(slot, vcpu);
-            let decision = core.policy.next(slot, Why::Block, now);
-            self.follow(core, slot, decision, acts);
+            let decision = core.ledger.next(slot, Why::Block, now);
+            core.ledger.idled_since(vcpu, record.naps.settle());
+            self.follow(core, slot, decision, now, acts);
         }
     }
 
     /// Tells everybody whether somebody waits. True: there is more to settle, in another turn.
     pub(super) fn publish(&self, core: &mut Core, now: Time, acts: &mut Acts) -> bool {
-        while self.gate.publish(core.policy.waiting() > 0) {
+        while self.gate.publish(core.ledger.waiting() > 0) {
             if self.settle(core, now, acts) {
                 return true;
             }
@@ -123,10 +124,10 @@ impl<W: Word> Shared<W> {
         if !self.records.of(vcpu).events.unblock() {
             return false;
         }
-        match core.policy.wake(vcpu, now) {
+        match core.ledger.wake(vcpu, now) {
             Placement::Run(slot) => {
-                let decision = core.policy.next(slot, Why::Free, now);
-                self.follow(core, slot, decision, acts);
+                let decision = core.ledger.next(slot, Why::Free, now);
+                self.follow(core, slot, decision, now, acts);
             }
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => self.stamp(core, slot, acts),
             Placement::Queue(None) => {}
@@ -139,18 +140,14 @@ impl<W: Word> Shared<W> {
         let vcpu = core.slots[slot.index()].on.expect("who asks is on its slot");
         self.slots[slot.index()].word.acknowledge();
         let why = final_reason(self.records.of(vcpu), stopped, now);
-        let decision = core.policy.next(slot, why, now);
+        let decision = core.ledger.next(slot, why, now);
         let goes_on = decision.run.filter(|lease| lease.vcpu == vcpu && why != Why::Retire);
-        if matches!(why, Why::Yield(_)) {
-            let yields = &mut core.totals.yields;
-            *if goes_on.is_some() { &mut yields.stayed } else { &mut yields.switched } += 1;
-        }
         if let Some(lease) = goes_on {
             decision.kick.into_iter().for_each(|slot| self.stamp(core, slot, acts));
             return Answer::GoesOn(lease.until);
         }
         core.leaves(slot, vcpu);
-        self.follow(core, slot, decision, acts);
+        self.follow(core, slot, decision, now, acts);
         match why {
             Why::Block => Answer::Blocked,
             Why::Retire => Answer::Retired,
@@ -159,26 +156,21 @@ impl<W: Word> Shared<W> {
     }
 
     /// Does what was decided for a slot that nobody is on.
-    pub(super) fn follow(&self, core: &mut Core, slot: Slot, decision: Decision, acts: &mut Acts) {
+    pub(super) fn follow(&self, core: &mut Core, slot: Slot, decision: Decision, now: Time, acts: &mut Acts) {
         decision.kick.into_iter().for_each(|slot| self.stamp(core, slot, acts));
         match decision.run {
-            Some(lease) => self.hand(core, slot, lease, acts),
+            Some(lease) => self.hand(core, slot, lease, now, acts),
             None => self.slots[slot.index()].word.vacate(),
         }
     }
 
-    fn hand(&self, core: &mut Core, slot: Slot, lease: Lease, acts: &mut Acts) {
+    fn hand(&self, core: &mut Core, slot: Slot, lease: Lease, now: Time, acts: &mut Acts) {
         let Lease { vcpu, until } = lease;
         let entry = core.entry(vcpu);
-        let moved = entry.last.is_some_and(|last| last != slot);
         let bind = entry.bound != Some(slot);
-        (entry.on, entry.last, entry.bound) = (Some(slot), Some(slot), Some(slot));
-        let place = &mut core.slots[slot.index()];
-        let switched = place.last.is_some_and(|last| last != vcpu);
-        (place.on, place.last) = (Some(vcpu), Some(vcpu));
-        core.totals.migrations += u64::from(moved);
-        core.totals.switches += u64::from(switched);
-        self.records.of(vcpu).lease(until);
+        (entry.on, entry.bound) = (Some(slot), Some(slot));
+        core.slots[slot.index()].on = Some(vcpu);
+        self.records.of(vcpu).lease(until, now, core.ledger.waited(vcpu));
         self.slots[slot.index()].word.hand(vcpu);
         acts.push(Act::Grant { vcpu, slot, bind });
     }

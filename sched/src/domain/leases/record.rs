@@ -6,9 +6,9 @@
 use super::super::events::Events;
 use super::super::executors::MAX_VCPUS;
 use super::super::parker::Parker;
-use crate::domain::{Totals, Usage, Yields, kick};
+use crate::domain::{Totals, Yields, kick};
 use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use crate::{Slot, Time, VcpuId, Wait};
+use crate::{Nanos, Slot, Time, VcpuId, Wait};
 use std::sync::OnceLock;
 
 /// Records are made this many at a time.
@@ -28,6 +28,7 @@ pub(super) struct Record {
     /// The vCPU is to end. Set under the lock, before a wake and a kick; its thread looks after each of them.
     pub(super) retiring: AtomicBool,
     pub(super) account: Account,
+    pub(super) naps: Naps,
     pub(super) counts: Counts,
     grant: Grant,
     thread: AtomicI32,
@@ -56,6 +57,7 @@ impl Records {
         let record = &chunk[vcpu.index() % CHUNK];
         record.retiring.store(false, Ordering::Relaxed);
         record.account.0.store(0, Ordering::Relaxed);
+        record.naps.clear();
         record.counts.clear();
         record.grant.slot.store(NO_GRANT, Ordering::Relaxed);
         record.events.admit();
@@ -73,10 +75,17 @@ impl Record {
         self.thread.store(kick::this_thread().0, Ordering::Relaxed);
     }
 
-    /// The vCPU is about to be handed a slot, with a lease that ends then. Under the lock.
-    pub(super) fn lease(&self, until: Time) {
+    /// The vCPU is about to be handed a slot, with a lease that ends then; so long has it waited. Under the lock.
+    pub(super) fn lease(&self, until: Time, now: Time, waited: Nanos) {
         // Relaxed: handing the slot and starting on it synchronise.
         self.grant.until.store(until.0, Ordering::Relaxed);
+        self.grant.handed.store(now.0, Ordering::Relaxed);
+        self.grant.waited.store(waited.0, Ordering::Relaxed);
+    }
+
+    /// When the vCPU was handed its slot, and how long it had waited in all by then, for its thread once it has started.
+    pub(super) fn handed(&self) -> (Time, Nanos) {
+        (Time(self.grant.handed.load(Ordering::Relaxed)), Nanos(self.grant.waited.load(Ordering::Relaxed)))
     }
 
     /// The end of the lease, for the vCPU's thread once it has started on the slot.
@@ -106,8 +115,14 @@ impl Record {
         (slot != NO_GRANT).then_some(Slot(slot as u16))
     }
 
-    pub(super) fn usage(&self, now: Time) -> Usage {
-        Usage { run_ns: self.account.read(now), exits: self.counts.exits.load(Ordering::Relaxed) }
+    /// How long it has run, and napped without the policy being told.
+    pub(super) fn times(&self, now: Time) -> (Nanos, Nanos) {
+        (Nanos(self.account.read(now)), self.naps.read(now))
+    }
+
+    /// Exits to the monitor.
+    pub(super) fn exits(&self) -> u64 {
+        self.counts.exits.load(Ordering::Relaxed)
     }
 }
 
@@ -116,6 +131,8 @@ impl Record {
 struct Grant {
     slot: AtomicU32,
     until: AtomicU64,
+    handed: AtomicU64,
+    waited: AtomicU64,
 }
 
 /// CPU time used: twice the nanoseconds, plus one while the vCPU runs; then the time it began is taken off, so that what
@@ -145,6 +162,47 @@ impl Account {
             // 63 bits of nanoseconds, modulo which the subtraction was done.
             _ => ((word & !1).wrapping_add(now.0 << 1)) >> 1,
         }
+    }
+}
+
+/// Naps of which the policy does not know. A nap is ended by the vCPU's thread, once it has its slot back, or by who
+/// settles it under the lock, once it has taken the slot: only one of them can.
+#[derive(Debug, Default)]
+pub(super) struct Naps {
+    /// When the nap under way began, 0 while there is none.
+    since: AtomicU64,
+    /// What those took that the vCPU's thread has ended (unit: ns).
+    ended: AtomicU64,
+}
+
+impl Naps {
+    /// A nap begins. Before the slot is released, which makes it known to who settles it.
+    pub(super) fn begin(&self, now: Time) {
+        self.since.store(now.0, Ordering::Relaxed);
+    }
+
+    /// The thread has its slot back.
+    pub(super) fn end(&self, now: Time) {
+        let since = Time(self.since.swap(0, Ordering::Relaxed));
+        self.ended.store(self.ended.load(Ordering::Relaxed) + now.since(since).0, Ordering::Relaxed);
+    }
+
+    /// The nap is made a block. Gives when it began. Under the lock.
+    pub(super) fn settle(&self) -> Time {
+        Time(self.since.swap(0, Ordering::Relaxed))
+    }
+
+    fn read(&self, now: Time) -> Nanos {
+        let since = match self.since.load(Ordering::Relaxed) {
+            0 => now,
+            since => Time(since),
+        };
+        Nanos(self.ended.load(Ordering::Relaxed)) + now.since(since)
+    }
+
+    fn clear(&self) {
+        self.since.store(0, Ordering::Relaxed);
+        self.ended.store(0, Ordering::Relaxed);
     }
 }
 
@@ -223,10 +281,11 @@ mod tests {
         records.admit(id);
         let record = records.of(id);
         assert_eq!(record.take_grant(), None);
-        record.lease(Time(9));
+        record.lease(Time(9), Time(4), Nanos(2));
         record.grant(Slot(3));
         assert!(record.is_granted(Slot(3)) && !record.is_granted(Slot(0)));
         assert_eq!((record.take_grant(), record.lease_end()), (Some(Slot(3)), Time(9)));
+        assert_eq!(record.handed(), (Time(4), Nanos(2)));
         assert_eq!(record.take_grant(), None);
         assert!(!record.is_granted(Slot(3)));
         record.grant(Slot(3));

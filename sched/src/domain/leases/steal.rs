@@ -35,7 +35,7 @@ impl<W: Word> Shared<W> {
             return;
         }
         core.entry(robbed).robbed = true;
-        if !core.policy.steals(slot, thief, now) {
+        if !core.ledger.steals(slot, thief, now) {
             word.rob(thief, robbed);
             acts.push(Act::Grant { vcpu: robbed, slot, bind: false });
             return;
@@ -43,7 +43,7 @@ impl<W: Word> Shared<W> {
         core.entry(robbed).on = None;
         core.slots[slot.index()].on = None;
         word.start(thief);
-        let decision = core.policy.next(slot, Why::Free, now);
-        self.follow(core, slot, decision, acts);
+        let decision = core.ledger.next(slot, Why::Free, now);
+        self.follow(core, slot, decision, now, acts);
     }
 }

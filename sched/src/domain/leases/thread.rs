@@ -77,14 +77,15 @@ pub(super) fn carry<W: Word>(
         looks: Looks::default(),
         slot: None,
         rides: None,
+        ways: Nanos::ZERO,
     };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
         let next = match thread.wait(rest) {
-            Continue(slot) => {
+            Continue((slot, since)) => {
                 thread.dismount();
                 thread.slot = Some(slot);
-                thread.run(slot)
+                thread.run(slot, since)
             }
             Break(end) => Break(end),
         };
@@ -114,11 +115,13 @@ struct Thread<'a, W> {
     slot: Option<Slot>,
     /// Since when the thread rides on that pCPU.
     rides: Option<Time>,
+    /// What the way took in all, from being handed a slot to running there.
+    ways: Nanos,
 }
 
 impl<W: Word> Thread<'_, W> {
-    /// Waits until the vCPU has a slot.
-    fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, Slot> {
+    /// Waits until the vCPU has a slot; tells since when.
+    fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, (Slot, Time)> {
         loop {
             if self.shared.ending.load(Ordering::Relaxed) {
                 return Break(End::Domain);
@@ -127,14 +130,18 @@ impl<W: Word> Thread<'_, W> {
                 && self.word(slot).start(self.id)
             {
                 self.lease_end = self.me.lease_end();
-                return Continue(slot);
+                let (handed, waited) = self.me.handed();
+                let now = monotonic();
+                self.ways += now.since(handed);
+                self.vcpu.waited(waited + self.ways);
+                return Continue((slot, now));
             }
             if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
                 return Break(End::Retired);
             }
             if self.me.events.pending() {
-                if let Some(slot) = self.seen_to(&mut rest) {
-                    return Continue(slot);
+                if let Some(back) = self.seen_to(&mut rest) {
+                    return Continue(back);
                 }
                 continue;
             }
@@ -167,14 +174,17 @@ impl<W: Word> Thread<'_, W> {
         }
     }
 
-    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on.
-    fn seen_to(&mut self, rest: &mut Rest) -> Option<Slot> {
+    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on, and
+    /// since when it has it back.
+    fn seen_to(&mut self, rest: &mut Rest) -> Option<(Slot, Time)> {
         rest.until = Time::NEVER;
         if let Some(slot) = rest.nap.take()
             && self.word(slot).acquire(self.id)
         {
+            let now = monotonic();
+            self.me.naps.end(now);
             self.me.events.use_up();
-            return Some(slot);
+            return Some((slot, now));
         }
         self.shared.turn(self.asker, |core, now, acts| {
             if self.shared.unblock(core, self.id, now, acts) && self.shared.steals {
@@ -186,19 +196,18 @@ impl<W: Word> Thread<'_, W> {
 
     /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
     fn leave(&mut self) -> bool {
-        let gone = self.shared.turn(self.asker, |core, _, _| {
+        let gone = self.shared.turn(self.asker, |core, now, _| {
             if core.entry(self.id).on.is_some() {
                 return None;
             }
-            core.policy.remove(self.id);
+            core.ledger.remove(self.id, now);
             self.shared.forget(core, self.id)
         });
         gone.is_some()
     }
 
-    /// Runs the vCPU on a slot until it gives it up.
-    fn run(&mut self, slot: Slot) -> Next {
-        let now = monotonic();
+    /// Runs the vCPU on a slot, which it has had for a moment, until it gives it up.
+    fn run(&mut self, slot: Slot, now: Time) -> Next {
         self.me.account.start(now);
         if self.armed <= now {
             // The timer fired while others ran.
@@ -298,6 +307,7 @@ impl<W: Word> Thread<'_, W> {
             return None;
         }
         self.me.account.stop(now);
+        self.me.naps.begin(now);
         let wanted = self.word(slot).release(self.id);
         let waited_for = self.shared.gate.leave(slot);
         if wanted || waited_for {
