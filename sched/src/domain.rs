@@ -12,6 +12,7 @@ pub mod host;
 #[cfg(not(all(test, shuttle)))]
 pub mod kick;
 pub mod leases;
+mod looks;
 mod numbers;
 pub mod parker;
 #[cfg(test)]

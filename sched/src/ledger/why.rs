@@ -112,7 +112,7 @@ impl Summary {
 fn beginning(began: Began) -> usize {
     match began {
         Began::Woken(_) => 0,
-        Began::Yielded(y) if y.wait != Wait::Unknown => 1,
+        Began::Yielded(y) if matches!(y.wait, Wait::Lock(_) | Wait::Message(_)) => 1,
         Began::Yielded(_) => 2,
         Began::UsedUp => 3,
         Began::GaveWay => 4,

@@ -1,9 +1,10 @@
 //! The command line.
 
+use crate::compare::Hint;
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::metric::Suite;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// A virtual machine monitor that schedules its guests' vCPUs itself.
@@ -131,9 +132,9 @@ pub(super) struct CompareArgs {
     /// Host CPUs to run on, such as 0-1 or 0,2; by default all this process may use
     #[arg(long, value_name = "LIST")]
     pub(super) pcpus: Option<CpuList>,
-    /// What the guests' yields say
+    /// What the guests tell of their waiting (silent: cannot be simulated)
     #[arg(long, value_enum, default_value = "full")]
-    pub(super) hint: HintArg,
+    pub(super) hint: Hint,
     /// A parameter of the guests' workload, such as hold_ns=500; may be repeated
     #[arg(long = "set", value_name = "KEY=NUMBER", value_parser = setting)]
     pub(super) settings: Vec<(String, u64)>,
@@ -152,15 +153,6 @@ pub(super) struct CompareArgs {
     /// Seed of the order of runs, the guests' randomness and the intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-}
-
-/// What the guests' yields say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum HintArg {
-    /// What they wait for and whether they ask again
-    Full,
-    /// Nothing
-    None,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,6 +1,6 @@
 //! `stile compare`: from the command line to a report.
 
-use super::args::{CompareArgs, HintArg};
+use super::args::CompareArgs;
 use super::{Failure, sim};
 use crate::compare::{Options, Plan, Progress, Runner};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
@@ -104,7 +104,7 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         reps: args.reps,
         duration: args.duration,
         pcpus,
-        hints: args.hint == HintArg::Full,
+        hint: args.hint,
         settings: args.settings.clone(),
         quick: args.quick,
         seed: args.seed,

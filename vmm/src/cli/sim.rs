@@ -3,7 +3,7 @@
 use super::Failure;
 use super::args::{CompareArgs, SimArgs};
 use super::compare::{Outcome, finish, on_interrupt};
-use crate::compare::{Options, Plan, Progress, Runner, Scenario, Simulation};
+use crate::compare::{Hint, Options, Plan, Progress, Runner, Scenario, Simulation};
 use crate::host::{self, HostCosts, KvmUnavailable};
 use crate::report::metric::Suite;
 use serde_json::json;
@@ -32,6 +32,13 @@ fn create(file: &Path) -> Result<RefCell<BufWriter<File>>, Failure> {
 
 /// Simulates a comparison on as many pCPUs as it would have here, because the user wants that or there is no KVM.
 pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<&KvmUnavailable>) -> Result<(), Failure> {
+    if options.hint == Hint::Silent {
+        return Err(Failure::Input(miette::miette!(
+            help = "simulated guests yield: --hint full or --hint none",
+            "--hint silent: looking at a guest's code cannot be simulated{}",
+            why.map(|why| format!(", and {why}")).unwrap_or_default()
+        )));
+    }
     let mut notes = Vec::new();
     if let Some(why) = why {
         eprintln!("stile: {why}\nThe same comparison is simulated instead.");

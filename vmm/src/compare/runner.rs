@@ -240,7 +240,7 @@ impl<'a> Runner<'a> {
         let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
         let mut params = Params::default().with(size, u64::from(planned.size));
         if options.suite != Suite::Netbench {
-            params = params.with("hint", if options.hints { "full" } else { "none" });
+            params = params.with("hint", options.hint.name());
         }
         for (key, value) in &options.settings {
             params = params.with(key, *value);

@@ -7,7 +7,7 @@
 //! pcpus = { count = 64, llc = 16, smt = 2 }    # or a number: one cache, one thread to a core
 //! ```
 
-use super::Options;
+use super::{Hint, Options};
 use crate::config::PolicyConfig;
 use crate::host::{CostsError, HostCosts};
 use crate::report::distinct_labels;
@@ -213,7 +213,7 @@ impl Scenario {
             reps: Some(self.reps),
             duration: Some(self.duration),
             pcpus: (0..self.pcpus.shape().count).collect(),
-            hints: self.hints,
+            hint: if self.hints { Hint::Full } else { Hint::None },
             settings: self.set.iter().map(|(key, value)| (key.clone(), *value)).collect(),
             quick: false,
             seed: self.seed,
@@ -264,7 +264,7 @@ mod tests {
         );
         let scenario: Scenario = toml::from_str(&long).unwrap();
         let options = scenario.options();
-        assert_eq!((options.reps, options.duration, options.seed, options.hints), (Some(3), Some(2.5), 9, false));
+        assert_eq!((options.reps, options.duration, options.seed, options.hint), (Some(3), Some(2.5), 9, Hint::None));
         assert_eq!(options.settings, [("hold_ns".to_owned(), 500)]);
         assert_eq!((options.pcpus.len(), options.policies.len()), (2, 1));
         assert!(toml::from_str::<Scenario>(&format!("{short}rep = 3\n")).is_err());

@@ -139,6 +139,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn yields(&mut self, vcpu: VcpuId, y: Yield, next: Option<VcpuId>, at: Time) -> io::Result<()> {
         let (kind, target) = match y.wait {
             Wait::Unknown => ("yield", None),
+            Wait::Spin => ("seen spinning", None),
             Wait::Lock(holder) => ("yield for a lock", Some(holder)),
             Wait::Message(peer) => ("yield for a message", Some(peer)),
         };

@@ -87,7 +87,7 @@ impl<P: Policy> Machine<P> {
     fn yields(&mut self, slot: usize, v: usize, y: Yield) {
         let count = &mut self.totals.yields;
         *match y.wait {
-            Wait::Unknown => &mut count.unknown,
+            Wait::Unknown | Wait::Spin => &mut count.unknown,
             Wait::Lock(_) => &mut count.lock,
             Wait::Message(_) => &mut count.message,
         } += 1;

@@ -1,7 +1,7 @@
 //! Simulated cells: what is promised of them, not how good a policy is.
 
 use super::*;
-use crate::compare::Plan;
+use crate::compare::{Hint, Plan};
 use crate::report::metric::Metric;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
         reps: Some(1),
         duration: Some(0.1),
         pcpus: (0..pcpus).collect(),
-        hints: true,
+        hint: Hint::Full,
         settings: Vec::new(),
         quick: false,
         seed: 1,

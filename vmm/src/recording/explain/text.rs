@@ -57,7 +57,7 @@ pub(super) fn link(link: &Link, called: &Called<'_>) -> String {
     let what = match link.wait {
         Wait::Lock(_) => "a lock held by",
         Wait::Message(_) => "a message from",
-        Wait::Unknown => "something of",
+        Wait::Unknown | Wait::Spin => "something of",
     };
     let did = [(link.waited, "waited"), (link.ran, "ran"), (link.idled, "was blocked")];
     let did = did.iter().filter(|(span, _)| *span > Nanos::ZERO).map(|(span, what)| format!("{what} {}", time(span.0)));
