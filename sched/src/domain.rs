@@ -108,6 +108,16 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// What came since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
+            exits: self.exits.saturating_sub(earlier.exits),
+        }
+    }
+
     fn of(account: &Account, exits: u64) -> Self {
         Self { run_ns: account.run.0, wait_ns: account.wait.0, idle_ns: account.idle.0, exits }
     }

@@ -1,9 +1,11 @@
-//! Picking the next vCPU allocates nothing: a counting allocator watches the policies at work.
+//! Picking the next vCPU allocates nothing, nor does accounting and recording it: a counting allocator watches policies and
+//! their ledgers at work.
 #![allow(unsafe_code, reason = "a global allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use stile_sched::domain::Attributes;
+use stile_sched::ledger::{self, Ledger};
 use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
 use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl, Why};
@@ -37,7 +39,7 @@ const VCPUS: u32 = 1000;
 const SLOTS: u16 = 8;
 
 /// Every kind of question, many times over all slots; who blocks is woken by and by.
-fn work(policy: &mut dyn Policy, now: &mut Time) {
+fn work(ledger: &mut Ledger, now: &mut Time) {
     let waits = [Wait::Unknown, Wait::Lock(VcpuId(7)), Wait::Message(VcpuId(11)), Wait::Lock(VcpuId(1 << 20))];
     let mut blocked: [Option<VcpuId>; SLOTS as usize] = [None; SLOTS as usize];
     let mut on: [Option<VcpuId>; SLOTS as usize] = [None; SLOTS as usize];
@@ -55,30 +57,31 @@ fn work(policy: &mut dyn Policy, now: &mut Time) {
         } else if step % 5 == 0
             && let Some(vcpu) = blocked[slot].take()
         {
-            let _ = policy.wake(vcpu, *now);
+            let _ = ledger.wake(vcpu, *now);
         }
-        on[slot] = policy.next(Slot(slot as u16), why, *now).run.map(|lease| lease.vcpu);
+        on[slot] = ledger.next(Slot(slot as u16), why, *now).run.map(|lease| lease.vcpu);
     }
     // Nobody stays behind blocked, so that this can go on.
     for vcpu in blocked.into_iter().flatten() {
-        let _ = policy.wake(vcpu, *now);
+        let _ = ledger.wake(vcpu, *now);
     }
     for (slot, vcpu) in (0..SLOTS).zip(on) {
         if vcpu.is_none() {
-            let _ = policy.next(Slot(slot), Why::Free, *now);
+            let _ = ledger.next(Slot(slot), Why::Free, *now);
         }
     }
 }
 
-fn allocations(mut policy: Box<dyn Policy>) -> u64 {
+fn allocations(policy: Box<dyn Policy>) -> u64 {
+    let mut ledger = Ledger::new(policy, SLOTS.into(), ledger::KEPT);
     let mut now = Time(0);
     for vcpu in (0..VCPUS).map(VcpuId) {
-        policy.add(vcpu, Attributes::default(), now);
-        let _ = policy.wake(vcpu, now);
+        ledger.add(vcpu, Attributes::default(), now);
+        let _ = ledger.wake(vcpu, now);
     }
-    work(&mut *policy, &mut now);
+    work(&mut ledger, &mut now);
     let before = COUNT.with(Cell::get);
-    work(&mut *policy, &mut now);
+    work(&mut ledger, &mut now);
     COUNT.with(Cell::get) - before
 }
 

@@ -4,6 +4,7 @@
 //! measured window. Within a round the policies of one size follow each other directly, in an order drawn anew each
 //! time, so that what drifts on the host meets all of them; ratios pair the samples of one round.
 
+mod audit;
 mod calibrate;
 mod cell;
 mod metrics;

@@ -41,6 +41,7 @@ pub struct HostThreads {
 #[derive(Debug)]
 struct Record {
     born: Time,
+    idle: Idle,
     thread: std::sync::OnceLock<kick::ThreadId>,
     parker: Parker,
     retiring: AtomicBool,
@@ -54,6 +55,7 @@ impl Record {
     fn new() -> Self {
         Self {
             born: monotonic(),
+            idle: Idle::default(),
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
             retiring: AtomicBool::new(false),
@@ -123,6 +125,7 @@ impl Domain for HostThreads {
 
     fn wake(&self, vcpu: VcpuId) {
         if let Some(Some(record)) = self.vcpus.read().get(vcpu.index()) {
+            record.idle.wake(monotonic());
             record.parker.wake();
         }
     }
@@ -173,7 +176,9 @@ fn enter_attributes(attributes: Attributes) -> io::Result<()> {
 fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mutex<Totals>) {
     // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
     let _ = record.thread.set(kick::this_thread());
+    record.idle.begin(record.born);
     record.parker.wait(Time::NEVER);
+    record.idle.end(Time::NEVER, monotonic());
     while !record.retiring.load(Relaxed) {
         let stop = vcpu.run();
         record.exits.store(record.exits.load(Relaxed) + 1, Relaxed);
@@ -181,7 +186,9 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
             Stop::Exit => {}
             Stop::Kicked => kick::drain(),
             Stop::Idle(until) => {
+                record.idle.begin(monotonic());
                 record.parker.wait(until);
+                record.idle.end(until, monotonic());
             }
             Stop::Yield(y) => {
                 let count = match y.wait {
@@ -204,15 +211,57 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
     vcpu.retired();
 }
 
-/// The host's account of a vCPU's thread: what is neither run nor wait is idleness.
+/// Time without an event to act on. The host counts a wait only once it is over, and not what an event's way to its thread
+/// takes; so waits are what is left of a vCPU's time.
+#[derive(Debug, Default)]
+struct Idle {
+    /// When it began, 0 while the vCPU is not idle.
+    since: AtomicU64,
+    /// When the first event since then came, 0 if none has.
+    woken: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Idle {
+    /// The vCPU has nothing to do from now on. By its thread, as `end`.
+    fn begin(&self, now: Time) {
+        self.woken.store(0, Relaxed);
+        self.since.store(now.0, Relaxed);
+    }
+
+    /// An event, before the thread is woken.
+    fn wake(&self, now: Time) {
+        let _ = self.woken.compare_exchange(0, now.0, Relaxed, Relaxed);
+    }
+
+    /// The vCPU goes on; it could since this deadline.
+    fn end(&self, until: Time, now: Time) {
+        let since = Time(self.since.swap(0, Relaxed));
+        let woken = Time(self.woken.load(Relaxed).max(since.0));
+        let over = if woken == since { until.min(now) } else { woken.min(until).min(now) };
+        self.ended.store(self.ended.load(Relaxed) + over.since(since).0, Relaxed);
+    }
+
+    fn read(&self, now: Time) -> Nanos {
+        let since = match self.since.load(Relaxed) {
+            0 => now,
+            since => Time(since),
+        };
+        Nanos(self.ended.load(Relaxed)) + now.since(since)
+    }
+}
+
+/// The host's account of a vCPU's thread.
 fn account_of(record: &Record) -> Account {
     let host = record.thread.get().map_or(HostAccount::default(), |thread| host_account(*thread));
-    let (run, wait) = (Nanos(host.run_ns), Nanos(host.wait_ns));
-    let alive = monotonic().since(record.born);
+    let now = monotonic();
+    let alive = now.since(record.born);
+    let idle = record.idle.read(now).min(alive);
+    let run = Nanos(host.run_ns).min(alive - idle);
     Account {
         run,
-        wait,
-        idle: alive - run - wait,
+        wait: alive - idle - run,
+        idle,
         turns: host.switches,
         migrations: host.migrations,
         ..Account::default()
@@ -252,7 +301,6 @@ fn add(a: Totals, b: Totals) -> Totals {
 #[derive(Debug, Clone, Copy, Default)]
 struct HostAccount {
     run_ns: u64,
-    wait_ns: u64,
     switches: u64,
     migrations: u64,
 }
@@ -265,11 +313,8 @@ fn host_account(thread: kick::ThreadId) -> HostAccount {
         line.split_whitespace().last()?.parse::<u64>().ok()
     };
     let status = read("status");
-    let schedstat = read("schedstat");
-    let mut times = schedstat.split_whitespace().map_while(|time| time.parse().ok());
     HostAccount {
-        run_ns: times.next().unwrap_or(0),
-        wait_ns: times.next().unwrap_or(0),
+        run_ns: read("schedstat").split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0),
         switches: after(&status, "voluntary_ctxt_switches").unwrap_or(0)
             + after(&status, "nonvoluntary_ctxt_switches").unwrap_or(0),
         migrations: after(&read("sched"), "se.nr_migrations").unwrap_or(0),

@@ -53,6 +53,7 @@ pub(super) fn measure(
     }
     let window = before.until(&Reading::take(&measured, &*domain));
     vms.iter().try_for_each(|vm| still_runs(vm, label))?;
+    context.audit(&window, label)?;
     let values = match suite {
         Suite::Weights => {
             let (_, policy) = &context.options.policies[planned.policy];

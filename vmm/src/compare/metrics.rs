@@ -29,7 +29,7 @@ pub(super) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
         values.insert(Metric::PairThroughput, ops_rate(&pairs, window.seconds));
     }
     if matches!(suite, Suite::Mixed | Suite::Threeway) {
-        let run: Vec<f64> = window.vcpus.iter().map(|v| v.run_ns as f64).collect();
+        let run: Vec<f64> = window.vcpus.iter().map(|v| v.usage.run_ns as f64).collect();
         values.extend(jain(&run).map(|jain| (Metric::JainCpu, jain)));
         let groups = [(Metric::LockersCpuShare, main), (Metric::PairsCpuShare, pairs), (Metric::HogsCpuShare, hogs)];
         let share = |(metric, group): (Metric, Vec<&VcpuCounts>)| Some((metric, cpu_share(&group, window)?));
@@ -40,7 +40,7 @@ pub(super) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
 
 /// CPU time of some vCPUs over a fair share by heads; `None` if there are none of them, or nobody ran.
 fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
-    let sum = |vcpus: &mut dyn Iterator<Item = &VcpuCounts>| vcpus.map(|v| v.run_ns).sum::<u64>() as f64;
+    let sum = |vcpus: &mut dyn Iterator<Item = &VcpuCounts>| vcpus.map(|v| v.usage.run_ns).sum::<u64>() as f64;
     let fair = sum(&mut window.vcpus.iter()) * group.len() as f64 / window.vcpus.len() as f64;
     (fair > 0.0).then(|| sum(&mut group.iter().copied()) / fair)
 }
@@ -96,7 +96,8 @@ pub(super) fn detail(window: &Window) -> Value {
     json!({
         "seconds": window.seconds,
         "vcpus": all.iter().map(|v| json!({
-            "ops": v.ops, "bytes": v.bytes, "errors": v.errors, "run_ns": v.run_ns, "exits": v.exits,
+            "ops": v.ops, "bytes": v.bytes, "errors": v.errors, "run_ns": v.usage.run_ns,
+            "wait_ns": v.usage.wait_ns, "idle_ns": v.usage.idle_ns, "exits": v.usage.exits,
         })).collect::<Vec<_>>(),
         "yields": {
             "unknown": y.unknown, "lock": y.lock, "message": y.message,
@@ -110,11 +111,12 @@ pub(super) fn detail(window: &Window) -> Value {
 mod tests {
     use super::*;
     use stile_abi::gauge::{BUCKETS, bucket_of};
-    use stile_sched::domain::Totals;
+    use stile_sched::domain::{Totals, Usage};
 
     fn vcpu(ops: u64, run_ns: u64) -> VcpuCounts {
         let latency = vec![0; BUCKETS].into();
-        VcpuCounts { ops, bytes: 0, errors: 0, run_ns, exits: 0, waiting_ns: 0, latency }
+        let usage = Usage { run_ns, ..Usage::default() };
+        VcpuCounts { ops, usage, latency, ..VcpuCounts::default() }
     }
 
     fn window(vcpus: Vec<VcpuCounts>) -> Window {

@@ -45,6 +45,7 @@ pub(super) fn measure(
     let window = before.until(&Reading::take(&measured, &*bench.domain));
     let dropped = bench.dropped() - dropped;
     measured.iter().try_for_each(|vm| still_runs(vm, label))?;
+    context.audit(&window, label)?;
     let mut detail = detail(&window);
     detail["start_latency_us"] = json!(starts);
     detail["clients"] = json!(planned.size);

@@ -1,7 +1,9 @@
 //! Runs a plan, cell by cell.
 
+use super::audit::{Discrepancy, audit};
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
+use super::window::Window;
 use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::report::metric::Suite;
@@ -42,6 +44,15 @@ pub enum CompareError {
         /// How.
         outcome: Outcome,
     },
+    /// The scheduler's accounts of a window contradict each other.
+    #[error("the accounts of {label} are unsound, which is a bug of stile")]
+    Unsound {
+        /// Policy.
+        label: String,
+        /// How.
+        #[source]
+        source: Discrepancy,
+    },
     /// A simulated vCPU waited longer than its policy promises.
     #[error(
         "{label}, size {size}: {count} simulated waits longer than the policy promises, the first one of {}: {} ms at \
@@ -72,6 +83,12 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Sees to it that nothing is told from unsound accounts.
+    pub(super) fn audit(&self, window: &Window, label: &str) -> Result<(), CompareError> {
+        let unsound = |source| CompareError::Unsound { label: label.to_owned(), source };
+        audit(window, self.options.pcpus.iter().count()).map_err(unsound)
+    }
+
     /// Waits; false if the user ended the run meanwhile.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;

@@ -23,7 +23,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use stile_abi::gauge::{BUCKETS, bucket_of};
-use stile_sched::domain::{Attributes, Totals};
+use stile_sched::domain::{Attributes, Totals, Usage};
 use stile_sched::policy::Policy;
 use stile_sched::sim::{Costs, Draw, Guest, Machine, Record};
 use stile_sched::{Nanos, Time, Topology};
@@ -219,11 +219,14 @@ impl<'a> Stage<'a> {
             VcpuCounts {
                 ops: b.ops - a.ops,
                 bytes: b.bytes - a.bytes,
-                errors: 0,
-                run_ns: (b.record.run - a.record.run).0,
-                exits: b.record.exits - a.record.exits,
+                usage: Usage {
+                    run_ns: (b.record.run - a.record.run).0,
+                    exits: b.record.exits - a.record.exits,
+                    ..Usage::default()
+                },
                 waiting_ns: self.machine.world.gauges[v].waits_since.map_or(0, |at| self.machine.now().since(at).0),
                 latency: if first { self.histogram(part) } else { Box::default() },
+                ..VcpuCounts::default()
             }
         };
         let vcpus = self.cast.order.iter().map(vcpu).collect();

@@ -19,7 +19,7 @@ pub(super) fn values(policy: &PolicyConfig, guests: &[Guest], pcpus: usize, wind
     let mut values = activity(window);
     let rate = ops_rate(&all, window.seconds);
     values.extend([(Metric::Throughput, rate), (Metric::OpsPerS, rate)]);
-    let run: Vec<f64> = all.iter().map(|v| v.run_ns as f64).collect();
+    let run: Vec<f64> = all.iter().map(|v| v.usage.run_ns as f64).collect();
     let nices = nices(guests);
     let ratios = ratios(policy, &nices, pcpus, &run);
     let error = ratios.iter().map(|ratio| 100.0 * (ratio - 1.0).abs()).reduce(f64::max);

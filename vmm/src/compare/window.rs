@@ -1,26 +1,38 @@
 //! A measured window: two readings of the guests' gauges and the domain's counts, and their difference.
 
+use super::audit::Steal;
 use crate::vm::{Vm, VmState};
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use stile_abi::gauge::BUCKETS;
-use stile_sched::domain::Totals;
+use stile_sched::domain::{Totals, Usage};
 use stile_sched::time::monotonic;
-use stile_sched::{Domain, Time};
+use stile_sched::{Domain, Nanos, Time, VcpuId};
 use vm_memory::{Bytes, GuestAddress};
 
 /// One vCPU's counters: a reading, or the difference of two.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct VcpuCounts {
     pub(super) ops: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
-    pub(super) run_ns: u64,
-    pub(super) exits: u64,
+    pub(super) usage: Usage,
+    /// What the guest knows of its steal; `None` where it is not told.
+    pub(super) steal: Option<Steal>,
+    /// When its account was asked for and read; or how long it was between two readings, at least and at most.
+    pub(super) wall: Wall,
     /// How long its wait under way has lasted (unit: ns).
     pub(super) waiting_ns: u64,
     /// Its waits or responses by length; empty if others' histogram holds them.
     pub(super) latency: Box<[u32]>,
+}
+
+/// A time that is known to lie between two.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wall {
+    pub(super) least: Nanos,
+    pub(super) most: Nanos,
 }
 
 /// Everything at one moment.
@@ -42,7 +54,7 @@ impl Reading {
     /// Reads the vCPUs of these VMs, in order.
     pub(super) fn take(vms: &[&Vm], domain: &dyn Domain) -> Self {
         let at = monotonic();
-        Self { at, vcpus: vms.iter().flat_map(|vm| read_vm(vm)).collect(), totals: domain.totals() }
+        Self { at, vcpus: vms.iter().flat_map(|vm| read_vm(vm, domain)).collect(), totals: domain.totals() }
     }
 
     /// The window from `self` to `later`.
@@ -60,21 +72,30 @@ impl VcpuCounts {
             ops: self.ops.wrapping_sub(earlier.ops),
             bytes: self.bytes.wrapping_sub(earlier.bytes),
             errors: self.errors.wrapping_sub(earlier.errors),
-            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
-            exits: self.exits.saturating_sub(earlier.exits),
+            usage: self.usage.since(&earlier.usage),
+            steal: self.steal.zip(earlier.steal).map(|(now, then)| Steal { before: then.after, ..now }),
+            wall: Wall { least: self.wall.least - earlier.wall.most, most: self.wall.most - earlier.wall.least },
             waiting_ns: self.waiting_ns,
             latency,
         }
     }
 }
 
-fn read_vm(vm: &Vm) -> Vec<VcpuCounts> {
+fn read_vm(vm: &Vm, domain: &dyn Domain) -> Vec<VcpuCounts> {
     let state = vm.state();
-    let gauges = (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu));
-    gauges.zip(vm.usage()).map(|(gauge, usage)| read_gauge(state, gauge, usage)).collect()
+    let read = |(gauge, id): (u64, VcpuId)| {
+        let counts = read_gauge(state, gauge);
+        let asked = monotonic();
+        let usage = domain.usage(id).unwrap_or_default();
+        let wall = Wall { least: Nanos(asked.0), most: Nanos(monotonic().0) };
+        let after = Duration::from_nanos(usage.wait_ns);
+        let steal = counts.steal.map(|steal| Steal { after, ..steal });
+        VcpuCounts { usage, steal, wall, ..counts }
+    };
+    (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu)).zip(vm.ids()).map(read).collect()
 }
 
-fn read_gauge(state: &VmState, gauge: u64, usage: stile_sched::domain::Usage) -> VcpuCounts {
+fn read_gauge(state: &VmState, gauge: u64) -> VcpuCounts {
     let memory = state.memory();
     let word = |offset: usize| {
         memory.load::<u64>(GuestAddress(gauge + offset as u64), Relaxed).expect("gauges lie inside memory")
@@ -87,13 +108,14 @@ fn read_gauge(state: &VmState, gauge: u64, usage: stile_sched::domain::Usage) ->
         0 => 0,
         tsc => state.clock().since(tsc).0,
     };
+    let seen = word(offset_of!(stile_abi::Gauge, steal_seen)).checked_sub(1).map(Duration::from_nanos);
     VcpuCounts {
         ops: word(offset_of!(stile_abi::Gauge, ops)),
         bytes: word(offset_of!(stile_abi::Gauge, bytes)),
         errors: word(offset_of!(stile_abi::Gauge, errors)),
-        run_ns: usage.run_ns,
-        exits: usage.exits,
+        steal: seen.map(|seen| Steal { seen, ..Steal::default() }),
         waiting_ns,
         latency,
+        ..VcpuCounts::default()
     }
 }

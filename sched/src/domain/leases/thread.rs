@@ -80,10 +80,10 @@ pub(super) fn carry<W: Word>(
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
         let next = match thread.wait(rest) {
-            Continue(slot) => {
+            Continue((slot, since)) => {
                 thread.dismount();
                 thread.slot = Some(slot);
-                thread.run(slot)
+                thread.run(slot, since)
             }
             Break(end) => Break(end),
         };
@@ -117,8 +117,8 @@ struct Thread<'a, W> {
 }
 
 impl<W: Word> Thread<'_, W> {
-    /// Waits until the vCPU has a slot.
-    fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, Slot> {
+    /// Waits until the vCPU has a slot; tells since when.
+    fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, (Slot, Time)> {
         loop {
             if self.shared.ending.load(Ordering::Relaxed) {
                 return Break(End::Domain);
@@ -128,16 +128,17 @@ impl<W: Word> Thread<'_, W> {
             {
                 self.lease_end = self.me.lease_end();
                 let (handed, waited) = self.me.handed();
-                self.ways += monotonic().since(handed);
+                let now = monotonic();
+                self.ways += now.since(handed);
                 self.vcpu.waited(waited + self.ways);
-                return Continue(slot);
+                return Continue((slot, now));
             }
             if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
                 return Break(End::Retired);
             }
             if self.me.events.pending() {
-                if let Some(slot) = self.seen_to(&mut rest) {
-                    return Continue(slot);
+                if let Some(back) = self.seen_to(&mut rest) {
+                    return Continue(back);
                 }
                 continue;
             }
@@ -170,15 +171,17 @@ impl<W: Word> Thread<'_, W> {
         }
     }
 
-    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on.
-    fn seen_to(&mut self, rest: &mut Rest) -> Option<Slot> {
+    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on, and
+    /// since when it has it back.
+    fn seen_to(&mut self, rest: &mut Rest) -> Option<(Slot, Time)> {
         rest.until = Time::NEVER;
         if let Some(slot) = rest.nap.take()
             && self.word(slot).acquire(self.id)
         {
-            self.me.naps.end(monotonic());
+            let now = monotonic();
+            self.me.naps.end(now);
             self.me.events.use_up();
-            return Some(slot);
+            return Some((slot, now));
         }
         self.shared.turn(self.asker, |core, now, acts| {
             if self.shared.unblock(core, self.id, now, acts) && self.shared.steals {
@@ -200,9 +203,8 @@ impl<W: Word> Thread<'_, W> {
         gone.is_some()
     }
 
-    /// Runs the vCPU on a slot until it gives it up.
-    fn run(&mut self, slot: Slot) -> Next {
-        let now = monotonic();
+    /// Runs the vCPU on a slot, which it has had for a moment, until it gives it up.
+    fn run(&mut self, slot: Slot, now: Time) -> Next {
         self.me.account.start(now);
         if self.armed <= now {
             // The timer fired while others ran.
