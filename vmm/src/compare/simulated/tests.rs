@@ -15,7 +15,8 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
         duration: Some(0.1),
         pcpus: (0..pcpus).collect(),
         hint: Hint::Full,
-        settings: Vec::new(),
+        // Fewer messages, for a debug build.
+        settings: vec![("work_ns".to_owned(), 2_000)],
         quick: false,
         seed: 1,
     }
