@@ -34,6 +34,7 @@ use crate::domain::Attributes;
 use crate::policy::{Decision, Placement, Policy, Resumed, Why};
 use crate::{Nanos, Slot, Time, VcpuId};
 use books::Books;
+use std::fmt;
 use std::sync::Arc;
 
 /// Events that a domain keeps of each slot: half a megabyte.
@@ -43,12 +44,20 @@ pub const KEPT: usize = 1 << 14;
 pub const RECORDS: bool = cfg!(feature = "trace");
 
 /// A policy with its accounts.
-pub struct Ledger {
-    policy: Box<dyn Policy>,
+pub struct Ledger<P = Box<dyn Policy>> {
+    policy: P,
     books: Books,
     trace: Arc<Trace>,
+    /// All events, if they are kept.
+    all: Option<Vec<Event>>,
     /// The latest time handed on.
     now: Time,
+}
+
+impl<P> fmt::Debug for Ledger<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("books", &self.books).field("now", &self.now).finish_non_exhaustive()
+    }
 }
 
 /// The latest events of a domain.
@@ -78,11 +87,11 @@ impl Trace {
     }
 }
 
-impl Ledger {
+impl<P: Policy> Ledger<P> {
     /// For a policy that knows of no vCPU yet and all of whose slots are idle, with room for this many events of each slot.
-    pub fn new(policy: Box<dyn Policy>, slots: usize, kept: usize) -> Self {
+    pub fn new(policy: P, slots: usize, kept: usize) -> Self {
         let trace = Arc::new(Trace((0..slots).map(|_| Ring::new(kept)).collect()));
-        Self { policy, books: Books::new(slots), trace, now: Time(0) }
+        Self { policy, books: Books::new(slots), trace, all: None, now: Time(0) }
     }
 
     /// The events, for readers without the domain's lock.
@@ -90,9 +99,24 @@ impl Ledger {
         Arc::clone(&self.trace)
     }
 
+    /// The same, keeping every event, for simulations: it allocates as it goes.
+    pub fn keeping_all(self) -> Self {
+        Self { all: Some(Vec::new()), ..self }
+    }
+
+    /// All events so far, if they are kept.
+    pub fn all(&self) -> Option<&[Event]> {
+        self.all.as_deref()
+    }
+
     /// The policy, to be looked at.
-    pub fn policy(&self) -> &dyn Policy {
-        &*self.policy
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// The latest time handed on.
+    pub fn now(&self) -> Time {
+        self.now
     }
 
     /// As [`Policy::add`].
@@ -178,6 +202,11 @@ impl Ledger {
         self.record(self.books.last_slot(vcpu), now, What::Idled { vcpu, since });
     }
 
+    /// How long a vCPU has run in all, up to now.
+    pub fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
+        self.books.run_of(vcpu, now.max(self.now))
+    }
+
     /// How long a vCPU has waited in all.
     pub fn waited(&self, vcpu: VcpuId) -> Nanos {
         self.books.waited(vcpu)
@@ -200,8 +229,12 @@ impl Ledger {
         self.now
     }
 
-    fn record(&self, slot: Option<Slot>, time: Time, what: What) {
-        self.trace.push(slot, &Event { time, what });
+    fn record(&mut self, slot: Option<Slot>, time: Time, what: What) {
+        let event = Event { time, what };
+        self.trace.push(slot, &event);
+        if let Some(all) = &mut self.all {
+            all.push(event);
+        }
     }
 }
 

@@ -331,14 +331,16 @@ fn a_scenario_is_simulated_alike_each_time_and_its_events_are_kept() {
     let folder = folder("");
     fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
     let events = |name: &str| {
-        let arguments = ["sim", "scenario.toml", "--out", "report", "--events", name];
+        let arguments = ["sim", "scenario.toml", "--out", name, "--record"];
         let (status, stdout, stderr) = output(stile(folder.path(), &arguments));
         assert_eq!(status, Some(0), "{stderr}");
         assert!(stdout.starts_with("simulated mixed"), "{stdout}");
-        fs::read(folder.path().join(name)).unwrap()
+        fs::read(folder.path().join(name).join("raw/mixed-rsdl-6-round-1.rec")).unwrap()
     };
-    let first = events("first");
-    assert!(first.len() > 10_000 && first == events("second"));
+    let first = events("report");
+    assert!(first.len() > 10_000 && first == events("again"));
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "again/raw/mixed-rsdl-6-round-0.rec"]));
+    assert_eq!(status, Some(0), "{stderr}{stdout}");
     is_marked(folder.path());
     let (status, stdout, stderr) = output(stile(folder.path(), &["check-report", "report/report.json"]));
     assert_eq!(status, Some(0), "{stderr}");

@@ -13,7 +13,7 @@ use crate::{Nanos, Slot, Time, VcpuId};
 /// Accounts of all vCPUs, and counts of the domain.
 #[derive(Debug)]
 pub(super) struct Books {
-    vcpus: Vec<Option<Entry>>,
+    vcpus: Vec<Option<Box<Entry>>>,
     slots: Box<[SlotEntry]>,
     counts: Counts,
 }
@@ -56,7 +56,7 @@ impl Books {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        self.vcpus[vcpu.index()] = Some(Entry::new(now));
+        self.vcpus[vcpu.index()] = Some(Box::new(Entry::new(now)));
     }
 
     /// A vCPU that did not run left.
@@ -110,6 +110,15 @@ impl Books {
         self.vcpus.get(vcpu.index())?.as_ref()?.last
     }
 
+    /// How long a vCPU has run in all, up to now.
+    pub(super) fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
+        let entry = self.vcpus.get(vcpu.index()).and_then(Option::as_ref);
+        entry.map_or(Nanos::ZERO, |entry| match entry.state {
+            State::Running => entry.account.run + now.since(entry.since),
+            _ => entry.account.run,
+        })
+    }
+
     /// How long a vCPU has waited in all.
     pub(super) fn waited(&self, vcpu: VcpuId) -> Nanos {
         self.vcpus.get(vcpu.index()).and_then(Option::as_ref).map_or(Nanos::ZERO, |entry| entry.account.wait)
@@ -117,7 +126,7 @@ impl Books {
 
     /// A vCPU's account up to now; `None` if there is no such vCPU.
     pub(super) fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
-        let mut entry = self.vcpus.get(vcpu.index())?.clone()?;
+        let mut entry = self.vcpus.get(vcpu.index())?.as_deref()?.clone();
         entry.settle(now);
         Some(entry.account)
     }

@@ -269,8 +269,8 @@ mod tests {
     }
 
     /// One slot; A runs from 2 ms on, B waits from 3 ms on.
-    fn begun() -> Ledger {
-        let mut ledger = Ledger::new(Box::new(Freelist::new(Nanos::from_millis(6), 1)), 1, 64);
+    fn begun() -> Ledger<Freelist> {
+        let mut ledger = Ledger::new(Freelist::new(Nanos::from_millis(6), 1), 1, 64);
         [A, B].into_iter().for_each(|vcpu| ledger.add(vcpu, Attributes::default(), ms(1) + Nanos(vcpu.0.into())));
         let _ = ledger.wake(A, ms(2) - Nanos(1));
         let _ = ledger.next(P0, Why::Free, ms(2));
@@ -278,7 +278,7 @@ mod tests {
         ledger
     }
 
-    fn spans_of(ledger: &Ledger, vcpu: VcpuId) -> Vec<(Time, Time, Doing)> {
+    fn spans_of(ledger: &Ledger<Freelist>, vcpu: VcpuId) -> Vec<(Time, Time, Doing)> {
         let (mut spans, mut closed) = (Spans::new(1), Vec::new());
         for event in ledger.trace().latest() {
             assert!(spans.tell(&event, &mut closed), "{event:?}");

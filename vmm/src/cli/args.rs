@@ -103,9 +103,9 @@ pub(super) struct SimArgs {
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,
-    /// Write everything that happens to this file, a line each
-    #[arg(long, value_name = "FILE")]
-    pub(super) events: Option<PathBuf>,
+    /// Record every run into the folder's raw, for trace, why and replay, but for those under the host's scheduler
+    #[arg(long)]
+    pub(super) record: bool,
 }
 
 #[derive(Debug, Args)]

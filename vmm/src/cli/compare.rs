@@ -52,7 +52,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 /// Recordings are asked for: one policy at least must have something to record.
-fn recordings_possible(options: &Options) -> Result<(), Failure> {
+pub(super) fn recordings_possible(options: &Options) -> Result<(), Failure> {
     let mut refused = None;
     for (_, policy) in &options.policies {
         match recordable(policy) {

@@ -73,9 +73,6 @@ pub enum CompareError {
         /// The first of them.
         first: LateVcpu,
     },
-    /// Simulated events.
-    #[error("cannot write the events")]
-    Events(#[source] std::io::Error),
     /// A recording.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -176,7 +173,9 @@ impl<'a> Runner<'a> {
         let measured = match &self.source {
             Source::Guests(context) => self.guests(context, planned, &params, notes)?,
             Source::Simulation(simulation, interrupted) => {
-                simulated::measure(self.options, simulation, planned, interrupted)?
+                let path = self.recording(planned)?;
+                let recording = path.as_deref().map(|path| (path, params.clone()));
+                simulated::measure(self.options, simulation, planned, recording, interrupted)?
             }
         };
         Ok(measured.map(|(values, detail)| Sample {
@@ -217,22 +216,30 @@ impl<'a> Runner<'a> {
         measured
     }
 
-    /// The recorder of a cell, if it is to be recorded and has a policy.
+    /// The recorder of a cell, if it is to be recorded.
     fn recorder(
         &self,
         planned: &CellPlan,
         params: &Params,
         domain: &dyn Domain,
     ) -> Result<Option<Recorder>, CompareError> {
-        let options = self.options;
-        let (label, policy) = &options.policies[planned.policy];
+        let Some(path) = self.recording(planned)? else { return Ok(None) };
+        let (_, policy) = &self.options.policies[planned.policy];
+        let header = Header::new(policy, &self.options.pcpus, self.options.suite.name(), params.clone());
+        Ok(Some(Recorder::start(&path, header, domain)?))
+    }
+
+    /// Where a cell is to be recorded; `None` if it is not, or has no policy.
+    fn recording(&self, planned: &CellPlan) -> Result<Option<PathBuf>, RecordError> {
+        let (label, policy) = &self.options.policies[planned.policy];
         let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
         let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let name = format!("{}-{safe}-{}-round-{}.rec", options.suite, planned.size, planned.round);
+        let name = format!("{}-{safe}-{}-round-{}.rec", self.options.suite, planned.size, planned.round);
         let path = folder.join(name);
-        std::fs::create_dir_all(folder).map_err(|source| RecordError::File { path: path.clone(), source })?;
-        let header = Header::new(policy, &options.pcpus, options.suite.name(), params.clone());
-        Ok(Some(Recorder::start(&path, header, domain)?))
+        match std::fs::create_dir_all(folder) {
+            Ok(()) => Ok(Some(path)),
+            Err(source) => Err(RecordError::File { path, source }),
+        }
     }
 
     fn params(&self, planned: &CellPlan) -> Params {

@@ -61,6 +61,17 @@ impl Header {
         }
     }
 
+    /// Of a simulated run, whose clock begins at 0.
+    pub fn simulated(
+        policy: &PolicyConfig,
+        pcpus: &CpuList,
+        neighbours: Neighbours,
+        workload: &str,
+        params: Params,
+    ) -> Self {
+        Self { neighbours, start: 0, ..Self::new(policy, pcpus, workload, params) }
+    }
+
     /// The same, of a domain in which a VM has a cap.
     pub fn with_caps(self, has_caps: bool) -> Self {
         Self { has_caps, ..self }

@@ -23,13 +23,13 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
 }
 
 fn simulation() -> Simulation {
-    Simulation { topology: Topology::default(), costs: HostCosts::default(), events: None }
+    Simulation { neighbours: Neighbours::default(), costs: HostCosts::default() }
 }
 
 fn values(options: &Options) -> Vec<BTreeMap<Metric, f64>> {
     let (simulation, go_on) = (simulation(), AtomicBool::new(false));
     let cells = Plan::new(options).cells;
-    let measured = cells.iter().map(|cell| measure(options, &simulation, cell, &go_on).unwrap().unwrap().0);
+    let measured = cells.iter().map(|cell| measure(options, &simulation, cell, None, &go_on).unwrap().unwrap().0);
     measured.collect()
 }
 
