@@ -132,7 +132,7 @@ impl Ledger {
     pub fn remove(&mut self, vcpu: VcpuId, now: Time) {
         let now = self.advance(now);
         self.policy.remove(vcpu);
-        self.forget(vcpu);
+        self.entry(vcpu).enter(State::Ended, now);
         self.trace.push(None, &Event { time: now, what: What::Remove { vcpu } });
     }
 
@@ -198,11 +198,18 @@ impl Ledger {
         self.vcpus.get(vcpu.index()).and_then(Option::as_ref).map_or(Nanos::ZERO, |entry| entry.account.wait)
     }
 
-    /// A vCPU's account up to now; `None` if there is no such vCPU.
+    /// A vCPU's account up to now; `None` if there is no such vCPU. That of one that has ended stays until it is
+    /// [taken](Self::close), or its id is used again.
     pub fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
         let mut entry = self.vcpus.get(vcpu.index())?.clone()?;
         entry.settle(now.max(self.now));
         Some(entry.account)
+    }
+
+    /// The last account of a vCPU that has retired or was removed, of which the ledger knows nothing from then on.
+    pub fn close(&mut self, vcpu: VcpuId) -> Account {
+        let entry = self.vcpus.get_mut(vcpu.index()).and_then(Option::take);
+        entry.map(|entry| entry.account).unwrap_or_default()
     }
 
     /// Counts of the domain.
@@ -220,10 +227,6 @@ impl Ledger {
 
     fn entry(&mut self, vcpu: VcpuId) -> &mut Entry {
         self.vcpus[vcpu.index()].as_mut().expect("drivers and policies name vCPUs that were added")
-    }
-
-    fn forget(&mut self, vcpu: VcpuId) {
-        self.vcpus[vcpu.index()] = None;
     }
 
     /// The policy wants a slot to ask.
@@ -257,7 +260,7 @@ impl Ledger {
             match why {
                 _ if stays => {}
                 Why::Block => self.entry(vcpu).enter(State::Idle, now),
-                Why::Retire => self.forget(vcpu),
+                Why::Retire => self.entry(vcpu).enter(State::Ended, now),
                 _ => self.entry(vcpu).enter(State::Waiting, now),
             }
         }

@@ -13,6 +13,7 @@ mod check;
 mod compare;
 mod run;
 mod small;
+mod stats;
 
 use args::{Cli, Command};
 use clap::Parser;

@@ -2,13 +2,14 @@
 //!
 //! [`vm`] makes and runs virtual machines, [`virtio`] and [`net`] are their devices. [`config`] reads what a user wants,
 //! [`host`] what the machine can do, [`carrier`] turns a policy's configuration into the scheduler that carries it out.
-//! [`compare`] runs the suites and [`report`] says what came out. [`cli`] is the program.
+//! [`metrics`] tells what became of their time. [`compare`] runs the suites and [`report`] says what came out. [`cli`] is the program.
 
 pub mod carrier;
 pub mod cli;
 pub mod compare;
 pub mod config;
 pub mod host;
+pub mod metrics;
 pub mod net;
 pub mod report;
 pub mod virtio;

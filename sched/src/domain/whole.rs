@@ -253,7 +253,7 @@ impl Vcpu for Script {
         stop
     }
 
-    fn retired(self: Box<Self>) {
+    fn retired(self: Box<Self>, _: &crate::ledger::Account) {
         self.world.note(|progress| progress.retired += 1);
     }
 }

@@ -59,6 +59,13 @@ pub(super) struct RunArgs {
     /// End all virtual machines after this many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(super) limit: Option<f64>,
+    /// Tell what becomes of the vCPUs' time: every second, or as often as this says, and in all at the end
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, require_equals = true,
+          default_missing_value = "1")]
+    pub(super) stats: Option<f64>,
+    /// Write the same to this file as JSON, a line each time
+    #[arg(long, value_name = "FILE")]
+    pub(super) stats_json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@
 
 use super::record::Record;
 use super::{Shared, Stopped};
-use crate::domain::Totals;
+use crate::domain::counts::Tally;
 use crate::domain::kick::ThreadId;
 use crate::domain::numbers::Numbers;
 use crate::ledger::Ledger;
@@ -29,7 +29,7 @@ pub(super) struct Core {
     pub(super) vcpus: Vec<Option<Entry>>,
     pub(super) slots: Box<[SlotEntry]>,
     /// What vCPUs that have ended had counted.
-    pub(super) ended: Totals,
+    pub(super) ended: Tally,
 }
 
 /// A vCPU, as the mechanism knows it.

@@ -7,6 +7,7 @@ use super::core::Answer;
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
 use crate::domain::{enter_thread, kick};
+use crate::ledger::Account;
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
@@ -76,6 +77,7 @@ pub(super) fn carry<W: Word>(
         slot: None,
         rides: None,
         ways: Nanos::ZERO,
+        last: Account::default(),
     };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
@@ -93,7 +95,7 @@ pub(super) fn carry<W: Word>(
         }
     };
     if end == End::Retired {
-        thread.vcpu.retired();
+        thread.vcpu.retired(&thread.last);
     }
 }
 
@@ -114,6 +116,8 @@ struct Thread<'a, W> {
     rides: Option<Time>,
     /// What the way took in all, from being handed a slot to running there.
     ways: Nanos,
+    /// Its last account, once it has retired.
+    last: Account,
 }
 
 impl<W: Word> Thread<'_, W> {
@@ -198,7 +202,9 @@ impl<W: Word> Thread<'_, W> {
                 return None;
             }
             core.ledger.remove(self.id, now);
-            self.shared.forget(core, self.id)
+            let (last, gone) = self.shared.forget(core, self.id, now);
+            self.last = last;
+            gone
         });
         gone.is_some()
     }
@@ -243,9 +249,8 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit if self.shared.keeps_slot_over_exits => return None,
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
-                self.me.counts.yielded(y.wait);
                 if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
-                    self.me.counts.alone();
+                    self.me.counts.yielded(y.wait);
                     return None;
                 }
                 Why::Yield(y)
@@ -298,7 +303,12 @@ impl<W: Word> Thread<'_, W> {
             if !matches!(answer, Answer::GoesOn(_)) {
                 self.me.account.stop(now);
             }
-            (answer, if answer == Answer::Retired { self.shared.forget(core, self.id) } else { None })
+            if answer != Answer::Retired {
+                return (answer, None);
+            }
+            let (last, gone) = self.shared.forget(core, self.id, now);
+            self.last = last;
+            (answer, gone)
         });
         drop(gone);
         match answer {
