@@ -127,7 +127,8 @@ impl Usage {
         }
     }
 
-    fn of(account: &Account) -> Self {
+    /// As an account tells it.
+    pub fn of(account: &Account) -> Self {
         Self { run_ns: account.run.0, wait_ns: account.wait.0, idle_ns: account.idle.0, exits: account.exits }
     }
 }

@@ -92,7 +92,7 @@ impl VmReading {
 
 impl Reading {
     /// Reads the VMs of a domain. A vCPU that is just being given back keeps what an earlier reading of them says.
-    pub fn take(vms: &[Vm], domain: &dyn Domain, earlier: Option<&Self>) -> Self {
+    pub fn take<'a>(vms: impl IntoIterator<Item = &'a Vm>, domain: &dyn Domain, earlier: Option<&Self>) -> Self {
         let by_policy = domain.has_policy();
         let read = |(number, vm): (usize, &Vm)| {
             let state = vm.state();
@@ -104,7 +104,7 @@ impl Reading {
             let vcpus = (0..state.vcpus()).map(read).collect();
             VmReading { name: state.name().to_owned(), ended: state.has_ended(), vcpus }
         };
-        let vms = vms.iter().enumerate().map(read).collect();
+        let vms = vms.into_iter().enumerate().map(read).collect();
         let domain = DomainSample { kicks: domain.kicks(), switches: domain.totals().switches, by_policy };
         Self { at: monotonic(), vms, domain }
     }
