@@ -2,7 +2,8 @@
 //!
 //! [`vm`] makes and runs virtual machines, [`virtio`] and [`net`] are their devices. [`config`] reads what a user wants,
 //! [`host`] what the machine can do, [`carrier`] turns a policy's configuration into the scheduler that carries it out.
-//! [`metrics`] tells what became of their time. [`compare`] runs the suites and [`report`] says what came out. [`cli`] is the program.
+//! [`metrics`] tells what became of vCPUs' time. [`compare`] runs the suites and [`report`] says what came out. [`cli`] is
+//! the program.
 
 pub mod carrier;
 pub mod cli;

@@ -19,6 +19,8 @@ use stile_sched::{Domain, Nanos, Time};
 
 /// A table that says more than this about VMs is not read.
 const MOST_ROWS: usize = 40;
+/// Columns that fit where tables are read later, be it in a log, a mail or beside something else.
+const WIDTH_OF_BLOCKS: usize = 100;
 /// Lines of a table besides those for VMs and vCPUs: the domain's two, the frame, the heading, the sum, those left out, the
 /// cursor's.
 const OTHER_ROWS: usize = 10;
@@ -115,7 +117,10 @@ impl Stats {
     }
 
     fn frame(&self, wall: Nanos) -> Frame {
-        let width = Screen::detect().width;
+        let width = match self.tables {
+            Some(Tables::Live(_)) => Screen::detect().width,
+            _ => WIDTH_OF_BLOCKS,
+        };
         // A table in place must fit the terminal as a whole.
         let lines = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_row));
         let rows = if lines == 0 { MOST_ROWS } else { lines.saturating_sub(OTHER_ROWS).clamp(1, MOST_ROWS) };

@@ -98,14 +98,14 @@ pub(super) fn detail(window: &Window) -> Value {
     let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let mut waits = Histogram::default();
     all.iter().for_each(|v| waits.merge(&v.waits));
+    let told = |waits| window.kicks.is_some().then(|| spans(waits));
     json!({
         "seconds": window.seconds,
-        // Without a policy there are none.
-        "turn_wait_seconds": spans(&waits),
-        "kick_seconds": spans(&window.kicks),
+        "turn_wait_seconds": told(&waits),
+        "kick_seconds": window.kicks.as_ref().map(spans),
         "vcpus": all.iter().map(|v| json!({
             "ops": v.ops, "bytes": v.bytes, "errors": v.errors, "run_ns": v.usage.run_ns,
-            "turn_wait_seconds": spans(&v.waits), "wait_ns": v.usage.wait_ns, "idle_ns": v.usage.idle_ns, "exits": v.usage.exits,
+            "turn_wait_seconds": told(&v.waits), "wait_ns": v.usage.wait_ns, "idle_ns": v.usage.idle_ns, "exits": v.usage.exits,
         })).collect::<Vec<_>>(),
         "yields": {
             "unknown": y.unknown, "lock": y.lock, "message": y.message,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn window(vcpus: Vec<VcpuCounts>) -> Window {
-        Window { seconds: 2.0, vcpus, totals: Totals::default(), kicks: Histogram::default() }
+        Window { seconds: 2.0, vcpus, totals: Totals::default(), kicks: None }
     }
 
     #[test]

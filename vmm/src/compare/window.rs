@@ -42,7 +42,7 @@ pub(super) struct Reading {
     at: Time,
     vcpus: Vec<VcpuCounts>,
     totals: Totals,
-    kicks: Histogram,
+    kicks: Option<Histogram>,
 }
 
 /// What happened between two readings.
@@ -51,7 +51,8 @@ pub(super) struct Window {
     pub(super) seconds: f64,
     pub(super) vcpus: Vec<VcpuCounts>,
     pub(super) totals: Totals,
-    pub(super) kicks: Histogram,
+    /// `None` where the host decides, which knows neither kicks nor waits for a turn.
+    pub(super) kicks: Option<Histogram>,
 }
 
 impl Reading {
@@ -59,14 +60,14 @@ impl Reading {
     pub(super) fn take(vms: &[&Vm], domain: &dyn Domain) -> Self {
         let at = monotonic();
         let vcpus = vms.iter().flat_map(|vm| read_vm(vm, domain)).collect();
-        Self { at, vcpus, totals: domain.totals(), kicks: domain.kicks() }
+        Self { at, vcpus, totals: domain.totals(), kicks: domain.has_policy().then(|| domain.kicks()) }
     }
 
     /// The window from `self` to `later`.
     pub(super) fn until(&self, later: &Self) -> Window {
         let vcpus = self.vcpus.iter().zip(&later.vcpus).map(|(a, b)| b.since(a)).collect();
         let seconds = later.at.since(self.at).0 as f64 / 1e9;
-        let kicks = later.kicks.since(&self.kicks);
+        let kicks = later.kicks.as_ref().zip(self.kicks.as_ref()).map(|(later, earlier)| later.since(earlier));
         Window { seconds, vcpus, totals: later.totals.since(&self.totals), kicks }
     }
 }

@@ -16,10 +16,11 @@ pub fn line(reading: &Reading, after: Nanos, is_final: bool) -> Json {
     })
 }
 
-/// How many spans there were, and how long they were (units: s).
+/// How many spans there were, and how long they were (units: s): `null` if there were none.
 pub fn spans(spans: &Histogram) -> Json {
-    let [p50, p99] = [0.5, 0.99].map(|q| seconds(spans.quantile(q)));
-    json!({ "count": spans.count(), "p50": p50, "p99": p99, "max": seconds(spans.max()) })
+    let known = |span: Nanos| (spans.count() > 0).then(|| seconds(span));
+    let [p50, p99] = [0.5, 0.99].map(|q| known(spans.quantile(q)));
+    json!({ "count": spans.count(), "p50": p50, "p99": p99, "max": known(spans.max()) })
 }
 
 fn vm(vm: &VmReading) -> Json {
@@ -79,6 +80,11 @@ mod tests {
         assert_eq!(of_vm["yields"]["lock"], json!({ "alone": 2, "switched": 4, "stayed": 6 }));
         assert_eq!(line["domain"]["kick_seconds"]["count"], json!(40));
         assert_eq!(line["domain"]["switches"], json!(40));
+    }
+
+    #[test]
+    fn spans_that_there_are_none_of_have_no_length() {
+        assert_eq!(spans(&Histogram::default()), json!({ "count": 0, "p50": null, "p99": null, "max": null }));
     }
 
     #[test]

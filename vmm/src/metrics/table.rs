@@ -17,6 +17,7 @@ use stile_sched::ledger::Outcomes;
 
 /// What is shown of a VM's name.
 const NAME_MAX: usize = 20;
+const NAME_TAIL: usize = 6;
 /// VMs of up to so many vCPUs are also told vCPU by vCPU.
 const FEW_VCPUS: usize = 8;
 const UNKNOWN: &str = "-";
@@ -277,13 +278,14 @@ impl Rows {
     }
 }
 
+/// The VM's name, in the middle shortened: names of VMs that are alike differ at their ends.
 fn label(vm: &VmReading) -> String {
-    let mut label: String = vm.name.chars().take(NAME_MAX).collect();
-    if label.len() < vm.name.len() {
-        label.pop();
-        label.push('…');
+    let name: Vec<char> = vm.name.chars().collect();
+    if name.len() <= NAME_MAX {
+        return vm.name.clone();
     }
-    label
+    let (head, tail) = (&name[..NAME_MAX - 1 - NAME_TAIL], &name[name.len() - NAME_TAIL..]);
+    head.iter().chain(&['…']).chain(tail).collect()
 }
 
 #[cfg(test)]
@@ -350,6 +352,13 @@ mod tests {
         assert!(text.contains("vm-29") && text.contains("vm-20") && !text.contains("vm-19"), "{text}");
         assert!(text.ends_with("and 20 more\n"), "{text}");
         assert_eq!(row(&text, "all")[1], "30");
+    }
+
+    #[test]
+    fn long_names_keep_both_ends() {
+        let label = |name| label(&vm(name, Vec::new()));
+        assert_eq!(label("exactly-twenty-chars"), "exactly-twenty-chars");
+        assert_eq!(label("müller-and-daughters-12"), "müller-and-da…ers-12");
     }
 
     #[test]
