@@ -224,8 +224,9 @@ fn json_lines(file: &Path) -> Vec<Value> {
 #[track_caller]
 fn a_vm_is_the_sum_of_its_vcpus(line: &Value, name: &str) -> f64 {
     let vm = &line["vms"][0];
-    let sum: f64 = vm["vcpus"].as_array().unwrap().iter().map(|vcpu| vcpu[name].as_f64().unwrap()).sum();
-    let of_vm = vm[name].as_f64().unwrap();
+    let number = |of: &Value| of[name].as_f64().unwrap_or_else(|| panic!("no number {name} in {of}"));
+    let sum: f64 = vm["vcpus"].as_array().expect("a list of vCPUs").iter().map(number).sum();
+    let of_vm = number(vm);
     assert!((of_vm - sum).abs() < 1e-6, "{name}: {of_vm}, and the vCPUs {sum}");
     of_vm
 }
