@@ -6,6 +6,7 @@
 
 mod cap;
 mod class;
+mod counts;
 mod events;
 pub mod executors;
 pub mod host;
@@ -46,18 +47,26 @@ pub trait Domain: Send + Sync {
     /// Ends a vCPU: it stops running soon and is given to [`Vcpu::retired`]. Unknown ids are ignored.
     fn retire(&self, vcpu: VcpuId);
 
-    /// What a vCPU has used so far; `None` if it ended.
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage>;
-
-    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended. The baseline without a policy
-    /// knows its three times only.
+    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended: [`Vcpu::retired`] was given the
+    /// last account. The baseline without a policy knows the three times, exits, turns, migrations, and what kind of yields
+    /// there were.
     fn account(&self, vcpu: VcpuId) -> Option<Account>;
+
+    /// What a vCPU has used so far; `None` if it ended.
+    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
+        self.account(vcpu).map(|account| Usage::of(&account))
+    }
 
     /// From the policy's wish that a slot asks, until it did. The baseline without a policy knows nothing of it.
     fn kicks(&self) -> Histogram;
 
     /// The latest questions to the policy and its answers; `None` without a policy.
     fn trace(&self) -> Option<Arc<Trace>>;
+
+    /// Whether a policy decides who runs; else the host does, and does not tell all.
+    fn has_policy(&self) -> bool {
+        self.trace().is_some()
+    }
 
     /// Sums over all vCPUs, ended ones too.
     fn totals(&self) -> Totals;
@@ -115,13 +124,13 @@ pub struct Usage {
 
 impl Usage {
     /// The times of an account.
-    pub fn of(account: &Account, exits: u64) -> Self {
+    pub fn of(account: &Account) -> Self {
         Self {
             run_ns: account.run.0,
             wait_ns: account.wait.0,
             throttled_ns: account.throttled.0,
             idle_ns: account.idle.0,
-            exits,
+            exits: account.exits,
         }
     }
 

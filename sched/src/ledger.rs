@@ -131,8 +131,9 @@ impl<P: Policy> Ledger<P> {
     /// As [`Policy::remove`].
     pub fn remove(&mut self, vcpu: VcpuId, now: Time) {
         let now = self.advance(now);
+        self.books.throttled(vcpu, self.policy.throttled(vcpu, now).time);
         self.policy.remove(vcpu);
-        self.books.removed(vcpu);
+        self.books.removed(vcpu, now);
         self.record(None, now, What::Remove { vcpu });
     }
 
@@ -149,8 +150,11 @@ impl<P: Policy> Ledger<P> {
     /// As [`Policy::next`].
     pub fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
         let now = self.advance(now);
-        let decision = self.policy.next(slot, why, now);
         let vcpu = self.books.on(slot);
+        if let (Why::Retire, Some(vcpu)) = (why, vcpu) {
+            self.books.throttled(vcpu, self.policy.throttled(vcpu, now).time);
+        }
+        let decision = self.policy.next(slot, why, now);
         self.books.asked(slot, why, decision, now);
         self.record(Some(slot), now, What::Ask { slot, vcpu, why, decision });
         decision
@@ -212,11 +216,19 @@ impl<P: Policy> Ledger<P> {
         self.books.waited(vcpu)
     }
 
-    /// A vCPU's account up to now; `None` if there is no such vCPU.
+    /// A vCPU's account up to now; `None` if there is no such vCPU. That of one that has ended stays until it is
+    /// [taken](Self::close), or its id is used again.
     pub fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
         let now = now.max(self.now);
         let account = self.books.account_of(vcpu, now)?;
-        Some(Account { throttled: self.policy.throttled(vcpu, now).time, ..account })
+        // What a policy has forgotten is in the books.
+        let throttled = self.policy.throttled(vcpu, now).time.max(account.throttled);
+        Some(Account { throttled, ..account })
+    }
+
+    /// The last account of a vCPU that has retired or was removed, of which the ledger knows nothing from then on.
+    pub fn close(&mut self, vcpu: VcpuId) -> Account {
+        self.books.close(vcpu)
     }
 
     /// Counts of the domain.

@@ -1,5 +1,6 @@
 //! What the mechanism runs: a vCPU, seen from outside.
 
+use crate::ledger::Account;
 use crate::{Nanos, Time, VcpuId};
 
 /// A vCPU that can be run until it stops. One thread runs it at a time; which one may change from run to run.
@@ -20,8 +21,8 @@ pub trait Vcpu: Send {
     /// that may have changed. The `host` baselines do not know in time, and never call it.
     fn waited(&mut self, _total: Nanos) {}
 
-    /// Takes the vCPU back when the domain has let go of it; called once, on whichever thread let go.
-    fn retired(self: Box<Self>);
+    /// Takes the vCPU back when the domain has let go of it, with its last account; called once, on whichever thread let go.
+    fn retired(self: Box<Self>, last: &Account);
 }
 
 /// Why a vCPU stopped running.

@@ -15,6 +15,7 @@ mod recordings;
 mod run;
 mod sim;
 mod small;
+mod stats;
 
 use args::{Cli, Command};
 use clap::Parser;

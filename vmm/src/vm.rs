@@ -220,10 +220,10 @@ impl Vm {
         self.created
     }
 
-    /// What each vCPU has used; nothing for one that ended.
+    /// What each vCPU has used; what it had, of one that ended.
     pub fn usage(&self) -> Vec<Usage> {
-        let Some(members) = self.state.members() else { return Vec::new() };
-        members.ids.iter().map(|&id| members.domain.usage(id).unwrap_or_default()).collect()
+        let used = |vcpu| self.state.account(vcpu).as_ref().map(Usage::of).unwrap_or_default();
+        (0..self.state.vcpus()).map(used).collect()
     }
 
     /// Ids of its vCPUs in the domain.

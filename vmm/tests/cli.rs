@@ -4,6 +4,7 @@
 //! none of these tests leaves anything running.
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -229,6 +230,61 @@ fn ctrl_c_ends_running_guests_and_exits_130() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert!(lines.any(|line| line == "[a] stopped"));
     assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// Every line of JSON that a run has left.
+fn json_lines(file: &Path) -> Vec<Value> {
+    let lines = fs::read_to_string(file).expect("the run has written it");
+    lines.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+}
+
+/// A figure of each vCPU of the first VM, summed, is the VM's.
+#[track_caller]
+fn a_vm_is_the_sum_of_its_vcpus(line: &Value, name: &str) -> f64 {
+    let vm = &line["vms"][0];
+    let number = |of: &Value| of[name].as_f64().unwrap_or_else(|| panic!("no number {name} in {of}"));
+    let sum: f64 = vm["vcpus"].as_array().expect("a list of vCPUs").iter().map(number).sum();
+    let of_vm = number(vm);
+    assert!((of_vm - sum).abs() < 1e-6, "{name}: {of_vm}, and the vCPUs {sum}");
+    of_vm
+}
+
+#[test]
+fn stats_are_told_at_every_interval_and_at_the_end_and_add_up() {
+    let _ = require_kvm!();
+    for (policy, known) in [("rsdl", true), ("host", false)] {
+        let config = format!(
+            "[policy]\nalgorithm = \"{policy}\"\n[[vm]]\nname = \"a\"\nimage = \"builtin:ticket\"\nvcpus = 3\n\
+             [[vm]]\nname = \"b\"\nimage = \"builtin:hello\"\n"
+        );
+        let folder = folder(&config);
+        let run = ["run", "stile.toml", "--stats=0.1", "--stats-json", "stats.jsonl", "--for", "0.55"];
+        let (status, stdout, stderr) = output(stile(folder.path(), &run));
+        assert_eq!((status, stderr.as_str()), (Some(0), ""));
+        let lines = json_lines(&folder.path().join("stats.jsonl"));
+        let (last, before) = lines.split_last().unwrap();
+        assert!(before.len() >= 2 && before.iter().all(|line| line["final"] == false) && last["final"] == true);
+        // Two tables at the end, in which the vCPUs are told too.
+        assert_eq!(stdout.matches("% of").count(), lines.len(), "{stdout}");
+        assert_eq!(stdout.matches("vCPU 2").count(), 2, "{stdout}");
+        for line in &lines {
+            let times = ["run_seconds", "wait_seconds", "idle_seconds"];
+            let total: f64 = times.map(|name| a_vm_is_the_sum_of_its_vcpus(line, name)).iter().sum();
+            assert!(total > 0.0 && a_vm_is_the_sum_of_its_vcpus(line, "exits") > 0.0);
+            assert_eq!(line["vms"][0]["turn_wait_seconds"].is_null(), !known);
+            assert_eq!(line["domain"]["kick_seconds"].is_null(), !known);
+        }
+        assert!(last["vms"].as_array().unwrap().iter().all(|vm| vm["ended"] == true));
+    }
+}
+
+#[test]
+fn stats_that_cannot_be_written_are_refused_before_anything_starts() {
+    let _ = require_kvm!();
+    let folder = folder("[[vm]]\nname = \"a\"\nimage = \"builtin:hello\"\n");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["run", "stile.toml", "--stats-json", "none/stats"]));
+    assert_eq!((status, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.contains("none/stats"), "{stderr}");
 }
 
 /// The folder and output of a short comparison.

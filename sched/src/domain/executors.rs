@@ -23,11 +23,12 @@
 mod alarm;
 mod thread;
 
+use super::counts::{Counts, Tally};
 use super::events::{Events, Found};
 use super::looks::Looks;
 use super::numbers::Numbers;
 use super::parker::Parker;
-use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
+use super::{Attributes, Class, Domain, DomainError, Totals, kick};
 use crate::deadlines::Deadlines;
 use crate::histogram::Histogram;
 use crate::ledger::{self, Account, Ledger, Trace};
@@ -39,7 +40,7 @@ use crate::time::monotonic;
 use crate::{Slot, Time, Vcpu, VcpuId};
 use alarm::Watch;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// Most vCPUs of a domain.
@@ -89,16 +90,6 @@ struct SlotShared {
     counts: Counts,
 }
 
-/// Counters written by their executor only.
-#[derive(Debug, Default)]
-struct Counts {
-    exits: AtomicU64,
-    unknown: AtomicU64,
-    lock: AtomicU64,
-    message: AtomicU64,
-    alone: AtomicU64,
-}
-
 /// What the lock guards.
 struct Core {
     ledger: Ledger,
@@ -118,9 +109,21 @@ struct Entry {
     deadline: Option<Slot>,
     retiring: bool,
     looks: Looks,
-    /// Exits to the monitor, up to when it was last put on a slot, and that slot's exits then.
-    exits: u64,
-    exits_before: u64,
+    /// What was counted of it up to when it was last put on a slot, and that slot's counts then.
+    counted: Tally,
+    counts_before: Tally,
+}
+
+/// A vCPU that the domain has let go of.
+struct Gone {
+    vcpu: Box<dyn Vcpu>,
+    last: Account,
+}
+
+impl Gone {
+    fn give_back(self) {
+        self.vcpu.retired(&self.last);
+    }
 }
 
 /// Something to do once the lock is free.
@@ -216,8 +219,8 @@ impl Domain for Executors {
             deadline: None,
             retiring: false,
             looks: Looks::default(),
-            exits: 0,
-            exits_before: 0,
+            counted: Tally::default(),
+            counts_before: Tally::default(),
         });
         self.shared.events[id.index()].admit();
         Ok(id)
@@ -254,22 +257,18 @@ impl Domain for Executors {
             }
         };
         match gone {
-            Ok(vcpu) => vcpu.into_iter().for_each(Vcpu::retired),
+            Ok(gone) => gone.into_iter().for_each(Gone::give_back),
             Err(slot) => self.shared.perform(Act::Ask(slot), Some(kick::this_thread())),
         }
     }
 
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
+    fn account(&self, vcpu: VcpuId) -> Option<Account> {
         let core = self.shared.core.lock();
         let entry = core.vcpus.get(vcpu.index())?.as_ref()?;
-        let account = core.ledger.account_of(vcpu, monotonic())?;
-        let on_slot = |slot: Slot| self.shared.slots[slot.index()].counts.exits.load(Ordering::Relaxed);
-        let exits = entry.exits + entry.on.map_or(0, |slot| on_slot(slot) - entry.exits_before);
-        Some(Usage::of(&account, exits))
-    }
-
-    fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        self.shared.core.lock().ledger.account_of(vcpu, monotonic())
+        let mut account = core.ledger.account_of(vcpu, monotonic())?;
+        let on_slot = entry.on.map(|slot| self.shared.slots[slot.index()].counts.read().since(entry.counts_before));
+        entry.counted.plus(on_slot.unwrap_or_default()).enter(&mut account, |outcomes| &mut outcomes.alone);
+        Some(account)
     }
 
     fn kicks(&self) -> Histogram {
@@ -282,24 +281,8 @@ impl Domain for Executors {
 
     fn totals(&self) -> Totals {
         let core = self.shared.core.lock();
-        let counts = core.ledger.counts();
-        let outcomes = counts.yields.outcomes();
-        let sum = |of: fn(&Counts) -> &AtomicU64| {
-            self.shared.slots.iter().map(|slot| of(&slot.counts).load(Ordering::Relaxed)).sum::<u64>()
-        };
-        Totals {
-            exits: sum(|c| &c.exits),
-            switches: counts.switches,
-            migrations: counts.migrations,
-            yields: Yields {
-                unknown: sum(|c| &c.unknown),
-                lock: sum(|c| &c.lock),
-                message: sum(|c| &c.message),
-                alone: sum(|c| &c.alone),
-                switched: outcomes.switched,
-                stayed: outcomes.stayed,
-            },
-        }
+        let counted = self.shared.slots.iter().map(|slot| slot.counts.read());
+        counted.fold(Tally::default(), Tally::plus).totals(core.ledger.counts())
     }
 }
 
@@ -347,13 +330,15 @@ impl Shared {
     }
 
     /// Removes a vCPU the policy has let go of.
-    fn forget(&self, core: &mut Core, vcpu: VcpuId) -> Option<Box<dyn Vcpu>> {
+    fn forget(&self, core: &mut Core, vcpu: VcpuId) -> Option<Gone> {
         self.events[vcpu.index()].retire();
         let entry = core.vcpus[vcpu.index()].take()?;
         if let Some(slot) = entry.deadline {
             core.deadlines[slot.index()].remove(vcpu);
         }
         core.numbers.give_back(vcpu);
-        entry.vcpu
+        let mut last = core.ledger.close(vcpu);
+        entry.counted.enter(&mut last, |outcomes| &mut outcomes.alone);
+        Some(Gone { vcpu: entry.vcpu?, last })
     }
 }

@@ -3,14 +3,15 @@
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
 //! accounts, not counted here.
 
-use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, class, kick};
+use super::counts::{Counts, Tally};
+use super::{Attributes, Class, Domain, DomainError, Totals, class, kick};
 use crate::domain::executors::MAX_VCPUS;
 use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
 use crate::histogram::Histogram;
 use crate::ledger::{Account, Trace};
 use crate::time::monotonic;
-use crate::{Nanos, Stop, Time, Vcpu, VcpuId, Wait};
+use crate::{Nanos, Stop, Time, Vcpu, VcpuId};
 use parking_lot::{Mutex, RwLock};
 use rustix::thread::CpuSet;
 use std::io;
@@ -34,7 +35,7 @@ pub struct HostThreads {
     vcpus: RwLock<Vec<Option<Arc<Record>>>>,
     numbers: Mutex<Numbers>,
     /// Counts of vCPUs that have ended.
-    ended: Arc<Mutex<Totals>>,
+    ended: Arc<Mutex<Sums>>,
 }
 
 /// What other threads may see of a vCPU's thread.
@@ -45,10 +46,7 @@ struct Record {
     thread: std::sync::OnceLock<kick::ThreadId>,
     parker: Parker,
     retiring: AtomicBool,
-    exits: AtomicU64,
-    unknown: AtomicU64,
-    lock: AtomicU64,
-    message: AtomicU64,
+    counts: Counts,
 }
 
 impl Record {
@@ -59,10 +57,7 @@ impl Record {
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
             retiring: AtomicBool::new(false),
-            exits: AtomicU64::new(0),
-            unknown: AtomicU64::new(0),
-            lock: AtomicU64::new(0),
-            message: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 }
@@ -140,13 +135,9 @@ impl Domain for HostThreads {
         }
     }
 
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
-        let record = self.record(vcpu)?;
-        Some(Usage::of(&account_of(&record), record.exits.load(Relaxed)))
-    }
-
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        Some(account_of(&*self.record(vcpu)?))
+        let record = self.record(vcpu)?;
+        Some(account_of(&record, of_host(&record)))
     }
 
     fn kicks(&self) -> Histogram {
@@ -159,7 +150,8 @@ impl Domain for HostThreads {
 
     fn totals(&self) -> Totals {
         let live: Vec<_> = self.vcpus.read().iter().flatten().cloned().collect();
-        live.iter().fold(*self.ended.lock(), |sum, record| add(sum, totals_of(record)))
+        let ended = *self.ended.lock();
+        live.iter().fold(ended, |sum, record| sum.plus(record.counts.read(), of_host(record))).totals()
     }
 }
 
@@ -173,7 +165,7 @@ fn enter_attributes(attributes: Attributes) -> io::Result<()> {
 }
 
 /// The life of a vCPU's thread.
-fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mutex<Totals>) {
+fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mutex<Sums>) {
     // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
     let _ = record.thread.set(kick::this_thread());
     record.idle.begin(record.born);
@@ -181,7 +173,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
     record.idle.end(Time::NEVER, monotonic());
     while !record.retiring.load(Relaxed) {
         let stop = vcpu.run();
-        record.exits.store(record.exits.load(Relaxed) + 1, Relaxed);
+        record.counts.exit();
         match stop {
             Stop::Exit => {}
             Stop::Kicked => kick::drain(),
@@ -191,12 +183,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
                 record.idle.end(until, monotonic());
             }
             Stop::Yield(y) => {
-                let count = match y.wait {
-                    Wait::Unknown | Wait::Spin => &record.unknown,
-                    Wait::Lock(_) => &record.lock,
-                    Wait::Message(_) => &record.message,
-                };
-                count.store(count.load(Relaxed) + 1, Relaxed);
+                record.counts.yielded(y.wait);
                 if yields == HostYield::Sched {
                     rustix::thread::sched_yield();
                 }
@@ -204,11 +191,14 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
             Stop::Done => break,
         }
     }
+    // The kernel's file is behind by up to a tick.
+    let run = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let host = HostAccount { run_ns: run.tv_sec as u64 * 1_000_000_000 + run.tv_nsec as u64, ..of_host(record) };
     {
         let mut ended = ended.lock();
-        *ended = add(*ended, totals_of(record));
+        *ended = ended.plus(record.counts.read(), host);
     }
-    vcpu.retired();
+    vcpu.retired(&account_of(record, host));
 }
 
 /// Time without an event to act on. The host counts a wait only once it is over, and not what an event's way to its thread
@@ -251,50 +241,48 @@ impl Idle {
     }
 }
 
-/// The host's account of a vCPU's thread.
-fn account_of(record: &Record) -> Account {
-    let host = record.thread.get().map_or(HostAccount::default(), |thread| host_account(*thread));
+/// A vCPU's account, by what the host says of its thread.
+fn account_of(record: &Record, host: HostAccount) -> Account {
     let now = monotonic();
     let alive = now.since(record.born);
     let idle = record.idle.read(now).min(alive);
     let run = Nanos(host.run_ns).min(alive - idle);
-    Account {
+    let mut account = Account {
         run,
         wait: alive - idle - run,
         idle,
         turns: host.switches,
         migrations: host.migrations,
         ..Account::default()
+    };
+    record.counts.read().enter(&mut account, |outcomes| &mut outcomes.untold);
+    account
+}
+
+/// Sums over vCPUs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    counted: Tally,
+    switches: u64,
+    migrations: u64,
+}
+
+impl Sums {
+    fn plus(self, counted: Tally, host: HostAccount) -> Self {
+        Self {
+            counted: self.counted.plus(counted),
+            switches: self.switches + host.switches,
+            migrations: self.migrations + host.migrations,
+        }
+    }
+
+    fn totals(self) -> Totals {
+        Totals { switches: self.switches, migrations: self.migrations, ..self.counted.totals_untold() }
     }
 }
 
-fn totals_of(record: &Record) -> Totals {
-    let account = record.thread.get().map_or(HostAccount::default(), |t| host_account(*t));
-    Totals {
-        exits: record.exits.load(Relaxed),
-        switches: account.switches,
-        migrations: account.migrations,
-        yields: Yields {
-            unknown: record.unknown.load(Relaxed),
-            lock: record.lock.load(Relaxed),
-            message: record.message.load(Relaxed),
-            ..Yields::default()
-        },
-    }
-}
-
-fn add(a: Totals, b: Totals) -> Totals {
-    Totals {
-        exits: a.exits + b.exits,
-        switches: a.switches + b.switches,
-        migrations: a.migrations + b.migrations,
-        yields: Yields {
-            unknown: a.yields.unknown + b.yields.unknown,
-            lock: a.yields.lock + b.yields.lock,
-            message: a.yields.message + b.yields.message,
-            ..Yields::default()
-        },
-    }
+fn of_host(record: &Record) -> HostAccount {
+    record.thread.get().map_or(HostAccount::default(), |thread| host_account(*thread))
 }
 
 /// The host's account of a thread.

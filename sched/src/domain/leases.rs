@@ -47,10 +47,11 @@ mod thread;
 
 use self::alarm::{Alarm, Watch};
 use self::core::{Act, Acts, Core, Entry, SlotEntry};
+use super::counts::Tally;
 use super::events::Found;
 use super::executors::MAX_VCPUS;
 use super::numbers::Numbers;
-use super::{Attributes, Domain, DomainError, Totals, Usage, kick};
+use super::{Attributes, Domain, DomainError, Totals, kick};
 use crate::histogram::Histogram;
 use crate::ledger::{self, Account, Ledger, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
@@ -167,7 +168,7 @@ impl<W: Word> Leases<W> {
                     vcpus: Vec::new(),
                     slots: vec![SlotEntry::default(); cpus.len()].into(),
                     watch: Watch::default(),
-                    ended: Totals::default(),
+                    ended: Tally::default(),
                 },
                 rules,
             ),
@@ -244,8 +245,9 @@ impl<W: Word> Domain for Leases<W> {
         };
         self.start_thread(id, vcpu, attributes).map_err(|e| {
             let mut core = self.shared.core.lock();
-            core.ledger.remove(id, monotonic());
-            self.shared.forget(&mut core, id);
+            let now = monotonic();
+            core.ledger.remove(id, now);
+            self.shared.forget(&mut core, id, now);
             DomainError::Thread(e)
         })?;
         Ok(id)
@@ -279,14 +281,10 @@ impl<W: Word> Domain for Leases<W> {
         kick::send(record.thread());
     }
 
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
-        let core = self.shared.core.lock();
-        let account = self.shared.account_of(&core, vcpu)?;
-        Some(Usage::of(&account, self.shared.records.of(vcpu).exits()))
-    }
-
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        self.shared.account_of(&self.shared.core.lock(), vcpu)
+        let core = self.shared.core.lock();
+        let now = monotonic();
+        Some(self.shared.complete(core.ledger.account_of(vcpu, now)?, vcpu, now))
     }
 
     fn kicks(&self) -> Histogram {
@@ -299,15 +297,9 @@ impl<W: Word> Domain for Leases<W> {
 
     fn totals(&self) -> Totals {
         let core = self.shared.core.lock();
-        let counts = core.ledger.counts();
-        let outcomes = counts.yields.outcomes();
-        let mut totals = core.ended;
-        (totals.switches, totals.migrations) = (counts.switches, counts.migrations);
-        (totals.yields.switched, totals.yields.stayed) = (outcomes.switched, outcomes.stayed);
-        for (index, _) in core.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some()) {
-            self.shared.records.of(VcpuId(index as u32)).counts.add_to(&mut totals);
-        }
-        totals
+        let alive = core.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some());
+        let counted = alive.map(|(index, _)| self.shared.records.of(VcpuId(index as u32)).counts.read());
+        counted.fold(core.ended, Tally::plus).totals(core.ledger.counts())
     }
 }
 
@@ -366,25 +358,27 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    /// A vCPU's account. What it was on a slot for and did not run was a nap, or the way to the slot, which counts as waiting.
-    fn account_of(&self, core: &Core, vcpu: VcpuId) -> Option<Account> {
-        let now = monotonic();
-        let mut account = core.ledger.account_of(vcpu, now)?;
-        let (run, napped) = self.records.of(vcpu).times(now);
+    /// Adds to the ledger's account of a vCPU what only its thread knows. What it was on a slot for and did not run was a
+    /// nap, or the way to the slot, which counts as waiting.
+    fn complete(&self, mut account: Account, vcpu: VcpuId, now: Time) -> Account {
+        let record = self.records.of(vcpu);
+        let (run, napped) = record.times(now);
         let napped = napped.min(account.run);
         let run = run.min(account.run - napped);
         account.wait += account.run - napped - run;
         account.idle += napped;
         account.run = run;
-        Some(account)
+        record.counts.read().enter(&mut account, |outcomes| &mut outcomes.alone);
+        account
     }
 
-    /// Removes a vCPU the policy has let go of; gives back what is to be dropped outside the lock.
-    fn forget(&self, core: &mut Core, vcpu: VcpuId) -> Option<Entry> {
+    /// Removes a vCPU the policy has let go of. Gives its last account, and what is to be dropped outside the lock.
+    fn forget(&self, core: &mut Core, vcpu: VcpuId, now: Time) -> (Account, Option<Entry>) {
         let record = self.records.of(vcpu);
         record.events.retire();
-        record.counts.add_to(&mut core.ended);
+        let last = self.complete(core.ledger.close(vcpu), vcpu, now);
+        core.ended = core.ended.plus(record.counts.read());
         core.numbers.give_back(vcpu);
-        core.vcpus[vcpu.index()].take()
+        (last, core.vcpus[vcpu.index()].take())
     }
 }

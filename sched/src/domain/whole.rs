@@ -260,7 +260,7 @@ impl Vcpu for Script {
         (random(3) == 0).then(|| Yield { wait: Wait::Spin, again: random(2) == 0 })
     }
 
-    fn retired(self: Box<Self>) {
+    fn retired(self: Box<Self>, _: &crate::ledger::Account) {
         self.world.note(|progress| progress.retired += 1);
     }
 }

@@ -60,8 +60,19 @@ impl Books {
     }
 
     /// A vCPU that did not run left.
-    pub(super) fn removed(&mut self, vcpu: VcpuId) {
-        self.vcpus[vcpu.index()] = None;
+    pub(super) fn removed(&mut self, vcpu: VcpuId, now: Time) {
+        self.entry(vcpu).enter(State::Ended, now);
+    }
+
+    /// A policy that is about to forget a vCPU held it back for so long.
+    pub(super) fn throttled(&mut self, vcpu: VcpuId, time: Nanos) {
+        self.entry(vcpu).account.throttled = time;
+    }
+
+    /// The last account of a vCPU that has ended, of which nothing is known from then on.
+    pub(super) fn close(&mut self, vcpu: VcpuId) -> Account {
+        let entry = self.vcpus.get_mut(vcpu.index()).and_then(Option::take);
+        entry.map(|entry| entry.account).unwrap_or_default()
     }
 
     /// A vCPU was woken, and went there.
@@ -181,7 +192,7 @@ impl Books {
             match why {
                 _ if stays => {}
                 Why::Block => self.entry(vcpu).enter(State::Idle, now),
-                Why::Retire => self.removed(vcpu),
+                Why::Retire => self.entry(vcpu).enter(State::Ended, now),
                 _ => self.entry(vcpu).enter(State::Waiting, now),
             }
         }

@@ -58,7 +58,7 @@ impl Figures {
             }
             What::Remove { vcpu } => {
                 self.end(vcpu, now);
-                self.books.removed(vcpu);
+                self.books.removed(vcpu, now);
             }
             What::Wake { vcpu, placement } => self.books.woken(vcpu, placement, now),
             What::Ask { slot, vcpu, why, decision } => {

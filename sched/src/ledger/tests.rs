@@ -53,6 +53,31 @@ fn run_wait_and_idleness_add_up_to_the_time_since_a_vcpu_was_added() {
 }
 
 #[test]
+fn the_last_account_of_a_vcpu_that_ended_is_given_once() {
+    let mut ledger = a_runs_and_b_waits(freelist());
+    let decision = ledger.next(SLOT, Why::Retire, at(50));
+    assert_eq!(decision.run.map(|lease| lease.vcpu), Some(B));
+    let _ = ledger.next(SLOT, Why::Block, at(60));
+    ledger.remove(B, at(70));
+    let [a, b] = [A, B].map(|vcpu| ledger.close(vcpu));
+    assert_eq!((a.run, a.total()), (us(40), us(50)), "nothing is added after its end");
+    assert_eq!((b.run, b.wait, b.total() + Nanos(1)), (us(10), us(30), us(70)));
+    assert!([A, B].iter().all(|&vcpu| ledger.account_of(vcpu, at(80)).is_none()));
+    assert_eq!(ledger.close(A).total(), Nanos::ZERO);
+}
+
+#[test]
+fn what_happened_between_two_readings_of_an_account_is_their_difference() {
+    let mut ledger = a_runs_and_b_waits(freelist());
+    let before = ledger.account_of(B, at(30)).unwrap();
+    let _ = ledger.next(SLOT, Why::Yield(Yield { wait: Wait::Unknown, again: false }), at(50));
+    let after = ledger.account_of(B, at(80)).unwrap();
+    let since = after.since(&before);
+    assert_eq!((since.run, since.wait, since.idle), (us(30), us(20), Nanos::ZERO));
+    assert_eq!((since.turns, since.waits.count(), after.since(&after).total()), (1, 1, Nanos::ZERO));
+}
+
+#[test]
 fn a_nap_reported_late_counts_as_idleness() {
     let mut ledger = a_runs_and_b_waits(freelist());
     let _ = ledger.next(SLOT, Why::Block, at(50));
@@ -71,7 +96,7 @@ fn a_lease_passed_on_by_a_yield_is_lent_and_borrowed() {
     let _ = ledger.next(SLOT, Why::Block, at(90));
     let (a, b) = (ledger.account_of(A, at(90)).unwrap(), ledger.account_of(B, at(90)).unwrap());
     assert_eq!((a.lent, b.borrowed), (us(40), us(40)));
-    assert_eq!((a.yields.lock, a.yields.outcomes()), (Outcomes { switched: 1, stayed: 0 }, a.yields.lock));
+    assert_eq!((a.yields.lock, a.yields.outcomes()), (Outcomes { switched: 1, ..Outcomes::default() }, a.yields.lock));
     assert_eq!((a.borrowed, b.lent), (Nanos::ZERO, Nanos::ZERO));
 }
 

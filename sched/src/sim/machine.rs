@@ -10,6 +10,7 @@ use super::vcpu::{LateVcpu, Place, Record, VcpuSim};
 use super::world::{Exchange, World};
 use super::{Costs, Draw};
 use crate::domain::{Attributes, Totals, Yields};
+use crate::histogram::Histogram;
 use crate::ledger::{Account, Event, Ledger};
 use crate::policy::Policy;
 use crate::{Nanos, Time, VcpuId};
@@ -175,7 +176,13 @@ impl<P: Policy> Machine<P> {
 
     /// A vCPU's account up to now.
     pub fn account(&self, v: usize) -> Account {
-        self.ledger.account_of(VcpuId(v as u32), self.now).unwrap_or_default()
+        let account = self.ledger.account_of(VcpuId(v as u32), self.now).unwrap_or_default();
+        Account { exits: self.vcpus[v].record.exits, ..account }
+    }
+
+    /// From the policy's wish that a slot asks, until it did.
+    pub fn kicks(&self) -> &Histogram {
+        &self.ledger.counts().kicks
     }
 
     /// When a vCPU first ran, if it has.

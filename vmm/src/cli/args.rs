@@ -94,6 +94,13 @@ pub(super) struct RunArgs {
     /// Record everything that the policy is asked and answers, for trace, why and replay
     #[arg(long, value_name = "PATH")]
     pub(super) record: Option<PathBuf>,
+    /// Tell what becomes of the vCPUs' time: every second, or as often as this says, and in all at the end
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, require_equals = true,
+          default_missing_value = "1")]
+    pub(super) stats: Option<f64>,
+    /// Write the same to this file as JSON, a line each time
+    #[arg(long, value_name = "FILE")]
+    pub(super) stats_json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! `stile run`: the virtual machines of a configuration file, from start to end.
 
 use super::args::RunArgs;
+use super::stats::Stats;
 use super::{Failure, small};
 use crate::carrier;
 use crate::config::{Config, ImageRef, VmConfig};
@@ -68,15 +69,18 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let interrupted = super::compare::on_interrupt()?;
     let domain = carrier::domain_for(&config).map_err(Failure::run)?;
     let recorder = args.record.as_deref().map(|path| record(path, args, &config, &*domain)).transpose()?;
-    let vms = create(&kvm, &config, &images, &domain)?;
+    let mut stats = Stats::new(args, config.host.pcpus.len(), &domain)?;
+    let vms = create(&kvm, &config, &images, &domain, &stats.console())?;
     vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm)));
     vms.iter().for_each(Vm::start);
-    let ended_by_user = wait(&vms, &interrupted, args.limit);
+    let ended_by_user = wait(&vms, &interrupted, args.limit, &mut stats)?;
     vms.iter().for_each(Vm::stop);
+    stats.clear();
     let failed = vms.iter().filter(|vm| !tell(vm)).count();
     if let Some(recorder) = recorder {
         finish(recorder)?;
     }
+    stats.finish(&vms)?;
     if ended_by_user {
         return Err(Failure::Interrupted);
     }
@@ -103,14 +107,30 @@ fn finish(recorder: Recorder) -> Result<(), Failure> {
     Ok(())
 }
 
-fn create(kvm: &Kvm, config: &Config, images: &Images, domain: &Arc<dyn Domain>) -> Result<Vec<Vm>, Failure> {
+fn create(
+    kvm: &Kvm,
+    config: &Config,
+    images: &Images,
+    domain: &Arc<dyn Domain>,
+    console: &Sink,
+) -> Result<Vec<Vm>, Failure> {
     let switch = Switch::new();
     let mut ports = 1..=u16::MAX;
     let mut vms = Vec::new();
     for (vm, image) in config.vms.iter().zip(&images.0) {
         for name in vm.instance_names() {
             let port = if vm.net { ports.next().and_then(PortNumber::new) } else { None };
-            vms.push(create_one(kvm, vm, &name, image, domain, port.map(|port| (&switch, port)))?);
+            let spec = Spec {
+                name: &name,
+                image,
+                vcpus: vm.vcpus,
+                memory: vm.memory.bytes(),
+                attributes: Attributes { group: carrier::group(vm), ..carrier::attributes(vm) },
+                cmdline: &vm.cmdline,
+                console: console.clone(),
+                device: None,
+            };
+            vms.push(create_one(kvm, &spec, domain, port.map(|port| (&switch, port)))?);
         }
     }
     Ok(vms)
@@ -118,42 +138,31 @@ fn create(kvm: &Kvm, config: &Config, images: &Images, domain: &Arc<dyn Domain>)
 
 fn create_one(
     kvm: &Kvm,
-    vm: &VmConfig,
-    name: &str,
-    image: &[u8],
+    spec: &Spec<'_>,
     domain: &Arc<dyn Domain>,
     port: Option<(&Arc<Switch>, PortNumber)>,
 ) -> Result<Vm, Failure> {
-    let spec = Spec {
-        name,
-        image,
-        vcpus: vm.vcpus,
-        memory: vm.memory.bytes(),
-        attributes: Attributes { group: carrier::group(vm), ..carrier::attributes(vm) },
-        cmdline: &vm.cmdline,
-        console: Sink::Terminal,
-        device: None,
-    };
     let made = match port {
-        Some((switch, port)) => net::create_vm(kvm, &spec, Arc::clone(domain), switch, port),
-        None => Vm::create(kvm, &spec, Arc::clone(domain)),
+        Some((switch, port)) => net::create_vm(kvm, spec, Arc::clone(domain), switch, port),
+        None => Vm::create(kvm, spec, Arc::clone(domain)),
     };
-    made.map_err(|e| Failure::Run(miette::Report::from_err(e).wrap_err(format!("VM {name}"))))
+    made.map_err(|e| Failure::Run(miette::Report::from_err(e).wrap_err(format!("VM {}", spec.name))))
 }
 
 /// Waits for all VMs to end; true if the user ended the wait.
-fn wait(vms: &[Vm], interrupted: &AtomicBool, limit: Option<f64>) -> bool {
+fn wait(vms: &[Vm], interrupted: &AtomicBool, limit: Option<f64>, stats: &mut Stats) -> Result<bool, Failure> {
     let start = Instant::now();
     while vms.iter().any(|vm| !vm.state().has_ended()) {
         if interrupted.load(Ordering::Relaxed) {
-            return true;
+            return Ok(true);
         }
         if limit.is_some_and(|limit| start.elapsed().as_secs_f64() >= limit) {
-            return false;
+            return Ok(false);
         }
+        stats.look(vms)?;
         std::thread::sleep(LOOK_EVERY);
     }
-    false
+    Ok(false)
 }
 
 /// Says how a VM ended; true if well.

@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn audited(vcpus: Vec<VcpuCounts>, pcpus: usize) -> Result<(), Discrepancy> {
-        audit(&Window { seconds: 1.0, vcpus, totals: Totals::default() }, pcpus)
+        audit(&Window { seconds: 1.0, vcpus, totals: Totals::default(), kicks: None }, pcpus)
     }
 
     #[test]

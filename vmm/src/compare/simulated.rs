@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stile_abi::gauge::{BUCKETS, bucket_of};
 use stile_sched::domain::{Attributes, Totals, Usage};
+use stile_sched::histogram::Histogram;
 use stile_sched::ledger::Account;
 use stile_sched::policy::Policy;
 use stile_sched::sim::{Costs, Draw, Guest, Machine, Record};
@@ -117,9 +118,15 @@ struct Stage<'a> {
     cast: Cast,
 }
 
+/// Everything at one moment.
+struct Readings {
+    vcpus: Vec<Reading>,
+    totals: Totals,
+    kicks: Histogram,
+}
+
 /// A vCPU's counts so far.
 struct Reading {
-    record: Record,
     account: Account,
     ops: u64,
     bytes: u64,
@@ -205,25 +212,30 @@ impl<'a> Stage<'a> {
         (CREATE + ran.since(asked)).0 as f64 / 1000.0
     }
 
-    fn read(&self) -> (Vec<Reading>, Totals) {
+    fn read(&self) -> Readings {
         let read = |v: usize| {
             let (record, gauge) = (self.machine.record(v), self.machine.world.gauges[v]);
             let hog = matches!(self.cast.actors[v].guest, Guest::Hog);
             let ops = if hog { record.worked.0 / HOG_STEP.0 } else { gauge.ops };
-            Reading { record, account: self.machine.account(v), ops, bytes: gauge.bytes }
+            Reading { account: self.machine.account(v), ops, bytes: gauge.bytes }
         };
-        ((0..self.cast.actors.len()).map(read).collect(), self.machine.totals())
+        Readings {
+            vcpus: (0..self.cast.actors.len()).map(read).collect(),
+            totals: self.machine.totals(),
+            kicks: self.machine.kicks().clone(),
+        }
     }
 
-    fn window(&self, before: &(Vec<Reading>, Totals), after: &(Vec<Reading>, Totals), span: Nanos) -> Window {
+    fn window(&self, before: &Readings, after: &Readings, span: Nanos) -> Window {
         let mut told = [false; u8::MAX as usize + 1];
         let vcpu = |&v: &usize| {
-            let (a, b, part) = (&before.0[v], &after.0[v], self.cast.actors[v].part);
+            let (a, b, part) = (&before.vcpus[v], &after.vcpus[v], self.cast.actors[v].part);
             let first = !std::mem::replace(&mut told[usize::from(part)], true);
             VcpuCounts {
                 ops: b.ops - a.ops,
                 bytes: b.bytes - a.bytes,
-                usage: Usage::of(&b.account, b.record.exits).since(&Usage::of(&a.account, a.record.exits)),
+                usage: Usage::of(&b.account).since(&Usage::of(&a.account)),
+                waits: b.account.waits.since(&a.account.waits),
                 wall: Wall { least: span, most: span },
                 waiting_ns: self.machine.world.gauges[v].waits_since.map_or(0, |at| self.machine.now().since(at).0),
                 latency: if first { self.histogram(part) } else { Box::default() },
@@ -231,7 +243,12 @@ impl<'a> Stage<'a> {
             }
         };
         let vcpus = self.cast.order.iter().map(vcpu).collect();
-        Window { seconds: span.0 as f64 / 1e9, vcpus, totals: after.1.since(&before.1) }
+        Window {
+            seconds: span.0 as f64 / 1e9,
+            vcpus,
+            totals: after.totals.since(&before.totals),
+            kicks: Some(after.kicks.since(&before.kicks)),
+        }
     }
 
     /// Waits of a part, in the buckets of the guests' gauges.

@@ -33,7 +33,7 @@ impl Domain for Shelf {
 
     fn retire(&self, vcpu: VcpuId) {
         let gone = self.take(vcpu);
-        gone.into_iter().for_each(Vcpu::retired);
+        gone.into_iter().for_each(|vcpu| vcpu.retired(&Account::default()));
     }
 
     fn usage(&self, _: VcpuId) -> Option<Usage> {

@@ -11,10 +11,10 @@ use super::state::VmState;
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
 use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, Queues, port};
+use stile_sched::ledger::Account;
 use stile_sched::{Nanos, Stop, Time, Wait, Yield};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -69,12 +69,11 @@ impl stile_sched::Vcpu for GuestVcpu {
     }
 
     fn waited(&mut self, total: Nanos) {
-        let at = GuestAddress(self.vm.layout().steal(self.index));
-        // Relaxed: the vCPU that reads it runs on this thread next.
-        self.vm.memory().store(total.0 + 1, at, Ordering::Relaxed).expect("steals lie inside memory");
+        self.vm.publish_steal(self.index, total);
     }
 
-    fn retired(self: Box<Self>) {
+    fn retired(self: Box<Self>, last: &Account) {
+        self.vm.keep(self.index, last);
         let graves = self.graves.clone();
         // The VM waits for all of its vCPUs before it lets go of the receiver.
         let _ = graves.send(Grave { _vcpu: self });

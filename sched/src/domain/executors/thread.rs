@@ -1,17 +1,17 @@
 //! The life of an executor: run the vCPU in hand, ask the policy when there is something to say, take up its answer.
 
-use super::{Act, Core, DUE_AT_ONCE, Shared, SlotShared};
+use super::{Act, Core, DUE_AT_ONCE, Gone, Shared, SlotShared};
 use crate::domain::looks::Looks;
 use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId, Wait};
+use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId};
 use arrayvec::ArrayVec;
 use rustix::thread::CpuSet;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// What an executor has in hand.
 struct Hand {
@@ -38,7 +38,7 @@ type Acts = ArrayVec<Act, { 2 * DUE_AT_ONCE + 1 }>;
 struct After {
     acts: Acts,
     /// A vCPU the domain has let go of.
-    gone: Option<Box<dyn Vcpu>>,
+    gone: Option<Gone>,
 }
 
 /// The life of an executor.
@@ -82,20 +82,15 @@ impl Executor<'_> {
         hand.vcpu.waited(hand.waited);
         loop {
             let stop = hand.vcpu.run();
-            count(&counts.exits);
+            counts.exit();
             let why = match stop {
                 Stop::Exit if self.me.word.is_wanted() => Why::Check,
                 Stop::Exit if self.shared.keeps_slot_over_exits => continue,
                 Stop::Exit => Why::Exit,
                 Stop::Yield(y) => {
-                    count(match y.wait {
-                        Wait::Unknown | Wait::Spin => &counts.unknown,
-                        Wait::Lock(_) => &counts.lock,
-                        Wait::Message(_) => &counts.message,
-                    });
                     hand.looks.says();
                     if self.is_alone() && !self.shared.told_of_lone_yields {
-                        count(&counts.alone);
+                        counts.yielded(y.wait);
                         continue;
                     }
                     Why::Yield(y)
@@ -134,7 +129,6 @@ impl Executor<'_> {
         if let Some(y) = looks.kicked(now, || vcpu.spins())
             && !self.is_alone()
         {
-            count(&self.me.counts.unknown);
             return Some(Why::Yield(y));
         }
         if self.ask_at <= now || self.me.word.is_wanted() {
@@ -169,7 +163,7 @@ impl Executor<'_> {
             next
         };
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
-        after.gone.into_iter().for_each(Vcpu::retired);
+        after.gone.into_iter().for_each(Gone::give_back);
         if let Some(hand) = &next {
             self.arm(self.ask_at.min(hand.looks.next()));
         }
@@ -220,7 +214,10 @@ impl Executor<'_> {
             Some(hand) if next == Some(hand.id) => Some(hand),
             hand => {
                 if let Some(hand) = hand {
-                    after.gone = self.put_down(core, hand, why == Why::Retire);
+                    let vcpu = self.put_down(core, hand);
+                    if why == Why::Retire {
+                        after.gone = self.shared.forget(core, vcpu);
+                    }
                 }
                 next.map(|vcpu| self.pick_up(core, vcpu))
             }
@@ -253,15 +250,12 @@ impl Executor<'_> {
         true
     }
 
-    fn put_down(&self, core: &mut Core, hand: Hand, retires: bool) -> Option<Box<dyn Vcpu>> {
+    fn put_down(&self, core: &mut Core, hand: Hand) -> VcpuId {
         let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
-        entry.exits += self.me.counts.exits.load(Ordering::Relaxed) - entry.exits_before;
+        entry.counted = entry.counted.plus(self.me.counts.read().since(entry.counts_before));
         entry.on = None;
         (entry.vcpu, entry.looks) = (Some(hand.vcpu), hand.looks);
-        if retires {
-            return self.shared.forget(core, hand.id);
-        }
-        None
+        hand.id
     }
 
     /// The slot word follows: under the lock, so that whoever finds the slot busy there can stamp it.
@@ -277,7 +271,7 @@ impl Executor<'_> {
         let waited = core.ledger.waited(vcpu);
         let entry = core.vcpus[vcpu.index()].as_mut().expect("the policy names only vCPUs it was told of");
         entry.on = Some(self.slot);
-        entry.exits_before = self.me.counts.exits.load(Ordering::Relaxed);
+        entry.counts_before = self.me.counts.read();
         let in_hand = entry.vcpu.take().expect("a vCPU that is on no slot is here");
         Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, looks: entry.looks, waited }
     }
@@ -290,8 +284,4 @@ impl Executor<'_> {
             self.armed = at;
         }
     }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

@@ -6,7 +6,7 @@
 use super::alarm::Watch;
 use super::record::Record;
 use super::{Shared, Stopped};
-use crate::domain::Totals;
+use crate::domain::counts::Tally;
 use crate::domain::kick::ThreadId;
 use crate::domain::numbers::Numbers;
 use crate::ledger::Ledger;
@@ -31,7 +31,7 @@ pub(super) struct Core {
     pub(super) slots: Box<[SlotEntry]>,
     pub(super) watch: Watch,
     /// What vCPUs that have ended had counted.
-    pub(super) ended: Totals,
+    pub(super) ended: Tally,
 }
 
 /// A vCPU, as the mechanism knows it.

@@ -8,6 +8,7 @@ use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
 use crate::domain::looks::Looks;
 use crate::domain::{Attributes, Class, enter_thread, kick};
+use crate::ledger::Account;
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
@@ -80,6 +81,7 @@ pub(super) fn carry<W: Word>(
         slot: None,
         rides: None,
         ways: Nanos::ZERO,
+        last: Account::default(),
     };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
@@ -97,7 +99,7 @@ pub(super) fn carry<W: Word>(
         }
     };
     if end == End::Retired {
-        thread.vcpu.retired();
+        thread.vcpu.retired(&thread.last);
     }
 }
 
@@ -123,6 +125,8 @@ struct Thread<'a, W> {
     rides: Option<Time>,
     /// What the way took in all, from being handed a slot to running there.
     ways: Nanos,
+    /// Its last account, once it has retired.
+    last: Account,
 }
 
 impl<W: Word> Thread<'_, W> {
@@ -210,7 +214,9 @@ impl<W: Word> Thread<'_, W> {
                 return None;
             }
             core.ledger.remove(self.id, now);
-            self.shared.forget(core, self.id)
+            let (last, gone) = self.shared.forget(core, self.id, now);
+            self.last = last;
+            gone
         });
         gone.is_some()
     }
@@ -256,10 +262,9 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit if self.shared.keeps_slot_over_exits => return None,
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
-                self.me.counts.yielded(y.wait);
                 self.looks.says();
                 if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
-                    self.me.counts.alone();
+                    self.me.counts.yielded(y.wait);
                     return None;
                 }
                 Why::Yield(y)
@@ -289,7 +294,6 @@ impl<W: Word> Thread<'_, W> {
         if let Some(y) = spins
             && (wanted || self.shared.gate.waiters())
         {
-            self.me.counts.yielded(y.wait);
             return Some(Why::Yield(y));
         }
         let ends = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
@@ -342,7 +346,12 @@ impl<W: Word> Thread<'_, W> {
             if !matches!(answer, Answer::GoesOn(_)) {
                 self.me.account.stop(now);
             }
-            (answer, if answer == Answer::Retired { self.shared.forget(core, self.id) } else { None })
+            if answer != Answer::Retired {
+                return (answer, None);
+            }
+            let (last, gone) = self.shared.forget(core, self.id, now);
+            self.last = last;
+            (answer, gone)
         });
         drop(gone);
         match answer {
