@@ -31,7 +31,7 @@ pub use ring::Ring;
 pub use spans::{Began, Doing, Span, Spans};
 
 use crate::domain::Attributes;
-use crate::policy::{Decision, Placement, Policy, Why};
+use crate::policy::{Decision, Placement, Policy, Resumed, Why};
 use crate::{Nanos, Slot, Time, VcpuId};
 use books::Books;
 use std::sync::Arc;
@@ -100,8 +100,8 @@ impl Ledger {
         let now = self.advance(now);
         self.policy.add(vcpu, attributes, now);
         self.books.added(vcpu, now);
-        let Attributes { nice, class } = attributes;
-        self.record(None, now, What::Add { vcpu, nice, class });
+        let Attributes { nice, class, group } = attributes;
+        self.record(None, now, What::Add { vcpu, nice, class, group });
     }
 
     /// As [`Policy::remove`].
@@ -117,8 +117,7 @@ impl Ledger {
         let now = self.advance(now);
         let placement = self.policy.wake(vcpu, now);
         self.books.woken(vcpu, placement, now);
-        let slot = placement.slot().or_else(|| self.books.last_slot(vcpu));
-        self.record(slot, now, What::Wake { vcpu, placement });
+        self.record(self.near(vcpu, placement), now, What::Wake { vcpu, placement });
         placement
     }
 
@@ -132,6 +131,13 @@ impl Ledger {
         decision
     }
 
+    /// As [`Policy::late`].
+    pub fn late(&mut self, slot: Slot, by: Nanos, now: Time) {
+        let now = self.advance(now);
+        self.policy.late(slot, by);
+        self.record(Some(slot), now, What::Late { slot, by });
+    }
+
     /// As [`Policy::steals`].
     pub fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let now = self.advance(now);
@@ -141,6 +147,20 @@ impl Ledger {
         }
         self.record(Some(slot), now, What::Steal { slot, thief, taken });
         taken
+    }
+
+    /// As [`Policy::alarm`].
+    pub fn alarm(&self) -> Time {
+        self.policy.alarm()
+    }
+
+    /// As [`Policy::tick`].
+    pub fn tick(&mut self, now: Time) -> Option<Placement> {
+        let now = self.advance(now);
+        let Resumed { vcpu, placement } = self.policy.tick(now)?;
+        self.books.resumed(placement, now);
+        self.record(self.near(vcpu, placement), now, What::Resume { vcpu, placement });
+        Some(placement)
     }
 
     /// As [`Policy::waiting`].
@@ -162,7 +182,9 @@ impl Ledger {
 
     /// A vCPU's account up to now; `None` if there is no such vCPU.
     pub fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
-        self.books.account_of(vcpu, now.max(self.now))
+        let now = now.max(self.now);
+        let throttled = self.policy.throttled(vcpu, now).time;
+        Some(Account { throttled, ..self.books.account_of(vcpu, now)? })
     }
 
     /// Counts of the domain.
@@ -173,6 +195,11 @@ impl Ledger {
     fn advance(&mut self, now: Time) -> Time {
         self.now = now.max(self.now + Nanos(1));
         self.now
+    }
+
+    /// The slot named, or else where the vCPU ran last.
+    fn near(&self, vcpu: VcpuId, placement: Placement) -> Option<Slot> {
+        placement.slot().or_else(|| self.books.last_slot(vcpu))
     }
 
     fn record(&self, slot: Option<Slot>, time: Time, what: What) {

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod compare;
 pub mod config;
 pub mod host;
+pub mod measure;
 pub mod net;
 pub mod recording;
 pub mod report;

@@ -20,28 +20,30 @@
 //!
 //! Here is what all threads share, and what others ask of a domain; `executors/thread.rs` is the life of an executor.
 
+mod alarm;
 mod thread;
 
-use super::deadlines::Deadlines;
 use super::events::{Events, Found};
 use super::numbers::Numbers;
 use super::parker::Parker;
 use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
+use crate::deadlines::Deadlines;
 use crate::histogram::Histogram;
 use crate::ledger::{self, Account, Ledger, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
-use crate::policy::{Placement, Policy};
+use crate::policy::Policy;
 use crate::slot::SlotWord;
 use crate::sync::{AtomicBool, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
 use crate::{Slot, Time, Vcpu, VcpuId};
+use alarm::Watch;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Most vCPUs of a domain.
 pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
-/// Deadlines handled in one go, so that the lock is held for a bounded time; the rest follows at once.
+/// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest follows at once.
 const DUE_AT_ONCE: usize = 8;
 
 /// A domain with a policy and an executor for each pCPU.
@@ -88,6 +90,7 @@ struct Core {
     vcpus: Vec<Option<Entry>>,
     numbers: Numbers,
     deadlines: Box<[Deadlines]>,
+    watch: Watch,
 }
 
 struct Entry {
@@ -110,6 +113,8 @@ enum Act {
     Ask(Slot),
     /// The idle executor of the slot has to look.
     Rouse(Slot),
+    /// The executor of the slot has to look, or the slot has to ask.
+    Look(Slot),
 }
 
 impl std::fmt::Debug for Shared {
@@ -128,6 +133,7 @@ impl Executors {
             vcpus: Vec::new(),
             numbers: Numbers::default(),
             deadlines: cpus.iter().map(|_| Deadlines::default()).collect(),
+            watch: Watch::default(),
         };
         let trace = core.ledger.trace();
         let shared = Arc::new(Shared {
@@ -203,13 +209,13 @@ impl Domain for Executors {
         if self.shared.events.get(vcpu.index()).map(Events::signal) != Some(Found::Blocked) {
             return;
         }
-        let act = {
+        let acts = {
             let mut core = self.shared.core.lock();
             let act = self.shared.unblock(&mut core, vcpu, monotonic());
             self.shared.publish(&core);
-            act
+            [act, self.shared.tell_watcher(&mut core)]
         };
-        act.into_iter().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
+        acts.into_iter().flatten().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
     }
 
     fn retire(&self, vcpu: VcpuId) {
@@ -289,26 +295,29 @@ impl Shared {
         if let Some(slot) = entry.deadline.take() {
             core.deadlines[slot.index()].remove(vcpu);
         }
-        match core.ledger.wake(vcpu, now) {
-            Placement::Run(slot) => Some(Act::Rouse(slot)),
-            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => Some(Act::Ask(slot)),
-            Placement::Queue(None) => None,
-        }
+        alarm::placed(core.ledger.wake(vcpu, now))
     }
 
     /// `looks` looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
     fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
             Act::Rouse(slot) => self.slots[slot.index()].parker.wake(),
-            Act::Ask(slot) => {
-                let slot = &self.slots[slot.index()];
-                if slot.word.want()
-                    && let Some(thread) = slot.thread.get()
-                    && looks != Some(*thread)
-                {
-                    kick::send(*thread);
-                }
+            Act::Ask(slot) => self.demand(slot, looks),
+            Act::Look(slot) => {
+                self.demand(slot, looks);
+                self.slots[slot.index()].parker.wake();
             }
+        }
+    }
+
+    /// Makes a busy slot ask.
+    fn demand(&self, slot: Slot, looks: Option<kick::ThreadId>) {
+        let slot = &self.slots[slot.index()];
+        if slot.word.want()
+            && let Some(thread) = slot.thread.get()
+            && looks != Some(*thread)
+        {
+            kick::send(*thread);
         }
     }
 

@@ -12,11 +12,11 @@
 
 use super::executors::Executors;
 use super::leases::Switches;
-use super::{Attributes, Class, Domain, kick};
+use super::{Attributes, Cap, Class, Domain, Group, GroupId, kick};
 use crate::lock::LockRules;
 use crate::model::random;
 use crate::policy::rsdl::{Rsdl, RsdlConfig};
-use crate::policy::{Freelist, Policy};
+use crate::policy::{Capped, Freelist, Policy};
 use crate::time::monotonic;
 use crate::{Nanos, Nice, Stop, Time, Vcpu, VcpuId, Wait, Yield};
 use shuttle::scheduler::RandomScheduler;
@@ -54,10 +54,11 @@ fn leases(slots: usize) -> Arc<dyn Domain> {
 }
 
 fn policy(slots: usize) -> Box<dyn Policy> {
-    match random(3) {
+    let policy: Box<dyn Policy> = match random(3) {
         0 => Box::new(Freelist::new(INTERVAL, slots)),
         _ => Box::new(Rsdl::new(RsdlConfig { rr_interval: INTERVAL, ..RsdlConfig::default() }, slots)),
-    }
+    };
+    if random(2) == 0 { Box::new(Capped::new(policy, slots)) } else { policy }
 }
 
 fn rules() -> LockRules {
@@ -263,7 +264,13 @@ impl Vcpu for Script {
 /// end would use up the run's steps.
 fn attributes() -> Attributes {
     let class = if random(4) == 0 { Class::Batch } else { Class::Normal };
-    Attributes { nice: Nice::new(random(21) as i8 - 10).unwrap(), class }
+    Attributes { nice: Nice::new(random(21) as i8 - 10).unwrap(), class, group: group() }
+}
+
+/// None, or one of two; whether it is held to its cap is the policy's business.
+fn group() -> Option<Group> {
+    let cap = Cap::new(Nanos::from_micros(400), Nanos::from_micros(1000));
+    (random(2) == 0).then_some(Group { id: GroupId(random(2) as u32), cap: cap.unwrap() })
 }
 
 fn once(slots: usize, start: Start) {

@@ -21,6 +21,8 @@ pub struct Account {
     pub run: Nanos,
     /// Runnable without a slot: what a hypervisor calls steal, or CPU ready.
     pub wait: Nanos,
+    /// The part of `wait` for which its group's cap held it back.
+    pub throttled: Nanos,
     /// Blocked, waiting for an event.
     pub idle: Nanos,
     /// How long it waited each time.
@@ -97,6 +99,7 @@ impl Account {
     pub fn merge(&mut self, other: &Self) {
         self.run += other.run;
         self.wait += other.wait;
+        self.throttled += other.throttled;
         self.idle += other.idle;
         self.waits.merge(&other.waits);
         self.turns += other.turns;

@@ -67,6 +67,11 @@ impl Books {
     /// A vCPU was woken, and went there.
     pub(super) fn woken(&mut self, vcpu: VcpuId, placement: Placement, now: Time) {
         self.entry(vcpu).enter(State::Waiting, now);
+        self.resumed(placement, now);
+    }
+
+    /// A vCPU that waits, held back until now, went there.
+    pub(super) fn resumed(&mut self, placement: Placement, now: Time) {
         if let Placement::Preempt(slot) | Placement::Queue(Some(slot)) = placement {
             self.want(slot, now);
         }
@@ -112,7 +117,7 @@ impl Books {
         self.vcpus.get(vcpu.index()).and_then(Option::as_ref).map_or(Nanos::ZERO, |entry| entry.account.wait)
     }
 
-    /// A vCPU's account up to now; `None` if there is no such vCPU.
+    /// A vCPU's account up to now, but for how long it was held back; `None` if there is no such vCPU.
     pub(super) fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
         let mut entry = self.vcpus.get(vcpu.index())?.clone()?;
         entry.settle(now);

@@ -2,6 +2,7 @@
 //!
 //! Enough to ask another policy object the same questions and compare the answers, and to tell who waited for whom.
 
+use crate::domain::{Cap, Group, GroupId};
 use crate::policy::{Decision, Placement, Why};
 use crate::{Class, Lease, Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
 
@@ -28,6 +29,8 @@ pub enum What {
         nice: Nice,
         /// Its class.
         class: Class,
+        /// With whom it shares a cap.
+        group: Option<Group>,
     },
     /// A vCPU that did not run left.
     Remove {
@@ -36,6 +39,13 @@ pub enum What {
     },
     /// A blocked vCPU became runnable.
     Wake {
+        /// Who.
+        vcpu: VcpuId,
+        /// Where it went.
+        placement: Placement,
+    },
+    /// A vCPU that the policy held back, and the driver took for one in the queue, goes on.
+    Resume {
         /// Who.
         vcpu: VcpuId,
         /// Where it went.
@@ -51,6 +61,13 @@ pub enum What {
         why: Why,
         /// What it was told to do.
         decision: Decision,
+    },
+    /// The vCPU on a slot began to run late.
+    Late {
+        /// Which slot.
+        slot: Slot,
+        /// By how much; kept up to 4 s.
+        by: Nanos,
     },
     /// A vCPU tried to take a slot that had been handed to another one.
     Steal {
@@ -102,8 +119,10 @@ mod kind {
     pub(super) const REMOVE: u8 = 2;
     pub(super) const WAKE: u8 = 3;
     pub(super) const STEAL: u8 = 4;
-    pub(super) const IDLED: u8 = 5;
-    pub(super) const GAP: u8 = 6;
+    pub(super) const RESUME: u8 = 5;
+    pub(super) const LATE: u8 = 6;
+    pub(super) const IDLED: u8 = 7;
+    pub(super) const GAP: u8 = 8;
     pub(super) const ASK: u8 = 16;
 }
 
@@ -122,20 +141,23 @@ impl Event {
             detail: 0,
         };
         let packed = match self.what {
-            What::Add { vcpu, nice, class } => {
-                Packed { kind: kind::ADD, vcpu: vcpu.0, detail: nice.get() as u8, slot: class_code(class), ..none }
+            What::Add { vcpu, nice, class, group } => {
+                let (detail, slot) = (nice.get() as u8, class_code(class));
+                pack_group(Packed { kind: kind::ADD, vcpu: vcpu.0, detail, slot, ..none }, group)
             }
             What::Remove { vcpu } => Packed { kind: kind::REMOVE, vcpu: vcpu.0, ..none },
             What::Wake { vcpu, placement } => {
-                let (detail, slot) = match placement {
-                    Placement::Run(slot) => (0, slot.0),
-                    Placement::Preempt(slot) => (1, slot.0),
-                    Placement::Queue(slot) => (2, slot.map_or(NO_SLOT, |slot| slot.0)),
-                };
-                Packed { kind: kind::WAKE, vcpu: vcpu.0, detail, slot, ..none }
+                pack_placement(Packed { kind: kind::WAKE, vcpu: vcpu.0, ..none }, placement)
+            }
+            What::Resume { vcpu, placement } => {
+                pack_placement(Packed { kind: kind::RESUME, vcpu: vcpu.0, ..none }, placement)
             }
             What::Steal { slot, thief, taken } => {
                 Packed { kind: kind::STEAL, vcpu: thief.0, slot: slot.0, detail: taken.into(), ..none }
+            }
+            What::Late { slot, by } => {
+                let lease = u32::try_from(by.0).unwrap_or(u32::MAX);
+                Packed { kind: kind::LATE, slot: slot.0, lease, ..none }
             }
             What::Idled { vcpu, since } => {
                 Packed { kind: kind::IDLED, vcpu: vcpu.0, ..none }.with_number(self.time.since(since).0)
@@ -182,18 +204,15 @@ impl Event {
         let (time, vcpu) = (Time(packed.time), VcpuId(packed.vcpu));
         let slot = |slot: u16| (slot != NO_SLOT).then_some(Slot(slot));
         let what = match packed.kind {
-            kind::ADD => What::Add { vcpu, nice: Nice::new(packed.detail as i8)?, class: class_of(packed.slot)? },
-            kind::REMOVE => What::Remove { vcpu },
-            kind::WAKE => {
-                let placement = match packed.detail {
-                    0 => Placement::Run(slot(packed.slot)?),
-                    1 => Placement::Preempt(slot(packed.slot)?),
-                    2 => Placement::Queue(slot(packed.slot)),
-                    _ => return None,
-                };
-                What::Wake { vcpu, placement }
+            kind::ADD => {
+                let (nice, class) = (Nice::new(packed.detail as i8)?, class_of(packed.slot)?);
+                What::Add { vcpu, nice, class, group: group_of(packed)? }
             }
+            kind::REMOVE => What::Remove { vcpu },
+            kind::WAKE => What::Wake { vcpu, placement: placement_of(packed)? },
+            kind::RESUME => What::Resume { vcpu, placement: placement_of(packed)? },
             kind::STEAL => What::Steal { slot: slot(packed.slot)?, thief: vcpu, taken: packed.detail != 0 },
+            kind::LATE => What::Late { slot: slot(packed.slot)?, by: Nanos(packed.lease.into()) },
             kind::IDLED => What::Idled { vcpu, since: time - Nanos(packed.number()) },
             kind::GAP => What::Gap { lost: packed.number() },
             asked => {
@@ -257,6 +276,42 @@ impl Packed {
     }
 }
 
+fn pack_placement(packed: Packed, placement: Placement) -> Packed {
+    let (detail, slot) = match placement {
+        Placement::Run(slot) => (0, slot.0),
+        Placement::Preempt(slot) => (1, slot.0),
+        Placement::Queue(slot) => (2, slot.map_or(NO_SLOT, |slot| slot.0)),
+    };
+    Packed { detail, slot, ..packed }
+}
+
+fn placement_of(packed: Packed) -> Option<Placement> {
+    let slot = (packed.slot != NO_SLOT).then_some(Slot(packed.slot));
+    match packed.detail {
+        0 => slot.map(Placement::Run),
+        1 => slot.map(Placement::Preempt),
+        2 => Some(Placement::Queue(slot)),
+        _ => None,
+    }
+}
+
+/// A group's cap is kept in whole microseconds.
+fn pack_group(packed: Packed, group: Option<Group>) -> Packed {
+    let Some(Group { id, cap }) = group else { return packed };
+    let micros = |span: Nanos| u32::try_from(span.0 / 1000).unwrap_or(u32::MAX);
+    Packed { next: id.0, target: micros(cap.budget()), lease: micros(cap.period()), ..packed }
+}
+
+/// The group; `None` in it: none. `None`: no cap is like that.
+fn group_of(packed: Packed) -> Option<Option<Group>> {
+    if packed.next == NOBODY {
+        return Some(None);
+    }
+    let micros = |us: u32| Nanos::from_micros(us.into());
+    let cap = Cap::new(micros(packed.target), micros(packed.lease))?;
+    Some(Some(Group { id: GroupId(packed.next), cap }))
+}
+
 fn class_code(class: Class) -> u16 {
     match class {
         Class::Normal => 0,
@@ -291,19 +346,24 @@ mod tests {
     }
 
     fn events() -> impl Strategy<Value = Event> {
-        let adds = (vcpus(), -20..=19i8, 0..4u16).prop_map(|(vcpu, nice, class)| What::Add {
-            vcpu,
-            nice: Nice::new(nice).unwrap(),
-            class: class_of(class).unwrap(),
+        let micros = |us: std::ops::Range<u64>| us.prop_map(Nanos::from_micros);
+        let groups = (0..u32::MAX, micros(100..4_000_000_000), micros(1..4_000_000_000));
+        let groups =
+            groups.prop_map(|(id, budget, period)| Group { id: GroupId(id), cap: Cap::new(budget, period).unwrap() });
+        let adds = (vcpus(), -20..=19i8, 0..4u16, prop::option::of(groups)).prop_map(|(vcpu, nice, class, group)| {
+            let (nice, class) = (Nice::new(nice).unwrap(), class_of(class).unwrap());
+            What::Add { vcpu, nice, class, group }
         });
         let placements = prop_oneof![
             slots().prop_map(Placement::Run),
             slots().prop_map(Placement::Preempt),
             prop::option::of(slots()).prop_map(Placement::Queue),
         ];
-        let wakes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Wake { vcpu, placement });
+        let wakes = (vcpus(), placements.clone()).prop_map(|(vcpu, placement)| What::Wake { vcpu, placement });
+        let resumes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Resume { vcpu, placement });
         let steals =
             (slots(), vcpus(), any::<bool>()).prop_map(|(slot, thief, taken)| What::Steal { slot, thief, taken });
+        let lates = (slots(), 0..1u64 << 32).prop_map(|(slot, by)| What::Late { slot, by: Nanos(by) });
         let removes = vcpus().prop_map(|vcpu| What::Remove { vcpu });
         let time = 1u64 << 40;
         let naps = (vcpus(), 0..=time).prop_map(|(vcpu, since)| What::Idled { vcpu, since: Time(since) });
@@ -313,7 +373,7 @@ mod tests {
         let runs = prop::option::of(leases.prop_map(|(vcpu, until)| Lease { vcpu, until }));
         let asks = (slots(), prop::option::of(vcpus()), reasons(), runs, prop::option::of(slots()))
             .prop_map(|(slot, vcpu, why, run, kick)| What::Ask { slot, vcpu, why, decision: Decision { run, kick } });
-        prop_oneof![adds, wakes, steals, removes, naps, gaps, asks]
+        prop_oneof![adds, wakes, resumes, steals, lates, removes, naps, gaps, asks]
             .prop_map(move |what| Event { time: Time(time), what })
     }
 

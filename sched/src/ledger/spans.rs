@@ -38,7 +38,8 @@ pub enum Doing {
     Run(Slot),
 }
 
-/// Why a vCPU waits. A policy that holds vCPUs back would have its reason here.
+/// Why a vCPU waits. A wait in which its group's cap held it back is two: up to when the cap let it go on, and from then
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Began {
     /// It was woken, and this became of it.
@@ -51,6 +52,10 @@ pub enum Began {
     GaveWay,
     /// Another one took the slot that it had been handed.
     Robbed,
+    /// Its group's cap held it back, however else it began.
+    Held,
+    /// Its group's cap let it go on, and this became of it.
+    Resumed(Placement),
 }
 
 impl Span {
@@ -117,6 +122,11 @@ impl Spans {
         self.now.get(vcpu.index()).copied().flatten()
     }
 
+    /// Everybody who is there.
+    pub fn vcpus(&self) -> impl Iterator<Item = VcpuId> + '_ {
+        (0..).map(VcpuId).zip(&self.now).filter(|(_, now)| now.is_some()).map(|(vcpu, _)| vcpu)
+    }
+
     /// Who is on a slot.
     pub fn on(&self, slot: Slot) -> Option<VcpuId> {
         self.slots.get(slot.index())?.on
@@ -136,7 +146,10 @@ impl Spans {
         let vcpu = |vcpu: VcpuId| vcpu.index() < MOST_VCPUS;
         match *what {
             What::Add { vcpu: v, .. } | What::Remove { vcpu: v } | What::Idled { vcpu: v, .. } => vcpu(v),
-            What::Wake { vcpu: v, placement } => vcpu(v) && placement.slot().is_none_or(slot),
+            What::Wake { vcpu: v, placement } | What::Resume { vcpu: v, placement } => {
+                vcpu(v) && placement.slot().is_none_or(slot)
+            }
+            What::Late { slot: s, .. } => slot(s),
             What::Steal { slot: s, thief, .. } => slot(s) && vcpu(thief),
             What::Ask { slot: s, vcpu: before, decision: Decision { run, kick }, .. } => {
                 let next = run.map(|lease| lease.vcpu);
@@ -155,7 +168,8 @@ impl Spans {
                 What::Add { vcpu, .. } => self.now(vcpu).is_none(),
                 What::Remove { vcpu } => waits(vcpu) || idles(vcpu),
                 What::Wake { vcpu, .. } | What::Idled { vcpu, .. } => idles(vcpu),
-                What::Steal { thief, .. } => waits(thief),
+                What::Resume { vcpu, .. } | What::Steal { thief: vcpu, .. } => waits(vcpu),
+                What::Late { slot, .. } => self.on(slot).is_some(),
                 What::Ask { slot, vcpu, decision, why } => {
                     let stays = !matches!(why, Why::Block | Why::Retire);
                     let free = |next| waits(next) || stays && vcpu == Some(next);
@@ -176,13 +190,19 @@ impl Spans {
             What::Wake { vcpu, placement } => {
                 self.becomes(vcpu, Some(Doing::Wait(Began::Woken(placement))), at, closed);
             }
+            What::Resume { vcpu, placement } => {
+                if let Some(Some((doing, _))) = self.now.get_mut(vcpu.index()) {
+                    *doing = Doing::Wait(Began::Held);
+                }
+                self.becomes(vcpu, Some(Doing::Wait(Began::Resumed(placement))), at, closed);
+            }
             What::Ask { slot, vcpu, why, decision } => self.asks(slot, vcpu, why, decision, at, closed),
             What::Steal { slot, taken, .. } => {
                 if taken && let Some(robbed) = self.slots[slot.index()].on.take() {
                     self.becomes(robbed, Some(Doing::Wait(Began::Robbed)), at, closed);
                 }
             }
-            What::Idled { .. } => {}
+            What::Idled { .. } | What::Late { .. } => {}
             What::Gap { .. } => {
                 self.finish(closed);
                 self.now.clear();

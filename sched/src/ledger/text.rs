@@ -12,9 +12,14 @@ impl fmt::Display for Event {
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Add { vcpu, nice, class } => write!(f, "{vcpu} joins, class {class}, nice {}", nice.get()),
+            Self::Add { vcpu, nice, class, group } => {
+                write!(f, "{vcpu} joins, class {class}, nice {}", nice.get())?;
+                group.map_or(Ok(()), |group| write!(f, ", group {}, {:?}", group.id.0, group.cap))
+            }
             Self::Remove { vcpu } => write!(f, "{vcpu} leaves"),
             Self::Wake { vcpu, placement } => write!(f, "{vcpu} wakes: {placement:?}"),
+            Self::Resume { vcpu, placement } => write!(f, "{vcpu} is no longer held back: {placement:?}"),
+            Self::Late { slot, by } => write!(f, "who is on {slot} began to run {} ns late", by.0),
             Self::Ask { slot, vcpu, why, decision } => {
                 match vcpu {
                     Some(vcpu) => write!(f, "{slot} with {vcpu} asks, {why:?}: ")?,

@@ -6,14 +6,12 @@
 //! # How a cause is found
 //! 1. *Nobody's*: for at least half of the wait, the slot that the policy had named had not asked: a kick, or the wake-up of
 //!    a thread, took that long. Or no slot had anybody on it for most of the wait.
-//! 2. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself. Then the
+//! 2. *Cap*: its group's cap held it back: its group's own doing.
+//! 3. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself. Then the
 //!    holder's longest wait therein is looked at in the same way, and so on. At the end of the chain stands whoever ran most
-//!    while the last one waited; a last one that was blocked or ran itself is the culprit itself.
-//! 3. *Quota*: it had used up its lease: its own doing. Others have their turn then.
-//! 4. *Turns*: otherwise, whoever ran most.
-//!
-//! A wait for which a policy holds a vCPU back by itself would be a cause of its own here, found from how it
-//! [began](Began).
+//!    while the last one waited; a last one that was blocked, ran or was held back by its cap is the culprit itself.
+//! 4. *Quota*: it had used up its lease: its own doing. Others have their turn then.
+//! 5. *Turns*: otherwise, whoever ran most.
 
 mod scene;
 
@@ -42,13 +40,15 @@ pub struct Summary {
 }
 
 /// How waits begin, in words.
-pub const BEGINNINGS: [&str; 6] = [
+pub const BEGINNINGS: [&str; 8] = [
     "it was woken",
     "it yielded for a lock or a message",
     "it yielded and said nothing",
     "its lease was used up",
     "it made room for another one",
     "its slot was taken before it had begun",
+    "its VM's cap held it back",
+    "its VM's cap let it go on",
 ];
 
 /// Finds a vCPU's longest wait.
@@ -117,6 +117,8 @@ fn beginning(began: Began) -> usize {
         Began::UsedUp => 3,
         Began::GaveWay => 4,
         Began::Robbed => 5,
+        Began::Held => 6,
+        Began::Resumed(_) => 7,
     }
 }
 
@@ -176,6 +178,8 @@ pub enum Cause {
     Turns,
     /// It had used up its own lease.
     Quota,
+    /// Its group had used up what its cap gives it.
+    Cap,
     /// It waited for a lock whose holder did not get on, because of the culprit.
     Lock,
     /// It waited for a message whose sender did not get on, because of the culprit.

@@ -31,11 +31,16 @@ pub(super) enum Command {
     },
     /// Run a suite of guest workloads under several policies and report how they compare
     Compare(CompareArgs),
+    /// Run a suite on a machine that is not there: models of guests, the same policies, any number of pCPUs
+    Sim(SimArgs),
     /// Say what this host can do and what follows
     Doctor {
         /// As JSON
-        #[arg(long)]
+        #[arg(long, conflicts_with = "costs")]
         json: bool,
+        /// Measure what an exit, a switch, a kick and a wake-up cost here, for `stile sim`; as JSON
+        #[arg(long)]
+        costs: bool,
     },
     /// Print the table of an earlier run's report.json
     Show {
@@ -91,6 +96,18 @@ pub(super) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct SimArgs {
+    /// What to simulate: suite, policies, sizes, pCPUs, costs
+    pub(super) file: PathBuf,
+    /// Folder of the report
+    #[arg(long, value_name = "DIR", default_value = "stile-report")]
+    pub(super) out: PathBuf,
+    /// Write everything that happens to this file, a line each
+    #[arg(long, value_name = "FILE")]
+    pub(super) events: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// netbench, ticket, pingpong, mixed, threeway, probe, hogs or weights
     #[arg(default_value = "netbench")]
@@ -124,8 +141,11 @@ pub(super) struct CompareArgs {
     #[arg(long)]
     pub(super) quick: bool,
     /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
+    /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used
+    #[arg(long)]
+    pub(super) sim: bool,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,

@@ -1,7 +1,7 @@
 //! `stile compare`: from the command line to a report.
 
-use super::Failure;
 use super::args::{CompareArgs, HintArg};
+use super::{Failure, sim};
 use crate::compare::{Options, Plan, Progress, Runner};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::recording::recordable;
@@ -9,6 +9,7 @@ use crate::report::aggregate::distinct_labels;
 use crate::report::model::{Report, RunContext, Sample};
 use crate::report::{table, writer};
 use serde_json::json;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -27,7 +28,14 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     if args.record {
         recordings_possible(&options)?;
     }
-    let kvm = open_kvm().map_err(Failure::NoKvm)?;
+    if args.sim {
+        return sim::compare(args, options, None);
+    }
+    let kvm = match open_kvm() {
+        Ok(kvm) => kvm,
+        Err(why) if args.record => return Err(Failure::NoKvm(why)),
+        Err(why) => return sim::compare(args, options, Some(&why)),
+    };
     let plan = Plan::new(&options);
     let facts = HostFacts::gather();
     let interrupted = on_interrupt()?;
@@ -39,7 +47,9 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let (samples, remarks, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
     progress.finish();
     notes.extend(remarks);
-    finish(args, &options, &facts, &samples, notes, complete)
+    let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
+    host["pcpus"] = json!(options.pcpus.to_string());
+    finish(&args.out, &options, Outcome { host, samples, notes, complete, simulated: false })
 }
 
 /// Recordings are asked for: one policy at least must have something to record.
@@ -102,16 +112,20 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
     })
 }
 
-fn finish(
-    args: &CompareArgs,
-    options: &Options,
-    facts: &HostFacts,
-    samples: &[Sample],
-    notes: Vec<String>,
-    complete: bool,
-) -> Result<(), Failure> {
-    let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
-    host["pcpus"] = json!(options.pcpus.to_string());
+/// What a comparison came to.
+pub(super) struct Outcome {
+    /// Facts for the report.
+    pub(super) host: serde_json::Value,
+    pub(super) samples: Vec<Sample>,
+    pub(super) notes: Vec<String>,
+    /// Not ended by the user.
+    pub(super) complete: bool,
+    pub(super) simulated: bool,
+}
+
+/// Prints the table and writes the report.
+pub(super) fn finish(out: &Path, options: &Options, outcome: Outcome) -> Result<(), Failure> {
+    let Outcome { mut host, samples, notes, complete, simulated } = outcome;
     let policies = options.policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
     host["policies"] = serde_json::Value::Object(policies.collect());
     let context = RunContext {
@@ -120,11 +134,12 @@ fn finish(
         policies: options.policies.iter().map(|(label, _)| label.clone()).collect(),
         seed: options.seed,
         interrupted: !complete,
+        simulated,
         notes,
     };
-    let report = Report::from_samples(samples, context);
+    let report = Report::from_samples(&samples, context);
     print!("{}", table::terminal(&report, table::Screen::detect()));
-    let written = writer::write_all(&args.out, &report, samples).map_err(Failure::run)?;
+    let written = writer::write_all(out, &report, &samples).map_err(Failure::run)?;
     println!("\nreport: {}", written.html.display());
     if complete { Ok(()) } else { Err(Failure::Interrupted) }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 
 /// How often the end of all VMs, Ctrl-C and the time limit are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -65,7 +66,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let interrupted = super::compare::on_interrupt()?;
-    let domain = carrier::domain(&config.policy, &config.host.pcpus).map_err(Failure::run)?;
+    let domain = carrier::domain_for(&config).map_err(Failure::run)?;
     let recorder = args.record.as_deref().map(|path| record(path, args, &config, &*domain)).transpose()?;
     let vms = create(&kvm, &config, &images, &domain)?;
     vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm)));
@@ -87,7 +88,8 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
 
 fn record(path: &Path, args: &RunArgs, config: &Config, domain: &dyn Domain) -> Result<Recorder, Failure> {
     let workload = args.file.display().to_string();
-    let header = Header::new(&config.policy, &config.host.pcpus, &workload, Params::default());
+    let mut header = Header::new(&config.policy, &config.host.pcpus, &workload, Params::default());
+    header.capped = carrier::has_caps(config);
     Recorder::start(path, header, domain).map_err(Failure::run)
 }
 
@@ -127,7 +129,7 @@ fn create_one(
         image,
         vcpus: vm.vcpus,
         memory: vm.memory.bytes(),
-        attributes: carrier::attributes(vm),
+        attributes: Attributes { group: carrier::group(vm), ..carrier::attributes(vm) },
         cmdline: &vm.cmdline,
         console: Sink::Terminal,
         device: None,

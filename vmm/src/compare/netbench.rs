@@ -22,7 +22,7 @@ use stile_sched::time::monotonic;
 /// Memory of a client or server (units: bytes).
 const MEMORY: u64 = 6 << 20;
 /// New VMs started during a window.
-const STARTS: u32 = 5;
+pub(super) const STARTS: u32 = 5;
 /// A start that takes longer is given up and counts as this long (the source of this suite saw two minutes).
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// How often a start is looked at; its own time stamp is exact.
@@ -54,7 +54,8 @@ pub(super) fn measure(
     Ok(Some((values(&window, planned.size as usize, dropped, &starts), detail)))
 }
 
-fn values(window: &Window, clients: usize, dropped: u64, starts: &[f64]) -> BTreeMap<Metric, f64> {
+/// The metrics, for a window of the clients first and their servers then.
+pub(super) fn values(window: &Window, clients: usize, dropped: u64, starts: &[f64]) -> BTreeMap<Metric, f64> {
     let clients: Vec<&VcpuCounts> = window.vcpus[..clients].iter().collect();
     let sum = |of: fn(&VcpuCounts) -> u64| clients.iter().map(|v| of(v)).sum::<u64>() as f64;
     let mut values = activity(window);

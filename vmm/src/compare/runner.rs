@@ -1,10 +1,11 @@
 //! Runs a plan, cell by cell.
 
 use super::audit::{Discrepancy, audit};
+use super::cell::Measured;
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::window::Window;
-use super::{Options, calibrate, cell, netbench};
+use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::metric::Suite;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stile_sched::Domain;
+use stile_sched::sim::LateVcpu;
 
 /// How often a wait looks whether the user has ended the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -58,6 +60,25 @@ pub enum CompareError {
     /// A recording.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// A simulated vCPU waited longer than its policy promises.
+    #[error(
+        "{label}, size {size}: {count} simulated waits longer than the policy promises, the first one of {}: {} ms at \
+         {} ms, where {} ms are promised",
+        first.vcpu, first.waited.0 / 1_000_000, first.at.0 / 1_000_000, first.bound.0 / 1_000_000
+    )]
+    Late {
+        /// Policy.
+        label: String,
+        /// vCPUs or clients.
+        size: u32,
+        /// How many such waits.
+        count: u64,
+        /// The first of them.
+        first: LateVcpu,
+    },
+    /// Simulated events.
+    #[error("cannot write the events")]
+    Events(#[source] std::io::Error),
 }
 
 /// What a cell needs besides its plan.
@@ -93,26 +114,38 @@ impl Context<'_> {
 
 /// Runs plans.
 pub struct Runner<'a> {
-    context: Context<'a>,
+    options: &'a Options,
+    source: Source<'a>,
     /// The folder of recordings, if there are to be any.
     recordings: Option<PathBuf>,
+}
+
+/// Where samples come from.
+enum Source<'a> {
+    Guests(Context<'a>),
+    Simulation(&'a Simulation, &'a AtomicBool),
 }
 
 impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        Self { context: Context { kvm, options, loops_per_us, interrupted }, recordings: None }
+        Self { options, source: Source::Guests(Context { kvm, options, loops_per_us, interrupted }), recordings: None }
     }
 
-    /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
+    /// The same without guests.
+    pub fn simulated(simulation: &'a Simulation, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
+        Self { options, source: Source::Simulation(simulation, interrupted), recordings: None }
+    }
+
+    /// The same, and each cell with guests under a policy of stile's is recorded into a file in this folder.
     pub fn recording_into(self, folder: PathBuf) -> Self {
         Self { recordings: Some(folder), ..self }
     }
 
     /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
     pub fn run(self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
-        let options = self.context.options;
+        let options = self.options;
         let unit = if options.suite == Suite::Netbench { "clients" } else { "vCPUs" };
         let mut samples = Vec::with_capacity(plan.cells.len());
         let mut notes = Vec::new();
@@ -137,55 +170,66 @@ impl<'a> Runner<'a> {
 
     /// One cell; `None` if the user ended it.
     fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Sample>, CompareError> {
-        let options = self.context.options;
-        let (label, policy) = &options.policies[planned.policy];
-        let domain = carrier::domain(policy, &options.pcpus)?;
-        let params = self.params(planned);
-        let recorder = self.recorder(planned, &params, &*domain)?;
-        let measured = match options.suite {
-            Suite::Netbench => netbench::measure(&self.context, label, planned, domain, recorder.as_ref()),
-            _ => cell::measure(&self.context, label, planned, domain, recorder.as_ref()),
-        };
-        // A cell that failed has its recording, too.
-        if let Some(recorder) = recorder {
-            let Recorded { lost, .. } = recorder.finish()?;
-            if lost > 0 {
-                let (size, round) = (planned.size, planned.round);
-                notes.push(format!(
-                    "{lost} events of {label}, size {size}, round {round} came too fast to be recorded."
-                ));
+        let measured = match &self.source {
+            Source::Guests(context) => self.guests(context, planned, notes)?,
+            Source::Simulation(simulation, interrupted) => {
+                simulated::measure(self.options, simulation, planned, interrupted)?
             }
-        }
-        Ok(measured?.map(|(values, detail)| Sample {
-            suite: options.suite,
+        };
+        let (label, _) = &self.options.policies[planned.policy];
+        Ok(measured.map(|(values, detail)| Sample {
+            suite: self.options.suite,
             policy: label.clone(),
-            params,
+            params: self.params(planned),
             round: planned.round,
             values,
             detail,
         }))
     }
 
-    /// The recorder of a cell, if it is to be recorded and has a policy.
-    fn recorder(
+    /// A cell with guests.
+    fn guests(
         &self,
+        context: &Context<'_>,
         planned: &CellPlan,
-        params: &Params,
-        domain: &dyn Domain,
-    ) -> Result<Option<Recorder>, CompareError> {
-        let options = self.context.options;
+        notes: &mut Vec<String>,
+    ) -> Result<Measured, CompareError> {
+        let options = self.options;
+        let (label, policy) = &options.policies[planned.policy];
+        let domain = carrier::domain(policy, &options.pcpus)?;
+        let recorder = self.recorder(planned, &*domain)?;
+        let measured = match options.suite {
+            Suite::Netbench => netbench::measure(context, label, planned, domain, recorder.as_ref()),
+            _ => cell::measure(context, label, planned, domain, recorder.as_ref()),
+        };
+        // A cell that failed has its recording, too.
+        if let Some(recorder) = recorder {
+            let Recorded { lost, .. } = recorder.finish()?;
+            if lost > 0 {
+                let (size, round) = (planned.size, planned.round);
+                let note =
+                    format!("{lost} events of {label}, size {size}, round {round} came too fast to be recorded.");
+                notes.push(note);
+            }
+        }
+        measured
+    }
+
+    /// The recorder of a cell, if it is to be recorded and has a policy.
+    fn recorder(&self, planned: &CellPlan, domain: &dyn Domain) -> Result<Option<Recorder>, CompareError> {
+        let options = self.options;
         let (label, policy) = &options.policies[planned.policy];
         let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
         let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let name = format!("{}-{safe}-{}-round-{}.rec", options.suite, planned.size, planned.round);
         let path = folder.join(name);
         std::fs::create_dir_all(folder).map_err(|source| RecordError::File { path: path.clone(), source })?;
-        let header = Header::new(policy, &options.pcpus, options.suite.name(), params.clone());
+        let header = Header::new(policy, &options.pcpus, options.suite.name(), self.params(planned));
         Ok(Some(Recorder::start(&path, header, domain)?))
     }
 
     fn params(&self, planned: &CellPlan) -> Params {
-        let options = self.context.options;
+        let options = self.options;
         let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
         let mut params = Params::default().with(size, u64::from(planned.size));
         if options.suite != Suite::Netbench {

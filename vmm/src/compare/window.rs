@@ -24,6 +24,7 @@ pub(super) struct VcpuCounts {
     pub(super) wall: Wall,
     /// How long its wait under way has lasted (unit: ns).
     pub(super) waiting_ns: u64,
+    /// Its waits or responses by length; empty if others' histogram holds them.
     pub(super) latency: Box<[u32]>,
 }
 

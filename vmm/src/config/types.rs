@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults;
-use super::values::{ImageRef, MemorySize, RrInterval, VmName};
+use super::values::{CapPeriod, CpuCap, ImageRef, MemorySize, RrInterval, VmName};
 use crate::host::CpuList;
 
 /// One configuration file.
@@ -190,6 +190,14 @@ pub struct VmConfig {
     #[serde(default)]
     #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX))]
     pub nice: i8,
+    /// CPUs that its vCPUs may use together on average, a fraction or several; at most one for each. Its vCPUs take turns, so
+    /// that they are not all held back at once. For all but `host` and `host-noyield`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CpuCap", extend("x-default" = "none"))]
+    pub cap: Option<CpuCap>,
+    /// Time over which `cap` is counted. Each vCPU has two turns in it, of 100us at least. For VMs with a `cap`.
+    #[serde(default)]
+    pub cap_period: CapPeriod,
     /// What kind of work its vCPUs do, whatever their number and nice value.
     #[serde(default)]
     pub class: VmClass,

@@ -88,7 +88,12 @@ impl<'a, W: Write> Writer<'a, W> {
         self.slices()?;
         let at = event.time;
         match event.what {
-            What::Wake { vcpu, placement } => self.wakes(vcpu, placement, at),
+            What::Wake { vcpu, placement } => self.goes(vcpu, "wake", placement, at),
+            What::Resume { vcpu, placement } => self.goes(vcpu, "cap lets go on", placement, at),
+            What::Late { slot, by } => {
+                let args = json!({"us": by.0 as f64 / 1e3});
+                self.instant(track_of(slot), at, "began late", args)
+            }
             What::Ask { slot, vcpu, why, decision } => {
                 let next = decision.run.map(|lease| lease.vcpu);
                 if let (Why::Yield(y), Some(vcpu)) = (why, vcpu) {
@@ -122,10 +127,11 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out.flush()
     }
 
-    fn wakes(&mut self, vcpu: VcpuId, placement: Placement, at: Time) -> io::Result<()> {
+    /// A vCPU that could not run goes on.
+    fn goes(&mut self, vcpu: VcpuId, why: &'static str, placement: Placement, at: Time) -> io::Result<()> {
         let track = self.track_of(vcpu, at)?;
-        self.instant(track, at, "wake", json!({"placement": placement_text(placement)}))?;
-        self.arrows.insert(vcpu, (track, at, "wake"));
+        self.instant(track, at, why, json!({"placement": placement_text(placement)}))?;
+        self.arrows.insert(vcpu, (track, at, why));
         match placement {
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => {
                 let args = json!({"for": self.names.of(vcpu, at)});
@@ -242,5 +248,7 @@ fn began_text(began: Began) -> &'static str {
         Began::UsedUp => "its lease was used up",
         Began::GaveWay => "it made room for another one",
         Began::Robbed => "its slot was taken before it had begun",
+        Began::Held => "its VM's cap held it back",
+        Began::Resumed(_) => "its VM's cap let it go on",
     }
 }

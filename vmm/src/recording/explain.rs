@@ -83,7 +83,7 @@ pub struct Longest {
     pub from_ns: u64,
     /// When it ended.
     pub to_ns: u64,
-    /// What it was: `turns`, `quota`, `lock`, `message`, `kick` or `nobody`.
+    /// What it was: `turns`, `quota`, `cap`, `lock`, `message`, `kick` or `nobody`.
     pub cause: &'static str,
     /// Whose doing it was.
     pub culprit: Option<String>,
@@ -178,6 +178,7 @@ fn longest(recording: &Recording, why: &Explanation) -> Longest {
         cause: match why.cause {
             Cause::Turns => "turns",
             Cause::Quota => "quota",
+            Cause::Cap => "cap",
             Cause::Lock => "lock",
             Cause::Message => "message",
             Cause::Kick { .. } => "kick",

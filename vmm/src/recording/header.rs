@@ -5,7 +5,7 @@ use crate::config::PolicyConfig;
 use crate::host::{CpuList, Neighbours};
 use crate::report::model::Params;
 use serde::{Deserialize, Serialize};
-use stile_sched::policy::Policy;
+use stile_sched::policy::{Capped, Policy};
 
 /// Version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
@@ -21,6 +21,9 @@ pub struct Header {
     pub(super) version: u32,
     /// The policy, as configured.
     pub policy: PolicyConfig,
+    /// Whether it keeps to caps.
+    #[serde(default)]
+    pub capped: bool,
     /// The host CPUs that the slots are, in order.
     pub pcpus: CpuList,
     /// Which of them are near each other.
@@ -47,6 +50,7 @@ impl Header {
             format: FORMAT.to_owned(),
             version: VERSION,
             policy: policy.clone(),
+            capped: false,
             pcpus: pcpus.clone(),
             neighbours: Neighbours::of(pcpus),
             workload: workload.to_owned(),
@@ -64,7 +68,8 @@ impl Header {
 
     /// A policy object made as the recorded one was; `None` for those that have none, of which nothing is recorded.
     pub fn policy(&self) -> Option<Box<dyn Policy>> {
-        carrier::decides(&self.policy, self.slots(), self.neighbours.topology(&self.pcpus)).ok()
+        let decides = carrier::decides(&self.policy, self.slots(), self.neighbours.topology(&self.pcpus)).ok()?;
+        Some(if self.capped { Box::new(Capped::new(decides, self.slots())) } else { decides })
     }
 
     /// The line, padded so that it can be written anew with its numbers.

@@ -29,7 +29,7 @@ struct Stopped {
 }
 
 /// Room for what due deadlines and a decision ask of others.
-type Acts = ArrayVec<Act, { DUE_AT_ONCE + 1 }>;
+type Acts = ArrayVec<Act, { 2 * DUE_AT_ONCE + 1 }>;
 
 /// What is left to do once the lock is free.
 #[derive(Default)]
@@ -113,7 +113,10 @@ impl Executor<'_> {
 
     /// Waits until there is something to do, and asks.
     fn idle(&mut self) -> Option<Hand> {
-        let until = self.shared.core.lock().deadlines[self.slot.index()].earliest();
+        let until = {
+            let core = self.shared.core.lock();
+            core.deadlines[self.slot.index()].earliest().min(core.watch.of(self.slot))
+        };
         self.me.parker.wait(until);
         self.ask(None, Stopped { why: Why::Free, until: Time::NEVER })
     }
@@ -127,9 +130,9 @@ impl Executor<'_> {
             let mut core = self.shared.core.lock_as(caller);
             let now = monotonic();
             self.wake_due(&mut core, now, &mut after.acts);
-            let answer = self.answer(&mut core, hand, stopped, now, &mut after);
+            let (next, ask_at) = self.answer(&mut core, hand, stopped, now, &mut after);
             self.shared.publish(&core);
-            answer
+            (next, ask_at.min(self.shared.watch(&mut core, self.slot)))
         };
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Vcpu::retired);
@@ -139,8 +142,10 @@ impl Executor<'_> {
         next
     }
 
-    /// Wakes the blocked vCPUs this slot watches whose time has come.
+    /// Wakes the blocked vCPUs this slot watches whose time has come, and lets go on who was held back.
     fn wake_due(&self, core: &mut Core, now: Time, acts: &mut Acts) {
+        // This slot is asking already.
+        let mine = |act: &Act| matches!(act, Act::Ask(slot) | Act::Rouse(slot) if *slot == self.slot);
         for _ in 0..DUE_AT_ONCE {
             let Some(vcpu) = core.deadlines[self.slot.index()].pop_due(now) else { break };
             if let Some(entry) = core.vcpus[vcpu.index()].as_mut() {
@@ -148,12 +153,9 @@ impl Executor<'_> {
             }
             // The policy is told below, whatever the event found.
             let _ = self.shared.events[vcpu.index()].signal();
-            match self.shared.unblock(core, vcpu, now) {
-                // This slot is asking already.
-                Some(Act::Ask(slot) | Act::Rouse(slot)) if slot == self.slot => {}
-                act => acts.extend(act),
-            }
+            acts.extend(self.shared.unblock(core, vcpu, now).filter(|act| !mine(act)));
         }
+        self.shared.tick(core, now, |act| acts.extend(Some(act).filter(|act| !mine(act))));
     }
 
     /// Why the policy is asked, now that nothing can change any more: the vCPU may have been retired meanwhile, or need

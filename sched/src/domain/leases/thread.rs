@@ -6,7 +6,7 @@
 use super::core::Answer;
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
-use crate::domain::{enter_thread, kick};
+use crate::domain::{Attributes, Class, enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
@@ -47,7 +47,7 @@ enum End {
 /// The life of a vCPU's thread.
 pub(super) fn carry<W: Word>(
     shared: Arc<Shared<W>>,
-    (id, caller): (VcpuId, Caller),
+    (id, attributes): (VcpuId, Attributes),
     vcpu: Box<dyn Vcpu>,
     ready: &SyncSender<io::Result<()>>,
 ) {
@@ -63,16 +63,18 @@ pub(super) fn carry<W: Word>(
     HOME.set(Arc::as_ptr(&shared).addr());
     // The starter waits for this.
     let _ = ready.send(Ok(()));
-    let (never, asker) = (Time::NEVER, Asker { caller, looks: None });
+    let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
     let mut thread = Thread {
         shared: &shared,
         id,
-        asker,
+        asker: Asker { caller, looks: None },
+        has_cap: attributes.group.is_some(),
+        late: Nanos::ZERO,
         me,
         vcpu,
         timer,
-        armed: never,
-        lease_end: never,
+        armed: Time::NEVER,
+        lease_end: Time::NEVER,
         slot: None,
         rides: None,
         ways: Nanos::ZERO,
@@ -101,6 +103,10 @@ struct Thread<'a, W> {
     shared: &'a Shared<W>,
     id: VcpuId,
     asker: Asker,
+    /// It does not nap, and tells the policy how late it began to run.
+    has_cap: bool,
+    /// So late, which the policy has not been told.
+    late: Nanos,
     me: &'a Record,
     vcpu: Box<dyn Vcpu>,
     timer: kick::Timer,
@@ -130,6 +136,9 @@ impl<W: Word> Thread<'_, W> {
                 let (handed, waited) = self.me.handed();
                 let now = monotonic();
                 self.ways += now.since(handed);
+                if self.has_cap {
+                    self.late = now.since(handed);
+                }
                 self.vcpu.waited(waited + self.ways);
                 return Continue((slot, now));
             }
@@ -265,7 +274,10 @@ impl<W: Word> Thread<'_, W> {
 
     /// Whether a vCPU that blocks may give its slot up without a word.
     fn may_nap(&self, slot: Slot) -> bool {
-        self.shared.keeps_slot_over_exits && !self.shared.gate.waiters() && !self.word(slot).is_wanted()
+        !self.has_cap
+            && self.shared.keeps_slot_over_exits
+            && !self.shared.gate.waiters()
+            && !self.word(slot).is_wanted()
     }
 
     /// Gives the slot up without a word. `None`: the vCPU need not wait.
@@ -293,7 +305,11 @@ impl<W: Word> Thread<'_, W> {
         if self.shared.ending.load(Ordering::Relaxed) {
             return Some(Break(End::Domain));
         }
+        let late = std::mem::take(&mut self.late);
         let (answer, gone) = self.shared.turn(self.asker, |core, now, acts| {
+            if late > Nanos::ZERO {
+                core.ledger.late(slot, late, now);
+            }
             let answer = self.shared.answer(core, slot, stopped, now, acts);
             if !matches!(answer, Answer::GoesOn(_)) {
                 self.me.account.stop(now);

@@ -14,6 +14,8 @@ pub struct Scene {
     /// Those that overlap with the wait, cut to it.
     spans: Vec<Span>,
     closed: Vec<Span>,
+    /// Once the wait is over: who has waited since before its end. How a wait ends may tell how it began.
+    open: Option<Vec<VcpuId>>,
     /// When the slot asked that the policy named when the wait began.
     asked: Option<Time>,
 }
@@ -22,16 +24,18 @@ impl Scene {
     /// For this wait, on so many slots.
     pub fn new(wait: Span, slots: usize) -> Self {
         let machine = Spans::new(slots);
-        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), asked: None }
+        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), open: None, asked: None }
     }
 
     /// Takes the next event in, from the first on. False: what comes from here on does not matter.
     pub fn tell(&mut self, event: &Event) -> bool {
-        if event.time > self.wait.to {
+        let is_over = event.time > self.wait.to;
+        if is_over && !self.is_open() {
             return false;
         }
         self.machine.tell(event, &mut self.closed);
         if let What::Ask { slot, .. } = event.what
+            && !is_over
             && event.time > self.wait.from
             && self.named() == Some(slot)
         {
@@ -53,6 +57,15 @@ impl Scene {
         Explanation { wait: self.wait, ran, free: all - busy, chain, cause, culprit }
     }
 
+    /// Whether somebody has waited since before the wait's end.
+    fn is_open(&mut self) -> bool {
+        let Self { machine, open, wait, .. } = self;
+        let waits = |vcpu: &VcpuId| matches!(machine.now(*vcpu), Some((Doing::Wait(_), since)) if since < wait.to);
+        let open = open.get_or_insert_with(|| machine.vcpus().collect());
+        open.retain(waits);
+        !open.is_empty()
+    }
+
     fn keep(&mut self) {
         let (from, to) = (self.wait.from, self.wait.to);
         let cut = |span: Span| Span { from: span.from.max(from), to: span.to.min(to), ..span };
@@ -62,7 +75,7 @@ impl Scene {
     /// The slot that was told when the wait began.
     fn named(&self) -> Option<Slot> {
         match self.wait.doing {
-            Doing::Wait(Began::Woken(placement)) => placement.slot(),
+            Doing::Wait(Began::Woken(placement) | Began::Resumed(placement)) => placement.slot(),
             _ => None,
         }
     }
@@ -73,6 +86,9 @@ impl Scene {
         let latency = self.asked.unwrap_or(wait.to).since(wait.from);
         if let Some(slot) = self.named().filter(|_| latency.0 >= most) {
             return (Cause::Kick { slot, latency }, None);
+        }
+        if wait.doing == Doing::Wait(Began::Held) {
+            return (Cause::Cap, Some(wait.vcpu));
         }
         if let Some(culprit) = self.follow(wait, chain) {
             let lock = matches!(chain[0].wait, Wait::Lock(_));
@@ -116,7 +132,7 @@ impl Scene {
         }
         chain.push(Link { waiter: wait.vcpu, wait: y.wait, target, waited, ran, idled, began });
         match longest {
-            Some(theirs) if waited > ran && waited > idled => {
+            Some(theirs) if theirs.doing != Doing::Wait(Began::Held) && waited > ran && waited > idled => {
                 self.follow(theirs, chain).or_else(|| self.ran_most(theirs.from, theirs.to).map(|(vcpu, _)| vcpu))
             }
             _ => Some(target),
