@@ -27,14 +27,11 @@ pub(super) fn verdict(why: &Explanation, called: &Called<'_>) -> String {
         Cause::Lock | Cause::Message => {
             let (what, who) = if why.cause == Cause::Lock { ("lock", "holder") } else { ("message", "sender") };
             match end {
-                Some(end) if Some(end.target) == why.culprit && end.idled >= end.ran => {
-                    format!("{culprit} was blocked while {me} waited for its {what}")
-                }
                 Some(end) if Some(end.target) == why.culprit && end.began == Some(Began::Held) => {
                     format!("the cap of its VM held {culprit} back, and so kept {me} waiting for its {what}")
                 }
                 Some(end) if Some(end.target) == why.culprit => {
-                    format!("{culprit} ran {} and kept {me} waiting for its {what}", time(end.ran.0))
+                    format!("{culprit} was blocked while {me} waited for its {what}")
                 }
                 Some(end) => format!(
                     "the {what}'s {who} {} had to wait itself, while {culprit} ran longest, {} of the wait",
