@@ -12,6 +12,7 @@ pub mod host;
 #[cfg(not(all(test, shuttle)))]
 pub mod kick;
 pub mod leases;
+mod looks;
 mod numbers;
 pub mod parker;
 #[cfg(test)]
@@ -113,6 +114,17 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The times of an account.
+    pub fn of(account: &Account, exits: u64) -> Self {
+        Self {
+            run_ns: account.run.0,
+            wait_ns: account.wait.0,
+            throttled_ns: account.throttled.0,
+            idle_ns: account.idle.0,
+            exits,
+        }
+    }
+
     /// What came since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -121,16 +133,6 @@ impl Usage {
             throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
             exits: self.exits.saturating_sub(earlier.exits),
-        }
-    }
-
-    fn of(account: &Account, exits: u64) -> Self {
-        Self {
-            run_ns: account.run.0,
-            wait_ns: account.wait.0,
-            throttled_ns: account.throttled.0,
-            idle_ns: account.idle.0,
-            exits,
         }
     }
 }

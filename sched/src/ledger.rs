@@ -4,7 +4,7 @@
 //! answers it knows at every moment which vCPU runs, waits or idles, and keeps its [`Account`], so that no driver
 //! need count anything that follows from them. Each is also an [`Event`] in the [`Trace`].
 //!
-//! What can be told from events alone: [`Spans`] of what each vCPU did, [`Figures`], [why] a vCPU waited, and whether
+//! What can be told from events alone: [`Spans`] of what each vCPU did, [`Figures`], [why](why) a vCPU waited, and whether
 //! another policy object answers the same ([`Replay`]).
 //!
 //! It decides nothing, and changes one thing only: the times it hands on are strictly increasing, a nanosecond apart at
@@ -34,6 +34,7 @@ use crate::domain::Attributes;
 use crate::policy::{Decision, Placement, Policy, Resumed, Why};
 use crate::{Nanos, Slot, Time, VcpuId};
 use books::Books;
+use std::fmt;
 use std::sync::Arc;
 
 /// Events that a domain keeps of each slot: half a megabyte.
@@ -43,12 +44,20 @@ pub const KEPT: usize = 1 << 14;
 pub const RECORDS: bool = cfg!(feature = "trace");
 
 /// A policy with its accounts.
-pub struct Ledger {
-    policy: Box<dyn Policy>,
+pub struct Ledger<P = Box<dyn Policy>> {
+    policy: P,
     books: Books,
     trace: Arc<Trace>,
+    /// All events, if they are kept.
+    all: Option<Vec<Event>>,
     /// The latest time handed on.
     now: Time,
+}
+
+impl<P> fmt::Debug for Ledger<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("books", &self.books).field("now", &self.now).finish_non_exhaustive()
+    }
 }
 
 /// The latest events of a domain.
@@ -78,11 +87,11 @@ impl Trace {
     }
 }
 
-impl Ledger {
+impl<P: Policy> Ledger<P> {
     /// For a policy that knows of no vCPU yet and all of whose slots are idle, with room for this many events of each slot.
-    pub fn new(policy: Box<dyn Policy>, slots: usize, kept: usize) -> Self {
+    pub fn new(policy: P, slots: usize, kept: usize) -> Self {
         let trace = Arc::new(Trace((0..slots).map(|_| Ring::new(kept)).collect()));
-        Self { policy, books: Books::new(slots), trace, now: Time(0) }
+        Self { policy, books: Books::new(slots), trace, all: None, now: Time(0) }
     }
 
     /// The events, for readers without the domain's lock.
@@ -90,9 +99,24 @@ impl Ledger {
         Arc::clone(&self.trace)
     }
 
+    /// The same, keeping every event, for simulations: it allocates as it goes.
+    pub fn keeping_all(self) -> Self {
+        Self { all: Some(Vec::new()), ..self }
+    }
+
+    /// All events so far, if they are kept.
+    pub fn all(&self) -> Option<&[Event]> {
+        self.all.as_deref()
+    }
+
     /// The policy, to be looked at.
-    pub fn policy(&self) -> &dyn Policy {
-        &*self.policy
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// The latest time handed on.
+    pub fn now(&self) -> Time {
+        self.now
     }
 
     /// As [`Policy::add`].
@@ -117,7 +141,8 @@ impl Ledger {
         let now = self.advance(now);
         let placement = self.policy.wake(vcpu, now);
         self.books.woken(vcpu, placement, now);
-        self.record(self.near(vcpu, placement), now, What::Wake { vcpu, placement });
+        let slot = placement.slot().or_else(|| self.books.last_slot(vcpu));
+        self.record(slot, now, What::Wake { vcpu, placement });
         placement
     }
 
@@ -155,12 +180,14 @@ impl Ledger {
     }
 
     /// As [`Policy::tick`].
-    pub fn tick(&mut self, now: Time) -> Option<Placement> {
+    pub fn tick(&mut self, now: Time) -> Option<Resumed> {
         let now = self.advance(now);
-        let Resumed { vcpu, placement } = self.policy.tick(now)?;
+        let resumed = self.policy.tick(now)?;
+        let Resumed { vcpu, placement } = resumed;
         self.books.resumed(placement, now);
-        self.record(self.near(vcpu, placement), now, What::Resume { vcpu, placement });
-        Some(placement)
+        let slot = placement.slot().or_else(|| self.books.last_slot(vcpu));
+        self.record(slot, now, What::Resume { vcpu, placement });
+        Some(resumed)
     }
 
     /// As [`Policy::waiting`].
@@ -175,6 +202,11 @@ impl Ledger {
         self.record(self.books.last_slot(vcpu), now, What::Idled { vcpu, since });
     }
 
+    /// How long a vCPU has run in all, up to now.
+    pub fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
+        self.books.run_of(vcpu, now.max(self.now))
+    }
+
     /// How long a vCPU has waited in all.
     pub fn waited(&self, vcpu: VcpuId) -> Nanos {
         self.books.waited(vcpu)
@@ -183,8 +215,8 @@ impl Ledger {
     /// A vCPU's account up to now; `None` if there is no such vCPU.
     pub fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
         let now = now.max(self.now);
-        let throttled = self.policy.throttled(vcpu, now).time;
-        Some(Account { throttled, ..self.books.account_of(vcpu, now)? })
+        let account = self.books.account_of(vcpu, now)?;
+        Some(Account { throttled: self.policy.throttled(vcpu, now).time, ..account })
     }
 
     /// Counts of the domain.
@@ -197,13 +229,12 @@ impl Ledger {
         self.now
     }
 
-    /// The slot named, or else where the vCPU ran last.
-    fn near(&self, vcpu: VcpuId, placement: Placement) -> Option<Slot> {
-        placement.slot().or_else(|| self.books.last_slot(vcpu))
-    }
-
-    fn record(&self, slot: Option<Slot>, time: Time, what: What) {
-        self.trace.push(slot, &Event { time, what });
+    fn record(&mut self, slot: Option<Slot>, time: Time, what: What) {
+        let event = Event { time, what };
+        self.trace.push(slot, &event);
+        if let Some(all) = &mut self.all {
+            all.push(event);
+        }
     }
 }
 

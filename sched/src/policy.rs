@@ -123,16 +123,6 @@ pub enum Placement {
     Queue(Option<Slot>),
 }
 
-impl Placement {
-    /// The slot that is named.
-    pub fn slot(self) -> Option<Slot> {
-        match self {
-            Self::Run(slot) | Self::Preempt(slot) => Some(slot),
-            Self::Queue(slot) => slot,
-        }
-    }
-}
-
 /// A vCPU that is no longer held back, and where it went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a slot may have to be told"]
@@ -150,6 +140,16 @@ pub struct Throttled {
     pub is_held: bool,
     /// For how long it was, so far.
     pub time: Nanos,
+}
+
+impl Placement {
+    /// The slot that is named.
+    pub fn slot(self) -> Option<Slot> {
+        match self {
+            Self::Run(slot) | Self::Preempt(slot) => Some(slot),
+            Self::Queue(slot) => slot,
+        }
+    }
 }
 
 /// What a slot does next.

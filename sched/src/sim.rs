@@ -22,14 +22,13 @@ mod machine;
 mod slot;
 #[cfg(test)]
 mod tests;
-mod trace;
 mod vcpu;
 mod world;
 
 pub use draw::Draw;
 pub use guest::Guest;
 pub use machine::Machine;
-pub use trace::{Event, What};
+
 pub use vcpu::{LateVcpu, Record};
 pub use world::{Exchange, Gauge, World};
 

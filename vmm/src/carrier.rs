@@ -3,7 +3,7 @@
 use crate::config::{Algorithm, Config, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
 use crate::host::{self, CpuList};
 use std::sync::Arc;
-use stile_sched::domain::executors::Executors;
+use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::domain::{Attributes, Cap, Group, GroupId};
@@ -33,17 +33,17 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
 /// A domain for this configuration: its policy keeps to caps if a VM has one.
 pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, CarrierError> {
     let cpus = &config.host.pcpus;
-    let slots = cpus.iter().count();
-    start(
-        &config.policy,
-        cpus,
-        |decides| if has_caps(config) { Box::new(Capped::new(decides, slots)) } else { decides },
-    )
+    start(&config.policy, cpus, |decides| if has_caps(config) { with_caps(decides, cpus.len()) } else { decides })
 }
 
-/// Whether any VM of this configuration has a cap.
+/// Whether a VM of this configuration has a cap.
 pub fn has_caps(config: &Config) -> bool {
     config.vms.iter().any(|vm| vm.cap.is_some())
+}
+
+/// The same policy, keeping to caps.
+pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
+    Box::new(Capped::new(decides, slots))
 }
 
 fn start(
@@ -58,13 +58,15 @@ fn start(
     };
     let decides = with_caps(decides);
     let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
+    let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
-        Carries::Executors => match Executors::new(&numbers, decides, lock) {
+        Carries::Executors => match Executors::new(&numbers, decides, lock, executors::Switches { spin_detection }) {
             Ok(domain) => Ok(Arc::new(domain)),
             Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
         },
         Carries::Leases => {
-            Ok(leases::start(&numbers, decides, lock, leases::Switches { ride: policy.ride, steal: policy.steal }))
+            let switches = leases::Switches { ride: policy.ride, steal: policy.steal, spin_detection };
+            Ok(leases::start(&numbers, decides, lock, switches))
         }
     }
 }

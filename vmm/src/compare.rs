@@ -19,7 +19,7 @@ mod weights;
 mod window;
 mod workload;
 
-pub use options::Options;
+pub use options::{Hint, Options};
 pub use plan::Plan;
 pub use progress::Progress;
 pub use runner::{CompareError, Runner};

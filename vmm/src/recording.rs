@@ -29,4 +29,4 @@ mod testing;
 pub use header::{Header, VERSION};
 pub use names::{Named, Names};
 pub use reader::{Events, ReadError, Recording};
-pub use recorder::{RecordError, Recorded, Recorder, recordable};
+pub use recorder::{RecordError, Recorded, Recorder, recordable, write};

@@ -299,6 +299,86 @@ fn without_permission_for_kvm_the_remedy_is_told_and_the_exit_code_is_3() {
     }
 }
 
+#[test]
+fn without_permission_for_kvm_a_comparison_is_simulated_and_says_so_everywhere() {
+    let compare = ["compare", "ticket", "--vcpus", "4", "--reps", "1", "--duration", "0.05", "--out", "report"];
+    let Some((folder, (status, stdout, stderr))) = without_kvm("", &compare) else {
+        return skip("only root can become a user without permission for KVM, where there is such a user");
+    };
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains("/dev/kvm") && stderr.contains("simulated"), "{stderr}");
+    assert!(stdout.starts_with("simulated ticket") && stdout.contains("no guest ran"), "{stdout}");
+    is_marked(folder.path());
+}
+
+/// The report in this folder says of every plot and table that it is simulated.
+#[track_caller]
+fn is_marked(folder: &Path) {
+    let page = fs::read_to_string(folder.join("report/report.html")).expect("a page was written");
+    for caption in page.split("<figcaption>").skip(1) {
+        let (caption, _) = caption.split_once("</figcaption>").expect("a caption ends");
+        assert!(caption.contains("simulated"), "{caption}");
+    }
+    assert!(page.contains("<h1>Simulated") && page.contains("<title>stile: simulated"));
+    let report = fs::read_to_string(folder.join("report/report.json")).expect("a report was written");
+    assert!(report.contains("\"simulated\": true"));
+}
+
+#[test]
+fn a_scenario_is_simulated_alike_each_time_and_its_events_are_kept() {
+    let scenario =
+        "suite = \"mixed\"\npolicies = [\"host\", \"rsdl\"]\nvcpus = [6]\npcpus = 3\nduration = 0.05\nreps = 2\n";
+    let folder = folder("");
+    fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
+    let events = |name: &str| {
+        let arguments = ["sim", "scenario.toml", "--out", name, "--record"];
+        let (status, stdout, stderr) = output(stile(folder.path(), &arguments));
+        assert_eq!(status, Some(0), "{stderr}");
+        assert!(stdout.starts_with("simulated mixed"), "{stdout}");
+        fs::read(folder.path().join(name).join("raw/mixed-rsdl-6-round-1.rec")).unwrap()
+    };
+    let first = events("report");
+    assert!(first.len() > 10_000 && first == events("again"));
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "again/raw/mixed-rsdl-6-round-0.rec"]));
+    assert_eq!(status, Some(0), "{stderr}{stdout}");
+    is_marked(folder.path());
+    let (status, stdout, stderr) = output(stile(folder.path(), &["check-report", "report/report.json"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("2 rounds of mixed"), "{stdout}");
+}
+
+#[test]
+fn a_scenario_that_cannot_be_used_is_refused_with_the_place_or_what_is_accepted() {
+    let folder = folder("");
+    for (scenario, told) in [
+        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\nsed = 1\n", "unknown field `sed`"),
+        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 600\n", "1 to 512"),
+        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\ncosts = \"none.json\"\n", "none.json"),
+    ] {
+        fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
+        let (status, stdout, stderr) = output(stile(folder.path(), &["sim", "scenario.toml"]));
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains(told), "no `{told}` in: {stderr}");
+    }
+}
+
+#[test]
+fn measured_costs_are_read_back_by_a_simulation() {
+    let _ = require_kvm!();
+    let folder = folder("");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["doctor", "--costs"]));
+    if stderr.contains("one CPU only") {
+        return skip("kicks cannot be measured on one CPU");
+    }
+    assert_eq!(status, Some(0), "{stderr}");
+    fs::write(folder.path().join("costs.json"), stdout).unwrap();
+    let scenario = "suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\nduration = 0.05\nreps = 1\n";
+    fs::write(folder.path().join("scenario.toml"), format!("{scenario}costs = \"costs.json\"\n")).unwrap();
+    let (status, stdout, stderr) = output(stile(folder.path(), &["sim", "scenario.toml"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.starts_with("simulated ticket"), "{stdout}");
+}
+
 /// A folder with a recording of some lockers beside a hog in `run.rec`; `None` without the feature that records.
 fn recorded() -> Option<TempDir> {
     let config = "[host]\npcpus = [0]\n[[vm]]\nname = \"locks\"\nimage = \"builtin:ticket\"\nvcpus = 2\n\
@@ -337,24 +417,6 @@ fn a_recorded_run_can_be_replayed_explained_and_looked_at() {
     assert_eq!(fs::read_to_string(folder.path().join("run.json")).unwrap(), printed);
     let trace: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 10));
-}
-
-#[test]
-fn a_capped_vm_has_its_cap_to_thank_and_its_run_replays() {
-    let _ = require_kvm!();
-    let config = "[host]\npcpus = [0]\n[[vm]]\nname = \"hog\"\nimage = \"builtin:hog\"\nvcpus = 2\ncap = 0.2\n";
-    let folder = folder(config);
-    let run = ["run", "stile.toml", "--for", "0.5", "--record", "run.rec"];
-    let (status, _, stderr) = output(stile(folder.path(), &run));
-    if stderr.contains("feature `trace`") {
-        return skip("built without the feature `trace`");
-    }
-    assert_eq!(status, Some(0), "{stderr}");
-    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "run.rec"]));
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.contains("all the same"), "{stdout}");
-    let (_, stdout, stderr) = output(stile(folder.path(), &["why", "hog/1", "run.rec"]));
-    assert!(stdout.contains("cause: cap: the cap of its VM held hog/1 back"), "{stdout}{stderr}");
 }
 
 #[test]
@@ -404,82 +466,4 @@ fn a_comparison_leaves_a_recording_of_each_run_that_replays() {
     let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "report/raw/ticket-rsdl-3-round-0.rec"]));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("ticket/2") && stdout.contains("all the same"), "{stdout}");
-}
-
-#[test]
-fn without_permission_for_kvm_a_comparison_is_simulated_and_says_so_everywhere() {
-    let compare = ["compare", "ticket", "--vcpus", "4", "--reps", "1", "--duration", "0.05", "--out", "report"];
-    let Some((folder, (status, stdout, stderr))) = without_kvm("", &compare) else {
-        return skip("only root can become a user without permission for KVM, where there is such a user");
-    };
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stderr.contains("/dev/kvm") && stderr.contains("simulated"), "{stderr}");
-    assert!(stdout.starts_with("simulated ticket") && stdout.contains("no guest ran"), "{stdout}");
-    is_marked(folder.path());
-}
-
-/// The report in this folder says of every plot and table that it is simulated.
-#[track_caller]
-fn is_marked(folder: &Path) {
-    let page = fs::read_to_string(folder.join("report/report.html")).expect("a page was written");
-    for caption in page.split("<figcaption>").skip(1) {
-        let (caption, _) = caption.split_once("</figcaption>").expect("a caption ends");
-        assert!(caption.contains("simulated"), "{caption}");
-    }
-    assert!(page.contains("<h1>Simulated") && page.contains("<title>stile: simulated"));
-    let report = fs::read_to_string(folder.join("report/report.json")).expect("a report was written");
-    assert!(report.contains("\"simulated\": true"));
-}
-
-#[test]
-fn a_scenario_is_simulated_alike_each_time_and_its_events_are_kept() {
-    let scenario =
-        "suite = \"mixed\"\npolicies = [\"host\", \"rsdl\"]\nvcpus = [6]\npcpus = 3\nduration = 0.05\nreps = 2\n";
-    let folder = folder("");
-    fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
-    let events = |name: &str| {
-        let arguments = ["sim", "scenario.toml", "--out", "report", "--events", name];
-        let (status, stdout, stderr) = output(stile(folder.path(), &arguments));
-        assert_eq!(status, Some(0), "{stderr}");
-        assert!(stdout.starts_with("simulated mixed"), "{stdout}");
-        fs::read(folder.path().join(name)).unwrap()
-    };
-    let first = events("first");
-    assert!(first.len() > 10_000 && first == events("second"));
-    is_marked(folder.path());
-    let (status, stdout, stderr) = output(stile(folder.path(), &["check-report", "report/report.json"]));
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.contains("2 rounds of mixed"), "{stdout}");
-}
-
-#[test]
-fn a_scenario_that_cannot_be_used_is_refused_with_the_place_or_what_is_accepted() {
-    let folder = folder("");
-    for (scenario, told) in [
-        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\nsed = 1\n", "unknown field `sed`"),
-        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 600\n", "1 to 512"),
-        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\ncosts = \"none.json\"\n", "none.json"),
-    ] {
-        fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
-        let (status, stdout, stderr) = output(stile(folder.path(), &["sim", "scenario.toml"]));
-        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
-        assert!(stderr.contains(told), "no `{told}` in: {stderr}");
-    }
-}
-
-#[test]
-fn measured_costs_are_read_back_by_a_simulation() {
-    let _ = require_kvm!();
-    let folder = folder("");
-    let (status, stdout, stderr) = output(stile(folder.path(), &["doctor", "--costs"]));
-    if stderr.contains("one CPU only") {
-        return skip("kicks cannot be measured on one CPU");
-    }
-    assert_eq!(status, Some(0), "{stderr}");
-    fs::write(folder.path().join("costs.json"), stdout).unwrap();
-    let scenario = "suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\nduration = 0.05\nreps = 1\n";
-    fs::write(folder.path().join("scenario.toml"), format!("{scenario}costs = \"costs.json\"\n")).unwrap();
-    let (status, stdout, stderr) = output(stile(folder.path(), &["sim", "scenario.toml"]));
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.starts_with("simulated ticket"), "{stdout}");
 }

@@ -24,6 +24,7 @@ mod alarm;
 mod thread;
 
 use super::events::{Events, Found};
+use super::looks::Looks;
 use super::numbers::Numbers;
 use super::parker::Parker;
 use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
@@ -53,6 +54,19 @@ pub struct Executors {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// What can be switched on and off, to measure what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches {
+    /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
+    pub spin_detection: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self { spin_detection: true }
+    }
+}
+
 struct Shared {
     core: QueueLock<Core>,
     trace: Arc<Trace>,
@@ -62,6 +76,7 @@ struct Shared {
     waiters: AtomicBool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
+    detects_spinning: bool,
     ending: AtomicBool,
 }
 
@@ -102,6 +117,7 @@ struct Entry {
     /// The slot that watches its deadline.
     deadline: Option<Slot>,
     retiring: bool,
+    looks: Looks,
     /// Exits to the monitor, up to when it was last put on a slot, and that slot's exits then.
     exits: u64,
     exits_before: u64,
@@ -125,7 +141,7 @@ impl std::fmt::Debug for Shared {
 
 impl Executors {
     /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
-    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules) -> io::Result<Self> {
+    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
         let told_of_lone_yields = policy.is_told_of_lone_yields();
         let core = Core {
@@ -144,6 +160,7 @@ impl Executors {
             waiters: AtomicBool::new(false),
             keeps_slot_over_exits,
             told_of_lone_yields,
+            detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
         });
         let mut domain = Self { shared, threads: Vec::new() };
@@ -198,6 +215,7 @@ impl Domain for Executors {
             on: None,
             deadline: None,
             retiring: false,
+            looks: Looks::default(),
             exits: 0,
             exits_before: 0,
         });

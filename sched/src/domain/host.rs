@@ -192,7 +192,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
             }
             Stop::Yield(y) => {
                 let count = match y.wait {
-                    Wait::Unknown => &record.unknown,
+                    Wait::Unknown | Wait::Spin => &record.unknown,
                     Wait::Lock(_) => &record.lock,
                     Wait::Message(_) => &record.message,
                 };

@@ -80,11 +80,13 @@ pub struct Switches {
     pub ride: bool,
     /// A vCPU whose thread finds it runnable takes a slot handed to another thread that has not begun to run.
     pub steal: bool,
+    /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
+    pub spin_detection: bool,
 }
 
 impl Default for Switches {
     fn default() -> Self {
-        Self { ride: true, steal: true }
+        Self { ride: true, steal: true, spin_detection: true }
     }
 }
 
@@ -104,6 +106,7 @@ struct Shared<W> {
     steals: bool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
+    detects_spinning: bool,
     ending: AtomicBool,
 }
 
@@ -174,6 +177,7 @@ impl<W: Word> Leases<W> {
             rides: Rides::new(cpus.len(), switches.ride),
             alarm: Alarm::default(),
             steals: switches.steal,
+            detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }

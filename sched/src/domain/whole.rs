@@ -10,7 +10,7 @@
 //! Another domain is tried by its constructor, as [`executors`] and [`leases`] are. A failure prints the schedule, which
 //! `shuttle::replay` runs again.
 
-use super::executors::Executors;
+use super::executors::{self, Executors};
 use super::leases::Switches;
 use super::{Attributes, Cap, Class, Domain, Group, GroupId, kick};
 use crate::lock::LockRules;
@@ -43,13 +43,15 @@ type Start = fn(usize) -> Arc<dyn Domain>;
 /// A domain of executors; its policy and the rules of its lock are left to chance.
 fn executors(slots: usize) -> Arc<dyn Domain> {
     let cpus: Vec<usize> = (0..slots).collect();
-    Arc::new(Executors::new(&cpus, policy(slots), rules()).unwrap())
+    Arc::new(
+        Executors::new(&cpus, policy(slots), rules(), executors::Switches { spin_detection: random(2) == 0 }).unwrap(),
+    )
 }
 
 /// A domain of leases; its switches are left to chance as well.
 fn leases(slots: usize) -> Arc<dyn Domain> {
     let cpus: Vec<usize> = (0..slots).collect();
-    let switches = Switches { ride: random(2) == 0, steal: random(4) > 0 };
+    let switches = Switches { ride: random(2) == 0, steal: random(4) > 0, spin_detection: random(2) == 0 };
     super::leases::start(&cpus, policy(slots), rules(), switches)
 }
 
@@ -252,6 +254,10 @@ impl Vcpu for Script {
         world.running.fetch_sub(1, SeqCst);
         world.guests[self.me].running.store(false, SeqCst);
         stop
+    }
+
+    fn spins(&mut self) -> Option<Yield> {
+        (random(3) == 0).then(|| Yield { wait: Wait::Spin, again: random(2) == 0 })
     }
 
     fn retired(self: Box<Self>) {

@@ -66,7 +66,7 @@ pub struct Outcomes {
 impl Yielded {
     pub(super) fn count(&mut self, wait: Wait, stayed: bool) {
         let outcomes = match wait {
-            Wait::Unknown => &mut self.unknown,
+            Wait::Unknown | Wait::Spin => &mut self.unknown,
             Wait::Lock(_) => &mut self.lock,
             Wait::Message(_) => &mut self.message,
         };

@@ -13,7 +13,7 @@ use crate::{Nanos, Slot, Time, VcpuId};
 /// Accounts of all vCPUs, and counts of the domain.
 #[derive(Debug)]
 pub(super) struct Books {
-    vcpus: Vec<Option<Entry>>,
+    vcpus: Vec<Option<Box<Entry>>>,
     slots: Box<[SlotEntry]>,
     counts: Counts,
 }
@@ -56,7 +56,7 @@ impl Books {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        self.vcpus[vcpu.index()] = Some(Entry::new(now));
+        self.vcpus[vcpu.index()] = Some(Box::new(Entry::new(now)));
     }
 
     /// A vCPU that did not run left.
@@ -67,14 +67,12 @@ impl Books {
     /// A vCPU was woken, and went there.
     pub(super) fn woken(&mut self, vcpu: VcpuId, placement: Placement, now: Time) {
         self.entry(vcpu).enter(State::Waiting, now);
-        self.resumed(placement, now);
+        self.placed(placement, now);
     }
 
-    /// A vCPU that waits, held back until now, went there.
+    /// A vCPU that waited because it was held back may go on, and went there.
     pub(super) fn resumed(&mut self, placement: Placement, now: Time) {
-        if let Placement::Preempt(slot) | Placement::Queue(Some(slot)) = placement {
-            self.want(slot, now);
-        }
+        self.placed(placement, now);
     }
 
     /// A slot asked, and was told this.
@@ -112,14 +110,23 @@ impl Books {
         self.vcpus.get(vcpu.index())?.as_ref()?.last
     }
 
+    /// How long a vCPU has run in all, up to now.
+    pub(super) fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
+        let entry = self.vcpus.get(vcpu.index()).and_then(Option::as_ref);
+        entry.map_or(Nanos::ZERO, |entry| match entry.state {
+            State::Running => entry.account.run + now.since(entry.since),
+            _ => entry.account.run,
+        })
+    }
+
     /// How long a vCPU has waited in all.
     pub(super) fn waited(&self, vcpu: VcpuId) -> Nanos {
         self.vcpus.get(vcpu.index()).and_then(Option::as_ref).map_or(Nanos::ZERO, |entry| entry.account.wait)
     }
 
-    /// A vCPU's account up to now, but for how long it was held back; `None` if there is no such vCPU.
+    /// A vCPU's account up to now; `None` if there is no such vCPU.
     pub(super) fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
-        let mut entry = self.vcpus.get(vcpu.index())?.clone()?;
+        let mut entry = self.vcpus.get(vcpu.index())?.as_deref()?.clone();
         entry.settle(now);
         Some(entry.account)
     }
@@ -134,6 +141,13 @@ impl Books {
 impl Books {
     fn entry(&mut self, vcpu: VcpuId) -> &mut Entry {
         self.vcpus[vcpu.index()].as_mut().expect("drivers and policies name vCPUs that were added")
+    }
+
+    /// A slot may have to ask for a vCPU that went there.
+    fn placed(&mut self, placement: Placement, now: Time) {
+        if let Placement::Preempt(slot) | Placement::Queue(Some(slot)) = placement {
+            self.want(slot, now);
+        }
     }
 
     /// The policy wants a slot to ask.

@@ -179,6 +179,7 @@ impl Event {
                 Wait::Unknown => (5, again.into(), None),
                 Wait::Lock(holder) => (6, again.into(), Some(holder)),
                 Wait::Message(peer) => (7, again.into(), Some(peer)),
+                Wait::Spin => (8, again.into(), None),
             },
         };
         let lease = |until: Time| match until {
@@ -227,6 +228,7 @@ impl Event {
                     5 => yields(Wait::Unknown),
                     6 => yields(Wait::Lock(who(packed.target)?)),
                     7 => yields(Wait::Message(who(packed.target)?)),
+                    8 => yields(Wait::Spin),
                     _ => return None,
                 };
                 let until = if packed.lease == ENDLESS { Time::NEVER } else { time + Nanos(packed.lease.into()) };
@@ -339,7 +341,12 @@ mod tests {
     }
 
     fn reasons() -> impl Strategy<Value = Why> {
-        let waits = prop_oneof![Just(Wait::Unknown), vcpus().prop_map(Wait::Lock), vcpus().prop_map(Wait::Message)];
+        let waits = prop_oneof![
+            Just(Wait::Unknown),
+            Just(Wait::Spin),
+            vcpus().prop_map(Wait::Lock),
+            vcpus().prop_map(Wait::Message)
+        ];
         let yields = (waits, any::<bool>()).prop_map(|(wait, again)| Why::Yield(Yield { wait, again }));
         let others = prop::sample::select(vec![Why::Free, Why::Exit, Why::Check, Why::Block, Why::Retire]);
         prop_oneof![yields, others]

@@ -61,7 +61,6 @@ impl Figures {
                 self.books.removed(vcpu);
             }
             What::Wake { vcpu, placement } => self.books.woken(vcpu, placement, now),
-            What::Resume { placement, .. } => self.books.resumed(placement, now),
             What::Ask { slot, vcpu, why, decision } => {
                 let ends = vcpu.filter(|_| why == Why::Retire);
                 ends.into_iter().for_each(|vcpu| self.end(vcpu, now));
@@ -69,6 +68,7 @@ impl Figures {
             }
             What::Steal { slot, thief, taken: true } => self.books.stolen(slot, thief, now),
             What::Idled { vcpu, since } => self.books.idled(vcpu, since),
+            What::Resume { placement, .. } => self.books.resumed(placement, now),
             What::Steal { .. } | What::Late { .. } | What::Gap { .. } => {}
         }
         true

@@ -38,8 +38,7 @@ pub enum Doing {
     Run(Slot),
 }
 
-/// Why a vCPU waits. A wait in which its group's cap held it back is two: up to when the cap let it go on, and from then
-/// on.
+/// Why a vCPU waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Began {
     /// It was woken, and this became of it.
@@ -52,9 +51,9 @@ pub enum Began {
     GaveWay,
     /// Another one took the slot that it had been handed.
     Robbed,
-    /// Its group's cap held it back, however else it began.
-    Held,
-    /// Its group's cap let it go on, and this became of it.
+    /// Its group's cap held it back; however that began, it is known only once it ends.
+    HeldBack,
+    /// It was no longer held back, and this became of it.
     Resumed(Placement),
 }
 
@@ -122,11 +121,6 @@ impl Spans {
         self.now.get(vcpu.index()).copied().flatten()
     }
 
-    /// Everybody who is there.
-    pub fn vcpus(&self) -> impl Iterator<Item = VcpuId> + '_ {
-        (0..).map(VcpuId).zip(&self.now).filter(|(_, now)| now.is_some()).map(|(vcpu, _)| vcpu)
-    }
-
     /// Who is on a slot.
     pub fn on(&self, slot: Slot) -> Option<VcpuId> {
         self.slots.get(slot.index())?.on
@@ -168,7 +162,8 @@ impl Spans {
                 What::Add { vcpu, .. } => self.now(vcpu).is_none(),
                 What::Remove { vcpu } => waits(vcpu) || idles(vcpu),
                 What::Wake { vcpu, .. } | What::Idled { vcpu, .. } => idles(vcpu),
-                What::Resume { vcpu, .. } | What::Steal { thief: vcpu, .. } => waits(vcpu),
+                What::Steal { thief, .. } => waits(thief),
+                What::Resume { vcpu, .. } => waits(vcpu),
                 What::Late { slot, .. } => self.on(slot).is_some(),
                 What::Ask { slot, vcpu, decision, why } => {
                     let stays = !matches!(why, Why::Block | Why::Retire);
@@ -191,10 +186,10 @@ impl Spans {
                 self.becomes(vcpu, Some(Doing::Wait(Began::Woken(placement))), at, closed);
             }
             What::Resume { vcpu, placement } => {
-                if let Some(Some((doing, _))) = self.now.get_mut(vcpu.index()) {
-                    *doing = Doing::Wait(Began::Held);
-                }
                 self.becomes(vcpu, Some(Doing::Wait(Began::Resumed(placement))), at, closed);
+                if let Some(span) = closed.last_mut().filter(|span| span.vcpu == vcpu && span.to == at) {
+                    span.doing = Doing::Wait(Began::HeldBack);
+                }
             }
             What::Ask { slot, vcpu, why, decision } => self.asks(slot, vcpu, why, decision, at, closed),
             What::Steal { slot, taken, .. } => {
@@ -274,8 +269,8 @@ mod tests {
     }
 
     /// One slot; A runs from 2 ms on, B waits from 3 ms on.
-    fn begun() -> Ledger {
-        let mut ledger = Ledger::new(Box::new(Freelist::new(Nanos::from_millis(6), 1)), 1, 64);
+    fn begun() -> Ledger<Freelist> {
+        let mut ledger = Ledger::new(Freelist::new(Nanos::from_millis(6), 1), 1, 64);
         [A, B].into_iter().for_each(|vcpu| ledger.add(vcpu, Attributes::default(), ms(1) + Nanos(vcpu.0.into())));
         let _ = ledger.wake(A, ms(2) - Nanos(1));
         let _ = ledger.next(P0, Why::Free, ms(2));
@@ -283,7 +278,7 @@ mod tests {
         ledger
     }
 
-    fn spans_of(ledger: &Ledger, vcpu: VcpuId) -> Vec<(Time, Time, Doing)> {
+    fn spans_of(ledger: &Ledger<Freelist>, vcpu: VcpuId) -> Vec<(Time, Time, Doing)> {
         let (mut spans, mut closed) = (Spans::new(1), Vec::new());
         for event in ledger.trace().latest() {
             assert!(spans.tell(&event, &mut closed), "{event:?}");

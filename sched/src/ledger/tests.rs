@@ -106,7 +106,7 @@ fn what_a_cap_holds_back_is_part_of_the_wait() {
     let _ = ledger.next(SLOT, Why::Free, at(1_001));
     assert_eq!(ledger.next(SLOT, Why::Check, at(6_001)), Decision::IDLE, "its slice of 5 ms is used up");
     let due = ledger.alarm();
-    assert_eq!(ledger.tick(due), Some(Placement::Run(SLOT)));
+    assert_eq!(ledger.tick(due), Some(Resumed { vcpu: A, placement: Placement::Run(SLOT) }));
     let held = due.since(at(6_001));
     let _ = ledger.next(SLOT, Why::Free, due + us(100));
     let a = ledger.account_of(A, due + us(100)).unwrap();

@@ -14,12 +14,10 @@ impl fmt::Display for What {
         match self {
             Self::Add { vcpu, nice, class, group } => {
                 write!(f, "{vcpu} joins, class {class}, nice {}", nice.get())?;
-                group.map_or(Ok(()), |group| write!(f, ", group {}, {:?}", group.id.0, group.cap))
+                group.map_or(Ok(()), |group| write!(f, ", group {}", group.id.0))
             }
             Self::Remove { vcpu } => write!(f, "{vcpu} leaves"),
             Self::Wake { vcpu, placement } => write!(f, "{vcpu} wakes: {placement:?}"),
-            Self::Resume { vcpu, placement } => write!(f, "{vcpu} is no longer held back: {placement:?}"),
-            Self::Late { slot, by } => write!(f, "who is on {slot} began to run {} ns late", by.0),
             Self::Ask { slot, vcpu, why, decision } => {
                 match vcpu {
                     Some(vcpu) => write!(f, "{slot} with {vcpu} asks, {why:?}: ")?,
@@ -35,6 +33,8 @@ impl fmt::Display for What {
             Self::Steal { slot, thief, taken } => {
                 write!(f, "{thief} {} {slot}", if *taken { "takes" } else { "may not take" })
             }
+            Self::Resume { vcpu, placement } => write!(f, "{vcpu} is no longer held back: {placement:?}"),
+            Self::Late { slot, by } => write!(f, "{slot} began to run {} late", by.0),
             Self::Idled { vcpu, since } => write!(f, "{vcpu} has idled since {}", since.0),
             Self::Gap { lost } => write!(f, "{lost} events are missing"),
         }

@@ -4,12 +4,12 @@
 //! and draws the conclusion. Both take events one by one; a scene keeps what happened within one wait.
 //!
 //! # How a cause is found
-//! 1. *Nobody's*: for at least half of the wait, the slot that the policy had named had not asked: a kick, or the wake-up of
+//! 1. *Cap*: its group's budget was used up, and it was held back.
+//! 2. *Nobody's*: for at least half of the wait, the slot that the policy had named had not asked: a kick, or the wake-up of
 //!    a thread, took that long. Or no slot had anybody on it for most of the wait.
-//! 2. *Cap*: its group's cap held it back: its group's own doing.
 //! 3. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself. Then the
 //!    holder's longest wait therein is looked at in the same way, and so on. At the end of the chain stands whoever ran most
-//!    while the last one waited; a last one that was blocked, or held back by its cap, is the culprit itself.
+//!    while the last one waited; a last one that was blocked or ran itself is the culprit itself.
 //! 4. *Quota*: it had used up its lease: its own doing. Others have their turn then.
 //! 5. *Turns*: otherwise, whoever ran most.
 
@@ -48,7 +48,7 @@ pub const BEGINNINGS: [&str; 8] = [
     "it made room for another one",
     "its slot was taken before it had begun",
     "its VM's cap held it back",
-    "its VM's cap let it go on",
+    "the cap let it go on",
 ];
 
 /// Finds a vCPU's longest wait.
@@ -112,12 +112,12 @@ impl Summary {
 fn beginning(began: Began) -> usize {
     match began {
         Began::Woken(_) => 0,
-        Began::Yielded(y) if y.wait != Wait::Unknown => 1,
+        Began::Yielded(y) if matches!(y.wait, Wait::Lock(_) | Wait::Message(_)) => 1,
         Began::Yielded(_) => 2,
         Began::UsedUp => 3,
         Began::GaveWay => 4,
         Began::Robbed => 5,
-        Began::Held => 6,
+        Began::HeldBack => 6,
         Began::Resumed(_) => 7,
     }
 }
@@ -176,10 +176,10 @@ pub struct Link {
 pub enum Cause {
     /// Others had their turns; the culprit ran longest.
     Turns,
+    /// Its group had used up what its cap allows.
+    Cap,
     /// It had used up its own lease.
     Quota,
-    /// Its group had used up what its cap gives it.
-    Cap,
     /// It waited for a lock whose holder did not get on, because of the culprit.
     Lock,
     /// It waited for a message whose sender did not get on, because of the culprit.

@@ -57,13 +57,18 @@ fn polite() -> impl Strategy<Value = YieldRule> {
 /// Whom a guest may name: a neighbour, itself, one that never lived.
 fn any_wait() -> impl Strategy<Value = Wait> {
     let somebody = prop_oneof![8 => 0u32..12, 1 => Just(1 << 20)].prop_map(VcpuId);
-    prop_oneof![Just(Wait::Unknown), somebody.clone().prop_map(Wait::Lock), somebody.prop_map(Wait::Message)]
+    prop_oneof![
+        Just(Wait::Unknown),
+        Just(Wait::Spin),
+        somebody.clone().prop_map(Wait::Lock),
+        somebody.prop_map(Wait::Message)
+    ]
 }
 
 fn any_guest() -> impl Strategy<Value = Guest> {
     let us = |range: std::ops::Range<u64>| range.prop_map(Nanos::from_micros);
-    let patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute)];
-    let any_patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute), Just(Patience::Blocks)];
+    let patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute), Just(Patience::Seen)];
+    let any_patience = prop_oneof![patience.clone(), Just(Patience::Blocks)];
     prop_oneof![
         Just(Guest::Hog),
         (us(20..3000), any_wait()).prop_map(|(stretch, says)| Guest::yielder(stretch, says)),

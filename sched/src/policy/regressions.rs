@@ -32,7 +32,7 @@ fn strict() -> YieldRule {
 
 /// Every kind of yield, among them those that name nobody who lives.
 fn all_yields() -> Vec<Yield> {
-    let waits = [Wait::Unknown, Wait::Lock(B), Wait::Message(B), Wait::Lock(A), Wait::Lock(VcpuId(77))];
+    let waits = [Wait::Unknown, Wait::Spin, Wait::Lock(B), Wait::Message(B), Wait::Lock(A), Wait::Lock(VcpuId(77))];
     waits.into_iter().flat_map(|wait| [false, true].map(|again| Yield { wait, again })).collect()
 }
 
@@ -189,7 +189,7 @@ fn lockers_beside_hogs(rule: YieldRule, vcpus: usize, patience: Patience) -> f64
 #[test]
 fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
     for vcpus in [8, 16] {
-        for patience in [Patience::Hints, Patience::Mute] {
+        for patience in [Patience::Hints, Patience::Mute, Patience::Seen] {
             let expire = lockers_beside_hogs(YieldRule::Expire, vcpus, patience);
             let polite = lockers_beside_hogs(polite(), vcpus, patience);
             assert!(expire < 0.5, "{vcpus} vCPUs, {patience:?}: {expire} under the old rule");
@@ -198,13 +198,13 @@ fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
     }
 }
 
-/// Locks taken in half a second by lockers that say nothing, spin as long as a real one's 200 PAUSEs take, and have drawn
-/// their first tickets in another order than they stand in line.
-fn silent_lockers(order_by_progress: bool, vcpus: usize) -> u64 {
+/// Locks taken in half a second by lockers that say nothing, spin for so long until they yield or are seen to spin, and
+/// have drawn their first tickets in another order than they stand in line.
+fn silent_lockers(order_by_progress: bool, vcpus: usize, spin: Nanos, patience: Patience) -> u64 {
     let rule = YieldRule::Polite(PoliteSwitches { order_by_progress, ..PoliteSwitches::default() });
     let mut machine = audited(rsdl(rule, 2), 2, LONGEST_LEASE);
     let micros = Nanos::from_micros;
-    let (spin, patience, phase) = (micros(35), Patience::Mute, Phase::Waiting { again: true });
+    let phase = Phase::Waiting { again: true };
     let locker = Guest::Locker { lock: 0, hold: micros(2), gap: micros(5), spin, patience, phase };
     let lockers: Vec<usize> = (0..vcpus).map(|_| machine.start(of_nice(0), locker.clone(), 0)).collect();
     machine.world.locks[0] = lockers.iter().map(|v| v * 5 % vcpus).collect();
@@ -215,8 +215,12 @@ fn silent_lockers(order_by_progress: bool, vcpus: usize) -> u64 {
 #[test]
 fn asked_in_turn_silent_lockers_never_stand_in_the_order_of_their_tickets() {
     for vcpus in [8, 16, 24] {
-        let (old, new) = (silent_lockers(false, vcpus), silent_lockers(true, vcpus));
-        assert!(new > 2 * old, "{vcpus} vCPUs: {new} locks, {old} under the old rule");
+        // What a real one's 200 PAUSEs take, and what an early look waits for.
+        for (spin, patience) in [(35, Patience::Mute), (100, Patience::Seen)] {
+            let of = |by_progress| silent_lockers(by_progress, vcpus, Nanos::from_micros(spin), patience);
+            let (old, new) = (of(false), of(true));
+            assert!(new > 2 * old, "{vcpus} vCPUs, {patience:?}: {new} locks, {old} under the old rule");
+        }
     }
 }
 

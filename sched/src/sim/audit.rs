@@ -45,10 +45,10 @@ impl<P: Policy> Machine<P> {
     pub(super) fn check(&self) {
         let waits = (0..self.vcpus.len()).filter(|&v| self.is_queued(v));
         let (held, queued) =
-            waits.partition::<Vec<_>, _>(|&v| self.policy.throttled(VcpuId(v as u32), self.now).is_held);
+            waits.partition::<Vec<_>, _>(|&v| self.ledger.policy().throttled(VcpuId(v as u32), self.now).is_held);
         let queued = queued.len();
-        assert_eq!(self.policy.waiting(), queued, "waiting");
-        assert!(held.is_empty() || self.policy.alarm() != Time::NEVER, "nobody will let {held:?} go on");
+        assert_eq!(self.ledger.waiting(), queued, "waiting");
+        assert!(held.is_empty() || self.ledger.alarm() != Time::NEVER, "nobody will let {held:?} go on");
         for (i, s) in self.slots.iter().enumerate() {
             let told = s.told != Time::NEVER;
             if let Some(v) = s.hand {

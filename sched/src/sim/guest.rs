@@ -26,6 +26,8 @@ pub enum Patience {
     Hints,
     /// Yields and says nothing.
     Mute,
+    /// Would spin on, but is seen to.
+    Seen,
     /// Blocks until the event (letters only).
     Blocks,
 }
@@ -308,6 +310,7 @@ impl Guest {
         match patience {
             Patience::Blocks => Step::Idle(Time::NEVER),
             Patience::Mute => Step::Yield(Yield { wait: Wait::Unknown, again: false }),
+            Patience::Seen => Step::Yield(Yield { wait: Wait::Spin, again }),
             Patience::Hints => Step::Yield(Yield { wait: self.waits_for(world), again }),
         }
     }

@@ -6,24 +6,26 @@ use super::agenda::Agenda;
 use super::audit::Audit;
 use super::guest::Guest;
 use super::slot::SlotSim;
-use super::trace::Event;
 use super::vcpu::{LateVcpu, Place, Record, VcpuSim};
 use super::world::{Exchange, World};
 use super::{Costs, Draw};
-use crate::domain::{Attributes, Totals};
+use crate::domain::{Attributes, Totals, Yields};
+use crate::ledger::{Account, Event, Ledger};
 use crate::policy::Policy;
 use crate::{Nanos, Time, VcpuId};
 use std::sync::Arc;
 
 /// When every machine's clock starts: not at 0, where a policy's own zeros would look like times.
 const BEGIN: Time = Time(1_000_000);
+/// Events of each slot that the ledger's rings keep: whoever wants them has them all kept.
+const KEPT: usize = 1;
 /// Waits beyond their bounds that are kept; the others are only counted.
 const LATE_KEPT: usize = 16;
 
 /// The machine. vCPUs are numbered in the order in which they start, for the policy too.
 #[derive(Debug)]
 pub struct Machine<P> {
-    pub(super) policy: P,
+    pub(super) ledger: Ledger<P>,
     /// What the guests share.
     pub world: World,
     pub(super) now: Time,
@@ -35,9 +37,9 @@ pub struct Machine<P> {
     draw: Draw,
     /// How far a step's length is from what the guest asks for, and an exit's from its cost, at most (unit: thousandths).
     noise: u64,
+    /// Exits and yields: what a ledger does not see.
     totals: Totals,
     decisions: u64,
-    trace: Option<Vec<Event>>,
     late: Vec<LateVcpu>,
     late_count: u64,
 }
@@ -47,7 +49,7 @@ impl<P: Policy> Machine<P> {
     /// A machine of so many idle slots, which the policy was made for.
     pub fn new(policy: P, slots: usize, costs: Costs) -> Self {
         Self {
-            policy,
+            ledger: Ledger::new(policy, slots, KEPT),
             world: World::new(),
             now: BEGIN,
             costs,
@@ -59,7 +61,6 @@ impl<P: Policy> Machine<P> {
             noise: 0,
             totals: Totals::default(),
             decisions: 0,
-            trace: None,
             late: Vec::new(),
             late_count: 0,
         }
@@ -84,13 +85,14 @@ impl<P: Policy> Machine<P> {
 
     /// The same, keeping every event.
     pub fn traced(self) -> Self {
-        Self { trace: Some(Vec::new()), ..self }
+        Self { ledger: self.ledger.keeping_all(), ..self }
     }
 
     /// A new vCPU that runs this guest, runnable at once. Its waits are recorded with those of its part.
     pub fn start(&mut self, attributes: Attributes, guest: Guest, part: u8) -> usize {
         let v = self.vcpus.len();
-        self.policy.add(VcpuId(v as u32), attributes, self.now);
+        self.ledger.add(VcpuId(v as u32), attributes, self.now);
+        self.now = self.ledger.now();
         self.world.admit(v);
         self.world.enroll(v, part);
         self.vcpus.push(VcpuSim {
@@ -102,7 +104,6 @@ impl<P: Policy> Machine<P> {
             since: self.now,
             event: false,
             deadline: None,
-            last: None,
             bound: Nanos(u64::MAX),
             first_ran: None,
             record: Record::default(),
@@ -127,8 +128,8 @@ impl<P: Policy> Machine<P> {
             if at > end || at == Time::NEVER {
                 break;
             }
-            debug_assert!(at >= self.now, "time went back");
-            self.now = at;
+            // The ledger may have put moments apart that were the same.
+            self.now = self.now.max(at);
             self.advance(slot);
             self.plan(slot);
             if self.audit.is_some() {
@@ -150,7 +151,7 @@ impl<P: Policy> Machine<P> {
 
     /// The policy, to look at.
     pub fn policy(&self) -> &P {
-        &self.policy
+        self.ledger.policy()
     }
 
     /// Number of vCPUs so far.
@@ -162,18 +163,19 @@ impl<P: Policy> Machine<P> {
     pub fn record(&self, v: usize) -> Record {
         let vcpu = &self.vcpus[v];
         let mut record = vcpu.record;
-        let since = self.now.since(vcpu.since);
         match vcpu.place {
-            Place::On(slot) => {
-                record.run += since;
-                if !vcpu.spins {
-                    record.worked += self.now.since(self.slots[slot].from);
-                }
+            Place::On(slot) if !vcpu.spins => record.worked += self.now.since(self.slots[slot].from),
+            Place::Queued | Place::Placed(_) => {
+                record.longest_wait = record.longest_wait.max(self.now.since(vcpu.since));
             }
-            Place::Queued | Place::Placed(_) => record.longest_wait = record.longest_wait.max(since),
-            Place::Blocked => {}
+            _ => {}
         }
-        record
+        Record { run: self.ledger.run_of(VcpuId(v as u32), self.now), ..record }
+    }
+
+    /// A vCPU's account up to now.
+    pub fn account(&self, v: usize) -> Account {
+        self.ledger.account_of(VcpuId(v as u32), self.now).unwrap_or_default()
     }
 
     /// When a vCPU first ran, if it has.
@@ -188,12 +190,15 @@ impl<P: Policy> Machine<P> {
 
     /// For how long a vCPU was held back so far.
     pub fn throttled(&self, v: usize) -> Nanos {
-        self.policy.throttled(VcpuId(v as u32), self.now).time
+        self.ledger.policy().throttled(VcpuId(v as u32), self.now).time
     }
 
     /// Exits, switches, migrations and yields so far.
     pub fn totals(&self) -> Totals {
-        self.totals
+        let counts = self.ledger.counts();
+        let outcomes = counts.yields.outcomes();
+        let yields = Yields { switched: outcomes.switched, stayed: outcomes.stayed, ..self.totals.yields };
+        Totals { switches: counts.switches, migrations: counts.migrations, yields, ..self.totals }
     }
 
     /// Questions that the policy has answered.
@@ -203,7 +208,7 @@ impl<P: Policy> Machine<P> {
 
     /// Events so far, if they are kept.
     pub fn trace(&self) -> &[Event] {
-        self.trace.as_deref().unwrap_or_default()
+        self.ledger.all().unwrap_or_default()
     }
 
     /// Waits beyond their [bounds](Self::bound): the first of them, and how many there were. Waits under way count.

@@ -1,8 +1,9 @@
 //! The machine itself, under policies whose answers are known.
 
 use super::guest::{Guest, Patience};
-use super::{Costs, Event, Machine};
+use super::{Costs, Machine};
 use crate::domain::Attributes;
+use crate::ledger::Event;
 use crate::policy::rsdl::RsdlConfig;
 use crate::policy::{Freelist, Policy, Rsdl};
 use crate::{Nanos, Time};

@@ -56,8 +56,6 @@ pub(super) struct VcpuSim {
     pub(super) event: bool,
     /// The slot that watches its deadline, and when that is.
     pub(super) deadline: Option<(usize, Time)>,
-    /// The slot it last ran on.
-    pub(super) last: Option<usize>,
     /// Longer than this it must not wait.
     pub(super) bound: Nanos,
     /// When it first ran.

@@ -1,9 +1,10 @@
 //! The command line.
 
+use crate::compare::Hint;
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::metric::Suite;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// A virtual machine monitor that schedules its guests' vCPUs itself.
@@ -102,9 +103,9 @@ pub(super) struct SimArgs {
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,
-    /// Write everything that happens to this file, a line each
-    #[arg(long, value_name = "FILE")]
-    pub(super) events: Option<PathBuf>,
+    /// Record every run into the folder's raw, for trace, why and replay, but for those under the host's scheduler
+    #[arg(long)]
+    pub(super) record: bool,
 }
 
 #[derive(Debug, Args)]
@@ -131,36 +132,27 @@ pub(super) struct CompareArgs {
     /// Host CPUs to run on, such as 0-1 or 0,2; by default all this process may use
     #[arg(long, value_name = "LIST")]
     pub(super) pcpus: Option<CpuList>,
-    /// What the guests' yields say
+    /// What the guests tell of their waiting (silent: cannot be simulated)
     #[arg(long, value_enum, default_value = "full")]
-    pub(super) hint: HintArg,
+    pub(super) hint: Hint,
     /// A parameter of the guests' workload, such as hold_ns=500; may be repeated
     #[arg(long = "set", value_name = "KEY=NUMBER", value_parser = setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// A short run: at most 20 s on 2 CPUs
     #[arg(long)]
     pub(super) quick: bool,
-    /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
-    #[arg(long, conflicts_with = "sim")]
-    pub(super) record: bool,
     /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used
     #[arg(long)]
     pub(super) sim: bool,
+    /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
+    #[arg(long)]
+    pub(super) record: bool,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,
     /// Seed of the order of runs, the guests' randomness and the intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-}
-
-/// What the guests' yields say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum HintArg {
-    /// What they wait for and whether they ask again
-    Full,
-    /// Nothing
-    None,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,6 +1,6 @@
 //! `stile compare`: from the command line to a report.
 
-use super::args::{CompareArgs, HintArg};
+use super::args::CompareArgs;
 use super::{Failure, sim};
 use crate::compare::{Options, Plan, Progress, Runner};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
@@ -25,15 +25,14 @@ pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 
 pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let options = options(args)?;
-    if args.record {
-        recordings_possible(&options)?;
-    }
     if args.sim {
         return sim::compare(args, options, None);
     }
+    if args.record {
+        recordings_possible(&options)?;
+    }
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
-        Err(why) if args.record => return Err(Failure::NoKvm(why)),
         Err(why) => return sim::compare(args, options, Some(&why)),
     };
     let plan = Plan::new(&options);
@@ -53,7 +52,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 /// Recordings are asked for: one policy at least must have something to record.
-fn recordings_possible(options: &Options) -> Result<(), Failure> {
+pub(super) fn recordings_possible(options: &Options) -> Result<(), Failure> {
     let mut refused = None;
     for (_, policy) in &options.policies {
         match recordable(policy) {
@@ -105,7 +104,7 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         reps: args.reps,
         duration: args.duration,
         pcpus,
-        hints: args.hint == HintArg::Full,
+        hint: args.hint,
         settings: args.settings.clone(),
         quick: args.quick,
         seed: args.seed,

@@ -88,8 +88,8 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
 
 fn record(path: &Path, args: &RunArgs, config: &Config, domain: &dyn Domain) -> Result<Recorder, Failure> {
     let workload = args.file.display().to_string();
-    let mut header = Header::new(&config.policy, &config.host.pcpus, &workload, Params::default());
-    header.capped = carrier::has_caps(config);
+    let header = Header::new(&config.policy, &config.host.pcpus, &workload, Params::default());
+    let header = header.with_caps(carrier::has_caps(config));
     Recorder::start(path, header, domain).map_err(Failure::run)
 }
 

@@ -2,14 +2,11 @@
 
 use super::Failure;
 use super::args::{CompareArgs, SimArgs};
-use super::compare::{Outcome, finish, on_interrupt};
-use crate::compare::{Options, Plan, Progress, Runner, Scenario, Simulation};
-use crate::host::{self, HostCosts, KvmUnavailable};
+use super::compare::{Outcome, finish, on_interrupt, recordings_possible};
+use crate::compare::{Hint, Options, Plan, Progress, Runner, Scenario, Simulation};
+use crate::host::{HostCosts, KvmUnavailable, Neighbours};
 use crate::report::metric::Suite;
 use serde_json::json;
-use std::cell::RefCell;
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::Path;
 
 /// Length of a window (units: s) where the user names none: enough for a hundred rotations.
@@ -19,19 +16,20 @@ const WINDOW: f64 = 1.0;
 pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
     let scenario = Scenario::load(&args.file).map_err(|e| Failure::Input(miette::Report::new(e)))?;
     let costs = scenario.costs(&args.file).map_err(Failure::input)?;
-    let events = args.events.as_deref().map(create).transpose()?;
-    let simulation = Simulation { topology: scenario.pcpus.topology(), costs, events };
-    run(&args.out, &scenario.options(), &simulation, json!(scenario.pcpus), Vec::new())
-}
-
-fn create(file: &Path) -> Result<RefCell<BufWriter<File>>, Failure> {
-    let created = File::create(file)
-        .map_err(|e| Failure::Input(miette::miette!("cannot write the events to {}: {e}", file.display())))?;
-    Ok(RefCell::new(BufWriter::new(created)))
+    let simulation = Simulation { neighbours: scenario.pcpus.neighbours(), costs };
+    let options = scenario.options();
+    run((&args.out, args.record), &options, &simulation, json!(scenario.pcpus), Vec::new())
 }
 
 /// Simulates a comparison on as many pCPUs as it would have here, because the user wants that or there is no KVM.
 pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<&KvmUnavailable>) -> Result<(), Failure> {
+    if options.hint == Hint::Silent {
+        return Err(Failure::Input(miette::miette!(
+            help = "simulated guests yield: --hint full or --hint none",
+            "--hint silent: looking at a guest's code cannot be simulated{}",
+            why.map(|why| format!(", and {why}")).unwrap_or_default()
+        )));
+    }
     let mut notes = Vec::new();
     if let Some(why) = why {
         eprintln!("stile: {why}\nThe same comparison is simulated instead.");
@@ -41,14 +39,13 @@ pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<&Kvm
     if options.suite != Suite::Weights {
         options.duration.get_or_insert(WINDOW);
     }
-    let topology = host::topology(&options.pcpus);
-    let simulation = Simulation { topology, costs: HostCosts::default(), events: None };
+    let simulation = Simulation { neighbours: Neighbours::of(&options.pcpus), costs: HostCosts::default() };
     let pcpus = json!(options.pcpus.to_string());
-    run(&args.out, &options, &simulation, pcpus, notes)
+    run((&args.out, args.record), &options, &simulation, pcpus, notes)
 }
 
 fn run(
-    out: &Path,
+    (out, record): (&Path, bool),
     options: &Options,
     simulation: &Simulation,
     pcpus: serde_json::Value,
@@ -58,7 +55,12 @@ fn run(
     let plan = Plan::new(options);
     eprintln!("simulated {}", plan.scope(options));
     let progress = Progress::new(&plan);
-    let ran = Runner::simulated(simulation, options, &interrupted).run(&plan, &progress);
+    if record {
+        recordings_possible(options)?;
+    }
+    let runner = Runner::simulated(simulation, options, &interrupted);
+    let runner = if record { runner.recording_into(out.join("raw")) } else { runner };
+    let ran = runner.run(&plan, &progress);
     progress.finish();
     let (samples, remarks, complete) = ran.map_err(Failure::run)?;
     let notes = notes.into_iter().chain(remarks).collect();

@@ -125,6 +125,7 @@ fn overhead(suite: Suite, size: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Hint;
     use super::*;
 
     fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
@@ -135,7 +136,7 @@ mod tests {
             reps: None,
             duration: None,
             pcpus: "0-1".parse().unwrap(),
-            hints: true,
+            hint: Hint::Full,
             settings: Vec::new(),
             quick,
             seed: 1,

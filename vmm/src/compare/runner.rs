@@ -57,9 +57,6 @@ pub enum CompareError {
         #[source]
         source: Discrepancy,
     },
-    /// A recording.
-    #[error(transparent)]
-    Record(#[from] RecordError),
     /// A simulated vCPU waited longer than its policy promises.
     #[error(
         "{label}, size {size}: {count} simulated waits longer than the policy promises, the first one of {}: {} ms at \
@@ -76,9 +73,9 @@ pub enum CompareError {
         /// The first of them.
         first: LateVcpu,
     },
-    /// Simulated events.
-    #[error("cannot write the events")]
-    Events(#[source] std::io::Error),
+    /// A recording.
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// What a cell needs besides its plan.
@@ -130,7 +127,8 @@ impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        Self { options, source: Source::Guests(Context { kvm, options, loops_per_us, interrupted }), recordings: None }
+        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted });
+        Self { options, source, recordings: None }
     }
 
     /// The same without guests.
@@ -138,7 +136,7 @@ impl<'a> Runner<'a> {
         Self { options, source: Source::Simulation(simulation, interrupted), recordings: None }
     }
 
-    /// The same, and each cell with guests under a policy of stile's is recorded into a file in this folder.
+    /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
     pub fn recording_into(self, folder: PathBuf) -> Self {
         Self { recordings: Some(folder), ..self }
     }
@@ -170,35 +168,38 @@ impl<'a> Runner<'a> {
 
     /// One cell; `None` if the user ended it.
     fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Sample>, CompareError> {
+        let (label, _) = &self.options.policies[planned.policy];
+        let params = self.params(planned);
         let measured = match &self.source {
-            Source::Guests(context) => self.guests(context, planned, notes)?,
+            Source::Guests(context) => self.guests(context, planned, &params, notes)?,
             Source::Simulation(simulation, interrupted) => {
-                simulated::measure(self.options, simulation, planned, interrupted)?
+                let path = self.recording(planned)?;
+                let recording = path.as_deref().map(|path| (path, params.clone()));
+                simulated::measure(self.options, simulation, planned, recording, interrupted)?
             }
         };
-        let (label, _) = &self.options.policies[planned.policy];
         Ok(measured.map(|(values, detail)| Sample {
             suite: self.options.suite,
             policy: label.clone(),
-            params: self.params(planned),
+            params,
             round: planned.round,
             values,
             detail,
         }))
     }
 
-    /// A cell with guests.
+    /// One cell with guests.
     fn guests(
         &self,
         context: &Context<'_>,
         planned: &CellPlan,
+        params: &Params,
         notes: &mut Vec<String>,
     ) -> Result<Measured, CompareError> {
-        let options = self.options;
-        let (label, policy) = &options.policies[planned.policy];
-        let domain = carrier::domain(policy, &options.pcpus)?;
-        let recorder = self.recorder(planned, &*domain)?;
-        let measured = match options.suite {
+        let (label, policy) = &self.options.policies[planned.policy];
+        let domain = carrier::domain(policy, &self.options.pcpus)?;
+        let recorder = self.recorder(planned, params, &*domain)?;
+        let measured = match self.options.suite {
             Suite::Netbench => netbench::measure(context, label, planned, domain, recorder.as_ref()),
             _ => cell::measure(context, label, planned, domain, recorder.as_ref()),
         };
@@ -207,25 +208,38 @@ impl<'a> Runner<'a> {
             let Recorded { lost, .. } = recorder.finish()?;
             if lost > 0 {
                 let (size, round) = (planned.size, planned.round);
-                let note =
-                    format!("{lost} events of {label}, size {size}, round {round} came too fast to be recorded.");
-                notes.push(note);
+                notes.push(format!(
+                    "{lost} events of {label}, size {size}, round {round} came too fast to be recorded."
+                ));
             }
         }
         measured
     }
 
-    /// The recorder of a cell, if it is to be recorded and has a policy.
-    fn recorder(&self, planned: &CellPlan, domain: &dyn Domain) -> Result<Option<Recorder>, CompareError> {
-        let options = self.options;
-        let (label, policy) = &options.policies[planned.policy];
+    /// The recorder of a cell, if it is to be recorded.
+    fn recorder(
+        &self,
+        planned: &CellPlan,
+        params: &Params,
+        domain: &dyn Domain,
+    ) -> Result<Option<Recorder>, CompareError> {
+        let Some(path) = self.recording(planned)? else { return Ok(None) };
+        let (_, policy) = &self.options.policies[planned.policy];
+        let header = Header::new(policy, &self.options.pcpus, self.options.suite.name(), params.clone());
+        Ok(Some(Recorder::start(&path, header, domain)?))
+    }
+
+    /// Where a cell is to be recorded; `None` if it is not, or has no policy.
+    fn recording(&self, planned: &CellPlan) -> Result<Option<PathBuf>, RecordError> {
+        let (label, policy) = &self.options.policies[planned.policy];
         let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
         let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let name = format!("{}-{safe}-{}-round-{}.rec", options.suite, planned.size, planned.round);
+        let name = format!("{}-{safe}-{}-round-{}.rec", self.options.suite, planned.size, planned.round);
         let path = folder.join(name);
-        std::fs::create_dir_all(folder).map_err(|source| RecordError::File { path: path.clone(), source })?;
-        let header = Header::new(policy, &options.pcpus, options.suite.name(), self.params(planned));
-        Ok(Some(Recorder::start(&path, header, domain)?))
+        match std::fs::create_dir_all(folder) {
+            Ok(()) => Ok(Some(path)),
+            Err(source) => Err(RecordError::File { path, source }),
+        }
     }
 
     fn params(&self, planned: &CellPlan) -> Params {
@@ -233,7 +247,7 @@ impl<'a> Runner<'a> {
         let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
         let mut params = Params::default().with(size, u64::from(planned.size));
         if options.suite != Suite::Netbench {
-            params = params.with("hint", if options.hints { "full" } else { "none" });
+            params = params.with("hint", options.hint.name());
         }
         for (key, value) in &options.settings {
             params = params.with(key, *value);

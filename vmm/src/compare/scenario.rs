@@ -7,9 +7,10 @@
 //! pcpus = { count = 64, llc = 16, smt = 2 }    # or a number: one cache, one thread to a core
 //! ```
 
-use super::Options;
+use super::{Hint, Options};
 use crate::config::PolicyConfig;
-use crate::host::{CostsError, HostCosts};
+
+use crate::host::{CostsError, HostCosts, Neighbours};
 use crate::report::distinct_labels;
 use crate::report::metric::Suite;
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
@@ -17,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use stile_sched::Topology;
 
 /// How many pCPUs, and vCPUs or clients, can be simulated.
 const PCPUS: RangeInclusive<u32> = 1..=512;
@@ -213,7 +213,7 @@ impl Scenario {
             reps: Some(self.reps),
             duration: Some(self.duration),
             pcpus: (0..self.pcpus.shape().count).collect(),
-            hints: self.hints,
+            hint: if self.hints { Hint::Full } else { Hint::None },
             settings: self.set.iter().map(|(key, value)| (key.clone(), *value)).collect(),
             quick: false,
             seed: self.seed,
@@ -238,11 +238,12 @@ impl Pcpus {
         }
     }
 
-    /// How near they are to each other.
-    pub fn topology(self) -> Topology {
+    /// Which of them are near each other.
+    pub fn neighbours(self) -> Neighbours {
         let Shape { count, llc, smt } = self.shape();
-        let cpus: Vec<usize> = (0..count as usize).collect();
-        Topology::new(&cpus, cpus.chunks(smt as usize), cpus.chunks(llc as usize))
+        let cpus: Vec<u32> = (0..count).collect();
+        let groups = |size: u32| cpus.chunks(size as usize).map(|group| group.iter().copied().collect()).collect();
+        Neighbours { cores: groups(smt), caches: groups(llc) }
     }
 }
 
@@ -264,7 +265,7 @@ mod tests {
         );
         let scenario: Scenario = toml::from_str(&long).unwrap();
         let options = scenario.options();
-        assert_eq!((options.reps, options.duration, options.seed, options.hints), (Some(3), Some(2.5), 9, false));
+        assert_eq!((options.reps, options.duration, options.seed, options.hint), (Some(3), Some(2.5), 9, Hint::None));
         assert_eq!(options.settings, [("hold_ns".to_owned(), 500)]);
         assert_eq!((options.pcpus.len(), options.policies.len()), (2, 1));
         assert!(toml::from_str::<Scenario>(&format!("{short}rep = 3\n")).is_err());
@@ -289,9 +290,8 @@ mod tests {
             "suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = { count = 8, llc = 4, smt = 2 }\n",
         )
         .unwrap();
-        let cpus: Vec<usize> = (0..8).collect();
-        let cores: [&[usize]; 4] = [&[0, 1], &[2, 3], &[4, 5], &[6, 7]];
-        let caches: [&[usize]; 2] = [&[0, 1, 2, 3], &[4, 5, 6, 7]];
-        assert_eq!(shaped.pcpus.topology(), Topology::new(&cpus, cores, caches));
+        let lists = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        let expected = Neighbours { cores: lists(&["0-1", "2-3", "4-5", "6-7"]), caches: lists(&["0-3", "4-7"]) };
+        assert_eq!(shaped.pcpus.neighbours(), expected);
     }
 }

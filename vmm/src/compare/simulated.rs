@@ -11,22 +11,23 @@ use super::cell::Measured;
 use super::metrics::{detail, of_suite};
 use super::plan::{CellPlan, WARM_UP};
 use super::runner::CompareError;
-use super::window::{VcpuCounts, Window};
+use super::window::{VcpuCounts, Wall, Window};
 use super::{Options, netbench, weights, workload};
 use crate::carrier;
-use crate::host::HostCosts;
+use crate::host::{HostCosts, Neighbours};
+use crate::recording::{self, Header, RecordError};
 use crate::report::metric::Suite;
+use crate::report::model::Params;
 use cast::{Actor, Cast, HOG_STEP};
 use serde_json::json;
-use std::cell::RefCell;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stile_abi::gauge::{BUCKETS, bucket_of};
 use stile_sched::domain::{Attributes, Totals, Usage};
+use stile_sched::ledger::Account;
 use stile_sched::policy::Policy;
 use stile_sched::sim::{Costs, Draw, Guest, Machine, Record};
-use stile_sched::{Nanos, Time, Topology};
+use stile_sched::{Nanos, Time};
 
 /// Steps of guests and exits are up to so many thousandths shorter or longer than they should.
 const NOISE: u64 = 50;
@@ -46,22 +47,24 @@ const UNDER_WAY: u64 = 10;
 /// A machine that is not there.
 #[derive(Debug)]
 pub struct Simulation {
-    /// How near its pCPUs are to each other; their number is that of the options' list.
-    pub topology: Topology,
+    /// Which of its pCPUs are near each other; they are those of the options' list.
+    pub neighbours: Neighbours,
     /// What things cost on it.
     pub costs: HostCosts,
-    /// Where all events go, if they are to be kept.
-    pub events: Option<RefCell<BufWriter<File>>>,
 }
 
-/// One cell.
+/// One cell, recorded into a file if one is named.
 pub(super) fn measure(
     options: &Options,
     simulation: &Simulation,
     planned: &CellPlan,
+    recording: Option<(&Path, Params)>,
     interrupted: &AtomicBool,
 ) -> Result<Measured, CompareError> {
     let mut stage = Stage::new(options, simulation, planned, interrupted);
+    if recording.is_some() {
+        stage.machine = stage.machine.traced();
+    }
     stage.start();
     if !stage.run(WARM_UP.into()) {
         return Ok(None);
@@ -82,7 +85,9 @@ pub(super) fn measure(
         }
     }
     let window = stage.window(&before, &stage.read(), window);
-    stage.keep_events()?;
+    if let Some((path, params)) = recording {
+        stage.record(path, params)?;
+    }
     stage.judge()?;
     let (_, policy) = &options.policies[planned.policy];
     let mut detail = detail(&window);
@@ -115,6 +120,7 @@ struct Stage<'a> {
 /// A vCPU's counts so far.
 struct Reading {
     record: Record,
+    account: Account,
     ops: u64,
     bytes: u64,
 }
@@ -129,15 +135,13 @@ impl<'a> Stage<'a> {
         let (_, policy) = &options.policies[planned.policy];
         // The policies of a round meet the same chances.
         let seed = Draw::new(options.seed).number() ^ u64::from(planned.round);
-        let (decides, threads) = carrier::simulated(policy, options.pcpus.len(), simulation.topology.clone(), seed);
+        let (decides, threads) =
+            carrier::simulated(policy, options.pcpus.len(), simulation.neighbours.topology(&options.pcpus), seed);
         let costs = simulation.costs.simulated(threads);
         let cast = Cast::new(options, planned.size, &simulation.costs);
         let mut machine = Machine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
         if options.suite == Suite::Netbench {
             machine = machine.with_traffic(traffic::draw(seed));
-        }
-        if simulation.events.is_some() {
-            machine = machine.traced();
         }
         Self { options, simulation, planned, interrupted, machine, costs, cast }
     }
@@ -206,7 +210,7 @@ impl<'a> Stage<'a> {
             let (record, gauge) = (self.machine.record(v), self.machine.world.gauges[v]);
             let hog = matches!(self.cast.actors[v].guest, Guest::Hog);
             let ops = if hog { record.worked.0 / HOG_STEP.0 } else { gauge.ops };
-            Reading { record, ops, bytes: gauge.bytes }
+            Reading { record, account: self.machine.account(v), ops, bytes: gauge.bytes }
         };
         ((0..self.cast.actors.len()).map(read).collect(), self.machine.totals())
     }
@@ -219,11 +223,8 @@ impl<'a> Stage<'a> {
             VcpuCounts {
                 ops: b.ops - a.ops,
                 bytes: b.bytes - a.bytes,
-                usage: Usage {
-                    run_ns: (b.record.run - a.record.run).0,
-                    exits: b.record.exits - a.record.exits,
-                    ..Usage::default()
-                },
+                usage: Usage::of(&b.account, b.record.exits).since(&Usage::of(&a.account, a.record.exits)),
+                wall: Wall { least: span, most: span },
                 waiting_ns: self.machine.world.gauges[v].waits_since.map_or(0, |at| self.machine.now().since(at).0),
                 latency: if first { self.histogram(part) } else { Box::default() },
                 ..VcpuCounts::default()
@@ -243,16 +244,11 @@ impl<'a> Stage<'a> {
         buckets.into()
     }
 
-    fn keep_events(&self) -> Result<(), CompareError> {
-        let Some(file) = &self.simulation.events else { return Ok(()) };
-        let CellPlan { round, policy, size, .. } = self.planned;
-        let mut file = file.borrow_mut();
-        let mut write = || {
-            writeln!(file, "# {}, size {size}, round {round}", self.options.policies[*policy].0)?;
-            self.machine.trace().iter().try_for_each(|event| writeln!(file, "{event}"))?;
-            file.flush()
-        };
-        write().map_err(CompareError::Events)
+    fn record(&self, path: &Path, params: Params) -> Result<(), RecordError> {
+        let (_, policy) = &self.options.policies[self.planned.policy];
+        let (pcpus, neighbours) = (&self.options.pcpus, self.simulation.neighbours.clone());
+        let header = Header::simulated(policy, pcpus, neighbours, self.options.suite.name(), params);
+        recording::write(path, header, self.machine.trace())
     }
 
     fn judge(&self) -> Result<(), CompareError> {

@@ -86,6 +86,7 @@ impl Default for PolicyConfig {
             mechanism: Mechanism::Auto,
             ride: true,
             steal: false,
+            spin_detection: true,
             rr_interval: RR_INTERVAL,
             variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,

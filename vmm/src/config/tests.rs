@@ -274,13 +274,24 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
     let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
     let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
-    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 3]>(), switches, bugs, lock).prop_map(
-        |(algorithm, mechanism, rr_interval, variant, yield_rule, [ride, steal, affinity], polite, goodness, lock)| {
+    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 4]>(), switches, bugs, lock).prop_map(
+        |(
+            algorithm,
+            mechanism,
+            rr_interval,
+            variant,
+            yield_rule,
+            [ride, steal, affinity, spin_detection],
+            polite,
+            goodness,
+            lock,
+        )| {
             PolicyConfig {
                 algorithm,
                 mechanism,
                 ride,
                 steal,
+                spin_detection,
                 rr_interval,
                 variant,
                 yield_rule,
@@ -320,11 +331,12 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 38] = [
+    const KEYS: [&str; 39] = [
         "host",
         "host.pcpus",
         "policy",
         "policy.algorithm",
+        "policy.spin_detection",
         "policy.rr_interval",
         "policy.variant",
         "policy.yield",

@@ -55,6 +55,9 @@ pub struct PolicyConfig {
     /// A vCPU that becomes runnable on a pCPU handed to another, whose thread does not run yet, takes it if the policy finds
     /// them equal. For the mechanism `leases`.
     pub steal: bool,
+    /// A vCPU that waits in a loop of PAUSE without saying so is taken to yield, and looked at earlier from then on. For all
+    /// but `host` and `host-noyield`.
+    pub spin_detection: bool,
     /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
     pub rr_interval: RrInterval,
     /// Which generation of the staircase. For `rsdl`.

@@ -88,12 +88,8 @@ impl<'a, W: Write> Writer<'a, W> {
         self.slices()?;
         let at = event.time;
         match event.what {
-            What::Wake { vcpu, placement } => self.goes(vcpu, "wake", placement, at),
-            What::Resume { vcpu, placement } => self.goes(vcpu, "cap lets go on", placement, at),
-            What::Late { slot, by } => {
-                let args = json!({"us": by.0 as f64 / 1e3});
-                self.instant(track_of(slot), at, "began late", args)
-            }
+            What::Wake { vcpu, placement } => self.wakes("wake", vcpu, placement, at),
+            What::Resume { vcpu, placement } => self.wakes("resume", vcpu, placement, at),
             What::Ask { slot, vcpu, why, decision } => {
                 let next = decision.run.map(|lease| lease.vcpu);
                 if let (Why::Yield(y), Some(vcpu)) = (why, vcpu) {
@@ -116,7 +112,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 self.arrows.clear();
                 self.instant(Track { pid: PCPUS, tid: 1 }, at, "events lost", json!({"events": lost}))
             }
-            What::Add { .. } | What::Idled { .. } | What::Steal { .. } => Ok(()),
+            What::Add { .. } | What::Idled { .. } | What::Late { .. } | What::Steal { .. } => Ok(()),
         }
     }
 
@@ -127,11 +123,10 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out.flush()
     }
 
-    /// A vCPU that could not run goes on.
-    fn goes(&mut self, vcpu: VcpuId, why: &'static str, placement: Placement, at: Time) -> io::Result<()> {
+    fn wakes(&mut self, what: &'static str, vcpu: VcpuId, placement: Placement, at: Time) -> io::Result<()> {
         let track = self.track_of(vcpu, at)?;
-        self.instant(track, at, why, json!({"placement": placement_text(placement)}))?;
-        self.arrows.insert(vcpu, (track, at, why));
+        self.instant(track, at, what, json!({"placement": placement_text(placement)}))?;
+        self.arrows.insert(vcpu, (track, at, what));
         match placement {
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => {
                 let args = json!({"for": self.names.of(vcpu, at)});
@@ -144,6 +139,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn yields(&mut self, vcpu: VcpuId, y: Yield, next: Option<VcpuId>, at: Time) -> io::Result<()> {
         let (kind, target) = match y.wait {
             Wait::Unknown => ("yield", None),
+            Wait::Spin => ("seen spinning", None),
             Wait::Lock(holder) => ("yield for a lock", Some(holder)),
             Wait::Message(peer) => ("yield for a message", Some(peer)),
         };
@@ -248,7 +244,7 @@ fn began_text(began: Began) -> &'static str {
         Began::UsedUp => "its lease was used up",
         Began::GaveWay => "it made room for another one",
         Began::Robbed => "its slot was taken before it had begun",
-        Began::Held => "its VM's cap held it back",
-        Began::Resumed(_) => "its VM's cap let it go on",
+        Began::HeldBack => "its VM's cap held it back",
+        Began::Resumed(_) => "the cap let it go on",
     }
 }

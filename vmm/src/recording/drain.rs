@@ -25,6 +25,11 @@ pub(super) struct Drain {
     pub(super) lost: u64,
 }
 
+/// Writes an event.
+pub(super) fn put(event: &Event, out: &mut impl Write) -> io::Result<()> {
+    event.pack().iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))
+}
+
 impl Drain {
     /// From the first event on.
     pub(super) fn new(trace: Arc<Trace>) -> Self {
@@ -63,9 +68,7 @@ impl Drain {
     fn write(&mut self, until: Time, out: &mut impl Write) -> io::Result<()> {
         let count = self.pending.partition_point(|event| event.time <= until);
         for event in self.pending.drain(..count) {
-            for word in event.pack() {
-                out.write_all(&word.to_le_bytes())?;
-            }
+            put(&event, out)?;
             self.written = event.time;
         }
         self.events += count as u64;
@@ -84,8 +87,8 @@ mod tests {
     const SLOTS: usize = 3;
 
     /// A ledger of some slots, each with its vCPU.
-    fn ledger(kept: usize) -> Ledger {
-        let mut ledger = Ledger::new(Box::new(Freelist::new(Nanos::from_millis(6), SLOTS)), SLOTS, kept);
+    fn ledger(kept: usize) -> Ledger<Freelist> {
+        let mut ledger = Ledger::new(Freelist::new(Nanos::from_millis(6), SLOTS), SLOTS, kept);
         for n in 0..SLOTS {
             ledger.add(VcpuId(n as u32), Attributes::default(), Time(1));
             let _ = ledger.wake(VcpuId(n as u32), Time(1));
@@ -94,7 +97,7 @@ mod tests {
         ledger
     }
 
-    fn ask(ledger: &mut Ledger, slot: usize) {
+    fn ask(ledger: &mut Ledger<Freelist>, slot: usize) {
         let _ = ledger.next(Slot(slot as u16), Why::Check, Time(1));
     }
 

@@ -5,7 +5,7 @@ use crate::config::PolicyConfig;
 use crate::host::{CpuList, Neighbours};
 use crate::report::model::Params;
 use serde::{Deserialize, Serialize};
-use stile_sched::policy::{Capped, Policy};
+use stile_sched::policy::Policy;
 
 /// Version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
@@ -21,9 +21,9 @@ pub struct Header {
     pub(super) version: u32,
     /// The policy, as configured.
     pub policy: PolicyConfig,
-    /// Whether it keeps to caps.
+    /// Whether a VM has a cap.
     #[serde(default)]
-    pub capped: bool,
+    pub has_caps: bool,
     /// The host CPUs that the slots are, in order.
     pub pcpus: CpuList,
     /// Which of them are near each other.
@@ -47,10 +47,10 @@ impl Header {
     /// Of a recording that begins now, of this policy on these CPUs of this host.
     pub fn new(policy: &PolicyConfig, pcpus: &CpuList, workload: &str, params: Params) -> Self {
         Self {
+            has_caps: false,
             format: FORMAT.to_owned(),
             version: VERSION,
             policy: policy.clone(),
-            capped: false,
             pcpus: pcpus.clone(),
             neighbours: Neighbours::of(pcpus),
             workload: workload.to_owned(),
@@ -61,6 +61,22 @@ impl Header {
         }
     }
 
+    /// Of a simulated run, whose clock begins at 0.
+    pub fn simulated(
+        policy: &PolicyConfig,
+        pcpus: &CpuList,
+        neighbours: Neighbours,
+        workload: &str,
+        params: Params,
+    ) -> Self {
+        Self { neighbours, start: 0, ..Self::new(policy, pcpus, workload, params) }
+    }
+
+    /// The same, of a domain in which a VM has a cap.
+    pub fn with_caps(self, has_caps: bool) -> Self {
+        Self { has_caps, ..self }
+    }
+
     /// Number of slots.
     pub fn slots(&self) -> usize {
         self.pcpus.len()
@@ -69,7 +85,7 @@ impl Header {
     /// A policy object made as the recorded one was; `None` for those that have none, of which nothing is recorded.
     pub fn policy(&self) -> Option<Box<dyn Policy>> {
         let decides = carrier::decides(&self.policy, self.slots(), self.neighbours.topology(&self.pcpus)).ok()?;
-        Some(if self.capped { Box::new(Capped::new(decides, self.slots())) } else { decides })
+        Some(if self.has_caps { carrier::with_caps(decides, self.slots()) } else { decides })
     }
 
     /// The line, padded so that it can be written anew with its numbers.

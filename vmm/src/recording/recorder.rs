@@ -4,7 +4,7 @@
 //! lost and counted, not waited for: who records must not slow the recorded down. A recording that was not finished, since
 //! the process died, has no number of events in its header and is refused by readers.
 
-use super::drain::Drain;
+use super::drain::{self, Drain};
 use super::header::Header;
 use super::names::{Named, Names};
 use crate::config::{Algorithm, PolicyConfig};
@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use stile_sched::ledger::Event;
 use stile_sched::{Domain, ledger};
 
 /// Between two turns: a ring holds more than a slot is asked in ten times that.
@@ -89,7 +90,7 @@ impl Recorder {
             let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
             out.write_all(header.line()?.as_bytes())?;
             let ending = Arc::clone(&ending);
-            std::thread::Builder::new().name("recorder".into()).spawn(move || write(out, Drain::new(trace), &ending))
+            std::thread::Builder::new().name("recorder".into()).spawn(move || keep_up(out, Drain::new(trace), &ending))
         };
         let thread = begin().map_err(|source| RecordError::File { path: path.to_owned(), source })?;
         Ok(Self { path: path.to_owned(), header, names: Mutex::default(), thread: Some(thread), ending })
@@ -124,6 +125,20 @@ impl Recorder {
     }
 }
 
+/// Writes a recording of events that are all there, of vCPUs without names.
+pub fn write(path: &Path, header: Header, events: &[Event]) -> Result<(), RecordError> {
+    let written = || {
+        let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
+        let header = Header { events: Some(events.len() as u64), ..header };
+        out.write_all(header.line()?.as_bytes())?;
+        events.iter().try_for_each(|event| drain::put(event, &mut out))?;
+        serde_json::to_writer(&mut out, &Names::default())?;
+        out.write_all(b"\n")?;
+        out.flush()
+    };
+    written().map_err(|source| RecordError::File { path: path.to_owned(), source })
+}
+
 impl Drop for Recorder {
     fn drop(&mut self) {
         if self.thread.is_some() {
@@ -134,7 +149,7 @@ impl Drop for Recorder {
 }
 
 /// The thread: until it is told to end.
-fn write(mut out: BufWriter<File>, mut drain: Drain, ending: &AtomicBool) -> io::Result<Written> {
+fn keep_up(mut out: BufWriter<File>, mut drain: Drain, ending: &AtomicBool) -> io::Result<Written> {
     while !ending.load(Ordering::Acquire) {
         drain.turn(&mut out)?;
         std::thread::park_timeout(EVERY);

@@ -53,8 +53,8 @@ impl Shared {
             if core.ledger.alarm() > now {
                 break;
             }
-            let Some(placement) = core.ledger.tick(now) else { break };
-            placed(placement).into_iter().for_each(&mut act);
+            let Some(resumed) = core.ledger.tick(now) else { break };
+            placed(resumed.placement).into_iter().for_each(&mut act);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The life of an executor: run the vCPU in hand, ask the policy when there is something to say, take up its answer.
 
 use super::{Act, Core, DUE_AT_ONCE, Shared, SlotShared};
+use crate::domain::looks::Looks;
 use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
@@ -17,6 +18,7 @@ struct Hand {
     id: VcpuId,
     vcpu: Box<dyn Vcpu>,
     caller: Caller,
+    looks: Looks,
     /// What it had waited in all when it was put on the slot.
     waited: Nanos,
 }
@@ -52,7 +54,7 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     let _ = me.thread.set(kick::this_thread());
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
-    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER };
+    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER, ask_at: Time::NEVER };
     let mut hand = None;
     while !shared.ending.load(Ordering::Relaxed) {
         hand = match hand {
@@ -69,6 +71,8 @@ struct Executor<'a> {
     timer: kick::Timer,
     /// What the timer is set to; a time that has passed means it is not set.
     armed: Time,
+    /// When the policy wants to be asked, or a deadline or the alarm comes.
+    ask_at: Time,
 }
 
 impl Executor<'_> {
@@ -85,30 +89,59 @@ impl Executor<'_> {
                 Stop::Exit => Why::Exit,
                 Stop::Yield(y) => {
                     count(match y.wait {
-                        Wait::Unknown => &counts.unknown,
+                        Wait::Unknown | Wait::Spin => &counts.unknown,
                         Wait::Lock(_) => &counts.lock,
                         Wait::Message(_) => &counts.message,
                     });
-                    let alone = !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted();
-                    if alone && !self.shared.told_of_lone_yields {
+                    hand.looks.says();
+                    if self.is_alone() && !self.shared.told_of_lone_yields {
                         count(&counts.alone);
                         continue;
                     }
                     Why::Yield(y)
                 }
-                Stop::Kicked => {
-                    kick::drain();
-                    if self.armed <= monotonic() {
-                        self.armed = Time::NEVER;
-                    }
-                    Why::Check
+                Stop::Kicked => match self.kicked(&mut hand) {
+                    Some(why) => why,
+                    None => continue,
+                },
+                Stop::Idle(_) => {
+                    hand.looks.says();
+                    Why::Block
                 }
-                Stop::Idle(_) => Why::Block,
                 Stop::Done => Why::Retire,
             };
             let until = if let Stop::Idle(until) = stop { until } else { Time::NEVER };
             return self.ask(Some(hand), Stopped { why, until });
         }
+    }
+
+    /// Nobody waits, as far as is known without the lock.
+    fn is_alone(&self) -> bool {
+        !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted()
+    }
+
+    /// What there is to ask after a kick; `None`: nothing, it was only a look, and the vCPU goes on.
+    fn kicked(&mut self, hand: &mut Hand) -> Option<Why> {
+        kick::drain();
+        let now = monotonic();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if !self.shared.detects_spinning {
+            return Some(Why::Check);
+        }
+        let Hand { vcpu, looks, .. } = hand;
+        if let Some(y) = looks.kicked(now, || vcpu.spins())
+            && !self.is_alone()
+        {
+            count(&self.me.counts.unknown);
+            return Some(Why::Yield(y));
+        }
+        if self.ask_at <= now || self.me.word.is_wanted() {
+            return Some(Why::Check);
+        }
+        self.arm(self.ask_at.min(looks.next()));
+        None
     }
 
     /// Waits until there is something to do, and asks.
@@ -126,18 +159,19 @@ impl Executor<'_> {
         self.me.word.acknowledge();
         let mut after = After::default();
         let caller = hand.as_ref().map_or(Caller::Normal, |hand| hand.caller);
-        let (next, ask_at) = {
+        let next = {
             let mut core = self.shared.core.lock_as(caller);
             let now = monotonic();
             self.wake_due(&mut core, now, &mut after.acts);
-            let (next, ask_at) = self.answer(&mut core, hand, stopped, now, &mut after);
+            let next = self.answer(&mut core, hand, stopped, now, &mut after);
             self.shared.publish(&core);
-            (next, ask_at.min(self.shared.watch(&mut core, self.slot)))
+            self.ask_at = self.ask_at.min(self.shared.watch(&mut core, self.slot));
+            next
         };
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Vcpu::retired);
-        if next.is_some() {
-            self.arm(ask_at);
+        if let Some(hand) = &next {
+            self.arm(self.ask_at.min(hand.looks.next()));
         }
         next
     }
@@ -168,21 +202,21 @@ impl Executor<'_> {
         }
     }
 
-    /// The policy's answer under the lock: what to run, and when to ask again at the latest.
+    /// The policy's answer under the lock: what to run; noted, when to ask again at the latest and when to look.
     fn answer(
-        &self,
+        &mut self,
         core: &mut Core,
         hand: Option<Hand>,
         stopped: Stopped,
         now: Time,
         after: &mut After,
-    ) -> (Option<Hand>, Time) {
+    ) -> Option<Hand> {
         let before = hand.as_ref().map(|h| h.id);
         let why = self.final_reason(core, hand.as_ref(), stopped, now);
         let decision = core.ledger.next(self.slot, why, now);
         after.acts.extend(decision.kick.map(Act::Ask));
         let next = decision.run.map(|lease| lease.vcpu);
-        let hand = match hand {
+        let mut hand = match hand {
             Some(hand) if next == Some(hand.id) => Some(hand),
             hand => {
                 if let Some(hand) = hand {
@@ -193,7 +227,11 @@ impl Executor<'_> {
         };
         self.stamp_word(before, next);
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
-        (hand, lease_end.min(core.deadlines[self.slot.index()].earliest()))
+        self.ask_at = lease_end.min(core.deadlines[self.slot.index()].earliest());
+        if let Some(hand) = &mut hand {
+            hand.looks.plan(now, lease_end != Time::NEVER);
+        }
+        hand
     }
 
     /// Marks a vCPU as blocked; false if it need not wait.
@@ -219,7 +257,7 @@ impl Executor<'_> {
         let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
         entry.exits += self.me.counts.exits.load(Ordering::Relaxed) - entry.exits_before;
         entry.on = None;
-        entry.vcpu = Some(hand.vcpu);
+        (entry.vcpu, entry.looks) = (Some(hand.vcpu), hand.looks);
         if retires {
             return self.shared.forget(core, hand.id);
         }
@@ -241,7 +279,7 @@ impl Executor<'_> {
         entry.on = Some(self.slot);
         entry.exits_before = self.me.counts.exits.load(Ordering::Relaxed);
         let in_hand = entry.vcpu.take().expect("a vCPU that is on no slot is here");
-        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, waited }
+        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, looks: entry.looks, waited }
     }
 
     /// Sees to it that the executor asks at this time. A timer that is set earlier is left: it costs a question, less

@@ -94,8 +94,8 @@ impl<W: Word> Shared<W> {
             if acts.remaining_capacity() < 3 * ACTS_OF_A_DECISION {
                 return true;
             }
-            let Some(placement) = core.ledger.tick(now) else { break };
-            self.place(core, placement, now, acts);
+            let Some(resumed) = core.ledger.tick(now) else { break };
+            self.place(core, resumed.placement, now, acts);
         }
         false
     }

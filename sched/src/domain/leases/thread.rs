@@ -6,6 +6,7 @@
 use super::core::Answer;
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
+use crate::domain::looks::Looks;
 use crate::domain::{Attributes, Class, enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
@@ -75,6 +76,7 @@ pub(super) fn carry<W: Word>(
         timer,
         armed: Time::NEVER,
         lease_end: Time::NEVER,
+        looks: Looks::default(),
         slot: None,
         rides: None,
         ways: Nanos::ZERO,
@@ -114,6 +116,7 @@ struct Thread<'a, W> {
     armed: Time,
     /// When the policy wants to be asked; kept over a nap.
     lease_end: Time,
+    looks: Looks,
     /// The slot it last ran on, to whose pCPU it is bound.
     slot: Option<Slot>,
     /// Since when the thread rides on that pCPU.
@@ -220,7 +223,8 @@ impl<W: Word> Thread<'_, W> {
             kick::drain();
             self.armed = Time::NEVER;
         }
-        self.arm(first_question(self.lease_end, now));
+        self.lease_end = first_question(self.lease_end, now);
+        self.goes_on(now);
         // Kicks may just have been drained, but what they were for shows.
         if self.word(slot).is_wanted() || self.me.retiring.load(Ordering::Relaxed) {
             let stopped = Stopped { why: Why::Check, until: Time::NEVER };
@@ -253,23 +257,47 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
                 self.me.counts.yielded(y.wait);
+                self.looks.says();
                 if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
                     self.me.counts.alone();
                     return None;
                 }
                 Why::Yield(y)
             }
-            Stop::Kicked => {
-                kick::drain();
-                if self.armed <= monotonic() {
-                    self.armed = Time::NEVER;
-                }
-                Why::Check
+            Stop::Kicked => self.kicked(slot)?,
+            Stop::Idle(until) => {
+                self.looks.says();
+                return Some(Stopped { why: Why::Block, until });
             }
-            Stop::Idle(until) => return Some(Stopped { why: Why::Block, until }),
             Stop::Done => Why::Retire,
         };
         Some(Stopped { why, until: Time::NEVER })
+    }
+
+    /// Why to ask after a kick; `None`: it was only a look, and the vCPU goes on.
+    fn kicked(&mut self, slot: Slot) -> Option<Why> {
+        kick::drain();
+        let now = monotonic();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if !self.shared.detects_spinning {
+            return Some(Why::Check);
+        }
+        let spins = self.looks.kicked(now, || self.vcpu.spins());
+        let wanted = self.word(slot).is_wanted();
+        if let Some(y) = spins
+            && (wanted || self.shared.gate.waiters())
+        {
+            self.me.counts.yielded(y.wait);
+            return Some(Why::Yield(y));
+        }
+        let ends = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
+        if self.lease_end <= now || wanted || ends {
+            return Some(Why::Check);
+        }
+        self.arm(self.lease_end.min(self.looks.next()));
+        None
     }
 
     /// Whether a vCPU that blocks may give its slot up without a word.
@@ -320,13 +348,19 @@ impl<W: Word> Thread<'_, W> {
         match answer {
             Answer::GoesOn(until) => {
                 self.lease_end = until;
-                self.arm(until);
+                self.goes_on(monotonic());
                 None
             }
             Answer::Blocked => Some(Continue(Rest { until: stopped.until, nap: None })),
             Answer::Queued => Some(Continue(Rest { until: Time::NEVER, nap: None })),
             Answer::Retired => Some(Break(End::Retired)),
         }
+    }
+
+    /// The vCPU runs from now on: sees to the next question and the next look.
+    fn goes_on(&mut self, now: Time) {
+        self.looks.plan(now, self.lease_end != Time::NEVER);
+        self.arm(self.lease_end.min(self.looks.next()));
     }
 
     fn word(&self, slot: Slot) -> &SlotWord<W> {

@@ -14,8 +14,6 @@ pub struct Scene {
     /// Those that overlap with the wait, cut to it.
     spans: Vec<Span>,
     closed: Vec<Span>,
-    /// Once the wait is over: who has waited since before its end. How a wait ends may tell how it began.
-    open: Option<Vec<VcpuId>>,
     /// When the slot asked that the policy named when the wait began.
     asked: Option<Time>,
 }
@@ -24,18 +22,16 @@ impl Scene {
     /// For this wait, on so many slots.
     pub fn new(wait: Span, slots: usize) -> Self {
         let machine = Spans::new(slots);
-        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), open: None, asked: None }
+        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), asked: None }
     }
 
     /// Takes the next event in, from the first on. False: what comes from here on does not matter.
     pub fn tell(&mut self, event: &Event) -> bool {
-        let is_over = event.time > self.wait.to;
-        if is_over && !self.is_open() {
+        if event.time > self.wait.to {
             return false;
         }
         self.machine.tell(event, &mut self.closed);
         if let What::Ask { slot, .. } = event.what
-            && !is_over
             && event.time > self.wait.from
             && self.named() == Some(slot)
         {
@@ -57,15 +53,6 @@ impl Scene {
         Explanation { wait: self.wait, ran, free: all - busy, chain, cause, culprit }
     }
 
-    /// Whether somebody has waited since before the wait's end.
-    fn is_open(&mut self) -> bool {
-        let Self { machine, open, wait, .. } = self;
-        let waits = |vcpu: &VcpuId| matches!(machine.now(*vcpu), Some((Doing::Wait(_), since)) if since < wait.to);
-        let open = open.get_or_insert_with(|| machine.vcpus().collect());
-        open.retain(waits);
-        !open.is_empty()
-    }
-
     fn keep(&mut self) {
         let (from, to) = (self.wait.from, self.wait.to);
         let cut = |span: Span| Span { from: span.from.max(from), to: span.to.min(to), ..span };
@@ -81,14 +68,14 @@ impl Scene {
     }
 
     fn judge(&self, chain: &mut Vec<Link>) -> (Cause, Option<VcpuId>) {
+        if self.wait.doing == Doing::Wait(Began::HeldBack) {
+            return (Cause::Cap, Some(self.wait.vcpu));
+        }
         let (wait, most) = (self.wait, self.wait.time().0.div_ceil(2));
         // One that never asked meanwhile was later still.
         let latency = self.asked.unwrap_or(wait.to).since(wait.from);
         if let Some(slot) = self.named().filter(|_| latency.0 >= most) {
             return (Cause::Kick { slot, latency }, None);
-        }
-        if wait.doing == Doing::Wait(Began::Held) {
-            return (Cause::Cap, Some(wait.vcpu));
         }
         if let Some(culprit) = self.follow(wait, chain) {
             let lock = matches!(chain[0].wait, Wait::Lock(_));
@@ -125,13 +112,15 @@ impl Scene {
             Doing::Wait(began) => Some(began),
             _ => None,
         });
-        if ran >= waited && ran >= idled {
-            // It got on, and nothing tells whether it still had what the other one wanted.
+        let top = self.ran_most(wait.from, wait.to).map(|(vcpu, _)| vcpu);
+        if ran >= waited && ran >= idled && top != Some(target) {
+            // It got on, and another one had this vCPU's slot.
             return None;
         }
         chain.push(Link { waiter: wait.vcpu, wait: y.wait, target, waited, ran, idled, began });
         match longest {
-            Some(theirs) if theirs.doing != Doing::Wait(Began::Held) && waited > ran && waited > idled => {
+            Some(Span { doing: Doing::Wait(Began::HeldBack), .. }) => Some(target),
+            Some(theirs) if waited > ran && waited > idled => {
                 self.follow(theirs, chain).or_else(|| self.ran_most(theirs.from, theirs.to).map(|(vcpu, _)| vcpu))
             }
             _ => Some(target),

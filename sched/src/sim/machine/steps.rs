@@ -3,7 +3,6 @@
 use super::{LATE_KEPT, Machine};
 use crate::policy::{Decision, Placement, Policy, Why};
 use crate::sim::guest::Step;
-use crate::sim::trace::{Event, What};
 use crate::sim::vcpu::Place;
 use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
@@ -30,7 +29,7 @@ impl<P: Policy> Machine<P> {
 
     /// When this slot has to let the policy's alarm ring: the first one watches it.
     fn alarm(&self, slot: usize) -> Time {
-        if slot == 0 { self.policy.alarm().max(self.now) } else { Time::NEVER }
+        if slot == 0 { self.ledger.alarm().max(self.now) } else { Time::NEVER }
     }
 
     pub(super) fn advance(&mut self, slot: usize) {
@@ -87,12 +86,12 @@ impl<P: Policy> Machine<P> {
     fn yields(&mut self, slot: usize, v: usize, y: Yield) {
         let count = &mut self.totals.yields;
         *match y.wait {
-            Wait::Unknown => &mut count.unknown,
+            Wait::Unknown | Wait::Spin => &mut count.unknown,
             Wait::Lock(_) => &mut count.lock,
             Wait::Message(_) => &mut count.message,
         } += 1;
         let s = &mut self.slots[slot];
-        if self.policy.waiting() == 0 && !s.wanted && !self.policy.is_told_of_lone_yields() {
+        if self.ledger.waiting() == 0 && !s.wanted && !self.ledger.policy().is_told_of_lone_yields() {
             s.from = self.now + self.draw.about(self.costs.exit, self.noise);
             count.alone += 1;
             self.totals.exits += 1;
@@ -114,18 +113,21 @@ impl<P: Policy> Machine<P> {
         {
             self.unblock(v, Some(slot));
         }
-        while self.policy.alarm() <= self.now {
+        while self.ledger.alarm() <= self.now {
             self.decisions += 1;
-            let Some(resumed) = self.policy.tick(self.now) else { break };
+            let resumed = self.ledger.tick(self.now);
+            self.now = self.ledger.now();
+            let Some(resumed) = resumed else { break };
             let v = resumed.vcpu.index();
             assert_eq!(self.vcpus[v].place, Place::Queued, "v{v} was held back");
             self.place(v, resumed.placement, Some(slot));
         }
         self.decisions += 1;
-        let alarm = self.policy.alarm();
-        let decision = self.policy.next(Slot(slot as u16), why, self.now);
+        let alarm = self.ledger.alarm();
+        let decision = self.ledger.next(Slot(slot as u16), why, self.now);
+        self.now = self.ledger.now();
         self.carry_out(slot, why, decision);
-        if self.policy.alarm() != alarm && slot != 0 {
+        if self.ledger.alarm() != alarm && slot != 0 {
             self.plan(0);
         }
     }
@@ -135,14 +137,9 @@ impl<P: Policy> Machine<P> {
         let next = decision.run.map(|lease| lease.vcpu.index());
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
         if let Some(audit) = &self.audit {
-            audit.decision(why, decision, self.policy.waiting(), now);
+            audit.decision(why, decision, self.ledger.waiting(), now);
         }
-        self.note(What::Runs(Slot(slot as u16), decision.run.map(|lease| lease.vcpu), lease_end));
         let before = self.slots[slot].hand;
-        if let Why::Yield(_) = why {
-            let yields = &mut self.totals.yields;
-            *if before == next { &mut yields.stayed } else { &mut yields.switched } += 1;
-        }
         if before != next || why == Why::Block {
             if let Some(v) = before {
                 self.put_down(v, why);
@@ -158,7 +155,6 @@ impl<P: Policy> Machine<P> {
             _ => {}
         }
         let switches = next.is_some() && next != s.last;
-        self.totals.switches += u64::from(switches && s.last.is_some());
         let switch = if switches { self.costs.switch } else { Nanos::ZERO };
         s.hand = next;
         s.last = next.or(s.last);
@@ -173,7 +169,6 @@ impl<P: Policy> Machine<P> {
 
     fn put_down(&mut self, v: usize, why: Why) {
         let vcpu = &mut self.vcpus[v];
-        vcpu.record.run += self.now.since(vcpu.since);
         vcpu.since = self.now;
         vcpu.place = if why == Why::Block { Place::Blocked } else { Place::Queued };
     }
@@ -181,7 +176,7 @@ impl<P: Policy> Machine<P> {
     fn pick_up(&mut self, slot: usize, v: usize) {
         let now = self.now;
         let vcpu = &mut self.vcpus[v];
-        let held = self.policy.throttled(VcpuId(v as u32), now).is_held;
+        let held = self.ledger.policy().throttled(VcpuId(v as u32), now).is_held;
         let free = matches!(vcpu.place, Place::Queued) && !held || vcpu.place == Place::Placed(slot);
         assert!(free, "slot {slot} got v{v}, which is {:?}", vcpu.place);
         let waited = now.since(vcpu.since);
@@ -197,8 +192,6 @@ impl<P: Policy> Machine<P> {
         vcpu.record.turns += 1;
         vcpu.since = now;
         vcpu.first_ran.get_or_insert(now);
-        let moved = vcpu.last.replace(slot).is_some_and(|last| last != slot);
-        self.totals.migrations += u64::from(moved);
     }
 
     /// Lets others see what the vCPU on this slot has done for them.
@@ -229,9 +222,9 @@ impl<P: Policy> Machine<P> {
                 self.plan(slot);
             }
         }
-        self.note(What::Woke(VcpuId(v as u32)));
         self.decisions += 1;
-        let placement = self.policy.wake(VcpuId(v as u32), self.now);
+        let placement = self.ledger.wake(VcpuId(v as u32), self.now);
+        self.now = self.ledger.now();
         self.vcpus[v].since = self.now;
         self.place(v, placement, asking);
     }
@@ -270,13 +263,6 @@ impl<P: Policy> Machine<P> {
         let s = &mut self.slots[slot];
         let takes = if s.hand.is_some() { self.costs.kick } else { self.costs.wake };
         s.told = s.told.min(self.now + takes);
-        self.note(What::Kicked(Slot(slot as u16)));
         self.plan(slot);
-    }
-
-    fn note(&mut self, what: What) {
-        if let Some(trace) = &mut self.trace {
-            trace.push(Event { at: self.now, what });
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Who plays what in a simulated suite, as the guests of the measured one divide it.
 
 use crate::compare::workload::{self, Part, part};
-use crate::compare::{Options, netbench};
+use crate::compare::{Hint, Options, netbench};
 use crate::host::HostCosts;
 use crate::report::metric::Suite;
 use stile_sched::domain::Attributes;
@@ -96,7 +96,7 @@ impl Params<'_> {
     }
 
     fn patience(&self) -> Patience {
-        if self.options.hints { Patience::Hints } else { Patience::Mute }
+        if self.options.hint == Hint::Full { Patience::Hints } else { Patience::Mute }
     }
 
     fn spin(&self) -> Nanos {

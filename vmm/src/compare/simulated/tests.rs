@@ -1,7 +1,7 @@
 //! Simulated cells: what is promised of them, not how good a policy is.
 
 use super::*;
-use crate::compare::Plan;
+use crate::compare::{Hint, Plan};
 use crate::report::metric::Metric;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,21 +14,22 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
         reps: Some(1),
         duration: Some(0.1),
         pcpus: (0..pcpus).collect(),
-        hints: true,
-        settings: Vec::new(),
+        hint: Hint::Full,
+        // Fewer messages, for a debug build.
+        settings: vec![("work_ns".to_owned(), 2_000)],
         quick: false,
         seed: 1,
     }
 }
 
 fn simulation() -> Simulation {
-    Simulation { topology: Topology::default(), costs: HostCosts::default(), events: None }
+    Simulation { neighbours: Neighbours::default(), costs: HostCosts::default() }
 }
 
 fn values(options: &Options) -> Vec<BTreeMap<Metric, f64>> {
     let (simulation, go_on) = (simulation(), AtomicBool::new(false));
     let cells = Plan::new(options).cells;
-    let measured = cells.iter().map(|cell| measure(options, &simulation, cell, &go_on).unwrap().unwrap().0);
+    let measured = cells.iter().map(|cell| measure(options, &simulation, cell, None, &go_on).unwrap().unwrap().0);
     measured.collect()
 }
 

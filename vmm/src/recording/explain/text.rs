@@ -22,16 +22,19 @@ pub(super) fn verdict(why: &Explanation, called: &Called<'_>) -> String {
     let end = why.chain.last();
     match why.cause {
         Cause::Turns => format!("{culprit} ran longest in its place, {} of it", time(ran)),
-        Cause::Cap => format!("the cap of its VM held {me} back"),
         Cause::Quota => format!("{me} had used up its quota, and others had their turns"),
+        Cause::Cap => format!("the VM of {me} had used up what its cap allows"),
         Cause::Lock | Cause::Message => {
             let (what, who) = if why.cause == Cause::Lock { ("lock", "holder") } else { ("message", "sender") };
             match end {
-                Some(end) if Some(end.target) == why.culprit && end.began == Some(Began::Held) => {
-                    format!("the cap of its VM held {culprit} back, and so kept {me} waiting for its {what}")
+                Some(end) if end.began == Some(Began::HeldBack) => {
+                    format!("{culprit} was held back by its VM's cap while {me} waited for its {what}")
+                }
+                Some(end) if Some(end.target) == why.culprit && end.idled >= end.ran => {
+                    format!("{culprit} was blocked while {me} waited for its {what}")
                 }
                 Some(end) if Some(end.target) == why.culprit => {
-                    format!("{culprit} was blocked while {me} waited for its {what}")
+                    format!("{culprit} ran {} and kept {me} waiting for its {what}", time(end.ran.0))
                 }
                 Some(end) => format!(
                     "the {what}'s {who} {} had to wait itself, while {culprit} ran longest, {} of the wait",
@@ -54,7 +57,7 @@ pub(super) fn link(link: &Link, called: &Called<'_>) -> String {
     let what = match link.wait {
         Wait::Lock(_) => "a lock held by",
         Wait::Message(_) => "a message from",
-        Wait::Unknown => "something of",
+        Wait::Unknown | Wait::Spin => "something of",
     };
     let did = [(link.waited, "waited"), (link.ran, "ran"), (link.idled, "was blocked")];
     let did = did.iter().filter(|(span, _)| *span > Nanos::ZERO).map(|(span, what)| format!("{what} {}", time(span.0)));
@@ -65,8 +68,8 @@ pub(super) fn link(link: &Link, called: &Called<'_>) -> String {
         Began::UsedUp => "its lease was used up",
         Began::GaveWay => "it had to make room",
         Began::Robbed => "its slot was taken before it had begun",
-        Began::Held => "its VM's cap held it back",
-        Began::Resumed(_) => "its VM's cap had just let it go on",
+        Began::HeldBack => "its VM's cap held it back",
+        Began::Resumed(_) => "the cap let it go on into the queue",
     });
     let because = because.map(|because| format!("; {because}")).unwrap_or_default();
     format!("{waiter} yielded for {what} {target}, which meanwhile {did}{because}")
