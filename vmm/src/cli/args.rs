@@ -152,7 +152,7 @@ pub(super) struct CompareArgs {
     #[arg(long)]
     pub(super) sim: bool,
     /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]

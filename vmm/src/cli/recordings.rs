@@ -94,11 +94,12 @@ fn verdict(replayed: &Replayed) -> Option<String> {
             )
         }
         Stop::Differs(difference) => {
+            let replayed = difference.replayed.map_or("nothing".to_owned(), |event| event.to_string());
             let before: String = difference.before.iter().map(|event| format!("\n    {event}")).collect();
             format!(
                 "after {same} decisions that are the same, the policy decides otherwise: it, or how it is made, has changed \
-                 since\n  recorded {}\n  replayed {}\n  before that{before}",
-                difference.recorded, difference.replayed
+                 since\n  recorded {}\n  replayed {replayed}\n  before that{before}",
+                difference.recorded
             )
         }
     })
