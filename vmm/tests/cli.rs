@@ -540,4 +540,11 @@ fn a_comparison_leaves_a_recording_of_each_run_that_replays() {
     let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "report/raw/ticket-rsdl-3-round-0.rec"]));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("ticket/2") && stdout.contains("all the same"), "{stdout}");
+    let twin = ["sim", "--replay", "report/raw/ticket-rsdl-3-round-0.rec", "--out", "twin"];
+    let (status, stdout, stderr) = output(stile(folder.path(), &twin));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("all the same") && stdout.contains("yields for locks/s"), "{stdout}");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "twin/simulated.rec"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("all the same"), "{stdout}");
 }
