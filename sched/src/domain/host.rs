@@ -251,7 +251,8 @@ fn account_of(record: &Record, host: HostAccount) -> Account {
         run,
         wait: alive - idle - run,
         idle,
-        turns: host.switches,
+        // Each switch ended a turn, and there is one that none has ended yet.
+        turns: host.switches + u64::from(record.thread.get().is_some()),
         migrations: host.migrations,
         ..Account::default()
     };
