@@ -10,11 +10,16 @@
 //! Who uses it holds the domain's lock; a [`Trace`] is read without.
 
 mod account;
+mod describe;
 mod event;
+mod look;
 mod ring;
 
 pub use account::{Account, Outcomes, Yielded};
+pub use describe::describe;
+pub(crate) use describe::span;
 pub use event::{Event, WORDS, What};
+pub use look::Seen;
 pub use ring::Ring;
 
 use crate::domain::Attributes;
@@ -122,7 +127,7 @@ impl Ledger {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        self.vcpus[vcpu.index()] = Some(Entry::new(now));
+        self.vcpus[vcpu.index()] = Some(Entry::new(attributes, now));
         self.policy.add(vcpu, attributes, now);
         let Attributes { nice, class } = attributes;
         self.trace.push(None, &Event { time: now, what: What::Add { vcpu, nice, class } });

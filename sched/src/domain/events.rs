@@ -13,6 +13,9 @@
 //! A vCPU with a thread of its own may also *nap*: blocked, but the policy does not know and its slot is its own still
 //! ([`Events::nap`]). Then the sender only rouses the thread, which sees to the rest. Whoever takes the slot meanwhile
 //! makes the nap a block ([`Events::settle`]), unless an event has come, and then it is the thread's business.
+//!
+//! When a vCPU leaves for another domain ([`Events::leave`]), what its word said goes with it. An event that comes later is
+//! left in the word of the dead ([`Events::missed`]); its sender sees everything that was done before the vCPU left.
 
 use crate::sync::{AtomicU8, Ordering};
 
@@ -59,8 +62,8 @@ impl Events {
 
     /// An event.
     pub(super) fn signal(&self) -> Found {
-        // Release pairs with the Acquires below.
-        match self.0.fetch_or(EVENT, Ordering::Release) {
+        // Release pairs with the Acquires below; Acquire with the Release in `missed`.
+        match self.0.fetch_or(EVENT, Ordering::AcqRel) {
             ASLEEP => Found::Blocked,
             DOZING => Found::Napping,
             _ => Found::Nothing,
@@ -90,6 +93,29 @@ impl Events {
     /// A running vCPU takes notice of the events that have come.
     pub(super) fn use_up(&self) {
         self.0.swap(RUNNING, Ordering::Acquire);
+    }
+}
+
+/// What a vCPU was about when it left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leaving {
+    /// It waited for an event.
+    pub(super) rests: bool,
+    /// An event had come.
+    pub(super) event: bool,
+}
+
+/// Leaving for another domain.
+impl Events {
+    /// The vCPU leaves; it does not run. Under the lock.
+    pub(super) fn leave(&self) -> Leaving {
+        let word = self.0.swap(DEAD, Ordering::AcqRel);
+        Leaving { rests: word & (BLOCKED | NAPPING) != 0, event: word & EVENT != 0 }
+    }
+
+    /// Whether an event came since the vCPU left. Whose event comes after this question sees what was done before it.
+    pub(super) fn missed(&self) -> bool {
+        self.0.swap(DEAD, Ordering::AcqRel) & EVENT != 0
     }
 }
 
@@ -184,6 +210,21 @@ mod tests {
         assert_eq!(events.signal(), Found::Nothing);
         assert!(!events.block());
         assert!(events.block());
+    }
+
+    #[test]
+    fn what_a_vcpu_was_about_goes_with_it_and_a_later_event_is_missed_once() {
+        let events = running();
+        assert_eq!(events.leave(), Leaving { rests: false, event: false });
+        assert!(!events.missed());
+        assert_eq!(events.signal(), Found::Nothing);
+        assert!(events.missed() && !events.missed());
+        let (blocked, napping) = (running(), running());
+        assert!(blocked.block() && napping.nap());
+        assert_eq!(napping.leave(), Leaving { rests: true, event: false });
+        assert_eq!(blocked.signal(), Found::Blocked);
+        assert_eq!(blocked.leave(), Leaving { rests: true, event: true });
+        assert!(!blocked.unblock(), "it went with the vCPU");
     }
 
     #[test]

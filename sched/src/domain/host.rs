@@ -1,21 +1,22 @@
 //! The baseline: a thread per vCPU, and the host's own scheduler decides.
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
-//! accounts, not counted here.
+//! accounts, not counted here. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
+
+mod adopt;
 
 use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, class, kick};
 use crate::domain::executors::MAX_VCPUS;
 use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
 use crate::histogram::Histogram;
-use crate::ledger::{Account, Trace};
+use crate::ledger::{Account, Seen, Trace};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
 use crate::time::monotonic;
 use crate::{Nanos, Stop, Time, Vcpu, VcpuId, Wait};
-use parking_lot::{Mutex, RwLock};
 use rustix::thread::CpuSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 /// What the baseline does with a yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct HostThreads {
 #[derive(Debug)]
 struct Record {
     born: Time,
+    /// What came before that, in another mechanism, and the exits then.
+    before: Option<Box<(Account, u64)>>,
     idle: Idle,
     thread: std::sync::OnceLock<kick::ThreadId>,
     parker: Parker,
@@ -52,9 +55,10 @@ struct Record {
 }
 
 impl Record {
-    fn new() -> Self {
+    fn new(born: Time) -> Self {
         Self {
-            born: monotonic(),
+            born,
+            before: None,
             idle: Idle::default(),
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
@@ -75,6 +79,15 @@ impl HostThreads {
         Self { cpus: set, yields, vcpus: RwLock::default(), numbers: Mutex::default(), ended: Arc::default() }
     }
 
+    /// Makes a vCPU known.
+    fn enter(&self, id: VcpuId, record: Arc<Record>) {
+        let mut vcpus = self.vcpus.write();
+        if vcpus.len() <= id.index() {
+            vcpus.resize(id.index() + 1, None);
+        }
+        vcpus[id.index()] = Some(record);
+    }
+
     fn record(&self, vcpu: VcpuId) -> Option<Arc<Record>> {
         self.vcpus.read().get(vcpu.index())?.clone()
     }
@@ -82,19 +95,13 @@ impl HostThreads {
 
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
-        let record = Arc::new(Record::new());
+        let record = Arc::new(Record::new(monotonic()));
         let id = self.numbers.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
-        {
-            let mut vcpus = self.vcpus.write();
-            if vcpus.len() <= id.index() {
-                vcpus.resize(id.index() + 1, None);
-            }
-            vcpus[id.index()] = Some(Arc::clone(&record));
-        }
+        self.enter(id, Arc::clone(&record));
         let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
         let shared = Arc::clone(&record);
         let (entered, answer) = mpsc::sync_channel(1);
-        let started = std::thread::Builder::new()
+        let started = threads::Builder::new()
             .name(format!("vcpu {id}"))
             .stack_size(super::STACK_BYTES)
             .spawn(move || {
@@ -104,7 +111,7 @@ impl Domain for HostThreads {
                 // Nobody waits for the answer of a normal vCPU.
                 let _ = entered.send(permitted);
                 if !refused {
-                    carry(vcpu, &shared, yields, &ended);
+                    carry(vcpu, &shared, Some(Time::NEVER), yields, &ended);
                 }
             })
             .map_err(DomainError::Thread);
@@ -142,7 +149,8 @@ impl Domain for HostThreads {
 
     fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
         let record = self.record(vcpu)?;
-        Some(Usage::of(&account_of(&record), record.exits.load(Relaxed)))
+        let before = record.before.as_ref().map_or(0, |before| before.1);
+        Some(Usage::of(&account_of(&record), before + record.exits.load(Relaxed)))
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
@@ -157,9 +165,17 @@ impl Domain for HostThreads {
         None
     }
 
+    fn look(&self, _: VcpuId, _: &mut Vec<Seen>) -> Option<VcpuId> {
+        None
+    }
+
+    fn threads(&self) -> Vec<kick::ThreadId> {
+        Vec::new()
+    }
+
     fn totals(&self) -> Totals {
         let live: Vec<_> = self.vcpus.read().iter().flatten().cloned().collect();
-        live.iter().fold(*self.ended.lock(), |sum, record| add(sum, totals_of(record)))
+        live.iter().fold(*self.ended.lock(), |sum, record| sum.plus(&totals_of(record)))
     }
 }
 
@@ -172,13 +188,15 @@ fn enter_attributes(attributes: Attributes) -> io::Result<()> {
     }
 }
 
-/// The life of a vCPU's thread.
-fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mutex<Totals>) {
+/// The life of a vCPU's thread. The vCPU idles first, if a deadline is given.
+fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: HostYield, ended: &Mutex<Totals>) {
     // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
     let _ = record.thread.set(kick::this_thread());
-    record.idle.begin(record.born);
-    record.parker.wait(Time::NEVER);
-    record.idle.end(Time::NEVER, monotonic());
+    if let Some(until) = rests {
+        record.idle.begin(record.born);
+        record.parker.wait(until);
+        record.idle.end(until, monotonic());
+    }
     while !record.retiring.load(Relaxed) {
         let stop = vcpu.run();
         record.exits.store(record.exits.load(Relaxed) + 1, Relaxed);
@@ -198,7 +216,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
                 };
                 count.store(count.load(Relaxed) + 1, Relaxed);
                 if yields == HostYield::Sched {
-                    rustix::thread::sched_yield();
+                    threads::yield_now();
                 }
             }
             Stop::Done => break,
@@ -206,7 +224,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
     }
     {
         let mut ended = ended.lock();
-        *ended = add(*ended, totals_of(record));
+        *ended = ended.plus(&totals_of(record));
     }
     vcpu.retired();
 }
@@ -258,14 +276,13 @@ fn account_of(record: &Record) -> Account {
     let alive = now.since(record.born);
     let idle = record.idle.read(now).min(alive);
     let run = Nanos(host.run_ns).min(alive - idle);
-    Account {
-        run,
-        wait: alive - idle - run,
-        idle,
-        turns: host.switches,
-        migrations: host.migrations,
-        ..Account::default()
-    }
+    let mut account = record.before.as_ref().map_or_else(Account::default, |before| before.0.clone());
+    account.run += run;
+    account.wait += alive - idle - run;
+    account.idle += idle;
+    account.turns += host.switches;
+    account.migrations += host.migrations;
+    account
 }
 
 fn totals_of(record: &Record) -> Totals {
@@ -278,20 +295,6 @@ fn totals_of(record: &Record) -> Totals {
             unknown: record.unknown.load(Relaxed),
             lock: record.lock.load(Relaxed),
             message: record.message.load(Relaxed),
-            ..Yields::default()
-        },
-    }
-}
-
-fn add(a: Totals, b: Totals) -> Totals {
-    Totals {
-        exits: a.exits + b.exits,
-        switches: a.switches + b.switches,
-        migrations: a.migrations + b.migrations,
-        yields: Yields {
-            unknown: a.yields.unknown + b.yields.unknown,
-            lock: a.yields.lock + b.yields.lock,
-            message: a.yields.message + b.yields.message,
             ..Yields::default()
         },
     }

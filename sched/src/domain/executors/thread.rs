@@ -60,6 +60,9 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
             None => executor.idle(),
         };
     }
+    if let Some(hand) = hand {
+        executor.leave(hand);
+    }
 }
 
 struct Executor<'a> {
@@ -211,6 +214,15 @@ impl Executor<'_> {
             }
         }
         true
+    }
+
+    /// The executor ends with a vCPU in hand, which stays on the slot for all that the policy knows.
+    fn leave(&self, hand: Hand) {
+        let mut core = self.shared.core.lock();
+        let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
+        let exits = self.me.counts.exits.load(Ordering::Relaxed);
+        entry.exits += exits - std::mem::replace(&mut entry.exits_before, exits);
+        entry.vcpu = Some(hand.vcpu);
     }
 
     fn put_down(&self, core: &mut Core, hand: Hand, retires: bool) -> Option<Box<dyn Vcpu>> {
