@@ -4,7 +4,9 @@ use crate::config::{Algorithm, Mechanism, PolicyConfig, Variant, VmClass, VmConf
 use crate::host::{self, CpuList};
 use std::sync::Arc;
 use stile_sched::domain::Attributes;
+use stile_sched::domain::evacuate::Evacuate;
 use stile_sched::domain::executors::Executors;
+use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::lock::LockRules;
@@ -26,10 +28,28 @@ pub struct CarrierError {
 
 /// A domain on these host CPUs under this policy.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, CarrierError> {
-    let numbers: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
+    let host = |yields| Arc::new(HostThreads::new(&numbers(cpus), yields));
+    match policy.algorithm {
+        Algorithm::Host => Ok(host(HostYield::Sched)),
+        Algorithm::HostNoyield => Ok(host(HostYield::Ignore)),
+        _ => Ok(deciding(policy, cpus)?),
+    }
+}
+
+/// A domain that may go over to the host's scheduler, on these host CPUs under this policy, which is not the host's.
+pub fn switchable(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<Switchable>, CarrierError> {
+    Ok(Arc::new(Switchable::new(deciding(policy, cpus)?, &numbers(cpus))))
+}
+
+fn numbers(cpus: &CpuList) -> Vec<usize> {
+    cpus.iter().map(|cpu| cpu as usize).collect()
+}
+
+/// A domain whose policy is not the host's.
+fn deciding(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Evacuate>, CarrierError> {
+    let numbers = numbers(cpus);
     let decides: Box<dyn Policy> = match policy.algorithm {
-        Algorithm::Host => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
-        Algorithm::HostNoyield => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
+        Algorithm::Host | Algorithm::HostNoyield => unreachable!("the host's scheduler has no policy object"),
         Algorithm::Freelist => {
             let freelist = Freelist::new(interval(policy), numbers.len());
             Box::new(if policy.affinity { freelist.with_affinity(host::topology(cpus)) } else { freelist })
@@ -95,6 +115,13 @@ pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
 /// CPU time of a vCPU of this nice value in a rotation of `rsdl`, as this policy sets it.
 pub fn per_rotation(policy: &PolicyConfig, nice: Nice) -> Nanos {
     Row::new(nice, interval(policy), variant(policy)).per_rotation()
+}
+
+/// The longest that a runnable vCPU may wait for one of so many pCPUs beside these others, by the policy's promise or by the
+/// configuration; `None` where neither says.
+pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
+    let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle && others.len() >= slots);
+    wait_bound(policy, me, others, slots).or(configured.map(Nanos::from))
 }
 
 /// The longest that a runnable vCPU waits for one of so many pCPUs beside these others; `None` where the policy promises

@@ -13,3 +13,4 @@ pub mod net;
 pub mod report;
 pub mod virtio;
 pub mod vm;
+pub mod watch;

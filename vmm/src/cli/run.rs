@@ -10,12 +10,14 @@ use crate::vm::console::Sink;
 use crate::vm::image::Image;
 use crate::vm::layout::Layout;
 use crate::vm::{Outcome, Spec, Vm};
+use crate::watch::Watched;
 use kvm_ioctls::Kvm;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use stile_sched::Domain;
+use stile_sched::{Domain, VcpuId};
 
 /// How often the end of all VMs, Ctrl-C and the time limit are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -59,8 +61,9 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     images.check(&config)?;
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let interrupted = super::compare::on_interrupt()?;
-    let domain = carrier::domain(&config.policy, &config.host.pcpus).map_err(Failure::run)?;
-    let vms = create(&kvm, &config, &images, &domain)?;
+    let watched = Watched::new(&config.policy, &config.host.pcpus).map_err(Failure::run)?;
+    let vms = create(&kvm, &config, &images, watched.domain())?;
+    let _watchdog = watched.watch(names(&vms), Box::new(|text| eprint!("{text}"))).map_err(Failure::run)?;
     vms.iter().for_each(Vm::start);
     let ended_by_user = wait(&vms, &interrupted, args.limit);
     vms.iter().for_each(Vm::stop);
@@ -110,6 +113,15 @@ fn create_one(
         None => Vm::create(kvm, &spec, Arc::clone(domain)),
     };
     made.map_err(|e| Failure::Run(miette::Report::from_err(e).wrap_err(format!("VM {name}"))))
+}
+
+/// What vCPUs are called: VM/INDEX.
+fn names(vms: &[Vm]) -> HashMap<VcpuId, String> {
+    let of_vm = |vm: &Vm| {
+        let name = vm.state().name().to_owned();
+        vm.ids().into_iter().enumerate().map(move |(index, id)| (id, format!("{name}/{index}")))
+    };
+    vms.iter().flat_map(of_vm).collect()
 }
 
 /// Waits for all VMs to end; true if the user ended the wait.
