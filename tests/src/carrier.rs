@@ -1,12 +1,13 @@
 //! The ways to carry vCPUs: every domain and policy a test may want to try.
 
+use crate::watched::Watched;
 use std::fmt;
 use std::sync::Arc;
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::lock::LockRules;
-use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule};
+use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule, wait_bound};
 use stile_sched::policy::{Freelist, Policy};
 use stile_sched::{Domain, Nanos};
 
@@ -62,14 +63,18 @@ impl Carrier {
         ]
     }
 
-    /// A new domain on two pCPUs, or on as many as there are.
+    /// A new domain on two pCPUs, or on as many as there are, which is watched if its policy promises anything.
     pub fn domain(self) -> Arc<dyn Domain> {
         let mut cpus = pcpus();
         if self == Self::OnePcpuLeases {
             cpus.truncate(1);
         }
-        let rsdl = |yield_rule| -> Box<dyn Policy> {
-            Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, cpus.len()))
+        let slots = cpus.len();
+        let config = |yield_rule| RsdlConfig { yield_rule, ..RsdlConfig::default() };
+        let rsdl = |yield_rule| -> Box<dyn Policy> { Box::new(Rsdl::new(config(yield_rule), slots)) };
+        let watched = |yield_rule, domain: Arc<dyn Domain>| -> Arc<dyn Domain> {
+            let bound = move |me, others: &[_]| wait_bound(&config(yield_rule), me, others, slots);
+            Arc::new(Watched::new(domain, Box::new(bound)))
         };
         let freelist = || Box::new(Freelist::new(Nanos::from_millis(6), cpus.len()));
         let (rules, switches) = (LockRules::default(), leases::Switches::default());
@@ -77,11 +82,16 @@ impl Carrier {
             |policy| Arc::new(Executors::new(&cpus, policy, rules).expect("this process may start threads and timers"));
         match self {
             Self::Host(yields) => Arc::new(HostThreads::new(&cpus, yields)),
-            Self::Rsdl(yield_rule) => executors(rsdl(yield_rule)),
+            Self::Rsdl(yield_rule) => watched(yield_rule, executors(rsdl(yield_rule))),
             Self::Freelist => executors(freelist()),
-            Self::RsdlLeases(yield_rule) => leases::start(&cpus, rsdl(yield_rule), rules, switches),
+            Self::RsdlLeases(yield_rule) => {
+                watched(yield_rule, leases::start(&cpus, rsdl(yield_rule), rules, switches))
+            }
             Self::FreelistLeases => leases::start(&cpus, freelist(), rules, switches),
-            Self::OnePcpuLeases => leases::start(&cpus, rsdl(RsdlConfig::default().yield_rule), rules, switches),
+            Self::OnePcpuLeases => {
+                let yield_rule = RsdlConfig::default().yield_rule;
+                watched(yield_rule, leases::start(&cpus, rsdl(yield_rule), rules, switches))
+            }
         }
     }
 }

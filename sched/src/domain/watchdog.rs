@@ -33,7 +33,7 @@ const SHORTEST_PERIOD: Nanos = Nanos::from_millis(10);
 const LONGEST_PERIOD: Nanos = Nanos::from_millis(1_000);
 /// Looks in the shortest bound.
 const LOOKS: u64 = 4;
-/// A vCPU is told of once in this time.
+/// A vCPU is told of once in this time for the same cause.
 const QUIET: Nanos = Nanos::from_millis(60_000);
 
 /// What a watchdog goes by.
@@ -95,8 +95,8 @@ struct Watch {
     bounds: Bounds,
     tell: Box<dyn FnMut(Starvation) -> ControlFlow<()> + Send>,
     absence: Absence,
-    /// When a vCPU was told of.
-    told: HashMap<VcpuId, Time>,
+    /// When a vCPU was told of, and for whose fault.
+    told: HashMap<VcpuId, (Time, Cause)>,
     seen: Vec<Seen>,
 }
 
@@ -130,13 +130,15 @@ impl Watch {
         self.absence.sample(&self.domain.threads(), planned, now);
         self.see();
         self.bounds.update(&self.seen, now);
-        self.told.retain(|_, told| now.since(*told) < QUIET);
+        self.told.retain(|_, (told, _)| now.since(*told) < QUIET);
         let mut overdue: Vec<Overdue> = self.seen.iter().filter_map(|seen| self.judge(*seen, now)).collect();
-        overdue.retain(|late| !self.told.contains_key(&late.seen.vcpu));
+        // That the host was excused is no reason to keep quiet of the scheduler.
+        let known = |late: &Overdue, told: Cause| told == Cause::Scheduler || told == late.cause;
+        overdue.retain(|late| self.told.get(&late.seen.vcpu).is_none_or(|(_, told)| !known(late, *told)));
         // Whom the policy starves before whom the host does, then who waits longest.
         overdue.sort_unstable_by_key(|late| (late.cause != Cause::Scheduler, late.since));
         let Some((worst, others)) = overdue.split_first() else { return ControlFlow::Continue(()) };
-        self.told.extend(overdue.iter().map(|late| (late.seen.vcpu, now)));
+        self.told.extend(overdue.iter().map(|late| (late.seen.vcpu, (now, late.cause))));
         let starvation = self.starvation(*worst, others, now);
         (self.tell)(starvation)
     }

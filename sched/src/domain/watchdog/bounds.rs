@@ -60,7 +60,7 @@ impl Bounds {
                 all.clear();
                 let others = census.iter().map(|(&other, &count)| (other, count - u32::from(other == kind)));
                 others.for_each(|(other, count)| all.extend(std::iter::repeat_n(other, count as usize)));
-                let old = self.bounds.get(&kind).map(|bound| bound.in_force(now));
+                let old = self.bounds.get(&kind).and_then(|bound| bound.in_force(now));
                 (kind, Bound::after(old, (self.of)(kind, &all), now))
             })
             .collect();
@@ -79,11 +79,12 @@ impl Bounds {
 }
 
 impl Bound {
-    /// A bound that becomes shorter holds for waits that begin now; earlier ones may last as long as was promised.
-    fn after(old: Option<Option<Nanos>>, new: Option<Nanos>, now: Time) -> Self {
+    /// A bound that becomes shorter holds for waits that begin now; earlier ones may last as long as was promised. So does a
+    /// new one: who was there before the first look is not known.
+    fn after(old: Option<Nanos>, new: Option<Nanos>, now: Time) -> Self {
         let before = match (old, new) {
-            (Some(Some(old)), Some(new)) if old > new => Some((Some(old), now + old)),
-            (Some(None), Some(new)) => Some((None, now + new)),
+            (Some(old), Some(new)) if old > new => Some((Some(old), now + old)),
+            (None, Some(new)) => Some((None, now + new)),
             _ => None,
         };
         Self { now: new, before }
@@ -134,12 +135,14 @@ mod tests {
         let mut bounds = bounds();
         assert_eq!(bounds.shortest(), None);
         bounds.update(&seen(&[Class::Normal, Class::Normal, Class::Idle]), Time(0));
-        assert_eq!(bounds.of(kind(Class::Normal), Time(0)), Some(Nanos::from_millis(200)));
-        assert_eq!(bounds.of(kind(Class::Idle), Time(0)), None);
+        assert_eq!(bounds.of(kind(Class::Normal), Time(199 * MS)), None, "who was there before is not known");
+        let then = Time(200 * MS);
+        assert_eq!(bounds.of(kind(Class::Normal), then), Some(Nanos::from_millis(200)));
+        assert_eq!(bounds.of(kind(Class::Idle), then), None);
         assert_eq!(bounds.shortest(), Some(Nanos::from_millis(200)));
-        bounds.update(&seen(&[Class::Normal; 4]), Time(1));
-        assert_eq!(bounds.of(kind(Class::Normal), Time(1)), Some(Nanos::from_millis(300)), "longer at once");
-        assert_eq!(bounds.of(kind(Class::Idle), Time(1)), None, "nobody is of that class");
+        bounds.update(&seen(&[Class::Normal; 4]), then);
+        assert_eq!(bounds.of(kind(Class::Normal), then), Some(Nanos::from_millis(300)), "longer at once");
+        assert_eq!(bounds.of(kind(Class::Idle), then), None, "nobody is of that class");
     }
 
     #[test]
