@@ -9,7 +9,7 @@ use stile_benches::{Limit, Promise, tell};
 use stile_sched::domain::executors::Executors;
 use stile_sched::domain::{Attributes, DomainError, Totals, Usage, kick};
 use stile_sched::histogram::Histogram;
-use stile_sched::ledger::{Account, Trace};
+use stile_sched::ledger::{Account, Seen, Trace};
 use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
@@ -68,6 +68,14 @@ impl Domain for Bare {
 
     fn trace(&self) -> Option<Arc<Trace>> {
         None
+    }
+
+    fn look(&self, _: VcpuId, _: &mut Vec<Seen>) -> Option<VcpuId> {
+        None
+    }
+
+    fn threads(&self) -> Vec<kick::ThreadId> {
+        Vec::new()
     }
 
     fn usage(&self, _: VcpuId) -> Option<Usage> {

@@ -315,6 +315,27 @@ mod loom_tests {
     }
 
     #[test]
+    fn loom_an_event_for_a_vcpu_that_leaves_goes_with_it_or_is_missed_or_its_sender_knows() {
+        loom::model(|| {
+            let shared = Arc::new((Events::default(), AtomicBool::new(false)));
+            shared.0.use_up();
+            let sender = thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    let found = shared.0.signal();
+                    assert_eq!(found, Found::Nothing);
+                    shared.1.load(Ordering::Relaxed)
+                }
+            });
+            let leaving = shared.0.leave();
+            shared.1.store(true, Ordering::Relaxed);
+            let missed = shared.0.missed();
+            let knows = sender.join().unwrap();
+            assert!(leaving.event || missed || knows);
+        });
+    }
+
+    #[test]
     fn loom_a_deadline_that_meets_the_settling_of_its_nap_is_an_event() {
         loom::model(|| {
             let events = Arc::new(Events::default());

@@ -139,3 +139,98 @@ impl Domain for Switchable {
         self.with(|domain| domain.threads())
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+    use crate::domain::executors::Executors;
+    use crate::domain::leases::{self, Switches};
+    use crate::domain::testing::{Script, cpus, wait_for};
+    use crate::lock::LockRules;
+    use crate::policy::{Policy, Rsdl, rsdl::RsdlConfig};
+    use crate::time::monotonic;
+    use crate::{Nanos, Stop, Time};
+
+    /// One of each mechanism, and of each kind of slot words.
+    fn domains() -> Vec<Switchable> {
+        let cpus = cpus();
+        let policy = |slots| -> Box<dyn Policy> { Box::new(Rsdl::new(RsdlConfig::default(), slots)) };
+        let rules = LockRules::default();
+        let leases = |cpus: &[usize]| leases::start(cpus, policy(cpus.len()), rules, Switches::default());
+        let executors = Executors::new(&cpus, policy(cpus.len()), rules).unwrap();
+        let firsts: [Arc<dyn Evacuate>; 3] = [Arc::new(executors), leases(&cpus), leases(&cpus[..1])];
+        firsts.into_iter().map(|first| Switchable::new(first, &cpus)).collect()
+    }
+
+    fn launch(domain: &Switchable, script: &Script) -> VcpuId {
+        let id = domain.add(script.vcpu(), Attributes::default()).unwrap();
+        domain.wake(id);
+        id
+    }
+
+    #[test]
+    fn a_vcpu_that_idles_goes_on_idling_with_its_account_until_an_event_comes() {
+        for domain in domains() {
+            let begun = monotonic();
+            let script = Script::new([Stop::Exit, Stop::Exit]);
+            let id = launch(&domain, &script);
+            wait_for(|| script.runs() == 3);
+            let (before, exits) = (domain.account(id).unwrap(), domain.totals().exits);
+            assert_eq!(domain.fall_back().unwrap(), 1);
+            let after = domain.account(id).unwrap();
+            assert!(after.run >= before.run && after.idle > before.idle && after.turns >= before.turns);
+            assert!(after.total() <= monotonic().since(begun), "no time counts twice");
+            assert_eq!((script.runs(), domain.totals().exits), (3, exits), "nobody woke it");
+            domain.wake(id);
+            wait_for(|| script.runs() == 4);
+            assert_eq!(domain.usage(id).unwrap().exits, 4);
+            domain.retire(id);
+            wait_for(|| script.retired());
+        }
+    }
+
+    #[test]
+    fn a_deadline_goes_with_its_vcpu() {
+        for domain in domains() {
+            let soon = monotonic() + Nanos::from_millis(50);
+            let script = Script::new([Stop::Idle(soon), Stop::Done]);
+            launch(&domain, &script);
+            domain.fall_back().unwrap();
+            wait_for(|| script.retired());
+            assert!(monotonic() >= soon);
+        }
+    }
+
+    #[test]
+    fn ids_given_before_and_after_differ_and_a_vcpu_that_was_not_started_still_waits_for_it() {
+        for domain in domains() {
+            let (early, late) = (Script::new([Stop::Done]), Script::new([Stop::Idle(Time::NEVER)]));
+            let first = domain.add(early.vcpu(), Attributes::default()).unwrap();
+            assert_eq!((domain.fall_back().unwrap(), domain.fall_back().unwrap()), (1, 0));
+            let second = launch(&domain, &late);
+            assert_ne!(first, second);
+            wait_for(|| late.runs() == 1);
+            assert_eq!(early.runs(), 0);
+            domain.wake(first);
+            wait_for(|| early.retired());
+            domain.retire(second);
+            wait_for(|| late.retired());
+        }
+    }
+
+    #[test]
+    fn a_domain_that_halts_keeps_who_is_to_end_and_gives_it_back() {
+        for domain in domains() {
+            let scripts = [Script::new([]), Script::new([])];
+            let ids = [0, 1].map(|n: usize| launch(&domain, &scripts[n]));
+            wait_for(|| scripts.iter().all(|script| script.runs() == 1));
+            domain.first.halt();
+            domain.retire(ids[0]);
+            assert_eq!(domain.fall_back().unwrap(), 1);
+            assert!(scripts[0].retired() && !scripts[1].retired());
+            domain.retire(ids[1]);
+            wait_for(|| scripts[1].retired());
+        }
+    }
+}
