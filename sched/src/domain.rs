@@ -224,7 +224,7 @@ impl fmt::Debug for dyn Domain {
 }
 
 /// vCPUs that [`Domain::look`] looks at in one go, so that the lock is held for microseconds.
-const STRETCH: usize = 256;
+const STRETCH: usize = 64;
 
 /// Stack of a thread that runs vCPUs (unit: bytes): they only ever call into KVM and devices.
 const STACK_BYTES: usize = 128 * 1024;

@@ -120,7 +120,7 @@ pub fn per_rotation(policy: &PolicyConfig, nice: Nice) -> Nanos {
 /// The longest that a runnable vCPU may wait for one of so many pCPUs beside these others, by the policy's promise or by the
 /// configuration; `None` where neither says.
 pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
-    let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle && others.len() >= slots);
+    let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle);
     wait_bound(policy, me, others, slots).or(configured.map(Nanos::from))
 }
 
@@ -190,6 +190,21 @@ mod tests {
         let bound = |policy: &str| wait_bound(&policy.parse().unwrap(), me, &others, 2);
         assert!(bound("rsdl").is_some_and(|bound| bound > Nanos::ZERO));
         assert_eq!((bound("host"), bound("o1")), (None, None));
+    }
+
+    #[test]
+    fn a_configured_bound_counts_where_the_policy_promises_nothing_but_not_for_class_idle() {
+        let others = [Attributes::default(); 3];
+        let bound = |policy: &str, class| {
+            let starvation_bound = "2s".parse().unwrap();
+            let policy = PolicyConfig { starvation_bound, ..policy.parse().unwrap() };
+            super::starvation_bound(&policy, Attributes { class, ..Attributes::default() }, &others, 2)
+        };
+        assert_eq!(bound("o1", Class::Normal), Some(Nanos::from_millis(2_000)));
+        assert_eq!(bound("o1", Class::Idle), None);
+        let promised = wait_bound(&"rsdl".parse().unwrap(), Attributes::default(), &others, 2);
+        assert_eq!(bound("rsdl", Class::Normal), promised);
+        assert_eq!(bound("rsdl", Class::Idle), None);
     }
 
     #[test]
