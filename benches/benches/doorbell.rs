@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stile_benches::{Limit, Promise, tell};
-use stile_sched::domain::executors::Executors;
-use stile_sched::domain::{Attributes, DomainError, Totals, Usage, kick};
+use stile_sched::domain::executors::{Executors, Switches};
+use stile_sched::domain::{Attributes, DomainError, Totals, kick};
 use stile_sched::histogram::Histogram;
-use stile_sched::ledger::{Account, Seen, Trace};
+use stile_sched::ledger::{Account, Trace};
 use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
@@ -49,13 +49,13 @@ impl Domain for Bare {
             kick::block();
             rustix::thread::sched_setaffinity(None, &cpus).expect("the CPU is one of this process");
             while vcpu.run() != Stop::Done {}
-            vcpu.retired();
+            vcpu.retired(&Account::default());
         });
     }
 
     /// One that runs sees the end of its VM at its next exit.
     fn retire(&self, _: VcpuId) {
-        self.take().into_iter().for_each(Vcpu::retired);
+        self.take().into_iter().for_each(|vcpu| vcpu.retired(&Account::default()));
     }
 
     fn account(&self, _: VcpuId) -> Option<Account> {
@@ -67,18 +67,6 @@ impl Domain for Bare {
     }
 
     fn trace(&self) -> Option<Arc<Trace>> {
-        None
-    }
-
-    fn look(&self, _: VcpuId, _: &mut Vec<Seen>) -> Option<VcpuId> {
-        None
-    }
-
-    fn threads(&self) -> Vec<kick::ThreadId> {
-        Vec::new()
-    }
-
-    fn usage(&self, _: VcpuId) -> Option<Usage> {
         None
     }
 
@@ -110,7 +98,8 @@ fn main() -> ExitCode {
 
 fn executors(cpu: usize) -> Executors {
     let policy = Rsdl::new(RsdlConfig::default(), 1);
-    Executors::new(&[cpu], Box::new(policy), LockRules::default()).expect("this process may start threads and timers")
+    Executors::new(&[cpu], Box::new(policy), LockRules::default(), Switches::default())
+        .expect("this process may start threads and timers")
 }
 
 /// Doorbells in a second of a new guest in this domain.

@@ -4,8 +4,9 @@
 //! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask a
 //! policy, with a thread per pCPU or a thread per vCPU.
 
+mod cap;
 mod class;
-mod deadlines;
+mod counts;
 pub mod evacuate;
 mod events;
 pub mod executors;
@@ -14,6 +15,7 @@ pub mod host;
 #[cfg(not(all(test, shuttle)))]
 pub mod kick;
 pub mod leases;
+mod looks;
 mod numbers;
 pub mod parker;
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod whole;
 #[cfg(all(test, shuttle))]
 pub(crate) use crate::model::kick;
 
+pub use cap::{Cap, Group, GroupId};
 pub use class::Class;
 
 use crate::histogram::Histogram;
@@ -47,12 +50,15 @@ pub trait Domain: Send + Sync {
     /// Ends a vCPU: it stops running soon and is given to [`Vcpu::retired`]. Unknown ids are ignored.
     fn retire(&self, vcpu: VcpuId);
 
-    /// What a vCPU has used so far; `None` if it ended.
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage>;
-
-    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended. The baseline without a policy
-    /// knows its three times only.
+    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended: [`Vcpu::retired`] was given the
+    /// last account. The baseline without a policy knows the three times, exits, turns, migrations, and what kind of yields
+    /// there were.
     fn account(&self, vcpu: VcpuId) -> Option<Account>;
+
+    /// What a vCPU has used so far; `None` if it ended.
+    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
+        self.account(vcpu).map(|account| Usage::of(&account))
+    }
 
     /// From the policy's wish that a slot asks, until it did. The baseline without a policy knows nothing of it.
     fn kicks(&self) -> Histogram;
@@ -60,15 +66,24 @@ pub trait Domain: Send + Sync {
     /// The latest questions to the policy and its answers; `None` without a policy.
     fn trace(&self) -> Option<Arc<Trace>>;
 
+    /// Whether a policy decides who runs; else the host does, and does not tell all.
+    fn has_policy(&self) -> bool {
+        self.trace().is_some()
+    }
+
     /// Sums over all vCPUs, ended ones too.
     fn totals(&self) -> Totals;
 
     /// Who waits since when: appends the vCPUs of a stretch that begins with this id, and gives the id with which the next
     /// one begins; `None` if there is none. The baseline without a policy knows nothing of it.
-    fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId>;
+    fn look(&self, _from: VcpuId, _seen: &mut Vec<Seen>) -> Option<VcpuId> {
+        None
+    }
 
     /// The threads that carry vCPUs; none in the baseline, whose threads are the host's business.
-    fn threads(&self) -> Vec<kick::ThreadId>;
+    fn threads(&self) -> Vec<kick::ThreadId> {
+        Vec::new()
+    }
 }
 
 /// What the scheduler has to know of a vCPU.
@@ -78,6 +93,8 @@ pub struct Attributes {
     pub nice: Nice,
     /// What kind of work it does.
     pub class: Class,
+    /// With whom it shares a cap; only a [capped](crate::policy::Capped) policy keeps to it.
+    pub group: Option<Group>,
 }
 
 /// Why a vCPU could not be taken in.
@@ -111,6 +128,8 @@ pub struct Usage {
     pub run_ns: u64,
     /// Runnable without a pCPU (units: ns).
     pub wait_ns: u64,
+    /// The part of `wait_ns` for which its group's cap held it back (units: ns).
+    pub throttled_ns: u64,
     /// Blocked (units: ns).
     pub idle_ns: u64,
     /// Exits to the monitor.
@@ -118,18 +137,26 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The times of an account.
+    pub fn of(account: &Account) -> Self {
+        Self {
+            run_ns: account.run.0,
+            wait_ns: account.wait.0,
+            throttled_ns: account.throttled.0,
+            idle_ns: account.idle.0,
+            exits: account.exits,
+        }
+    }
+
     /// What came since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             run_ns: self.run_ns.saturating_sub(earlier.run_ns),
             wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
             exits: self.exits.saturating_sub(earlier.exits),
         }
-    }
-
-    fn of(account: &Account, exits: u64) -> Self {
-        Self { run_ns: account.run.0, wait_ns: account.wait.0, idle_ns: account.idle.0, exits }
     }
 }
 

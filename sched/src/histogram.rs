@@ -43,6 +43,20 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Those counted since an earlier reading. The longest of them is known exactly only if it is the longest of all; else it
+    /// is told an eighth too long at most.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        since.buckets.iter_mut().zip(&earlier.buckets).for_each(|(mine, theirs)| *mine = mine.saturating_sub(*theirs));
+        since.count = self.count.saturating_sub(earlier.count);
+        let longest = since.buckets.iter().rposition(|count| *count > 0);
+        since.max = longest.map_or(Nanos::ZERO, |bucket| top_of(bucket).min(self.max));
+        if longest == Some(BUCKETS - 1) || self.max > earlier.max {
+            since.max = self.max;
+        }
+        since
+    }
+
     /// Number of spans.
     pub fn count(&self) -> u64 {
         self.count
@@ -98,6 +112,20 @@ mod tests {
             assert_eq!(bucket_of(Nanos(top_of(bucket).0 + 1)), bucket + 1);
         }
         assert_eq!((bucket_of(Nanos::ZERO), bucket_of(Nanos(u64::MAX))), (0, BUCKETS - 1));
+    }
+
+    #[test]
+    fn what_was_counted_since_an_earlier_reading_has_its_own_quantiles() {
+        let mut all = Histogram::default();
+        (0..10).for_each(|_| all.record(Nanos(1_000_000)));
+        let earlier = all.clone();
+        assert_eq!(all.since(&earlier), Histogram::default());
+        (0..4).for_each(|_| all.record(Nanos(2_000)));
+        let since = all.since(&earlier);
+        assert_eq!((since.count(), since.quantile(0.5)), (4, since.max()));
+        assert!((2_000..=2_250).contains(&since.max().0), "{since:?}");
+        all.record(Nanos(3_000_000));
+        assert_eq!(all.since(&earlier).max(), Nanos(3_000_000));
     }
 
     proptest! {

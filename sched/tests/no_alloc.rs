@@ -4,11 +4,11 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use stile_sched::domain::Attributes;
+use stile_sched::domain::{Attributes, Cap, Group, GroupId};
 use stile_sched::ledger::{self, Ledger};
 use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
-use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl, Why};
+use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl, Why};
 use stile_sched::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 thread_local! {
@@ -46,6 +46,7 @@ fn work(ledger: &mut Ledger, now: &mut Time) {
     for step in 0..20_000usize {
         let slot = step % SLOTS as usize;
         *now = *now + Nanos::from_micros(137);
+        while ledger.tick(*now).is_some() {}
         let why = match (on[slot], step % 7) {
             (None, _) => Why::Free,
             (_, 0) if blocked[slot].is_none() => Why::Block,
@@ -73,10 +74,14 @@ fn work(ledger: &mut Ledger, now: &mut Time) {
 }
 
 fn allocations(policy: Box<dyn Policy>) -> u64 {
+    allocations_with(policy, |_| None)
+}
+
+fn allocations_with(policy: Box<dyn Policy>, group_of: fn(u32) -> Option<Group>) -> u64 {
     let mut ledger = Ledger::new(policy, SLOTS.into(), ledger::KEPT);
     let mut now = Time(0);
     for vcpu in (0..VCPUS).map(VcpuId) {
-        ledger.add(vcpu, Attributes::default(), now);
+        ledger.add(vcpu, Attributes { group: group_of(vcpu.0), ..Attributes::default() }, now);
         let _ = ledger.wake(vcpu, now);
     }
     work(&mut ledger, &mut now);
@@ -102,4 +107,14 @@ fn next_and_wake_allocate_nothing_under_any_policy() {
     assert_eq!(allocations(Box::new(Freelist::new(Nanos::from_millis(6), SLOTS.into()))), 0, "free list");
     assert_eq!(allocations(Box::new(O1::new(SLOTS.into()))), 0, "O(1)");
     assert_eq!(allocations(Box::new(Goodness::new(YieldBugs::default(), SLOTS.into()))), 0, "goodness");
+}
+
+#[test]
+fn caps_allocate_nothing() {
+    let group = |vcpu: u32| {
+        let cap = Cap::new(Nanos::from_millis(2), Nanos::from_millis(50));
+        cap.filter(|_| !vcpu.is_multiple_of(3)).map(|cap| Group { id: GroupId(vcpu / 8), cap })
+    };
+    let policy = Capped::new(Box::new(Rsdl::new(RsdlConfig::default(), SLOTS.into())), SLOTS.into());
+    assert_eq!(allocations_with(Box::new(policy), group), 0);
 }

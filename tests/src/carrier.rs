@@ -3,12 +3,13 @@
 use crate::watched::Watched;
 use std::fmt;
 use std::sync::Arc;
-use stile_sched::domain::executors::Executors;
+use stile_sched::domain::Attributes;
+use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule, wait_bound};
-use stile_sched::policy::{Freelist, Policy};
+use stile_sched::policy::{Capped, Freelist, Policy};
 use stile_sched::{Domain, Nanos};
 
 /// More pCPUs than this would only let the guests run without competition.
@@ -65,21 +66,45 @@ impl Carrier {
 
     /// A new domain on two pCPUs, or on as many as there are, which is watched if its policy promises anything.
     pub fn domain(self) -> Arc<dyn Domain> {
+        self.domain_with(true, |policy, _| policy)
+    }
+
+    /// The same, which detects spinning or does not.
+    pub fn domain_that(self, spin_detection: bool) -> Arc<dyn Domain> {
+        self.domain_with(spin_detection, |policy, _| policy)
+    }
+
+    /// The same, whose policy keeps to caps; the host's scheduler does not.
+    pub fn domain_with_caps(self) -> Arc<dyn Domain> {
+        self.domain_with(true, |policy, slots| Box::new(Capped::new(policy, slots)))
+    }
+
+    fn domain_with(
+        self,
+        spin_detection: bool,
+        around: fn(Box<dyn Policy>, usize) -> Box<dyn Policy>,
+    ) -> Arc<dyn Domain> {
         let mut cpus = pcpus();
         if self == Self::OnePcpuLeases {
             cpus.truncate(1);
         }
         let slots = cpus.len();
         let config = |yield_rule| RsdlConfig { yield_rule, ..RsdlConfig::default() };
-        let rsdl = |yield_rule| -> Box<dyn Policy> { Box::new(Rsdl::new(config(yield_rule), slots)) };
+        let rsdl = |yield_rule| -> Box<dyn Policy> { around(Box::new(Rsdl::new(config(yield_rule), slots)), slots) };
+        let freelist = || around(Box::new(Freelist::new(Nanos::from_millis(6), slots)), slots);
         let watched = |yield_rule, domain: Arc<dyn Domain>| -> Arc<dyn Domain> {
-            let bound = move |me, others: &[_]| wait_bound(&config(yield_rule), me, others, slots);
+            let bound = move |me: Attributes, others: &[_]| {
+                let held_back = me.group.map_or(Nanos::ZERO, |group| Nanos(2 * group.cap.period().0));
+                wait_bound(&config(yield_rule), me, others, slots).map(|bound| bound + held_back)
+            };
             Arc::new(Watched::new(domain, Box::new(bound)))
         };
-        let freelist = || Box::new(Freelist::new(Nanos::from_millis(6), cpus.len()));
-        let (rules, switches) = (LockRules::default(), leases::Switches::default());
-        let executors =
-            |policy| Arc::new(Executors::new(&cpus, policy, rules).expect("this process may start threads and timers"));
+        let rules = LockRules::default();
+        let switches = leases::Switches { spin_detection, ..leases::Switches::default() };
+        let executors = |policy| {
+            let domain = Executors::new(&cpus, policy, rules, executors::Switches { spin_detection });
+            Arc::new(domain.expect("this process may start threads and timers"))
+        };
         match self {
             Self::Host(yields) => Arc::new(HostThreads::new(&cpus, yields)),
             Self::Rsdl(yield_rule) => watched(yield_rule, executors(rsdl(yield_rule))),

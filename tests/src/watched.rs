@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use stile_sched::domain::kick::ThreadId;
 use stile_sched::domain::watchdog::{BoundOf, Cause, Rules, Starvation, Watchdog};
-use stile_sched::domain::{Attributes, Domain, DomainError, Totals, Usage};
+use stile_sched::domain::{Attributes, Domain, DomainError, Totals};
 use stile_sched::histogram::Histogram;
 use stile_sched::ledger::{Account, Seen, Trace};
 use stile_sched::{Vcpu, VcpuId};
@@ -63,10 +63,6 @@ impl Domain for Watched {
 
     fn retire(&self, vcpu: VcpuId) {
         self.domain.retire(vcpu);
-    }
-
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
-        self.domain.usage(vcpu)
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {

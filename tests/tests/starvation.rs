@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
+use stile::config::{Config, HostConfig, OnStarvation, PolicyConfig};
 use stile::vm::Outcome;
+use stile::watch::Watched;
 use stile_abi::exit;
 use stile_sched::domain::evacuate::Evacuate;
-use stile_sched::domain::executors::Executors;
+use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::leases;
 use stile_sched::domain::watchdog::{Cause, Starvation};
@@ -27,7 +29,8 @@ const VICTIM: VcpuId = VcpuId(1);
 fn mechanisms(cpus: &[usize], policy: impl Fn(usize) -> Box<dyn Policy>) -> [Arc<dyn Evacuate>; 3] {
     let (rules, switches) = (LockRules::default(), leases::Switches::default());
     let policy = |cpus: &[usize]| policy(cpus.len());
-    let executors = Executors::new(cpus, policy(cpus), rules).expect("this process may start threads");
+    let executors = Executors::new(cpus, policy(cpus), rules, executors::Switches::default())
+        .expect("this process may start threads");
     let leases = |cpus: &[usize]| leases::start(cpus, policy(cpus), rules, switches);
     [Arc::new(executors), leases(cpus), leases(&cpus[..1])]
 }
@@ -159,13 +162,13 @@ fn vms_that_start_and_end_while_the_domain_falls_back_do_so_as_ever() {
 #[test]
 fn a_configured_fallback_is_told_and_everybody_gets_on() {
     let kvm = require_kvm!();
-    let policy = stile::config::PolicyConfig {
+    let policy = PolicyConfig {
         starvation_bound: "100ms".parse().expect("a bound"),
-        on_starvation: stile::config::OnStarvation::Fallback,
+        on_starvation: OnStarvation::Fallback,
         .."freelist".parse().expect("a policy")
     };
-    let cpus = carrier::pcpus().iter().map(|&cpu| cpu as u32).collect();
-    let run = stile::watch::Watched::new(&policy, &cpus).expect("this process may start threads");
+    let host = HostConfig { pcpus: carrier::pcpus().iter().map(|&cpu| cpu as u32).collect() };
+    let run = Watched::new(&Config { host, policy, vms: Vec::new() }).expect("this process may start threads");
     // 6 ms for each of 80 on two pCPUs.
     let hogs = Recipe::builtin("hog").vcpus(80).start(&kvm, run.domain());
     let (says, said) = mpsc::channel();

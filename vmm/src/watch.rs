@@ -1,8 +1,7 @@
 //! A run under watch: a domain, a watchdog for it, and what happens when it starves a vCPU.
 
 use crate::carrier::{self, CarrierError};
-use crate::config::{Algorithm, OnStarvation, PolicyConfig};
-use crate::host::CpuList;
+use crate::config::{Algorithm, Config, OnStarvation, PolicyConfig};
 use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
@@ -34,15 +33,16 @@ pub fn is_watched(policy: &PolicyConfig) -> bool {
 }
 
 impl Watched {
-    /// A domain on these host CPUs under this policy.
-    pub fn new(policy: &PolicyConfig, cpus: &CpuList) -> Result<Self, CarrierError> {
-        let falls = is_watched(policy) && policy.on_starvation == OnStarvation::Fallback;
-        let falls = if falls { Some(carrier::switchable(policy, cpus)?) } else { None };
+    /// A domain for this configuration.
+    pub fn new(config: &Config) -> Result<Self, CarrierError> {
+        let policy = config.policy.clone();
+        let may_fall = is_watched(&policy) && policy.on_starvation == OnStarvation::Fallback;
+        let falls = if may_fall { carrier::switchable_for(config)? } else { None };
         let domain = match &falls {
             Some(domain) => Arc::clone(domain) as Arc<dyn Domain>,
-            None => carrier::domain(policy, cpus)?,
+            None => carrier::domain_for(config)?,
         };
-        Ok(Self { domain, falls, policy: policy.clone(), slots: cpus.iter().count() })
+        Ok(Self { domain, falls, policy, slots: config.host.pcpus.len() })
     }
 
     /// The domain.

@@ -49,7 +49,6 @@ pub struct Evacuee {
     /// Its account up to when it was given back.
     pub(super) account: Account,
     pub(super) at: Time,
-    pub(super) exits: u64,
 }
 
 impl std::fmt::Debug for Evacuee {

@@ -20,29 +20,33 @@
 //!
 //! Here is what all threads share, and what others ask of a domain; `executors/thread.rs` is the life of an executor.
 
+mod alarm;
 mod thread;
 
-use super::deadlines::Deadlines;
+use super::counts::{Counts, Tally};
 use super::evacuate::{Evacuate, Evacuated, Evacuee};
 use super::events::{Events, Found};
+use super::looks::Looks;
 use super::numbers::Numbers;
 use super::parker::Parker;
-use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, kick};
+use super::{Attributes, Class, Domain, DomainError, Totals, kick};
+use crate::deadlines::Deadlines;
 use crate::histogram::Histogram;
 use crate::ledger::{self, Account, Ledger, Seen, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
-use crate::policy::{Placement, Policy};
+use crate::policy::Policy;
 use crate::slot::SlotWord;
 use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
 use crate::{Slot, Time, Vcpu, VcpuId};
+use alarm::Watch;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// Most vCPUs of a domain.
 pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
-/// Deadlines handled in one go, so that the lock is held for a bounded time; the rest follows at once.
+/// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest follows at once.
 const DUE_AT_ONCE: usize = 8;
 
 /// A domain with a policy and an executor for each pCPU.
@@ -50,6 +54,19 @@ const DUE_AT_ONCE: usize = 8;
 pub struct Executors {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What can be switched on and off, to measure what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches {
+    /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
+    pub spin_detection: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self { spin_detection: true }
+    }
 }
 
 struct Shared {
@@ -61,6 +78,7 @@ struct Shared {
     waiters: AtomicBool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
+    detects_spinning: bool,
     ending: AtomicBool,
 }
 
@@ -73,22 +91,13 @@ struct SlotShared {
     counts: Counts,
 }
 
-/// Counters written by their executor only.
-#[derive(Debug, Default)]
-struct Counts {
-    exits: AtomicU64,
-    unknown: AtomicU64,
-    lock: AtomicU64,
-    message: AtomicU64,
-    alone: AtomicU64,
-}
-
 /// What the lock guards.
 struct Core {
     ledger: Ledger,
     vcpus: Vec<Option<Entry>>,
     numbers: Numbers,
     deadlines: Box<[Deadlines]>,
+    watch: Watch,
 }
 
 struct Entry {
@@ -100,9 +109,22 @@ struct Entry {
     /// The slot that watches its deadline.
     deadline: Option<Slot>,
     retiring: bool,
-    /// Exits to the monitor, up to when it was last put on a slot, and that slot's exits then.
-    exits: u64,
-    exits_before: u64,
+    looks: Looks,
+    /// What was counted of it up to when it was last put on a slot, and that slot's counts then.
+    counted: Tally,
+    counts_before: Tally,
+}
+
+/// A vCPU that the domain has let go of.
+struct Gone {
+    vcpu: Box<dyn Vcpu>,
+    last: Account,
+}
+
+impl Gone {
+    fn give_back(self) {
+        self.vcpu.retired(&self.last);
+    }
 }
 
 /// Something to do once the lock is free.
@@ -111,6 +133,8 @@ enum Act {
     Ask(Slot),
     /// The idle executor of the slot has to look.
     Rouse(Slot),
+    /// The executor of the slot has to look, or the slot has to ask.
+    Look(Slot),
 }
 
 impl std::fmt::Debug for Shared {
@@ -121,7 +145,7 @@ impl std::fmt::Debug for Shared {
 
 impl Executors {
     /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
-    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules) -> io::Result<Self> {
+    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
         let told_of_lone_yields = policy.is_told_of_lone_yields();
         let core = Core {
@@ -129,6 +153,7 @@ impl Executors {
             vcpus: Vec::new(),
             numbers: Numbers::default(),
             deadlines: cpus.iter().map(|_| Deadlines::default()).collect(),
+            watch: Watch::default(),
         };
         let trace = core.ledger.trace();
         let shared = Arc::new(Shared {
@@ -139,6 +164,7 @@ impl Executors {
             waiters: AtomicBool::new(false),
             keeps_slot_over_exits,
             told_of_lone_yields,
+            detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
         });
         let domain = Self { shared, threads: Mutex::default() };
@@ -219,8 +245,9 @@ impl Domain for Executors {
             on: None,
             deadline: None,
             retiring: false,
-            exits: 0,
-            exits_before: 0,
+            looks: Looks::default(),
+            counted: Tally::default(),
+            counts_before: Tally::default(),
         });
         self.shared.events[id.index()].admit();
         Ok(id)
@@ -230,13 +257,13 @@ impl Domain for Executors {
         if self.shared.events.get(vcpu.index()).map(Events::signal) != Some(Found::Blocked) {
             return;
         }
-        let act = {
+        let acts = {
             let mut core = self.shared.core.lock();
             let act = self.shared.unblock(&mut core, vcpu, monotonic());
             self.shared.publish(&core);
-            act
+            [act, self.shared.tell_watcher(&mut core)]
         };
-        act.into_iter().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
+        acts.into_iter().flatten().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
     }
 
     fn retire(&self, vcpu: VcpuId) {
@@ -257,22 +284,18 @@ impl Domain for Executors {
             }
         };
         match gone {
-            Ok(vcpu) => vcpu.into_iter().for_each(Vcpu::retired),
+            Ok(gone) => gone.into_iter().for_each(Gone::give_back),
             Err(slot) => self.shared.perform(Act::Ask(slot), Some(kick::this_thread())),
         }
     }
 
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
+    fn account(&self, vcpu: VcpuId) -> Option<Account> {
         let core = self.shared.core.lock();
         let entry = core.vcpus.get(vcpu.index())?.as_ref()?;
-        let account = core.ledger.account_of(vcpu, monotonic())?;
-        let on_slot = |slot: Slot| self.shared.slots[slot.index()].counts.exits.load(Ordering::Relaxed);
-        let exits = entry.exits + entry.on.map_or(0, |slot| on_slot(slot) - entry.exits_before);
-        Some(Usage::of(&account, exits))
-    }
-
-    fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        self.shared.core.lock().ledger.account_of(vcpu, monotonic())
+        let mut account = core.ledger.account_of(vcpu, monotonic())?;
+        let on_slot = entry.on.map(|slot| self.shared.slots[slot.index()].counts.read().since(entry.counts_before));
+        entry.counted.plus(on_slot.unwrap_or_default()).enter(&mut account, |outcomes| &mut outcomes.alone);
+        Some(account)
     }
 
     fn kicks(&self) -> Histogram {
@@ -293,24 +316,8 @@ impl Domain for Executors {
 
     fn totals(&self) -> Totals {
         let core = self.shared.core.lock();
-        let counts = core.ledger.counts();
-        let outcomes = counts.yields.outcomes();
-        let sum = |of: fn(&Counts) -> &AtomicU64| {
-            self.shared.slots.iter().map(|slot| of(&slot.counts).load(Ordering::Relaxed)).sum::<u64>()
-        };
-        Totals {
-            exits: sum(|c| &c.exits),
-            switches: counts.switches,
-            migrations: counts.migrations,
-            yields: Yields {
-                unknown: sum(|c| &c.unknown),
-                lock: sum(|c| &c.lock),
-                message: sum(|c| &c.message),
-                alone: sum(|c| &c.alone),
-                switched: outcomes.switched,
-                stayed: outcomes.stayed,
-            },
-        }
+        let counted = self.shared.slots.iter().map(|slot| slot.counts.read());
+        counted.fold(Tally::default(), Tally::plus).totals(core.ledger.counts())
     }
 }
 
@@ -324,26 +331,29 @@ impl Shared {
         if let Some(slot) = entry.deadline.take() {
             core.deadlines[slot.index()].remove(vcpu);
         }
-        match core.ledger.wake(vcpu, now) {
-            Placement::Run(slot) => Some(Act::Rouse(slot)),
-            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => Some(Act::Ask(slot)),
-            Placement::Queue(None) => None,
-        }
+        alarm::placed(core.ledger.wake(vcpu, now))
     }
 
     /// `looks` looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
     fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
             Act::Rouse(slot) => self.slots[slot.index()].parker.wake(),
-            Act::Ask(slot) => {
-                let slot = &self.slots[slot.index()];
-                if slot.word.want()
-                    && let Some(thread) = slot.thread.get()
-                    && looks != Some(*thread)
-                {
-                    kick::send(*thread);
-                }
+            Act::Ask(slot) => self.demand(slot, looks),
+            Act::Look(slot) => {
+                self.demand(slot, looks);
+                self.slots[slot.index()].parker.wake();
             }
+        }
+    }
+
+    /// Makes a busy slot ask.
+    fn demand(&self, slot: Slot, looks: Option<kick::ThreadId>) {
+        let slot = &self.slots[slot.index()];
+        if slot.word.want()
+            && let Some(thread) = slot.thread.get()
+            && looks != Some(*thread)
+        {
+            kick::send(*thread);
         }
     }
 
@@ -359,6 +369,8 @@ impl Shared {
         let entry = core.vcpus[id.index()].take()?;
         let leaving = self.events[id.index()].leave();
         let deadline = entry.deadline.map_or(Time::NEVER, |slot| core.deadlines[slot.index()].of(id));
+        let mut account = core.ledger.account_of(id, now)?;
+        entry.counted.enter(&mut account, |outcomes| &mut outcomes.alone);
         Some(Evacuee {
             id,
             vcpu: entry.vcpu.expect("executors put their vCPUs down when they end"),
@@ -366,20 +378,21 @@ impl Shared {
             rests: leaving.rests.then_some(deadline),
             event: leaving.event,
             retiring: entry.retiring,
-            account: core.ledger.account_of(id, now)?,
+            account,
             at: now,
-            exits: entry.exits,
         })
     }
 
     /// Removes a vCPU the policy has let go of.
-    fn forget(&self, core: &mut Core, vcpu: VcpuId) -> Option<Box<dyn Vcpu>> {
+    fn forget(&self, core: &mut Core, vcpu: VcpuId) -> Option<Gone> {
         self.events[vcpu.index()].retire();
         let entry = core.vcpus[vcpu.index()].take()?;
         if let Some(slot) = entry.deadline {
             core.deadlines[slot.index()].remove(vcpu);
         }
         core.numbers.give_back(vcpu);
-        entry.vcpu
+        let mut last = core.ledger.close(vcpu);
+        entry.counted.enter(&mut last, |outcomes| &mut outcomes.alone);
+        Some(Gone { vcpu: entry.vcpu?, last })
     }
 }

@@ -20,7 +20,7 @@
 
 use super::evacuate::Evacuate;
 use super::host::{HostThreads, HostYield};
-use super::{Attributes, Domain, DomainError, Totals, Usage, kick};
+use super::{Attributes, Domain, DomainError, Totals, kick};
 use crate::histogram::Histogram;
 use crate::ledger::{Account, Seen, Trace};
 use crate::sync::{Mutex, RwLock};
@@ -73,7 +73,7 @@ impl Switchable {
             adopted.ids.iter().filter(|id| self.first.missed(**id)).for_each(|id| host.wake(*id));
             adopted
         };
-        adopted.ended.into_iter().for_each(Vcpu::retired);
+        adopted.ended.into_iter().for_each(|(vcpu, last)| vcpu.retired(&last));
         Ok(adopted.ids.len())
     }
 
@@ -109,10 +109,6 @@ impl Domain for Switchable {
         self.with(|domain| domain.retire(vcpu));
     }
 
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
-        self.with(|domain| domain.usage(vcpu))
-    }
-
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
         self.with(|domain| domain.account(vcpu))
     }
@@ -144,8 +140,8 @@ impl Domain for Switchable {
 #[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
-    use crate::domain::executors::Executors;
-    use crate::domain::leases::{self, Switches};
+    use crate::domain::executors::{self, Executors};
+    use crate::domain::leases;
     use crate::domain::testing::{Script, cpus, wait_for};
     use crate::lock::LockRules;
     use crate::policy::{Policy, Rsdl, rsdl::RsdlConfig};
@@ -157,8 +153,8 @@ mod tests {
         let cpus = cpus();
         let policy = |slots| -> Box<dyn Policy> { Box::new(Rsdl::new(RsdlConfig::default(), slots)) };
         let rules = LockRules::default();
-        let leases = |cpus: &[usize]| leases::start(cpus, policy(cpus.len()), rules, Switches::default());
-        let executors = Executors::new(&cpus, policy(cpus.len()), rules).unwrap();
+        let leases = |cpus: &[usize]| leases::start(cpus, policy(cpus.len()), rules, leases::Switches::default());
+        let executors = Executors::new(&cpus, policy(cpus.len()), rules, executors::Switches::default()).unwrap();
         let firsts: [Arc<dyn Evacuate>; 3] = [Arc::new(executors), leases(&cpus), leases(&cpus[..1])];
         firsts.into_iter().map(|first| Switchable::new(first, &cpus)).collect()
     }

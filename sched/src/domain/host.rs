@@ -5,15 +5,16 @@
 
 mod adopt;
 
-use super::{Attributes, Class, Domain, DomainError, Totals, Usage, Yields, class, kick};
+use super::counts::{Counts, Tally};
+use super::{Attributes, Class, Domain, DomainError, Totals, class, kick};
 use crate::domain::executors::MAX_VCPUS;
 use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
 use crate::histogram::Histogram;
-use crate::ledger::{Account, Seen, Trace};
+use crate::ledger::{Account, Trace};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
 use crate::time::monotonic;
-use crate::{Nanos, Stop, Time, Vcpu, VcpuId, Wait};
+use crate::{Nanos, Stop, Time, Vcpu, VcpuId};
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::Arc;
@@ -35,23 +36,20 @@ pub struct HostThreads {
     vcpus: RwLock<Vec<Option<Arc<Record>>>>,
     numbers: Mutex<Numbers>,
     /// Counts of vCPUs that have ended.
-    ended: Arc<Mutex<Totals>>,
+    ended: Arc<Mutex<Sums>>,
 }
 
 /// What other threads may see of a vCPU's thread.
 #[derive(Debug)]
 struct Record {
     born: Time,
-    /// What came before that, in another mechanism, and the exits then.
-    before: Option<Box<(Account, u64)>>,
+    /// Its account up to then, in another mechanism.
+    before: Option<Box<Account>>,
     idle: Idle,
     thread: std::sync::OnceLock<kick::ThreadId>,
     parker: Parker,
     retiring: AtomicBool,
-    exits: AtomicU64,
-    unknown: AtomicU64,
-    lock: AtomicU64,
-    message: AtomicU64,
+    counts: Counts,
 }
 
 impl Record {
@@ -63,10 +61,7 @@ impl Record {
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
             retiring: AtomicBool::new(false),
-            exits: AtomicU64::new(0),
-            unknown: AtomicU64::new(0),
-            lock: AtomicU64::new(0),
-            message: AtomicU64::new(0),
+            counts: Counts::default(),
         }
     }
 }
@@ -147,14 +142,9 @@ impl Domain for HostThreads {
         }
     }
 
-    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
-        let record = self.record(vcpu)?;
-        let before = record.before.as_ref().map_or(0, |before| before.1);
-        Some(Usage::of(&account_of(&record), before + record.exits.load(Relaxed)))
-    }
-
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        Some(account_of(&*self.record(vcpu)?))
+        let record = self.record(vcpu)?;
+        Some(account_of(&record, of_host(&record)))
     }
 
     fn kicks(&self) -> Histogram {
@@ -165,17 +155,10 @@ impl Domain for HostThreads {
         None
     }
 
-    fn look(&self, _: VcpuId, _: &mut Vec<Seen>) -> Option<VcpuId> {
-        None
-    }
-
-    fn threads(&self) -> Vec<kick::ThreadId> {
-        Vec::new()
-    }
-
     fn totals(&self) -> Totals {
         let live: Vec<_> = self.vcpus.read().iter().flatten().cloned().collect();
-        live.iter().fold(*self.ended.lock(), |sum, record| sum.plus(&totals_of(record)))
+        let ended = *self.ended.lock();
+        live.iter().fold(ended, |sum, record| sum.plus(record.counts.read(), of_host(record))).totals()
     }
 }
 
@@ -189,7 +172,7 @@ fn enter_attributes(attributes: Attributes) -> io::Result<()> {
 }
 
 /// The life of a vCPU's thread. The vCPU idles first, if a deadline is given.
-fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: HostYield, ended: &Mutex<Totals>) {
+fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: HostYield, ended: &Mutex<Sums>) {
     // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
     let _ = record.thread.set(kick::this_thread());
     if let Some(until) = rests {
@@ -199,7 +182,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: 
     }
     while !record.retiring.load(Relaxed) {
         let stop = vcpu.run();
-        record.exits.store(record.exits.load(Relaxed) + 1, Relaxed);
+        record.counts.exit();
         match stop {
             Stop::Exit => {}
             Stop::Kicked => kick::drain(),
@@ -209,12 +192,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: 
                 record.idle.end(until, monotonic());
             }
             Stop::Yield(y) => {
-                let count = match y.wait {
-                    Wait::Unknown => &record.unknown,
-                    Wait::Lock(_) => &record.lock,
-                    Wait::Message(_) => &record.message,
-                };
-                count.store(count.load(Relaxed) + 1, Relaxed);
+                record.counts.yielded(y.wait);
                 if yields == HostYield::Sched {
                     threads::yield_now();
                 }
@@ -222,11 +200,14 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: 
             Stop::Done => break,
         }
     }
+    // The kernel's file is behind by up to a tick.
+    let run = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let host = HostAccount { run_ns: run.tv_sec as u64 * 1_000_000_000 + run.tv_nsec as u64, ..of_host(record) };
     {
         let mut ended = ended.lock();
-        *ended = ended.plus(&totals_of(record));
+        *ended = ended.plus(record.counts.read(), host);
     }
-    vcpu.retired();
+    vcpu.retired(&account_of(record, host));
 }
 
 /// Time without an event to act on. The host counts a wait only once it is over, and not what an event's way to its thread
@@ -269,35 +250,49 @@ impl Idle {
     }
 }
 
-/// The host's account of a vCPU's thread.
-fn account_of(record: &Record) -> Account {
-    let host = record.thread.get().map_or(HostAccount::default(), |thread| host_account(*thread));
+/// A vCPU's account, by what the host says of its thread.
+fn account_of(record: &Record, host: HostAccount) -> Account {
     let now = monotonic();
     let alive = now.since(record.born);
     let idle = record.idle.read(now).min(alive);
     let run = Nanos(host.run_ns).min(alive - idle);
-    let mut account = record.before.as_ref().map_or_else(Account::default, |before| before.0.clone());
-    account.run += run;
-    account.wait += alive - idle - run;
-    account.idle += idle;
-    account.turns += host.switches;
-    account.migrations += host.migrations;
+    let mut account = Account {
+        run,
+        wait: alive - idle - run,
+        idle,
+        turns: host.switches,
+        migrations: host.migrations,
+        ..Account::default()
+    };
+    record.counts.read().enter(&mut account, |outcomes| &mut outcomes.untold);
+    record.before.iter().for_each(|before| account.merge(before));
     account
 }
 
-fn totals_of(record: &Record) -> Totals {
-    let account = record.thread.get().map_or(HostAccount::default(), |t| host_account(*t));
-    Totals {
-        exits: record.exits.load(Relaxed),
-        switches: account.switches,
-        migrations: account.migrations,
-        yields: Yields {
-            unknown: record.unknown.load(Relaxed),
-            lock: record.lock.load(Relaxed),
-            message: record.message.load(Relaxed),
-            ..Yields::default()
-        },
+/// Sums over vCPUs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    counted: Tally,
+    switches: u64,
+    migrations: u64,
+}
+
+impl Sums {
+    fn plus(self, counted: Tally, host: HostAccount) -> Self {
+        Self {
+            counted: self.counted.plus(counted),
+            switches: self.switches + host.switches,
+            migrations: self.migrations + host.migrations,
+        }
     }
+
+    fn totals(self) -> Totals {
+        Totals { switches: self.switches, migrations: self.migrations, ..self.counted.totals_untold() }
+    }
+}
+
+fn of_host(record: &Record) -> HostAccount {
+    record.thread.get().map_or(HostAccount::default(), |thread| host_account(*thread))
 }
 
 /// The host's account of a thread.

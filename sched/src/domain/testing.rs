@@ -43,7 +43,7 @@ impl Vcpu for Script {
         stop
     }
 
-    fn retired(self: Box<Self>) {
+    fn retired(self: Box<Self>, _: &crate::ledger::Account) {
         self.0.retired.store(true, SeqCst);
     }
 }

@@ -13,6 +13,8 @@ pub(super) enum State {
     Waiting,
     /// On a slot.
     Running,
+    /// It has ended, and its account is to be taken.
+    Ended,
 }
 
 /// A vCPU's account. Its three times add up to the time since it was taken in.
@@ -22,17 +24,21 @@ pub struct Account {
     pub run: Nanos,
     /// Runnable without a slot: what a hypervisor calls steal, or CPU ready.
     pub wait: Nanos,
+    /// The part of `wait` for which its group's cap held it back.
+    pub throttled: Nanos,
     /// Blocked, waiting for an event.
     pub idle: Nanos,
     /// How long it waited each time.
     pub waits: Histogram,
+    /// Exits to the monitor. Counted by who runs it, as are the yields that the policy is not told of: a ledger has none.
+    pub exits: u64,
     /// Times it was put on a slot.
     pub turns: u64,
     /// Times that this was another slot than the last.
     pub migrations: u64,
     /// Slots that it took from a vCPU which had been handed them and had not begun.
     pub steals: u64,
-    /// Its yields while others waited.
+    /// Its yields.
     pub yields: Yielded,
     /// Run beyond the end of a lease.
     pub overrun: Nanos,
@@ -42,7 +48,7 @@ pub struct Account {
     pub borrowed: Nanos,
 }
 
-/// Yields that were put to the policy: by what they said, and what came of them.
+/// Yields by what they said, and what came of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Yielded {
     /// Said nothing.
@@ -56,35 +62,54 @@ pub struct Yielded {
 /// What came of yields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcomes {
+    /// Nobody waited, so it changed nothing.
+    pub alone: u64,
     /// Another vCPU got the pCPU.
     pub switched: u64,
-    /// The vCPU went on.
+    /// The vCPU went on although others waited.
     pub stayed: u64,
+    /// There is no policy, and the host does not tell.
+    pub untold: u64,
+}
+
+impl Outcomes {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.alone + self.switched + self.stayed + self.untold
+    }
+
+    /// Of two, each with each.
+    fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
+        Self {
+            alone: of(self.alone, other.alone),
+            switched: of(self.switched, other.switched),
+            stayed: of(self.stayed, other.stayed),
+            untold: of(self.untold, other.untold),
+        }
+    }
 }
 
 impl Yielded {
     pub(super) fn count(&mut self, wait: Wait, stayed: bool) {
         let outcomes = match wait {
-            Wait::Unknown => &mut self.unknown,
+            Wait::Unknown | Wait::Spin => &mut self.unknown,
             Wait::Lock(_) => &mut self.lock,
             Wait::Message(_) => &mut self.message,
         };
         *if stayed { &mut outcomes.stayed } else { &mut outcomes.switched } += 1;
     }
 
-    fn merge(&mut self, other: &Self) {
-        let pairs =
-            [(&mut self.unknown, other.unknown), (&mut self.lock, other.lock), (&mut self.message, other.message)];
-        for (mine, theirs) in pairs {
-            mine.switched += theirs.switched;
-            mine.stayed += theirs.stayed;
+    fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+        Self {
+            unknown: self.unknown.with(other.unknown, of),
+            lock: self.lock.with(other.lock, of),
+            message: self.message.with(other.message, of),
         }
     }
 
-    /// All that ended this way or that.
+    /// What came of them, whatever they said.
     pub fn outcomes(&self) -> Outcomes {
-        let all = [self.unknown, self.lock, self.message];
-        Outcomes { switched: all.iter().map(|o| o.switched).sum(), stayed: all.iter().map(|o| o.stayed).sum() }
+        [self.lock, self.message].into_iter().fold(self.unknown, |sum, of| sum.with(of, |a, b| a + b))
     }
 }
 
@@ -98,15 +123,36 @@ impl Account {
     pub fn merge(&mut self, other: &Self) {
         self.run += other.run;
         self.wait += other.wait;
+        self.throttled += other.throttled;
         self.idle += other.idle;
         self.waits.merge(&other.waits);
+        self.exits += other.exits;
         self.turns += other.turns;
         self.migrations += other.migrations;
         self.steals += other.steals;
-        self.yields.merge(&other.yields);
+        self.yields = self.yields.with(&other.yields, |a, b| a + b);
         self.overrun += other.overrun;
         self.lent += other.lent;
         self.borrowed += other.borrowed;
+    }
+
+    /// What came since an earlier reading of the same vCPU's, or the same vCPUs', account.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            run: self.run - earlier.run,
+            wait: self.wait - earlier.wait,
+            throttled: self.throttled - earlier.throttled,
+            idle: self.idle - earlier.idle,
+            waits: self.waits.since(&earlier.waits),
+            exits: self.exits.saturating_sub(earlier.exits),
+            turns: self.turns.saturating_sub(earlier.turns),
+            migrations: self.migrations.saturating_sub(earlier.migrations),
+            steals: self.steals.saturating_sub(earlier.steals),
+            yields: self.yields.with(&earlier.yields, u64::saturating_sub),
+            overrun: self.overrun - earlier.overrun,
+            lent: self.lent - earlier.lent,
+            borrowed: self.borrowed - earlier.borrowed,
+        }
     }
 }
 
@@ -133,6 +179,7 @@ impl Entry {
             State::Idle => &mut self.account.idle,
             State::Waiting => &mut self.account.wait,
             State::Running => &mut self.account.run,
+            State::Ended => return Nanos::ZERO,
         } += span;
         self.since = now;
         span

@@ -8,9 +8,13 @@ use std::time::Duration;
 /// Tells what happened, with vCPUs by these names.
 pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
     match event.what {
-        What::Add { vcpu, nice, class } => {
+        What::Add { vcpu, nice, class, .. } => {
             format!("{} was taken in, class {class}, nice {}", name(vcpu), nice.get())
         }
+        What::Resume { vcpu, placement } => format!("{} is no longer held back and {}", name(vcpu), placed(placement)),
+        What::Late { slot, by } => format!("{slot}: its vCPU began to run {} late", span(by)),
+        What::Idled { vcpu, since } => format!("{} had idled for {}", name(vcpu), span(event.time.since(since))),
+        What::Gap { lost } => format!("{lost} events are missing"),
         What::Remove { vcpu } => format!("{} left while it did not run", name(vcpu)),
         What::Wake { vcpu, placement } => format!("{} became runnable and {}", name(vcpu), placed(placement)),
         What::Steal { slot, thief, taken: true } => format!("{} took {slot} from whom it was handed to", name(thief)),
@@ -43,6 +47,7 @@ fn asked(vcpu: Option<VcpuId>, why: Why, name: &dyn Fn(VcpuId) -> String) -> Str
             let again = if again { " again" } else { "" };
             match wait {
                 Wait::Unknown => format!("{who} yielded{again}"),
+                Wait::Spin => format!("{who} was seen spinning{again}"),
                 Wait::Lock(holder) => format!("{who} yielded{again} to the lock's holder {}", name(holder)),
                 Wait::Message(peer) => format!("{who} yielded{again} for a message from {}", name(peer)),
             }

@@ -3,6 +3,7 @@
 use super::Ledger;
 use super::account::State;
 use crate::domain::Attributes;
+use crate::policy::Policy;
 use crate::{Time, VcpuId};
 
 /// A vCPU at a moment.
@@ -16,22 +17,20 @@ pub struct Seen {
     pub waits: Option<Time>,
 }
 
-impl Ledger {
+impl<P: Policy> Ledger<P> {
     /// Appends the vCPUs whose ids lie among the `most` from this one on; gives where the next stretch begins, `None` if this
     /// was the last. Takes nobody's word for it that nobody waits, a policy's least of all.
     pub fn look(&self, from: VcpuId, most: usize, seen: &mut Vec<Seen>) -> Option<VcpuId> {
         let end = from.index() + most;
-        for (index, entry) in self.vcpus.iter().enumerate().take(end).skip(from.index()) {
-            if let Some(entry) = entry {
-                let waits = (entry.state == State::Waiting).then_some(entry.since);
-                seen.push(Seen { vcpu: VcpuId(index as u32), attributes: entry.attributes, waits });
-            }
-        }
-        (end < self.vcpus.len()).then_some(VcpuId(end as u32))
+        seen.extend(self.books.stretch(from.index()..end).map(|(vcpu, entry)| {
+            let waits = (entry.state == State::Waiting).then_some(entry.since);
+            Seen { vcpu, attributes: entry.attributes, waits }
+        }));
+        (end < self.books.ids()).then_some(VcpuId(end as u32))
     }
 
     /// What the policy knows of a vCPU.
     pub fn attributes_of(&self, vcpu: VcpuId) -> Option<Attributes> {
-        Some(self.vcpus.get(vcpu.index())?.as_ref()?.attributes)
+        self.books.attributes_of(vcpu)
     }
 }

@@ -1,7 +1,8 @@
 //! The ledger over real policies.
 
 use super::*;
-use crate::policy::{Freelist, Rsdl, rsdl::RsdlConfig};
+use crate::domain::{Cap, Group, GroupId};
+use crate::policy::{Capped, Freelist, Rsdl, rsdl::RsdlConfig};
 use crate::{Wait, Yield};
 
 const A: VcpuId = VcpuId(0);
@@ -52,12 +53,37 @@ fn run_wait_and_idleness_add_up_to_the_time_since_a_vcpu_was_added() {
 }
 
 #[test]
+fn the_last_account_of_a_vcpu_that_ended_is_given_once() {
+    let mut ledger = a_runs_and_b_waits(freelist());
+    let decision = ledger.next(SLOT, Why::Retire, at(50));
+    assert_eq!(decision.run.map(|lease| lease.vcpu), Some(B));
+    let _ = ledger.next(SLOT, Why::Block, at(60));
+    ledger.remove(B, at(70));
+    let [a, b] = [A, B].map(|vcpu| ledger.close(vcpu));
+    assert_eq!((a.run, a.total()), (us(40), us(50)), "nothing is added after its end");
+    assert_eq!((b.run, b.wait, b.total() + Nanos(1)), (us(10), us(30), us(70)));
+    assert!([A, B].iter().all(|&vcpu| ledger.account_of(vcpu, at(80)).is_none()));
+    assert_eq!(ledger.close(A).total(), Nanos::ZERO);
+}
+
+#[test]
+fn what_happened_between_two_readings_of_an_account_is_their_difference() {
+    let mut ledger = a_runs_and_b_waits(freelist());
+    let before = ledger.account_of(B, at(30)).unwrap();
+    let _ = ledger.next(SLOT, Why::Yield(Yield { wait: Wait::Unknown, again: false }), at(50));
+    let after = ledger.account_of(B, at(80)).unwrap();
+    let since = after.since(&before);
+    assert_eq!((since.run, since.wait, since.idle), (us(30), us(20), Nanos::ZERO));
+    assert_eq!((since.turns, since.waits.count(), after.since(&after).total()), (1, 1, Nanos::ZERO));
+}
+
+#[test]
 fn a_nap_reported_late_counts_as_idleness() {
     let mut ledger = a_runs_and_b_waits(freelist());
     let _ = ledger.next(SLOT, Why::Block, at(50));
     ledger.idled_since(A, at(35));
-    let a = ledger.account_of(A, at(50)).unwrap();
-    assert_eq!((a.run, a.idle), (us(25), us(20)));
+    let a = ledger.account_of(A, at(60)).unwrap();
+    assert_eq!((a.run, a.idle), (us(25), us(30)));
 }
 
 #[test]
@@ -70,7 +96,7 @@ fn a_lease_passed_on_by_a_yield_is_lent_and_borrowed() {
     let _ = ledger.next(SLOT, Why::Block, at(90));
     let (a, b) = (ledger.account_of(A, at(90)).unwrap(), ledger.account_of(B, at(90)).unwrap());
     assert_eq!((a.lent, b.borrowed), (us(40), us(40)));
-    assert_eq!((a.yields.lock, a.yields.outcomes()), (Outcomes { switched: 1, stayed: 0 }, a.yields.lock));
+    assert_eq!((a.yields.lock, a.yields.outcomes()), (Outcomes { switched: 1, ..Outcomes::default() }, a.yields.lock));
     assert_eq!((a.borrowed, b.lent), (Nanos::ZERO, Nanos::ZERO));
 }
 
@@ -96,6 +122,25 @@ fn times_are_strictly_increasing_whatever_the_driver_says() {
 }
 
 #[test]
+fn what_a_cap_holds_back_is_part_of_the_wait() {
+    let cap = Cap::new(Nanos::from_millis(10), Nanos::from_millis(100)).unwrap();
+    let attributes = Attributes { group: Some(Group { id: GroupId(7), cap }), ..Attributes::default() };
+    let mut ledger = Ledger::new(Box::new(Capped::new(freelist(), 1)), 1, 64);
+    ledger.add(A, attributes, at(0));
+    let _ = ledger.wake(A, at(1));
+    let _ = ledger.next(SLOT, Why::Free, at(1_001));
+    assert_eq!(ledger.next(SLOT, Why::Check, at(6_001)), Decision::IDLE, "its slice of 5 ms is used up");
+    let due = ledger.alarm();
+    assert_eq!(ledger.tick(due), Some(Resumed { vcpu: A, placement: Placement::Run(SLOT) }));
+    let held = due.since(at(6_001));
+    let _ = ledger.next(SLOT, Why::Free, due + us(100));
+    let a = ledger.account_of(A, due + us(100)).unwrap();
+    assert_eq!((a.throttled, a.wait - a.throttled), (held, us(1_100)));
+    let resumed = What::Resume { vcpu: A, placement: Placement::Run(SLOT) };
+    assert!(ledger.trace().latest().iter().any(|event| event.what == resumed));
+}
+
+#[test]
 fn another_policy_object_that_is_told_the_same_answers_the_same() {
     let mut ledger = a_runs_and_b_waits(rsdl());
     for n in 0..20 {
@@ -105,10 +150,12 @@ fn another_policy_object_that_is_told_the_same_answers_the_same() {
     let mut fresh = rsdl();
     for event in ledger.trace().latest() {
         match event.what {
-            What::Add { vcpu, nice, class } => fresh.add(vcpu, Attributes { nice, class }, event.time),
+            What::Add { vcpu, nice, class, group } => fresh.add(vcpu, Attributes { nice, class, group }, event.time),
             What::Wake { vcpu, placement } => assert_eq!(fresh.wake(vcpu, event.time), placement),
             What::Ask { slot, why, decision, .. } => assert_eq!(fresh.next(slot, why, event.time), decision),
-            What::Remove { .. } | What::Steal { .. } => unreachable!(),
+            What::Resume { vcpu, placement } => assert_eq!(fresh.tick(event.time), Some(Resumed { vcpu, placement })),
+            What::Late { slot, by } => fresh.late(slot, by),
+            _ => unreachable!("none of these is among them"),
         }
     }
 }

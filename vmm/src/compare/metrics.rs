@@ -2,11 +2,13 @@
 
 use super::window::{VcpuCounts, Window};
 use super::workload::{Part, part};
+use crate::metrics::json::spans;
 use crate::report::metric::{Metric, Suite};
 use crate::report::stats::{jain, max_share, min_share, percentile};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use stile_abi::gauge::bucket_top;
+use stile_sched::histogram::Histogram;
 
 /// The metrics of a suite of one VM.
 pub(super) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
@@ -45,15 +47,19 @@ fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
     (fair > 0.0).then(|| sum(&mut group.iter().copied()) / fair)
 }
 
-/// Exits, switches, migrations and yields in a second.
+/// Exits, switches, migrations and yields in a second, and how much of their time the vCPUs waited.
 pub(super) fn activity(window: &Window) -> BTreeMap<Metric, f64> {
     let per_second = |n: u64| n as f64 / window.seconds;
-    BTreeMap::from([
+    let sum = |of: fn(&VcpuCounts) -> u64| window.vcpus.iter().map(of).sum::<u64>();
+    let total = sum(|v| v.usage.run_ns + v.usage.wait_ns + v.usage.idle_ns);
+    let ready = (total > 0).then(|| (Metric::CpuReady, 100.0 * sum(|v| v.usage.wait_ns) as f64 / total as f64));
+    let rates = BTreeMap::from([
         (Metric::ExitsPerS, per_second(window.totals.exits)),
         (Metric::SwitchesPerS, per_second(window.totals.switches)),
         (Metric::MigrationsPerS, per_second(window.totals.migrations)),
         (Metric::YieldsPerS, per_second(window.totals.yields.total())),
-    ])
+    ]);
+    rates.into_iter().chain(ready).collect()
 }
 
 /// How evenly the operations are spread.
@@ -76,9 +82,12 @@ pub(super) fn latency(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>)
 }
 
 fn histogram(vcpus: &[&VcpuCounts]) -> Vec<(u64, u64)> {
-    let buckets = vcpus.first().map_or(0, |v| v.latency.len());
-    let count = |bucket: usize| vcpus.iter().map(|v| u64::from(v.latency[bucket])).sum::<u64>();
-    (0..buckets).map(|bucket| (bucket_top(bucket), count(bucket))).filter(|(_, count)| *count > 0).collect()
+    let with: Vec<&[u32]> = vcpus.iter().map(|v| &*v.latency).filter(|latency| !latency.is_empty()).collect();
+    let count = |bucket: usize| with.iter().map(|latency| u64::from(latency[bucket])).sum::<u64>();
+    (0..with.first().map_or(0, |latency| latency.len()))
+        .map(|bucket| (bucket_top(bucket), count(bucket)))
+        .filter(|(_, count)| *count > 0)
+        .collect()
 }
 
 /// Operations in a second.
@@ -90,11 +99,16 @@ pub(super) fn ops_rate(vcpus: &[&VcpuCounts], seconds: f64) -> f64 {
 pub(super) fn detail(window: &Window) -> Value {
     let y = window.totals.yields;
     let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
+    let mut waits = Histogram::default();
+    all.iter().for_each(|v| waits.merge(&v.waits));
+    let told = |waits| window.kicks.is_some().then(|| spans(waits));
     json!({
         "seconds": window.seconds,
+        "turn_wait_seconds": told(&waits),
+        "kick_seconds": window.kicks.as_ref().map(spans),
         "vcpus": all.iter().map(|v| json!({
             "ops": v.ops, "bytes": v.bytes, "errors": v.errors, "run_ns": v.usage.run_ns,
-            "wait_ns": v.usage.wait_ns, "idle_ns": v.usage.idle_ns, "exits": v.usage.exits,
+            "turn_wait_seconds": told(&v.waits), "wait_ns": v.usage.wait_ns, "idle_ns": v.usage.idle_ns, "exits": v.usage.exits,
         })).collect::<Vec<_>>(),
         "yields": {
             "unknown": y.unknown, "lock": y.lock, "message": y.message,
@@ -117,7 +131,7 @@ mod tests {
     }
 
     fn window(vcpus: Vec<VcpuCounts>) -> Window {
-        Window { seconds: 2.0, vcpus, totals: Totals::default() }
+        Window { seconds: 2.0, vcpus, totals: Totals::default(), kicks: None }
     }
 
     #[test]
@@ -142,6 +156,13 @@ mod tests {
         assert_eq!(longest(&vcpus), 70.0);
         vcpus[1].waiting_ns = 1_000;
         assert!((5.0..5.2).contains(&longest(&vcpus)));
+    }
+
+    #[test]
+    fn cpu_ready_is_the_part_of_all_their_time_that_vcpus_waited() {
+        let mut vcpus = vec![vcpu(1, 600), vcpu(1, 600)];
+        (vcpus[0].usage.wait_ns, vcpus[1].usage.idle_ns) = (400, 400);
+        assert_eq!(activity(&window(vcpus))[&Metric::CpuReady], 20.0);
     }
 
     #[test]

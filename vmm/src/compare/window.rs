@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stile_abi::gauge::BUCKETS;
 use stile_sched::domain::{Totals, Usage};
+use stile_sched::histogram::Histogram;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time, VcpuId};
 use vm_memory::{Bytes, GuestAddress};
@@ -18,12 +19,15 @@ pub(super) struct VcpuCounts {
     pub(super) bytes: u64,
     pub(super) errors: u64,
     pub(super) usage: Usage,
+    /// Its waits for a turn; none where the host decides.
+    pub(super) waits: Histogram,
     /// What the guest knows of its steal; `None` where it is not told.
     pub(super) steal: Option<Steal>,
     /// When its account was asked for and read; or how long it was between two readings, at least and at most.
     pub(super) wall: Wall,
     /// How long its wait under way has lasted (unit: ns).
     pub(super) waiting_ns: u64,
+    /// Its waits or responses by length; empty if others' histogram holds them.
     pub(super) latency: Box<[u32]>,
 }
 
@@ -39,6 +43,7 @@ pub(super) struct Reading {
     at: Time,
     vcpus: Vec<VcpuCounts>,
     totals: Totals,
+    kicks: Option<Histogram>,
 }
 
 /// What happened between two readings.
@@ -47,20 +52,24 @@ pub(super) struct Window {
     pub(super) seconds: f64,
     pub(super) vcpus: Vec<VcpuCounts>,
     pub(super) totals: Totals,
+    /// `None` where the host decides, which knows neither kicks nor waits for a turn.
+    pub(super) kicks: Option<Histogram>,
 }
 
 impl Reading {
     /// Reads the vCPUs of these VMs, in order.
     pub(super) fn take(vms: &[&Vm], domain: &dyn Domain) -> Self {
         let at = monotonic();
-        Self { at, vcpus: vms.iter().flat_map(|vm| read_vm(vm, domain)).collect(), totals: domain.totals() }
+        let vcpus = vms.iter().flat_map(|vm| read_vm(vm, domain)).collect();
+        Self { at, vcpus, totals: domain.totals(), kicks: domain.has_policy().then(|| domain.kicks()) }
     }
 
     /// The window from `self` to `later`.
     pub(super) fn until(&self, later: &Self) -> Window {
         let vcpus = self.vcpus.iter().zip(&later.vcpus).map(|(a, b)| b.since(a)).collect();
         let seconds = later.at.since(self.at).0 as f64 / 1e9;
-        Window { seconds, vcpus, totals: later.totals.since(&self.totals) }
+        let kicks = later.kicks.as_ref().zip(self.kicks.as_ref()).map(|(later, earlier)| later.since(earlier));
+        Window { seconds, vcpus, totals: later.totals.since(&self.totals), kicks }
     }
 }
 
@@ -72,6 +81,7 @@ impl VcpuCounts {
             bytes: self.bytes.wrapping_sub(earlier.bytes),
             errors: self.errors.wrapping_sub(earlier.errors),
             usage: self.usage.since(&earlier.usage),
+            waits: self.waits.since(&earlier.waits),
             steal: self.steal.zip(earlier.steal).map(|(now, then)| Steal { before: then.after, ..now }),
             wall: Wall { least: self.wall.least - earlier.wall.most, most: self.wall.most - earlier.wall.least },
             waiting_ns: self.waiting_ns,
@@ -85,11 +95,12 @@ fn read_vm(vm: &Vm, domain: &dyn Domain) -> Vec<VcpuCounts> {
     let read = |(gauge, id): (u64, VcpuId)| {
         let counts = read_gauge(state, gauge);
         let asked = monotonic();
-        let usage = domain.usage(id).unwrap_or_default();
+        let account = domain.account(id).unwrap_or_default();
         let wall = Wall { least: Nanos(asked.0), most: Nanos(monotonic().0) };
+        let usage = Usage::of(&account);
         let after = Duration::from_nanos(usage.wait_ns);
         let steal = counts.steal.map(|steal| Steal { after, ..steal });
-        VcpuCounts { usage, steal, wall, ..counts }
+        VcpuCounts { usage, waits: account.waits, steal, wall, ..counts }
     };
     (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu)).zip(vm.ids()).map(read).collect()
 }

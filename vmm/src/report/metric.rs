@@ -181,6 +181,8 @@ pub enum Metric {
     MigrationsPerS,
     /// Yields of the guests.
     YieldsPerS,
+    /// Part of the vCPUs' time that they could have run and had no pCPU.
+    CpuReady,
     /// Work done by the computing vCPUs.
     HogThroughput,
     /// CPU time of the vCPUs that share a lock, relative to an equal share.
@@ -214,7 +216,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -230,6 +232,7 @@ impl Metric {
         Self::SwitchesPerS,
         Self::MigrationsPerS,
         Self::YieldsPerS,
+        Self::CpuReady,
         Self::HogThroughput,
         Self::LockersCpuShare,
         Self::HogsCpuShare,
@@ -261,6 +264,7 @@ impl Metric {
             Self::SwitchesPerS    => ("switches_per_s",    "switches",         "switches",  "switches/s",    Lower),
             Self::MigrationsPerS  => ("migrations_per_s",  "migrations",       "moves",     "migrations/s",  Lower),
             Self::YieldsPerS      => ("yields_per_s",      "yields",           "yields",    "yields/s",      Lower),
+            Self::CpuReady        => ("cpu_ready",         "CPU ready",        "ready",     "%",             Lower),
             Self::HogThroughput   => ("hog_throughput",    "work of the hogs", "hogs work", "iterations/s",  Higher),
             Self::LockersCpuShare => ("lockers_cpu_share", "CPU of lockers",   "lock CPU",  "of fair share", Higher),
             Self::HogsCpuShare    => ("hogs_cpu_share",    "CPU of hogs",      "hogs CPU",  "of fair share", Lower),
@@ -339,7 +343,7 @@ impl Metric {
     }
 
     fn is_activity(self) -> bool {
-        matches!(self, Self::ExitsPerS | Self::SwitchesPerS | Self::MigrationsPerS | Self::YieldsPerS)
+        matches!(self, Self::ExitsPerS | Self::SwitchesPerS | Self::MigrationsPerS | Self::YieldsPerS | Self::CpuReady)
     }
 
     /// Whether the metric is work done, which a ratio compares.

@@ -71,7 +71,7 @@ pub fn terminal(report: &Report, screen: Screen) -> String {
 }
 
 /// Breaks a line at blanks so that it fits `width`; further lines are indented.
-fn fill(text: &str, width: usize) -> String {
+pub(crate) fn fill(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;
     for word in text.split(' ') {

@@ -10,6 +10,8 @@ pub enum Sink {
     Discard,
     /// Standard output, each line led by the VM's name.
     Terminal,
+    /// Whoever shows such lines.
+    Lines(Arc<dyn Fn(&str) + Send + Sync>),
     /// A buffer that the caller reads.
     Buffer(Arc<Mutex<Vec<u8>>>),
 }
@@ -34,12 +36,10 @@ impl Console {
         match &self.sink {
             Sink::Discard => {}
             Sink::Terminal => {
-                let text = String::from_utf8_lossy(&self.line);
-                let text: String =
-                    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
                 // A closed terminal must not end the guest.
-                let _ = writeln!(std::io::stdout().lock(), "[{}] {text}", self.name);
+                let _ = writeln!(std::io::stdout().lock(), "{}", self.shown());
             }
+            Sink::Lines(show) => show(&self.shown()),
             Sink::Buffer(buffer) => {
                 let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
                 buffer.extend_from_slice(&self.line);
@@ -47,6 +47,13 @@ impl Console {
             }
         }
         self.line.clear();
+    }
+
+    /// The line as a terminal may have it.
+    fn shown(&self) -> String {
+        let text = String::from_utf8_lossy(&self.line);
+        let text: String = text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+        format!("[{}] {text}", self.name)
     }
 }
 
@@ -92,6 +99,16 @@ mod tests {
         console.write_all(b"o\nthree").unwrap();
         drop(console);
         assert_eq!(*buffer.lock().unwrap(), b"one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn lines_are_shown_with_the_name_and_without_control_characters() {
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&shown);
+        let mut console =
+            Console::new("vm", Sink::Lines(Arc::new(move |line| sink.lock().unwrap().push(line.to_owned()))));
+        console.write_all(b"a\x1b[2Jb\tc\n").unwrap();
+        assert_eq!(*shown.lock().unwrap(), ["[vm] a\u{fffd}[2Jb\tc"]);
     }
 
     #[test]

@@ -4,10 +4,12 @@ use super::clock::TscClock;
 use super::console::{Console, Sink};
 use super::layout::Layout;
 use super::outcome::Outcome;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stile_abi::{Queues, milestone};
-use stile_sched::{Domain, Time, VcpuId};
-use vm_memory::GuestMemoryMmap;
+use stile_sched::ledger::Account;
+use stile_sched::{Domain, Nanos, Time, VcpuId};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, Trigger};
 
@@ -55,6 +57,8 @@ pub struct VmState {
     serial: Mutex<Serial<NoInterrupt, NoEvents, Console>>,
     device: Option<Mapped>,
     members: OnceLock<Members>,
+    /// Accounts of vCPUs that have ended.
+    last: Box<[OnceLock<Box<Account>>]>,
     /// Held while the vCPUs are retired; see [`VmState::end`].
     ending: Mutex<()>,
     outcome: OnceLock<Outcome>,
@@ -82,6 +86,7 @@ impl VmState {
             serial: Mutex::new(serial),
             device,
             members: OnceLock::new(),
+            last: (0..layout.vcpus).map(|_| OnceLock::new()).collect(),
             ending: Mutex::default(),
             outcome: OnceLock::new(),
             started: OnceLock::new(),
@@ -138,6 +143,39 @@ impl VmState {
     /// The figures it reported, in order.
     pub fn results(&self) -> Vec<(String, u64)> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What became of a vCPU's time so far, or until it ended; `None` while its domain has let go of it and not yet given
+    /// the account to it.
+    ///
+    /// # Panics
+    /// If the VM has no such vCPU.
+    pub fn account(&self, vcpu: u32) -> Option<Account> {
+        let ended = || self.last[vcpu as usize].get().map(|last| Account::clone(last));
+        // It may end between two looks.
+        ended().or_else(|| self.members.get()?.domain.account(self.member(vcpu)?)).or_else(ended)
+    }
+
+    /// The wait that a vCPU was told of last; `None` where it is told nothing.
+    ///
+    /// # Panics
+    /// If the VM has no such vCPU.
+    pub fn published_steal(&self, vcpu: u32) -> Option<Nanos> {
+        let at = GuestAddress(self.layout.steal(vcpu));
+        let told = self.memory.load::<u64>(at, Ordering::Relaxed).expect("steals lie inside memory");
+        told.checked_sub(1).map(Nanos)
+    }
+
+    pub(super) fn publish_steal(&self, vcpu: u32, waited: Nanos) {
+        let at = GuestAddress(self.layout.steal(vcpu));
+        // Relaxed: the vCPU that reads it runs on this thread next.
+        self.memory.store(waited.0 + 1, at, Ordering::Relaxed).expect("steals lie inside memory");
+    }
+
+    /// The last account of a vCPU, from its domain.
+    pub(super) fn keep(&self, vcpu: u32, last: &Account) {
+        let kept = self.last[vcpu as usize].set(Box::new(last.clone()));
+        debug_assert!(kept.is_ok(), "a vCPU ends once");
     }
 
     /// Sends an event to a vCPU.

@@ -5,13 +5,16 @@
 
 use super::layout::{PAGE, STUBS};
 use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
+use super::registers::{Registers, general};
+use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::VmState;
+use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
 use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, Queues, port};
+use stile_sched::ledger::Account;
 use stile_sched::{Nanos, Stop, Time, Wait, Yield};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -24,6 +27,9 @@ const FAULT_LAST: u16 = port::FAULT + 31;
 pub(super) struct GuestVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
+    pub(super) registers: Registers,
+    /// Where it was last seen spinning, if it spun when it was last looked at.
+    pub(super) spot: Option<Spot>,
     pub(super) vm: Arc<VmState>,
     pub(super) graves: Sender<Grave>,
 }
@@ -55,13 +61,19 @@ impl stile_sched::Vcpu for GuestVcpu {
         }
     }
 
-    fn waited(&mut self, total: Nanos) {
-        let at = GuestAddress(self.vm.layout().steal(self.index));
-        // Relaxed: the vCPU that reads it runs on this thread next.
-        self.vm.memory().store(total.0 + 1, at, Ordering::Relaxed).expect("steals lie inside memory");
+    fn spins(&mut self) -> Option<Yield> {
+        let spot = self.registers.read(&self.fd).and_then(|registers| self.spot(&registers));
+        self.registers.come_with_exits(&mut self.fd, spot.is_some());
+        let before = std::mem::replace(&mut self.spot, spot);
+        spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
     }
 
-    fn retired(self: Box<Self>) {
+    fn waited(&mut self, total: Nanos) {
+        self.vm.publish_steal(self.index, total);
+    }
+
+    fn retired(self: Box<Self>, last: &Account) {
+        self.vm.keep(self.index, last);
         let graves = self.graves.clone();
         // The VM waits for all of its vCPUs before it lets go of the receiver.
         let _ = graves.send(Grave { _vcpu: self });
@@ -96,6 +108,16 @@ impl GuestVcpu {
             Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
             Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
         }
+    }
+
+    /// Where the guest spins, if it does.
+    fn spot(&self, registers: &kvm_regs) -> Option<Spot> {
+        // Guest memory is mapped one to one.
+        let start = registers.rip.saturating_sub(LOOP_MAX as u64);
+        let next = (registers.rip - start) as usize;
+        let mut code = [0; LOOP_MAX + AHEAD];
+        let length = self.vm.memory().read(&mut code[..next + AHEAD], GuestAddress(start)).ok()?;
+        Some(Spin::around(&code[..length], next)?.spot(start, general(registers)))
     }
 
     /// A port write: a doorbell, the serial port, or an exception stub.

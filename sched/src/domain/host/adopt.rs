@@ -6,6 +6,7 @@
 use super::{HostThreads, Record, carry, enter_attributes};
 use crate::domain::evacuate::{Evacuated, Evacuee};
 use crate::domain::{Attributes, STACK_BYTES, enter_thread};
+use crate::ledger::Account;
 use crate::sync::{mpsc, thread as threads};
 use crate::{Time, Vcpu, VcpuId};
 use std::io;
@@ -45,13 +46,13 @@ impl HostThreads {
         let mut adopted = Adopted::default();
         *self.numbers.lock() = evacuated.numbers;
         let mut berths = berths.into_iter();
-        for Evacuee { id, vcpu, attributes, rests, event, retiring, account, at, exits } in evacuated.vcpus {
+        for Evacuee { id, vcpu, attributes, rests, event, retiring, account, at } in evacuated.vcpus {
             if retiring {
                 self.numbers.lock().give_back(id);
-                adopted.ended.push(vcpu);
+                adopted.ended.push((vcpu, account));
                 continue;
             }
-            let record = Arc::new(Record { before: Some(Box::new((account, exits))), ..Record::new(at) });
+            let record = Arc::new(Record { before: Some(Box::new(account)), ..Record::new(at) });
             if event {
                 record.parker.wake();
             }
@@ -70,6 +71,6 @@ impl HostThreads {
 pub(in crate::domain) struct Adopted {
     /// Those that go on.
     pub(in crate::domain) ids: Vec<VcpuId>,
-    /// Those that were to end.
-    pub(in crate::domain) ended: Vec<Box<dyn Vcpu>>,
+    /// Those that were to end, with their last accounts.
+    pub(in crate::domain) ended: Vec<(Box<dyn Vcpu>, Account)>,
 }

@@ -6,9 +6,10 @@
 use super::super::events::Events;
 use super::super::executors::MAX_VCPUS;
 use super::super::parker::Parker;
-use crate::domain::{Totals, Yields, kick};
+use crate::domain::counts::Counts;
+use crate::domain::kick;
 use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use crate::{Nanos, Slot, Time, VcpuId, Wait};
+use crate::{Nanos, Slot, Time, VcpuId};
 use std::sync::OnceLock;
 
 /// Records are made this many at a time.
@@ -29,6 +30,7 @@ pub(super) struct Record {
     pub(super) retiring: AtomicBool,
     pub(super) account: Account,
     pub(super) naps: Naps,
+    /// Written by the vCPU's thread.
     pub(super) counts: Counts,
     grant: Grant,
     thread: AtomicI32,
@@ -119,11 +121,6 @@ impl Record {
     pub(super) fn times(&self, now: Time) -> (Nanos, Nanos) {
         (Nanos(self.account.read(now)), self.naps.read(now))
     }
-
-    /// Exits to the monitor.
-    pub(super) fn exits(&self) -> u64 {
-        self.counts.exits.load(Ordering::Relaxed)
-    }
 }
 
 /// A slot on its way to a thread.
@@ -204,55 +201,6 @@ impl Naps {
         self.since.store(0, Ordering::Relaxed);
         self.ended.store(0, Ordering::Relaxed);
     }
-}
-
-/// Counters, written by the vCPU's thread only.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    exits: AtomicU64,
-    unknown: AtomicU64,
-    lock: AtomicU64,
-    message: AtomicU64,
-    alone: AtomicU64,
-}
-
-impl Counts {
-    fn clear(&self) {
-        for counter in [&self.exits, &self.unknown, &self.lock, &self.message, &self.alone] {
-            counter.store(0, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn exit(&self) {
-        count(&self.exits);
-    }
-
-    pub(super) fn yielded(&self, wait: Wait) {
-        count(match wait {
-            Wait::Unknown => &self.unknown,
-            Wait::Lock(_) => &self.lock,
-            Wait::Message(_) => &self.message,
-        });
-    }
-
-    pub(super) fn alone(&self) {
-        count(&self.alone);
-    }
-
-    /// Adds these counts to a sum.
-    pub(super) fn add_to(&self, sum: &mut Totals) {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        sum.exits += get(&self.exits);
-        let Yields { unknown, lock, message, alone, .. } = &mut sum.yields;
-        *unknown += get(&self.unknown);
-        *lock += get(&self.lock);
-        *message += get(&self.message);
-        *alone += get(&self.alone);
-    }
-}
-
-fn count(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn domains() -> Vec<Arc<dyn Domain>> {
             &one,
             policy(1),
             LockRules::default(),
-            Switches { ride: false, steal: false },
+            Switches { ride: false, steal: false, spin_detection: false },
         )));
         domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), LockRules::default(), Switches::default())));
     }
@@ -143,7 +143,7 @@ impl Vcpu for Watched {
         self.script.vcpu().run()
     }
 
-    fn retired(self: Box<Self>) {}
+    fn retired(self: Box<Self>, _: &crate::ledger::Account) {}
 }
 
 /// Wakes another vCPU, then idles.
@@ -166,7 +166,7 @@ impl Vcpu for Waker {
         Stop::Exit
     }
 
-    fn retired(self: Box<Self>) {}
+    fn retired(self: Box<Self>, _: &crate::ledger::Account) {}
 }
 
 /// Takes the baton if it is there, passes it on and wakes the next; then idles.
@@ -205,7 +205,7 @@ impl Vcpu for Runner {
         IDLE
     }
 
-    fn retired(self: Box<Self>) {}
+    fn retired(self: Box<Self>, _: &crate::ledger::Account) {}
 }
 
 #[test]

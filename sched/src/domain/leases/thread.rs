@@ -6,7 +6,9 @@
 use super::core::{Answer, Left};
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
-use crate::domain::{enter_thread, kick};
+use crate::domain::looks::Looks;
+use crate::domain::{Attributes, Class, enter_thread, kick};
+use crate::ledger::Account;
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
@@ -47,7 +49,7 @@ enum End {
 /// The life of a vCPU's thread.
 pub(super) fn carry<W: Word>(
     shared: Arc<Shared<W>>,
-    (id, caller): (VcpuId, Caller),
+    (id, attributes): (VcpuId, Attributes),
     vcpu: Box<dyn Vcpu>,
     ready: &SyncSender<io::Result<()>>,
 ) {
@@ -63,19 +65,23 @@ pub(super) fn carry<W: Word>(
     HOME.set(Arc::as_ptr(&shared).addr());
     // The starter waits for this.
     let _ = ready.send(Ok(()));
-    let (never, asker) = (Time::NEVER, Asker { caller, looks: None });
+    let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
     let mut thread = Thread {
         shared: &shared,
         id,
-        asker,
+        asker: Asker { caller, looks: None },
+        has_cap: attributes.group.is_some(),
+        late: Nanos::ZERO,
         me,
         vcpu,
         timer,
-        armed: never,
-        lease_end: never,
+        armed: Time::NEVER,
+        lease_end: Time::NEVER,
+        looks: Looks::default(),
         slot: None,
         rides: None,
         ways: Nanos::ZERO,
+        last: Account::default(),
     };
     let mut rest = Rest { until: Time::NEVER, nap: None };
     let end = loop {
@@ -92,9 +98,9 @@ pub(super) fn carry<W: Word>(
             Break(end) => break end,
         }
     };
-    let vcpu = thread.vcpu;
+    let (vcpu, last) = (thread.vcpu, thread.last);
     match end {
-        End::Retired => vcpu.retired(),
+        End::Retired => vcpu.retired(&last),
         End::Domain(until) => shared.core.lock_as(caller).entry(id).left = Some(Left { vcpu, until }),
     }
 }
@@ -103,6 +109,10 @@ struct Thread<'a, W> {
     shared: &'a Shared<W>,
     id: VcpuId,
     asker: Asker,
+    /// It does not nap, and tells the policy how late it began to run.
+    has_cap: bool,
+    /// So late, which the policy has not been told.
+    late: Nanos,
     me: &'a Record,
     vcpu: Box<dyn Vcpu>,
     timer: kick::Timer,
@@ -110,12 +120,15 @@ struct Thread<'a, W> {
     armed: Time,
     /// When the policy wants to be asked; kept over a nap.
     lease_end: Time,
+    looks: Looks,
     /// The slot it last ran on, to whose pCPU it is bound.
     slot: Option<Slot>,
     /// Since when the thread rides on that pCPU.
     rides: Option<Time>,
     /// What the way took in all, from being handed a slot to running there.
     ways: Nanos,
+    /// Its last account, once it has retired.
+    last: Account,
 }
 
 impl<W: Word> Thread<'_, W> {
@@ -132,6 +145,9 @@ impl<W: Word> Thread<'_, W> {
                 let (handed, waited) = self.me.handed();
                 let now = monotonic();
                 self.ways += now.since(handed);
+                if self.has_cap {
+                    self.late = now.since(handed);
+                }
                 self.vcpu.waited(waited + self.ways);
                 return Continue((slot, now));
             }
@@ -200,7 +216,9 @@ impl<W: Word> Thread<'_, W> {
                 return None;
             }
             core.ledger.remove(self.id, now);
-            self.shared.forget(core, self.id)
+            let (last, gone) = self.shared.forget(core, self.id, now);
+            self.last = last;
+            gone
         });
         gone.is_some()
     }
@@ -213,7 +231,8 @@ impl<W: Word> Thread<'_, W> {
             kick::drain();
             self.armed = Time::NEVER;
         }
-        self.arm(first_question(self.lease_end, now));
+        self.lease_end = first_question(self.lease_end, now);
+        self.goes_on(now);
         // Kicks may just have been drained, but what they were for shows.
         let told = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
         if told || self.word(slot).is_wanted() {
@@ -246,29 +265,54 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit if self.shared.keeps_slot_over_exits => return None,
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
-                self.me.counts.yielded(y.wait);
+                self.looks.says();
                 if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
-                    self.me.counts.alone();
+                    self.me.counts.yielded(y.wait);
                     return None;
                 }
                 Why::Yield(y)
             }
-            Stop::Kicked => {
-                kick::drain();
-                if self.armed <= monotonic() {
-                    self.armed = Time::NEVER;
-                }
-                Why::Check
+            Stop::Kicked => self.kicked(slot)?,
+            Stop::Idle(until) => {
+                self.looks.says();
+                return Some(Stopped { why: Why::Block, until });
             }
-            Stop::Idle(until) => return Some(Stopped { why: Why::Block, until }),
             Stop::Done => Why::Retire,
         };
         Some(Stopped { why, until: Time::NEVER })
     }
 
+    /// Why to ask after a kick; `None`: it was only a look, and the vCPU goes on.
+    fn kicked(&mut self, slot: Slot) -> Option<Why> {
+        kick::drain();
+        let now = monotonic();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if !self.shared.detects_spinning {
+            return Some(Why::Check);
+        }
+        let spins = self.looks.kicked(now, || self.vcpu.spins());
+        let wanted = self.word(slot).is_wanted();
+        if let Some(y) = spins
+            && (wanted || self.shared.gate.waiters())
+        {
+            return Some(Why::Yield(y));
+        }
+        let ends = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
+        if self.lease_end <= now || wanted || ends {
+            return Some(Why::Check);
+        }
+        self.arm(self.lease_end.min(self.looks.next()));
+        None
+    }
+
     /// Whether a vCPU that blocks may give its slot up without a word.
     fn may_nap(&self, slot: Slot) -> bool {
-        self.shared.keeps_slot_over_exits && !self.shared.gate.waiters() && !self.word(slot).is_wanted()
+        !self.has_cap
+            && self.shared.keeps_slot_over_exits
+            && !self.shared.gate.waiters()
+            && !self.word(slot).is_wanted()
     }
 
     /// Gives the slot up without a word. `None`: the vCPU need not wait.
@@ -293,12 +337,21 @@ impl<W: Word> Thread<'_, W> {
 
     /// Tells the policy why the vCPU stopped. `None`: it goes on.
     fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
+        let late = std::mem::take(&mut self.late);
         let (answer, gone) = self.shared.turn(self.asker, |core, now, acts| {
+            if late > Nanos::ZERO {
+                core.ledger.late(slot, late, now);
+            }
             let answer = self.shared.answer(core, slot, stopped, now, acts);
             if !matches!(answer, Answer::GoesOn(_)) {
                 self.me.account.stop(now);
             }
-            (answer, if answer == Answer::Retired { self.shared.forget(core, self.id) } else { None })
+            if answer != Answer::Retired {
+                return (answer, None);
+            }
+            let (last, gone) = self.shared.forget(core, self.id, now);
+            self.last = last;
+            (answer, gone)
         });
         drop(gone);
         match answer {
@@ -308,13 +361,19 @@ impl<W: Word> Thread<'_, W> {
             }
             Answer::GoesOn(until) => {
                 self.lease_end = until;
-                self.arm(until);
+                self.goes_on(monotonic());
                 None
             }
             Answer::Blocked => Some(Continue(Rest { until: stopped.until, nap: None })),
             Answer::Queued => Some(Continue(Rest { until: Time::NEVER, nap: None })),
             Answer::Retired => Some(Break(End::Retired)),
         }
+    }
+
+    /// The vCPU runs from now on: sees to the next question and the next look.
+    fn goes_on(&mut self, now: Time) {
+        self.looks.plan(now, self.lease_end != Time::NEVER);
+        self.arm(self.lease_end.min(self.looks.next()));
     }
 
     fn word(&self, slot: Slot) -> &SlotWord<W> {

@@ -1,0 +1,135 @@
+//! `stile run --stats`: what becomes of the vCPUs' time, while they run and at the end.
+//!
+//! On a terminal the table of the last interval stays in place below what guests print; elsewhere there is a table for every
+//! interval. Nothing here measures: see [`metrics`](crate::metrics).
+
+use super::Failure;
+use super::args::RunArgs;
+use crate::metrics::table::{self, Frame};
+use crate::metrics::{Reading, json};
+use crate::report::table::Screen;
+use crate::vm::Vm;
+use crate::vm::console::Sink;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::sync::Arc;
+use stile_sched::time::monotonic;
+use stile_sched::{Domain, Nanos, Time};
+
+/// A table that says more than this about VMs is not read.
+const MOST_ROWS: usize = 40;
+/// Columns that fit where tables are read later, be it in a log, a mail or beside something else.
+const WIDTH_OF_BLOCKS: usize = 100;
+/// Lines of a table besides those for VMs and vCPUs: the domain's two, the frame, the heading, the sum, those left out, the
+/// cursor's.
+const OTHER_ROWS: usize = 10;
+
+/// What is told of a run, and to whom.
+pub(super) struct Stats {
+    domain: Arc<dyn Domain>,
+    pcpus: usize,
+    /// Between two readings; `None` if none was asked for.
+    every: Option<Nanos>,
+    began: Time,
+    last: Option<Reading>,
+    tables: Option<Tables>,
+    json: Option<BufWriter<File>>,
+}
+
+/// Where tables go.
+enum Tables {
+    /// In place, on a terminal.
+    Live(ProgressBar),
+    /// One below the other.
+    Blocks,
+}
+
+impl Stats {
+    /// What the user asked for.
+    pub(super) fn new(args: &RunArgs, pcpus: usize, domain: &Arc<dyn Domain>) -> Result<Self, Failure> {
+        let json = args.stats_json.as_ref().map(|path| {
+            let cannot = |e| Failure::Input(miette::miette!("--stats-json: cannot write {}: {e}", path.display()));
+            File::create(path).map(BufWriter::new).map_err(cannot)
+        });
+        let json = json.transpose()?;
+        let tables = args.stats.map(|_| if std::io::stdout().is_terminal() { live() } else { Tables::Blocks });
+        let seconds = args.stats.or(json.is_some().then_some(1.0));
+        let every = seconds.map(|seconds| Nanos((seconds * 1e9) as u64));
+        Ok(Self { domain: Arc::clone(domain), pcpus, every, began: monotonic(), last: None, tables, json })
+    }
+
+    /// Where guests' lines go, so that they and the table do not get into each other's way.
+    pub(super) fn console(&self) -> Sink {
+        match &self.tables {
+            Some(Tables::Live(bar)) => {
+                let bar = bar.clone();
+                Sink::Lines(Arc::new(move |line| bar.println(line)))
+            }
+            _ => Sink::Terminal,
+        }
+    }
+
+    /// Tells what is to be told by now.
+    pub(super) fn look(&mut self, vms: &[Vm]) -> Result<(), Failure> {
+        let since = self.last.as_ref().map_or(self.began, |last| last.at);
+        if self.every.is_none_or(|every| monotonic().since(since) < every) {
+            return Ok(());
+        }
+        let now = Reading::take(vms, &*self.domain, self.last.as_ref());
+        self.write_json(&now, false)?;
+        let during = self.last.as_ref().map_or_else(|| now.clone(), |last| now.since(last));
+        match &self.tables {
+            Some(Tables::Live(bar)) => bar.set_message(table::interval(&during, self.frame(now.at.since(since)))),
+            Some(Tables::Blocks) => println!("{}", table::interval(&during, self.frame(now.at.since(since)))),
+            None => {}
+        }
+        self.last = Some(now);
+        Ok(())
+    }
+
+    /// Takes the live table away.
+    pub(super) fn clear(&self) {
+        if let Some(Tables::Live(bar)) = &self.tables {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Tells what all came to, once the VMs have ended.
+    pub(super) fn finish(mut self, vms: &[Vm]) -> Result<(), Failure> {
+        if self.every.is_none() {
+            return Ok(());
+        }
+        let all = Reading::take(vms, &*self.domain, self.last.as_ref());
+        self.write_json(&all, true)?;
+        if self.tables.is_some() {
+            let frame = Frame { rows: MOST_ROWS, ..self.frame(all.at.since(self.began)) };
+            println!("\n{}", table::totals(&all, frame).trim_end());
+        }
+        Ok(())
+    }
+
+    fn write_json(&mut self, reading: &Reading, is_final: bool) -> Result<(), Failure> {
+        let Some(file) = &mut self.json else { return Ok(()) };
+        let line = json::line(reading, reading.at.since(self.began), is_final);
+        // A line is there for whoever reads along.
+        writeln!(file, "{line}").and_then(|()| file.flush()).map_err(Failure::run)
+    }
+
+    fn frame(&self, wall: Nanos) -> Frame {
+        let width = match self.tables {
+            Some(Tables::Live(_)) => Screen::detect().width,
+            _ => WIDTH_OF_BLOCKS,
+        };
+        // A table in place must fit the terminal as a whole.
+        let lines = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_row));
+        let rows = if lines == 0 { MOST_ROWS } else { lines.saturating_sub(OTHER_ROWS).clamp(1, MOST_ROWS) };
+        Frame { wall, pcpus: self.pcpus, width, rows }
+    }
+}
+
+fn live() -> Tables {
+    let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout()).with_style(style);
+    Tables::Live(bar)
+}

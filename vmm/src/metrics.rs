@@ -1,0 +1,14 @@
+//! What stile can tell of the VMs it runs: figures of each vCPU, of each VM and of their domain.
+//!
+//! [`metric`] describes every figure once: name, unit, kind, meaning, and how it is read from a [`Sample`]. [`table`],
+//! [`json`] and the page `docs/metrics.md` are made from these descriptions. [`reading`] takes the samples, and adds them up:
+//! a VM's is the sum of its vCPUs'. Nothing here measures: the figures are the scheduler's own accounts.
+
+pub mod json;
+pub mod metric;
+mod page;
+pub mod reading;
+pub mod table;
+
+pub use page::page;
+pub use reading::{DomainSample, Reading, Sample, VmReading};
