@@ -4,7 +4,7 @@
 //! answers it knows at every moment which vCPU runs, waits or idles, and keeps its [`Account`], so that no driver
 //! need count anything that follows from them. Each is also an [`Event`] in the [`Trace`].
 //!
-//! What can be told from events alone: [`Spans`] of what each vCPU did, [`Figures`], [why](why) a vCPU waited, and whether
+//! What can be told from events alone: [`Spans`] of what each vCPU did, [`Figures`], [why] a vCPU waited, and whether
 //! another policy object answers the same ([`Replay`]).
 //!
 //! It decides nothing, and changes one thing only: the times it hands on are strictly increasing, a nanosecond apart at

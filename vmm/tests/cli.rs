@@ -487,6 +487,24 @@ fn a_recorded_run_can_be_replayed_explained_and_looked_at() {
 }
 
 #[test]
+fn a_capped_vm_has_its_cap_to_thank_and_its_run_replays() {
+    let _ = require_kvm!();
+    let config = "[host]\npcpus = [0]\n[[vm]]\nname = \"hog\"\nimage = \"builtin:hog\"\nvcpus = 2\ncap = 0.2\n";
+    let folder = folder(config);
+    let run = ["run", "stile.toml", "--for", "0.5", "--record", "run.rec"];
+    let (status, _, stderr) = output(stile(folder.path(), &run));
+    if stderr.contains("feature `trace`") {
+        return skip("built without the feature `trace`");
+    }
+    assert_eq!(status, Some(0), "{stderr}");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "run.rec"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("all the same"), "{stdout}");
+    let (_, stdout, stderr) = output(stile(folder.path(), &["why", "hog/1", "run.rec"]));
+    assert!(stdout.contains("cause: cap: the VM of hog/1 had used up what its cap allows"), "{stdout}{stderr}");
+}
+
+#[test]
 fn what_is_no_recording_is_refused_by_all_who_read_them() {
     let _ = require_kvm!();
     let Some(folder) = recorded() else { return };
@@ -533,4 +551,11 @@ fn a_comparison_leaves_a_recording_of_each_run_that_replays() {
     let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "report/raw/ticket-rsdl-3-round-0.rec"]));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("ticket/2") && stdout.contains("all the same"), "{stdout}");
+    let twin = ["sim", "--replay", "report/raw/ticket-rsdl-3-round-0.rec", "--out", "twin"];
+    let (status, stdout, stderr) = output(stile(folder.path(), &twin));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("all the same") && stdout.contains("yields for locks/s"), "{stdout}");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "twin/simulated.rec"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("all the same"), "{stdout}");
 }

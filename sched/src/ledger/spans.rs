@@ -121,6 +121,11 @@ impl Spans {
         self.now.get(vcpu.index()).copied().flatten()
     }
 
+    /// Everybody who is there.
+    pub fn vcpus(&self) -> impl Iterator<Item = VcpuId> + '_ {
+        (0..).map(VcpuId).zip(&self.now).filter(|(_, now)| now.is_some()).map(|(vcpu, _)| vcpu)
+    }
+
     /// Who is on a slot.
     pub fn on(&self, slot: Slot) -> Option<VcpuId> {
         self.slots.get(slot.index())?.on

@@ -9,7 +9,7 @@
 //!    a thread, took that long. Or no slot had anybody on it for most of the wait.
 //! 3. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself. Then the
 //!    holder's longest wait therein is looked at in the same way, and so on. At the end of the chain stands whoever ran most
-//!    while the last one waited; a last one that was blocked or ran itself is the culprit itself.
+//!    while the last one waited; a last one that was blocked, or held back by its cap, is the culprit itself.
 //! 4. *Quota*: it had used up its lease: its own doing. Others have their turn then.
 //! 5. *Turns*: otherwise, whoever ran most.
 

@@ -106,7 +106,11 @@ pub(super) struct RunArgs {
 #[derive(Debug, Args)]
 pub(super) struct SimArgs {
     /// What to simulate: suite, policies, sizes, pCPUs, costs
-    pub(super) file: PathBuf,
+    #[arg(required_unless_present = "replay")]
+    pub(super) file: Option<PathBuf>,
+    /// Replay a recorded run of a suite and simulate the same, and say how far simulated and measured figures differ
+    #[arg(long, value_name = "RECORDING", conflicts_with_all = ["file", "record"])]
+    pub(super) replay: Option<PathBuf>,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,
@@ -152,7 +156,7 @@ pub(super) struct CompareArgs {
     #[arg(long)]
     pub(super) sim: bool,
     /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]

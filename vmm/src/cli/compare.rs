@@ -33,6 +33,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
+        Err(why) if args.record => return Err(Failure::NoKvm(why)),
         Err(why) => return sim::compare(args, options, Some(&why)),
     };
     let plan = Plan::new(&options);

@@ -27,7 +27,7 @@ use stile_sched::domain::{Attributes, Totals, Usage};
 use stile_sched::histogram::Histogram;
 use stile_sched::ledger::Account;
 use stile_sched::policy::Policy;
-use stile_sched::sim::{Costs, Draw, Guest, Machine, Record};
+use stile_sched::sim::{Costs, Draw, Guest, Machine};
 use stile_sched::{Nanos, Time};
 
 /// Steps of guests and exits are up to so many thousandths shorter or longer than they should.

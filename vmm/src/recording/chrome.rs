@@ -90,6 +90,10 @@ impl<'a, W: Write> Writer<'a, W> {
         match event.what {
             What::Wake { vcpu, placement } => self.wakes("wake", vcpu, placement, at),
             What::Resume { vcpu, placement } => self.wakes("resume", vcpu, placement, at),
+            What::Late { slot, by } => {
+                let args = json!({"us": by.0 as f64 / 1e3});
+                self.instant(track_of(slot), at, "began late", args)
+            }
             What::Ask { slot, vcpu, why, decision } => {
                 let next = decision.run.map(|lease| lease.vcpu);
                 if let (Why::Yield(y), Some(vcpu)) = (why, vcpu) {
@@ -112,7 +116,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 self.arrows.clear();
                 self.instant(Track { pid: PCPUS, tid: 1 }, at, "events lost", json!({"events": lost}))
             }
-            What::Add { .. } | What::Idled { .. } | What::Late { .. } | What::Steal { .. } => Ok(()),
+            What::Add { .. } | What::Idled { .. } | What::Steal { .. } => Ok(()),
         }
     }
 

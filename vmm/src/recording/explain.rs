@@ -83,7 +83,7 @@ pub struct Longest {
     pub from_ns: u64,
     /// When it ended.
     pub to_ns: u64,
-    /// What it was: `turns`, `quota`, `lock`, `message`, `kick` or `nobody`.
+    /// What it was: `turns`, `quota`, `cap`, `lock`, `message`, `kick` or `nobody`.
     pub cause: &'static str,
     /// Whose doing it was.
     pub culprit: Option<String>,

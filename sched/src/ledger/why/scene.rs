@@ -14,6 +14,8 @@ pub struct Scene {
     /// Those that overlap with the wait, cut to it.
     spans: Vec<Span>,
     closed: Vec<Span>,
+    /// Once the wait is over: who has waited since before its end. How a wait ends may tell how it began.
+    open: Option<Vec<VcpuId>>,
     /// When the slot asked that the policy named when the wait began.
     asked: Option<Time>,
 }
@@ -22,16 +24,18 @@ impl Scene {
     /// For this wait, on so many slots.
     pub fn new(wait: Span, slots: usize) -> Self {
         let machine = Spans::new(slots);
-        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), asked: None }
+        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), open: None, asked: None }
     }
 
     /// Takes the next event in, from the first on. False: what comes from here on does not matter.
     pub fn tell(&mut self, event: &Event) -> bool {
-        if event.time > self.wait.to {
+        let is_over = event.time > self.wait.to;
+        if is_over && !self.is_open() {
             return false;
         }
         self.machine.tell(event, &mut self.closed);
         if let What::Ask { slot, .. } = event.what
+            && !is_over
             && event.time > self.wait.from
             && self.named() == Some(slot)
         {
@@ -51,6 +55,15 @@ impl Scene {
         let all = Nanos(self.wait.time().0.saturating_mul(self.slots as u64));
         let busy = Nanos(ran.iter().map(|ran| ran.time.0).sum());
         Explanation { wait: self.wait, ran, free: all - busy, chain, cause, culprit }
+    }
+
+    /// Whether somebody has waited since before the wait's end.
+    fn is_open(&mut self) -> bool {
+        let Self { machine, open, wait, .. } = self;
+        let waits = |vcpu: &VcpuId| matches!(machine.now(*vcpu), Some((Doing::Wait(_), since)) if since < wait.to);
+        let open = open.get_or_insert_with(|| machine.vcpus().collect());
+        open.retain(waits);
+        !open.is_empty()
     }
 
     fn keep(&mut self) {
@@ -112,9 +125,8 @@ impl Scene {
             Doing::Wait(began) => Some(began),
             _ => None,
         });
-        let top = self.ran_most(wait.from, wait.to).map(|(vcpu, _)| vcpu);
-        if ran >= waited && ran >= idled && top != Some(target) {
-            // It got on, and another one had this vCPU's slot.
+        if ran >= waited && ran >= idled {
+            // It got on, and nothing tells whether it still had what the other one wanted.
             return None;
         }
         chain.push(Link { waiter: wait.vcpu, wait: y.wait, target, waited, ran, idled, began });

@@ -1,10 +1,10 @@
 //! Staged situations under real policies, each with its culprit known.
 
 use super::*;
-use crate::domain::Attributes;
+use crate::domain::{Attributes, Cap, Group, GroupId};
 use crate::ledger::Ledger;
 use crate::policy::rsdl::{RsdlConfig, YieldRule};
-use crate::policy::{Freelist, O1, Placement, Policy, Rsdl, Why};
+use crate::policy::{Capped, Freelist, O1, Placement, Policy, Rsdl, Why};
 use crate::{Nice, Yield};
 
 const P0: Slot = Slot(0);
@@ -143,7 +143,7 @@ fn two_that_wait_for_each_other_end_the_chain() {
 }
 
 #[test]
-fn a_holder_that_runs_with_the_lock_in_the_waiters_place_is_the_culprit_itself() {
+fn a_holder_that_gets_on_in_the_waiters_place_is_blamed_for_its_turn_not_for_its_lock() {
     let mut stage = Stage::freelist();
     let [holder, waiter] = [0, 1].map(|n| stage.add(n, 0));
     let _ = stage.wake(holder);
@@ -154,8 +154,7 @@ fn a_holder_that_runs_with_the_lock_in_the_waiters_place_is_the_culprit_itself()
     stage.ask(lock(holder));
     stage.until_on(waiter);
     let (_, why) = stage.explain(waiter);
-    assert_eq!((why.cause, why.culprit), (Cause::Lock, Some(holder)));
-    assert_eq!((why.chain[0].ran, why.chain[0].began), (why.wait.time(), None));
+    assert_eq!((why.cause, why.culprit, why.chain.len()), (Cause::Turns, Some(holder), 0));
 }
 
 #[test]
@@ -191,6 +190,55 @@ fn who_used_up_its_quota_has_itself_to_thank() {
         assert_eq!(why.ran.len(), 3, "all others had turns");
         assert!(summary.by_beginning[3].1 > Nanos::ZERO && summary.run > Nanos::ZERO);
     }
+}
+
+/// A vCPU under a cap of 10 ms in 100 ms, and one without, under this policy.
+fn capped_and_free() -> (Stage, VcpuId, VcpuId) {
+    let inner = Box::new(Freelist::new(Nanos::from_millis(6), 1));
+    let mut stage = Stage::new(Box::new(Capped::new(inner, 1)));
+    let cap = Cap::new(Nanos::from_millis(10), Nanos::from_millis(100)).expect("a cap");
+    let (capped, free) = (VcpuId(0), stage.add(1, 0));
+    let group = Some(Group { id: GroupId(1), cap });
+    stage.ledger.add(capped, Attributes { group, ..Attributes::default() }, stage.now);
+    (stage, capped, free)
+}
+
+#[test]
+fn who_is_held_back_by_a_cap_has_its_own_vm_to_thank() {
+    let (mut stage, capped, hog) = capped_and_free();
+    let _ = stage.wake(capped);
+    stage.ask(Why::Free);
+    let _ = stage.wake(hog);
+    stage.until_on(hog);
+    stage.pass(Nanos::from_millis(20));
+    stage.now = stage.now.max(stage.ledger.alarm());
+    assert!(stage.ledger.tick(stage.now).is_some(), "its cap lets it go on");
+    stage.until_on(capped);
+    let (summary, why) = stage.explain(capped);
+    assert_eq!((why.cause, why.culprit), (Cause::Cap, Some(capped)));
+    assert_eq!(why.ran[0].vcpu, hog);
+    let (held, resumed) = (summary.by_beginning[6], summary.by_beginning[7]);
+    assert_eq!((held, resumed.0), ((1, why.wait.time()), 1));
+}
+
+#[test]
+fn a_lock_whose_holder_is_held_back_by_a_cap_is_that_ones_doing() {
+    let (mut stage, holder, waiter) = capped_and_free();
+    let hog = stage.add(2, 0);
+    let _ = stage.wake(holder);
+    stage.ask(Why::Free);
+    [waiter, hog].into_iter().for_each(|vcpu| {
+        let _ = stage.wake(vcpu);
+    });
+    stage.until_on(waiter);
+    assert_eq!(stage.ask(lock(holder)).vcpu, hog);
+    stage.pass(Nanos::from_millis(5));
+    stage.until_on(waiter);
+    stage.now = stage.now.max(stage.ledger.alarm());
+    assert!(stage.ledger.tick(stage.now).is_some(), "the holder goes on");
+    let (_, why) = stage.explain(waiter);
+    assert_eq!((why.cause, why.culprit), (Cause::Lock, Some(holder)), "{why:?}");
+    assert_eq!(why.chain[0].began, Some(Began::HeldBack));
 }
 
 #[test]

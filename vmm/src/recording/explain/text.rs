@@ -30,11 +30,8 @@ pub(super) fn verdict(why: &Explanation, called: &Called<'_>) -> String {
                 Some(end) if end.began == Some(Began::HeldBack) => {
                     format!("{culprit} was held back by its VM's cap while {me} waited for its {what}")
                 }
-                Some(end) if Some(end.target) == why.culprit && end.idled >= end.ran => {
-                    format!("{culprit} was blocked while {me} waited for its {what}")
-                }
                 Some(end) if Some(end.target) == why.culprit => {
-                    format!("{culprit} ran {} and kept {me} waiting for its {what}", time(end.ran.0))
+                    format!("{culprit} was blocked while {me} waited for its {what}")
                 }
                 Some(end) => format!(
                     "the {what}'s {who} {} had to wait itself, while {culprit} ran longest, {} of the wait",
