@@ -14,8 +14,10 @@
 
 mod account;
 mod books;
+mod describe;
 mod event;
 mod figures;
+mod look;
 mod replay;
 mod ring;
 mod spans;
@@ -24,8 +26,11 @@ pub mod why;
 
 pub use account::{Account, Outcomes, Yielded};
 pub use books::Counts;
+pub use describe::describe;
+pub(crate) use describe::span;
 pub use event::{Event, WORDS, What};
 pub use figures::{Figures, VcpuFigures};
+pub use look::Seen;
 pub use replay::{Difference, Replay, Stop};
 pub use ring::Ring;
 pub use spans::{Began, Doing, Span, Spans};
@@ -123,7 +128,7 @@ impl<P: Policy> Ledger<P> {
     pub fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
         let now = self.advance(now);
         self.policy.add(vcpu, attributes, now);
-        self.books.added(vcpu, now);
+        self.books.added(vcpu, attributes, now);
         let Attributes { nice, class, group } = attributes;
         self.record(None, now, What::Add { vcpu, nice, class, group });
     }

@@ -48,12 +48,13 @@ mod thread;
 use self::alarm::{Alarm, Watch};
 use self::core::{Act, Acts, Core, Entry, SlotEntry};
 use super::counts::Tally;
+use super::evacuate::{Evacuate, Evacuated, Evacuee};
 use super::events::Found;
 use super::executors::MAX_VCPUS;
 use super::numbers::Numbers;
 use super::{Attributes, Domain, DomainError, Totals, kick};
 use crate::histogram::Histogram;
-use crate::ledger::{self, Account, Ledger, Trace};
+use crate::ledger::{self, Account, Ledger, Seen, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
 use crate::policy::{Policy, Why};
 #[cfg(target_arch = "x86_64")]
@@ -143,7 +144,7 @@ impl<W: Word> std::fmt::Debug for Leases<W> {
 }
 
 /// A domain on these host CPUs, whose slots they are in this order; with slot words for one CPU if it is one.
-pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Domain> {
+pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Evacuate> {
     #[cfg(target_arch = "x86_64")]
     if let [_only] = cpus {
         return Arc::new(Leases::<Up>::new(cpus, policy, rules, switches));
@@ -202,8 +203,9 @@ impl<W: Word> Leases<W> {
     }
 }
 
-impl<W> Drop for Leases<W> {
-    fn drop(&mut self) {
+impl<W> Leases<W> {
+    /// Ends all threads, which leave their vCPUs in the core.
+    fn stop(&self) {
         self.shared.ending.store(true, Ordering::SeqCst);
         let mut threads = Vec::new();
         {
@@ -224,6 +226,40 @@ impl<W> Drop for Leases<W> {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
             let _ = thread.join();
         }
+    }
+}
+
+impl<W> Drop for Leases<W> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl<W: Word> Evacuate for Leases<W> {
+    fn population(&self) -> usize {
+        self.shared.core.lock().vcpus.iter().flatten().count()
+    }
+
+    fn halt(&self) {
+        self.stop();
+    }
+
+    fn evacuate(&self) -> Evacuated {
+        let mut core = self.shared.core.lock();
+        let now = monotonic();
+        // A late sender of an event settles what naps, and must find nothing. Who is to run now does so elsewhere. Slot words
+        // may be touched from here: no thread of the domain is left.
+        let mut acts = Acts::new();
+        while self.shared.settle(&mut core, now, &mut acts) {
+            acts.clear();
+        }
+        let ids = (0..core.vcpus.len()).map(|index| VcpuId(index as u32));
+        let vcpus = ids.filter_map(|id| self.shared.evict(&mut core, id, now)).collect();
+        Evacuated { vcpus, numbers: std::mem::take(&mut core.numbers) }
+    }
+
+    fn missed(&self, vcpu: VcpuId) -> bool {
+        self.shared.records.of(vcpu).events.missed()
     }
 }
 
@@ -293,6 +329,16 @@ impl<W: Word> Domain for Leases<W> {
 
     fn trace(&self) -> Option<Arc<Trace>> {
         Some(Arc::clone(&self.shared.trace))
+    }
+
+    fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
+        self.shared.core.lock().ledger.look(from, super::STRETCH, seen)
+    }
+
+    fn threads(&self) -> Vec<kick::ThreadId> {
+        let core = self.shared.core.lock();
+        let alive = core.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some());
+        alive.map(|(index, _)| self.shared.records.of(VcpuId(index as u32)).thread()).collect()
     }
 
     fn totals(&self) -> Totals {
@@ -370,6 +416,26 @@ impl<W: Word> Shared<W> {
         account.run = run;
         record.counts.read().enter(&mut account, |outcomes| &mut outcomes.alone);
         account
+    }
+
+    /// Takes a vCPU out as it is. Its thread has ended.
+    fn evict(&self, core: &mut Core, id: VcpuId, now: Time) -> Option<Evacuee> {
+        let account = self.complete(core.ledger.account_of(id, now)?, id, now);
+        let attributes = core.ledger.attributes_of(id)?;
+        let record = self.records.of(id);
+        let leaving = record.events.leave();
+        core.ended = core.ended.plus(record.counts.read());
+        let left = core.vcpus[id.index()].take()?.left.expect("threads leave their vCPUs here when they end");
+        Some(Evacuee {
+            id,
+            vcpu: left.vcpu,
+            attributes,
+            rests: leaving.rests.then_some(left.until),
+            event: leaving.event,
+            retiring: record.retiring.load(Ordering::Relaxed),
+            account,
+            at: now,
+        })
     }
 
     /// Removes a vCPU the policy has let go of. Gives its last account, and what is to be dropped outside the lock.
