@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stile_benches::{Limit, Promise, tell};
-use stile_sched::domain::executors::Executors;
+use stile_sched::domain::executors::{Executors, Switches};
 use stile_sched::domain::{Attributes, DomainError, Totals, kick};
 use stile_sched::histogram::Histogram;
 use stile_sched::ledger::{Account, Trace};
@@ -98,7 +98,8 @@ fn main() -> ExitCode {
 
 fn executors(cpu: usize) -> Executors {
     let policy = Rsdl::new(RsdlConfig::default(), 1);
-    Executors::new(&[cpu], Box::new(policy), LockRules::default()).expect("this process may start threads and timers")
+    Executors::new(&[cpu], Box::new(policy), LockRules::default(), Switches::default())
+        .expect("this process may start threads and timers")
 }
 
 /// Doorbells in a second of a new guest in this domain.

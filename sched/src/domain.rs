@@ -4,15 +4,16 @@
 //! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask a
 //! policy, with a thread per pCPU or a thread per vCPU.
 
+mod cap;
 mod class;
 mod counts;
-mod deadlines;
 mod events;
 pub mod executors;
 pub mod host;
 #[cfg(not(all(test, shuttle)))]
 pub mod kick;
 pub mod leases;
+mod looks;
 mod numbers;
 pub mod parker;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod whole;
 #[cfg(all(test, shuttle))]
 pub(crate) use crate::model::kick;
 
+pub use cap::{Cap, Group, GroupId};
 pub use class::Class;
 
 use crate::histogram::Histogram;
@@ -77,6 +79,8 @@ pub struct Attributes {
     pub nice: Nice,
     /// What kind of work it does.
     pub class: Class,
+    /// With whom it shares a cap; only a [capped](crate::policy::Capped) policy keeps to it.
+    pub group: Option<Group>,
 }
 
 /// Why a vCPU could not be taken in.
@@ -110,6 +114,8 @@ pub struct Usage {
     pub run_ns: u64,
     /// Runnable without a pCPU (units: ns).
     pub wait_ns: u64,
+    /// The part of `wait_ns` for which its group's cap held it back (units: ns).
+    pub throttled_ns: u64,
     /// Blocked (units: ns).
     pub idle_ns: u64,
     /// Exits to the monitor.
@@ -117,19 +123,26 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// As an account tells it.
+    pub fn of(account: &Account) -> Self {
+        Self {
+            run_ns: account.run.0,
+            wait_ns: account.wait.0,
+            throttled_ns: account.throttled.0,
+            idle_ns: account.idle.0,
+            exits: account.exits,
+        }
+    }
+
     /// What came since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             run_ns: self.run_ns.saturating_sub(earlier.run_ns),
             wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
             exits: self.exits.saturating_sub(earlier.exits),
         }
-    }
-
-    /// As an account tells it.
-    pub fn of(account: &Account) -> Self {
-        Self { run_ns: account.run.0, wait_ns: account.wait.0, idle_ns: account.idle.0, exits: account.exits }
     }
 }
 

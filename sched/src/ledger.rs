@@ -1,8 +1,11 @@
 //! The ledger: everything that passes between a driver and its policy goes through here, is accounted and recorded.
 //!
 //! A [`Ledger`] holds a domain's policy. It has the policy's methods, and hands each question on; from questions and
-//! answers it knows at every moment which vCPU runs, waits or idles, and keeps its [`Account`], so that no driver need
-//! count anything that follows from them. Each is also an [`Event`] in the [`Trace`].
+//! answers it knows at every moment which vCPU runs, waits or idles, and keeps its [`Account`], so that no driver
+//! need count anything that follows from them. Each is also an [`Event`] in the [`Trace`].
+//!
+//! What can be told from events alone: [`Spans`] of what each vCPU did, [`Figures`], [why](why) a vCPU waited, and whether
+//! another policy object answers the same ([`Replay`]).
 //!
 //! It decides nothing, and changes one thing only: the times it hands on are strictly increasing, a nanosecond apart at
 //! least, so that events have one order, and a policy that is asked the same again answers the same.
@@ -10,57 +13,51 @@
 //! Who uses it holds the domain's lock; a [`Trace`] is read without.
 
 mod account;
+mod books;
 mod event;
+mod figures;
+mod replay;
 mod ring;
+mod spans;
+mod text;
+pub mod why;
 
 pub use account::{Account, Outcomes, Yielded};
+pub use books::Counts;
 pub use event::{Event, WORDS, What};
+pub use figures::{Figures, VcpuFigures};
+pub use replay::{Difference, Replay, Stop};
 pub use ring::Ring;
+pub use spans::{Began, Doing, Span, Spans};
 
 use crate::domain::Attributes;
-use crate::histogram::Histogram;
-use crate::policy::{Decision, Placement, Policy, Why};
+use crate::policy::{Decision, Placement, Policy, Resumed, Why};
 use crate::{Nanos, Slot, Time, VcpuId};
-use account::{Entry, State};
+use books::Books;
+use std::fmt;
 use std::sync::Arc;
 
 /// Events that a domain keeps of each slot: half a megabyte.
 pub const KEPT: usize = 1 << 14;
 
+/// Whether events are recorded at all: the feature `trace`.
+pub const RECORDS: bool = cfg!(feature = "trace");
+
 /// A policy with its accounts.
-pub struct Ledger {
-    policy: Box<dyn Policy>,
-    vcpus: Vec<Option<Entry>>,
-    slots: Box<[SlotEntry]>,
-    counts: Counts,
+pub struct Ledger<P = Box<dyn Policy>> {
+    policy: P,
+    books: Books,
     trace: Arc<Trace>,
+    /// All events, if they are kept.
+    all: Option<Vec<Event>>,
     /// The latest time handed on.
     now: Time,
 }
 
-/// Counts of a domain since it started, of vCPUs that have ended too.
-#[derive(Debug, Clone, Default)]
-pub struct Counts {
-    /// A slot went from one vCPU to another.
-    pub switches: u64,
-    /// A vCPU was put on another slot than its last.
-    pub migrations: u64,
-    /// Yields while others waited.
-    pub yields: Yielded,
-    /// From the policy's wish that a slot asks, until it did.
-    pub kicks: Histogram,
-}
-
-/// A slot, as the ledger knows it.
-#[derive(Debug, Clone)]
-struct SlotEntry {
-    on: Option<VcpuId>,
-    last: Option<VcpuId>,
-    lease_end: Time,
-    /// Whose lease it is that its vCPU runs on, if it was passed on.
-    lender: Option<VcpuId>,
-    /// Since when the policy wants it to ask.
-    wanted: Option<Time>,
+impl<P> fmt::Debug for Ledger<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("books", &self.books).field("now", &self.now).finish_non_exhaustive()
+    }
 }
 
 /// The latest events of a domain.
@@ -83,27 +80,18 @@ impl Trace {
         events
     }
 
-    #[cfg(feature = "trace")]
     fn push(&self, slot: Option<Slot>, event: &Event) {
-        self.0[slot.map_or(0, Slot::index)].push(event);
+        if RECORDS {
+            self.0[slot.map_or(0, Slot::index)].push(event);
+        }
     }
-
-    #[cfg(not(feature = "trace"))]
-    fn push(&self, _: Option<Slot>, _: &Event) {}
 }
 
-impl Ledger {
+impl<P: Policy> Ledger<P> {
     /// For a policy that knows of no vCPU yet and all of whose slots are idle, with room for this many events of each slot.
-    pub fn new(policy: Box<dyn Policy>, slots: usize, kept: usize) -> Self {
-        let slot = SlotEntry { on: None, last: None, lease_end: Time::NEVER, lender: None, wanted: None };
-        Self {
-            policy,
-            vcpus: Vec::new(),
-            slots: vec![slot; slots].into(),
-            counts: Counts::default(),
-            trace: Arc::new(Trace((0..slots).map(|_| Ring::new(kept)).collect())),
-            now: Time(0),
-        }
+    pub fn new(policy: P, slots: usize, kept: usize) -> Self {
+        let trace = Arc::new(Trace((0..slots).map(|_| Ring::new(kept)).collect()));
+        Self { policy, books: Books::new(slots), trace, all: None, now: Time(0) }
     }
 
     /// The events, for readers without the domain's lock.
@@ -111,60 +99,72 @@ impl Ledger {
         Arc::clone(&self.trace)
     }
 
+    /// The same, keeping every event, for simulations: it allocates as it goes.
+    pub fn keeping_all(self) -> Self {
+        Self { all: Some(Vec::new()), ..self }
+    }
+
+    /// All events so far, if they are kept.
+    pub fn all(&self) -> Option<&[Event]> {
+        self.all.as_deref()
+    }
+
     /// The policy, to be looked at.
-    pub fn policy(&self) -> &dyn Policy {
-        &*self.policy
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// The latest time handed on.
+    pub fn now(&self) -> Time {
+        self.now
     }
 
     /// As [`Policy::add`].
     pub fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
         let now = self.advance(now);
-        if self.vcpus.len() <= vcpu.index() {
-            self.vcpus.resize(vcpu.index() + 1, None);
-        }
-        self.vcpus[vcpu.index()] = Some(Entry::new(now));
         self.policy.add(vcpu, attributes, now);
-        let Attributes { nice, class } = attributes;
-        self.trace.push(None, &Event { time: now, what: What::Add { vcpu, nice, class } });
+        self.books.added(vcpu, now);
+        let Attributes { nice, class, group } = attributes;
+        self.record(None, now, What::Add { vcpu, nice, class, group });
     }
 
     /// As [`Policy::remove`].
     pub fn remove(&mut self, vcpu: VcpuId, now: Time) {
         let now = self.advance(now);
+        self.keep_throttled(vcpu, now);
         self.policy.remove(vcpu);
-        self.entry(vcpu).enter(State::Ended, now);
-        self.trace.push(None, &Event { time: now, what: What::Remove { vcpu } });
+        self.books.removed(vcpu, now);
+        self.record(None, now, What::Remove { vcpu });
     }
 
     /// As [`Policy::wake`].
     pub fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         let now = self.advance(now);
         let placement = self.policy.wake(vcpu, now);
-        let entry = self.entry(vcpu);
-        entry.enter(State::Waiting, now);
-        let last = entry.last;
-        let slot = match placement {
-            Placement::Run(slot) => Some(slot),
-            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => {
-                self.want(slot, now);
-                Some(slot)
-            }
-            Placement::Queue(None) => last,
-        };
-        self.trace.push(slot, &Event { time: now, what: What::Wake { vcpu, placement } });
+        self.books.woken(vcpu, placement, now);
+        let slot = placement.slot().or_else(|| self.books.last_slot(vcpu));
+        self.record(slot, now, What::Wake { vcpu, placement });
         placement
     }
 
     /// As [`Policy::next`].
     pub fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
         let now = self.advance(now);
+        let vcpu = self.books.on(slot);
+        if why == Why::Retire {
+            vcpu.into_iter().for_each(|vcpu| self.keep_throttled(vcpu, now));
+        }
         let decision = self.policy.next(slot, why, now);
-        let vcpu = self.slots[slot.index()].on;
-        self.answered(slot, why, now);
-        self.account(slot, why, decision, now);
-        decision.kick.into_iter().for_each(|slot| self.want(slot, now));
-        self.trace.push(Some(slot), &Event { time: now, what: What::Ask { slot, vcpu, why, decision } });
+        self.books.asked(slot, why, decision, now);
+        self.record(Some(slot), now, What::Ask { slot, vcpu, why, decision });
         decision
+    }
+
+    /// As [`Policy::late`].
+    pub fn late(&mut self, slot: Slot, by: Nanos, now: Time) {
+        let now = self.advance(now);
+        self.policy.late(slot, by);
+        self.record(Some(slot), now, What::Late { slot, by });
     }
 
     /// As [`Policy::steals`].
@@ -172,12 +172,26 @@ impl Ledger {
         let now = self.advance(now);
         let taken = self.policy.steals(slot, thief, now);
         if taken {
-            let robbed = self.slots[slot.index()].on.take();
-            robbed.into_iter().for_each(|robbed| self.entry(robbed).enter(State::Waiting, now));
-            self.entry(thief).account.steals += 1;
+            self.books.stolen(slot, thief, now);
         }
-        self.trace.push(Some(slot), &Event { time: now, what: What::Steal { slot, thief, taken } });
+        self.record(Some(slot), now, What::Steal { slot, thief, taken });
         taken
+    }
+
+    /// As [`Policy::alarm`].
+    pub fn alarm(&self) -> Time {
+        self.policy.alarm()
+    }
+
+    /// As [`Policy::tick`].
+    pub fn tick(&mut self, now: Time) -> Option<Resumed> {
+        let now = self.advance(now);
+        let resumed = self.policy.tick(now)?;
+        let Resumed { vcpu, placement } = resumed;
+        self.books.resumed(placement, now);
+        let slot = placement.slot().or_else(|| self.books.last_slot(vcpu));
+        self.record(slot, now, What::Resume { vcpu, placement });
+        Some(resumed)
     }
 
     /// As [`Policy::waiting`].
@@ -187,126 +201,57 @@ impl Ledger {
 
     /// A vCPU that has just been reported as blocked had done nothing on its slot since then.
     pub fn idled_since(&mut self, vcpu: VcpuId, since: Time) {
-        let entry = self.entry(vcpu);
-        let idled = Nanos(entry.since.since(since).0.min(entry.account.run.0));
-        entry.account.run = entry.account.run - idled;
-        entry.account.idle += idled;
+        self.books.idled(vcpu, since);
+        let now = self.advance(self.now);
+        self.record(self.books.last_slot(vcpu), now, What::Idled { vcpu, since });
+    }
+
+    /// How long a vCPU has run in all, up to now.
+    pub fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
+        self.books.run_of(vcpu, now.max(self.now))
     }
 
     /// How long a vCPU has waited in all.
     pub fn waited(&self, vcpu: VcpuId) -> Nanos {
-        self.vcpus.get(vcpu.index()).and_then(Option::as_ref).map_or(Nanos::ZERO, |entry| entry.account.wait)
+        self.books.waited(vcpu)
     }
 
     /// A vCPU's account up to now; `None` if there is no such vCPU. That of one that has ended stays until it is
     /// [taken](Self::close), or its id is used again.
     pub fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
-        let mut entry = self.vcpus.get(vcpu.index())?.clone()?;
-        entry.settle(now.max(self.now));
-        Some(entry.account)
+        let now = now.max(self.now);
+        let account = self.books.account_of(vcpu, now)?;
+        // Of one that has ended the policy knows nothing any more.
+        let throttled = account.throttled.max(self.policy.throttled(vcpu, now).time);
+        Some(Account { throttled, ..account })
     }
 
     /// The last account of a vCPU that has retired or was removed, of which the ledger knows nothing from then on.
     pub fn close(&mut self, vcpu: VcpuId) -> Account {
-        let entry = self.vcpus.get_mut(vcpu.index()).and_then(Option::take);
-        entry.map(|entry| entry.account).unwrap_or_default()
+        self.books.close(vcpu)
     }
 
     /// Counts of the domain.
     pub fn counts(&self) -> &Counts {
-        &self.counts
+        self.books.counts()
     }
-}
 
-/// What follows from questions and answers.
-impl Ledger {
+    /// The policy is about to forget a vCPU.
+    fn keep_throttled(&mut self, vcpu: VcpuId, now: Time) {
+        self.books.throttled(vcpu, self.policy.throttled(vcpu, now).time);
+    }
+
     fn advance(&mut self, now: Time) -> Time {
         self.now = now.max(self.now + Nanos(1));
         self.now
     }
 
-    fn entry(&mut self, vcpu: VcpuId) -> &mut Entry {
-        self.vcpus[vcpu.index()].as_mut().expect("drivers and policies name vCPUs that were added")
-    }
-
-    /// The policy wants a slot to ask.
-    fn want(&mut self, slot: Slot, now: Time) {
-        let slot = &mut self.slots[slot.index()];
-        if slot.on.is_some() {
-            slot.wanted.get_or_insert(now);
+    fn record(&mut self, slot: Option<Slot>, time: Time, what: What) {
+        let event = Event { time, what };
+        self.trace.push(slot, &event);
+        if let Some(all) = &mut self.all {
+            all.push(event);
         }
-    }
-
-    /// A slot asks.
-    fn answered(&mut self, slot: Slot, why: Why, now: Time) {
-        if let Some(since) = self.slots[slot.index()].wanted.take()
-            && why != Why::Free
-        {
-            self.counts.kicks.record(now.since(since));
-        }
-    }
-
-    /// Who was on the slot, and who is from now on.
-    fn account(&mut self, slot: Slot, why: Why, decision: Decision, now: Time) {
-        let SlotEntry { on: before, lender, lease_end, .. } = self.slots[slot.index()];
-        let next = decision.run.map(|lease| lease.vcpu);
-        let stays = before.is_some() && before == next && !matches!(why, Why::Block | Why::Retire);
-        if let Some(vcpu) = before {
-            self.charge(vcpu, lender, lease_end, now);
-            if let Why::Yield(y) = why {
-                self.entry(vcpu).account.yields.count(y.wait, stays);
-                self.counts.yields.count(y.wait, stays);
-            }
-            match why {
-                _ if stays => {}
-                Why::Block => self.entry(vcpu).enter(State::Idle, now),
-                Why::Retire => self.entry(vcpu).enter(State::Ended, now),
-                _ => self.entry(vcpu).enter(State::Waiting, now),
-            }
-        }
-        if !stays && let Some(vcpu) = next {
-            self.put_on(slot, vcpu, now);
-        }
-        let until = decision.run.map_or(Time::NEVER, |lease| lease.until);
-        let passed_on = matches!(why, Why::Yield(_)) && !stays && until == lease_end && until != Time::NEVER;
-        let entry = &mut self.slots[slot.index()];
-        if passed_on {
-            entry.lender = lender.or(before).filter(|lender| Some(*lender) != next);
-        } else if !stays || until != lease_end {
-            entry.lender = None;
-        }
-        (entry.on, entry.lease_end) = (next, until);
-        entry.last = next.or(entry.last);
-    }
-
-    /// A vCPU ran up to now.
-    fn charge(&mut self, vcpu: VcpuId, lender: Option<VcpuId>, lease_end: Time, now: Time) {
-        let entry = self.entry(vcpu);
-        let over = now.since(lease_end.max(entry.since));
-        let ran = entry.settle(now);
-        entry.account.overrun += over;
-        if let Some(lender) = lender {
-            entry.account.borrowed += ran;
-            // The lender may have ended.
-            if let Some(Some(lender)) = self.vcpus.get_mut(lender.index()) {
-                lender.account.lent += ran;
-            }
-        }
-    }
-
-    /// A vCPU is put on a slot.
-    fn put_on(&mut self, slot: Slot, vcpu: VcpuId, now: Time) {
-        let switched = self.slots[slot.index()].last.is_some_and(|last| last != vcpu);
-        self.counts.switches += u64::from(switched);
-        let entry = self.vcpus[vcpu.index()].as_mut().expect("a policy picks vCPUs that were added");
-        let moved = entry.last.is_some_and(|last| last != slot);
-        let waited = entry.settle(now);
-        entry.state = State::Running;
-        entry.account.waits.record(waited);
-        entry.account.turns += 1;
-        entry.account.migrations += u64::from(moved);
-        self.counts.migrations += u64::from(moved);
-        entry.last = Some(slot);
     }
 }
 

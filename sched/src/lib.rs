@@ -10,6 +10,7 @@
 //! is the mechanism: it owns threads, time and kicks, tells the policy what happened and does what it decides; it never
 //! decides who runs. Nothing here knows KVM.
 
+mod deadlines;
 pub mod domain;
 pub mod histogram;
 pub mod ids;
@@ -18,6 +19,7 @@ pub mod lock;
 #[cfg(all(test, shuttle))]
 mod model;
 pub mod policy;
+pub mod sim;
 pub mod slot;
 mod sync;
 pub mod time;

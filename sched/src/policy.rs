@@ -8,9 +8,13 @@
 //! * Times never go back.
 //! * [`Policy::next`] is called for a slot by whoever runs it, once per stop of the vCPU there; its answer is what the
 //!   slot does next. [`Policy::wake`] is called for blocked vCPUs only, and [`Policy::remove`] for vCPUs that do not run.
+//! * Time itself is an event for a policy that holds vCPUs back: by [`Policy::alarm`], looked at after every other call, the
+//!   driver calls [`Policy::tick`] until it says `None`.
 //! * After [`Placement::Preempt`] or a [`Decision::kick`] the driver sees to it that the named slot asks soon; one more
 //!   question than needed does no harm.
 
+pub mod boxed;
+mod capped;
 mod freelist;
 pub mod goodness;
 pub mod o1;
@@ -21,17 +25,18 @@ mod queue;
 #[cfg(test)]
 mod regressions;
 pub mod rsdl;
-mod slotset;
+pub(crate) mod slotset;
 #[cfg(test)]
 mod testing;
 
+pub use capped::Capped;
 pub use freelist::Freelist;
 pub use goodness::Goodness;
 pub use o1::O1;
 pub use rsdl::Rsdl;
 
 use crate::domain::Attributes;
-use crate::{Slot, Time, VcpuId, Yield};
+use crate::{Nanos, Slot, Time, VcpuId, Yield};
 
 /// Decides who runs.
 pub trait Policy: Send {
@@ -47,6 +52,10 @@ pub trait Policy: Send {
     /// What the slot does, now that the vCPU on it stopped for this reason.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;
 
+    /// The vCPU on this slot began to run so much later than it was given the slot. A driver need not tell, but if it does,
+    /// before the vCPU's first question; then what is counted as run is what ran.
+    fn late(&mut self, _slot: Slot, _by: Nanos) {}
+
     /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there, which was given it
     /// and whose thread has not begun to run. True: they are exchanged. The thief is placed on the slot, which asks next
     /// ([`Why::Free`]), and the other goes back to its place in the line. Only among equals, and never where class rt is
@@ -55,8 +64,23 @@ pub trait Policy: Send {
         false
     }
 
-    /// Number of vCPUs that could run and have no slot.
+    /// Number of vCPUs that could run and have no slot; who is held back is not among them.
     fn waiting(&self) -> usize;
+
+    /// When the policy has something to do by itself.
+    fn alarm(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// The time of the [alarm](Self::alarm) has come, or may have: a vCPU that was held back goes on, as if it were woken.
+    fn tick(&mut self, _now: Time) -> Option<Resumed> {
+        None
+    }
+
+    /// How a vCPU was held back.
+    fn throttled(&self, _vcpu: VcpuId, _now: Time) -> Throttled {
+        Throttled::default()
+    }
 
     /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while nobody wants its slot.
     fn keeps_slot_over_exits(&self) -> bool {
@@ -97,6 +121,35 @@ pub enum Placement {
     /// Into the queue. If a slot is named, the vCPU on it ran without limit so far and must be made to ask
     /// ([`Why::Check`]), which gives it one.
     Queue(Option<Slot>),
+}
+
+/// A vCPU that is no longer held back, and where it went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a slot may have to be told"]
+pub struct Resumed {
+    /// Who.
+    pub vcpu: VcpuId,
+    /// Where.
+    pub placement: Placement,
+}
+
+/// How a policy holds a vCPU back that could run. To the driver it waits like others in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Throttled {
+    /// It is held back now.
+    pub is_held: bool,
+    /// For how long it was, so far.
+    pub time: Nanos,
+}
+
+impl Placement {
+    /// The slot that is named.
+    pub fn slot(self) -> Option<Slot> {
+        match self {
+            Self::Run(slot) | Self::Preempt(slot) => Some(slot),
+            Self::Queue(slot) => slot,
+        }
+    }
 }
 
 /// What a slot does next.

@@ -35,6 +35,12 @@ impl Topology {
     pub(crate) fn around(&self, slot: Slot) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.cores.around(slot).chain(self.caches.around(slot))
     }
+
+    /// Whether two slots are behind one last-level cache; where nothing is known of either, they are.
+    pub(crate) fn share_cache(&self, a: Slot, b: Slot) -> bool {
+        let cache = |slot: Slot| self.caches.of.get(slot.index()).copied().flatten();
+        cache(a) == cache(b)
+    }
 }
 
 impl Groups {

@@ -11,6 +11,12 @@ pub trait Vcpu: Send {
     /// [`kick`](crate::domain::kick), also if the signal came before the call.
     fn run(&mut self) -> Stop;
 
+    /// The yield that the guest does not say: the loop in which it was kicked does nothing but wait
+    /// ([`Wait::Spin`]). Asked after [`Stop::Kicked`] and before the next run, at most once.
+    fn spins(&mut self) -> Option<Yield> {
+        None
+    }
+
     /// How long the vCPU has waited for a pCPU in all, for a guest that is told its steal: called before it runs, whenever
     /// that may have changed. The `host` baselines do not know in time, and never call it.
     fn waited(&mut self, _total: Nanos) {}
@@ -48,6 +54,9 @@ pub struct Yield {
 pub enum Wait {
     /// Nothing known.
     Unknown,
+    /// Nothing known, and said neither: it was seen spinning. That it does so *again* is known: it has not got on since it
+    /// was last seen.
+    Spin,
     /// A lock held by this vCPU.
     Lock(VcpuId),
     /// A message from this vCPU.

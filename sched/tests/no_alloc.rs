@@ -1,12 +1,14 @@
-//! Picking the next vCPU allocates nothing: a counting allocator watches the policies at work.
+//! Picking the next vCPU allocates nothing, nor does accounting and recording it: a counting allocator watches policies and
+//! their ledgers at work.
 #![allow(unsafe_code, reason = "a global allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use stile_sched::domain::Attributes;
+use stile_sched::domain::{Attributes, Cap, Group, GroupId};
+use stile_sched::ledger::{self, Ledger};
 use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
-use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl, Why};
+use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl, Why};
 use stile_sched::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 thread_local! {
@@ -37,13 +39,14 @@ const VCPUS: u32 = 1000;
 const SLOTS: u16 = 8;
 
 /// Every kind of question, many times over all slots; who blocks is woken by and by.
-fn work(policy: &mut dyn Policy, now: &mut Time) {
+fn work(ledger: &mut Ledger, now: &mut Time) {
     let waits = [Wait::Unknown, Wait::Lock(VcpuId(7)), Wait::Message(VcpuId(11)), Wait::Lock(VcpuId(1 << 20))];
     let mut blocked: [Option<VcpuId>; SLOTS as usize] = [None; SLOTS as usize];
     let mut on: [Option<VcpuId>; SLOTS as usize] = [None; SLOTS as usize];
     for step in 0..20_000usize {
         let slot = step % SLOTS as usize;
         *now = *now + Nanos::from_micros(137);
+        while ledger.tick(*now).is_some() {}
         let why = match (on[slot], step % 7) {
             (None, _) => Why::Free,
             (_, 0) if blocked[slot].is_none() => Why::Block,
@@ -55,30 +58,35 @@ fn work(policy: &mut dyn Policy, now: &mut Time) {
         } else if step % 5 == 0
             && let Some(vcpu) = blocked[slot].take()
         {
-            let _ = policy.wake(vcpu, *now);
+            let _ = ledger.wake(vcpu, *now);
         }
-        on[slot] = policy.next(Slot(slot as u16), why, *now).run.map(|lease| lease.vcpu);
+        on[slot] = ledger.next(Slot(slot as u16), why, *now).run.map(|lease| lease.vcpu);
     }
     // Nobody stays behind blocked, so that this can go on.
     for vcpu in blocked.into_iter().flatten() {
-        let _ = policy.wake(vcpu, *now);
+        let _ = ledger.wake(vcpu, *now);
     }
     for (slot, vcpu) in (0..SLOTS).zip(on) {
         if vcpu.is_none() {
-            let _ = policy.next(Slot(slot), Why::Free, *now);
+            let _ = ledger.next(Slot(slot), Why::Free, *now);
         }
     }
 }
 
-fn allocations(mut policy: Box<dyn Policy>) -> u64 {
+fn allocations(policy: Box<dyn Policy>) -> u64 {
+    allocations_with(policy, |_| None)
+}
+
+fn allocations_with(policy: Box<dyn Policy>, group_of: fn(u32) -> Option<Group>) -> u64 {
+    let mut ledger = Ledger::new(policy, SLOTS.into(), ledger::KEPT);
     let mut now = Time(0);
     for vcpu in (0..VCPUS).map(VcpuId) {
-        policy.add(vcpu, Attributes::default(), now);
-        let _ = policy.wake(vcpu, now);
+        ledger.add(vcpu, Attributes { group: group_of(vcpu.0), ..Attributes::default() }, now);
+        let _ = ledger.wake(vcpu, now);
     }
-    work(&mut *policy, &mut now);
+    work(&mut ledger, &mut now);
     let before = COUNT.with(Cell::get);
-    work(&mut *policy, &mut now);
+    work(&mut ledger, &mut now);
     COUNT.with(Cell::get) - before
 }
 
@@ -99,4 +107,14 @@ fn next_and_wake_allocate_nothing_under_any_policy() {
     assert_eq!(allocations(Box::new(Freelist::new(Nanos::from_millis(6), SLOTS.into()))), 0, "free list");
     assert_eq!(allocations(Box::new(O1::new(SLOTS.into()))), 0, "O(1)");
     assert_eq!(allocations(Box::new(Goodness::new(YieldBugs::default(), SLOTS.into()))), 0, "goodness");
+}
+
+#[test]
+fn caps_allocate_nothing() {
+    let group = |vcpu: u32| {
+        let cap = Cap::new(Nanos::from_millis(2), Nanos::from_millis(50));
+        cap.filter(|_| !vcpu.is_multiple_of(3)).map(|cap| Group { id: GroupId(vcpu / 8), cap })
+    };
+    let policy = Capped::new(Box::new(Rsdl::new(RsdlConfig::default(), SLOTS.into())), SLOTS.into());
+    assert_eq!(allocations_with(Box::new(policy), group), 0);
 }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use stile_sched::domain::executors::Executors;
+use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::lock::LockRules;
 use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule};
-use stile_sched::policy::{Freelist, Policy};
+use stile_sched::policy::{Capped, Freelist, Policy};
 use stile_sched::{Domain, Nanos};
 
 /// More pCPUs than this would only let the guests run without competition.
@@ -64,17 +64,38 @@ impl Carrier {
 
     /// A new domain on two pCPUs, or on as many as there are.
     pub fn domain(self) -> Arc<dyn Domain> {
+        self.domain_with(true, |policy, _| policy)
+    }
+
+    /// The same, which detects spinning or does not.
+    pub fn domain_that(self, spin_detection: bool) -> Arc<dyn Domain> {
+        self.domain_with(spin_detection, |policy, _| policy)
+    }
+
+    /// The same, whose policy keeps to caps; the host's scheduler does not.
+    pub fn domain_with_caps(self) -> Arc<dyn Domain> {
+        self.domain_with(true, |policy, slots| Box::new(Capped::new(policy, slots)))
+    }
+
+    fn domain_with(
+        self,
+        spin_detection: bool,
+        around: fn(Box<dyn Policy>, usize) -> Box<dyn Policy>,
+    ) -> Arc<dyn Domain> {
         let mut cpus = pcpus();
         if self == Self::OnePcpuLeases {
             cpus.truncate(1);
         }
         let rsdl = |yield_rule| -> Box<dyn Policy> {
-            Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, cpus.len()))
+            around(Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, cpus.len())), cpus.len())
         };
-        let freelist = || Box::new(Freelist::new(Nanos::from_millis(6), cpus.len()));
-        let (rules, switches) = (LockRules::default(), leases::Switches::default());
-        let executors =
-            |policy| Arc::new(Executors::new(&cpus, policy, rules).expect("this process may start threads and timers"));
+        let freelist = || around(Box::new(Freelist::new(Nanos::from_millis(6), cpus.len())), cpus.len());
+        let rules = LockRules::default();
+        let switches = leases::Switches { spin_detection, ..leases::Switches::default() };
+        let executors = |policy| {
+            let domain = Executors::new(&cpus, policy, rules, executors::Switches { spin_detection });
+            Arc::new(domain.expect("this process may start threads and timers"))
+        };
         match self {
             Self::Host(yields) => Arc::new(HostThreads::new(&cpus, yields)),
             Self::Rsdl(yield_rule) => executors(rsdl(yield_rule)),

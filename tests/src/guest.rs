@@ -12,8 +12,8 @@ use stile::vm::console::Sink;
 use stile::vm::image::forge;
 use stile::vm::{CreateError, MmioDevice, Outcome, Spec, Vm};
 use stile_abi::Gauge;
-use stile_sched::Domain;
-use stile_sched::domain::Attributes;
+use stile_sched::domain::{Attributes, Cap, Group, GroupId};
+use stile_sched::{Domain, Nice};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// Enough for any guest of these tests, and the host maps only what they touch.
@@ -28,6 +28,8 @@ pub struct Recipe {
     memory: u64,
     cmdline: String,
     port: Option<(Arc<Switch>, PortNumber)>,
+    cap: Option<Cap>,
+    nice: Nice,
 }
 
 impl Recipe {
@@ -48,7 +50,16 @@ impl Recipe {
     }
 
     fn new(name: &str, image: Cow<'static, [u8]>) -> Self {
-        Self { name: name.to_owned(), image, vcpus: 1, memory: MEMORY, cmdline: String::new(), port: None }
+        Self {
+            name: name.to_owned(),
+            image,
+            vcpus: 1,
+            memory: MEMORY,
+            cmdline: String::new(),
+            port: None,
+            cap: None,
+            nice: Nice::default(),
+        }
     }
 
     /// With this many vCPUs.
@@ -64,6 +75,16 @@ impl Recipe {
     /// With this command line.
     pub fn cmdline(self, cmdline: &str) -> Self {
         Self { cmdline: cmdline.to_owned(), ..self }
+    }
+
+    /// With this cap, which needs a domain that keeps to caps.
+    pub fn cap(self, cap: Cap) -> Self {
+        Self { cap: Some(cap), ..self }
+    }
+
+    /// With this nice value.
+    pub fn nice(self, nice: Nice) -> Self {
+        Self { nice, ..self }
     }
 
     /// With a network device at this port of a switch, and the address that goes with it.
@@ -91,7 +112,11 @@ impl Recipe {
             image: &self.image,
             vcpus: self.vcpus,
             memory: self.memory,
-            attributes: Attributes::default(),
+            attributes: Attributes {
+                nice: self.nice,
+                group: self.cap.map(|cap| Group { id: GroupId::unique(), cap }),
+                ..Attributes::default()
+            },
             cmdline: &format!("{}{}", address.unwrap_or_default(), self.cmdline),
             console: Sink::Buffer(Arc::clone(&text)),
             device: attach.as_ref().map(|attach| attach as _),

@@ -1,19 +1,20 @@
 //! From the configuration of policies and VMs to the domain that carries them out, and to what may be expected of it.
 
-use crate::config::{Algorithm, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
+use crate::config::{Algorithm, Config, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
 use crate::host::{self, CpuList};
 use std::sync::Arc;
-use stile_sched::domain::Attributes;
-use stile_sched::domain::executors::Executors;
+use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
+use stile_sched::domain::{Attributes, Cap, Group, GroupId};
 use stile_sched::lock::LockRules;
 use stile_sched::policy::goodness::{self, YieldBugs};
 use stile_sched::policy::o1;
 use stile_sched::policy::rsdl::matrix::Row;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
-use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
-use stile_sched::{Class, Domain, Nanos, Nice};
+use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl};
+use stile_sched::sim::host::{HostConfig, HostModel};
+use stile_sched::{Class, Domain, Nanos, Nice, Topology};
 
 /// The domain's threads could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -24,28 +25,75 @@ pub struct CarrierError {
     source: std::io::Error,
 }
 
-/// A domain on these host CPUs under this policy.
+/// A domain on these host CPUs under this policy, which knows no caps.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, CarrierError> {
+    start(policy, cpus, |decides| decides)
+}
+
+/// A domain for this configuration: its policy keeps to caps if a VM has one.
+pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, CarrierError> {
+    let cpus = &config.host.pcpus;
+    start(&config.policy, cpus, |decides| if has_caps(config) { with_caps(decides, cpus.len()) } else { decides })
+}
+
+/// Whether a VM of this configuration has a cap.
+pub fn has_caps(config: &Config) -> bool {
+    config.vms.iter().any(|vm| vm.cap.is_some())
+}
+
+/// The same policy, keeping to caps.
+pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
+    Box::new(Capped::new(decides, slots))
+}
+
+fn start(
+    policy: &PolicyConfig,
+    cpus: &CpuList,
+    with_caps: impl FnOnce(Box<dyn Policy>) -> Box<dyn Policy>,
+) -> Result<Arc<dyn Domain>, CarrierError> {
     let numbers: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
-    let decides: Box<dyn Policy> = match policy.algorithm {
-        Algorithm::Host => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Sched))),
-        Algorithm::HostNoyield => return Ok(Arc::new(HostThreads::new(&numbers, HostYield::Ignore))),
-        Algorithm::Freelist => {
-            let freelist = Freelist::new(interval(policy), numbers.len());
-            Box::new(if policy.affinity { freelist.with_affinity(host::topology(cpus)) } else { freelist })
-        }
-        Algorithm::O1 => Box::new(O1::new(numbers.len()).with_topology(host::topology(cpus))),
-        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), numbers.len())),
-        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), numbers.len()).with_topology(host::topology(cpus))),
+    let decides = match decides(policy, numbers.len(), host::topology(cpus)) {
+        Ok(decides) => decides,
+        Err(yields) => return Ok(Arc::new(HostThreads::new(&numbers, yields))),
     };
+    let decides = with_caps(decides);
     let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
+    let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
-        Carries::Executors => match Executors::new(&numbers, decides, lock) {
+        Carries::Executors => match Executors::new(&numbers, decides, lock, executors::Switches { spin_detection }) {
             Ok(domain) => Ok(Arc::new(domain)),
             Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
         },
         Carries::Leases => {
-            Ok(leases::start(&numbers, decides, lock, leases::Switches { ride: policy.ride, steal: policy.steal }))
+            let switches = leases::Switches { ride: policy.ride, steal: policy.steal, spin_detection };
+            Ok(leases::start(&numbers, decides, lock, switches))
+        }
+    }
+}
+
+/// The policy's state machine for so many slots; for the baselines that have none, what they do with a yield.
+pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
+    Ok(match policy.algorithm {
+        Algorithm::Host => return Err(HostYield::Sched),
+        Algorithm::HostNoyield => return Err(HostYield::Ignore),
+        Algorithm::Freelist => {
+            let freelist = Freelist::new(interval(policy), slots);
+            Box::new(if policy.affinity { freelist.with_affinity(topology) } else { freelist })
+        }
+        Algorithm::O1 => Box::new(O1::new(slots).with_topology(topology)),
+        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), slots)),
+        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), slots).with_topology(topology)),
+    })
+}
+
+/// The same for a simulation, where the host's scheduler is a model of it, with chances from this seed; and whether vCPUs
+/// have threads of their own.
+pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> (Box<dyn Policy>, bool) {
+    match decides(policy, slots, topology.clone()) {
+        Ok(decides) => (decides, policy.mechanism == Mechanism::Leases),
+        Err(yields) => {
+            let config = HostConfig { yields: yields == HostYield::Sched, seed, ..HostConfig::default() };
+            (Box::new(HostModel::new(config, slots).with_topology(topology)), true)
         }
     }
 }
@@ -75,7 +123,20 @@ pub fn attributes(vm: &VmConfig) -> Attributes {
         VmClass::Idle => Class::Idle,
         VmClass::Rt => Class::Rt,
     };
-    Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class }
+    Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class, group: None }
+}
+
+/// The group of a VM's vCPUs, if it has a cap: one of its own for each call.
+pub fn group(vm: &VmConfig) -> Option<Group> {
+    let period = vm.cap_period.duration();
+    let cap = Cap::new(vm.cap?.of(period).into(), period.into()).expect("the configuration was checked for its turns");
+    Some(Group { id: GroupId::unique(), cap })
+}
+
+/// For how long a VM's cap may keep one of its vCPUs from running, one and a half periods, and half a period more until it
+/// has its turn.
+pub fn cap_bound(vm: &VmConfig) -> Option<Nanos> {
+    vm.cap.map(|_| (2 * vm.cap_period.duration()).into())
 }
 
 /// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.

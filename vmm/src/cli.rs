@@ -11,7 +11,9 @@
 mod args;
 mod check;
 mod compare;
+mod recordings;
 mod run;
+mod sim;
 mod small;
 mod stats;
 
@@ -66,8 +68,13 @@ pub fn main() -> ExitCode {
         Command::Check { file } => check::check(&file),
         Command::Schema { markdown } => small::schema(markdown),
         Command::Compare(args) => compare::compare(&args),
-        Command::Doctor { json } => return small::doctor(json),
+        Command::Sim(args) => sim::sim(&args),
+        Command::Doctor { costs: true, .. } => small::costs(),
+        Command::Doctor { json, .. } => return small::doctor(json),
         Command::Show { file, markdown } => small::show(&file, markdown),
+        Command::Trace { recording, out } => recordings::trace(&recording, out.as_deref()),
+        Command::Why { vcpu, recording, json } => recordings::why(&vcpu, &recording, json),
+        Command::Replay { recording, json } => recordings::replay(&recording, json),
         Command::CheckReport { file } => small::check_report(&file),
     };
     match done {

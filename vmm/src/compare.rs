@@ -13,11 +13,15 @@ mod options;
 mod plan;
 mod progress;
 mod runner;
+mod scenario;
+mod simulated;
 mod weights;
 mod window;
 mod workload;
 
-pub use options::Options;
+pub use options::{Hint, Options};
 pub use plan::Plan;
 pub use progress::Progress;
 pub use runner::{CompareError, Runner};
+pub use scenario::{Pcpus, Scenario, ScenarioError, Shape};
+pub use simulated::Simulation;

@@ -14,7 +14,9 @@ pub mod image;
 pub mod layout;
 mod outcome;
 pub mod paging;
+mod registers;
 mod setup;
+mod spin;
 mod state;
 mod vcpu;
 
@@ -28,6 +30,7 @@ use image::{Image, ImageError};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use layout::{Layout, LayoutError};
+use registers::Registers;
 use state::{Mapped, Members};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,7 +150,13 @@ impl Vm {
         let state = Arc::new(VmState::new(spec.name, layout, memory, clock, spec.console.clone(), device));
         let (to_graves, graves) = mpsc::channel();
         let vm = Self { state, graves: Mutex::new((graves, 0)), created, fd };
-        vm.add_vcpus(first, &Start { cpuid, entry: image.entry, root }, spec.attributes, domain, &to_graves)?;
+        vm.add_vcpus(
+            first,
+            &Start { cpuid, entry: image.entry, root, registers: Registers::new(kvm) },
+            spec.attributes,
+            domain,
+            &to_graves,
+        )?;
         Ok(vm)
     }
 
@@ -167,7 +176,8 @@ impl Vm {
                 None => self.fd.create_vcpu(u64::from(index)).map_err(refused("a vCPU"))?,
             };
             start.prepare(&fd, self.state.layout(), index)?;
-            let vcpu = GuestVcpu { index, fd, vm: Arc::clone(&self.state), graves: graves.clone() };
+            let (vm, graves) = (Arc::clone(&self.state), graves.clone());
+            let vcpu = GuestVcpu { index, fd, registers: start.registers, spot: None, vm, graves };
             ids.push(domain.add(Box::new(vcpu), attributes)?);
             Ok(())
         });
@@ -251,6 +261,7 @@ struct Start {
     cpuid: CpuId,
     entry: u64,
     root: u64,
+    registers: Registers,
 }
 
 impl Start {

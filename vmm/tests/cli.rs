@@ -33,8 +33,11 @@ fn stile(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// How a run ended: exit code, standard output and error.
+type Ended = (Option<i32>, String, String);
+
 /// Exit code, standard output, and the words of standard error: messages are broken into lines by width.
-fn output(mut command: Command) -> (Option<i32>, String, String) {
+fn output(mut command: Command) -> Ended {
     let Output { status, stdout, stderr } = command.output().expect("cargo built the program");
     let stderr = String::from_utf8_lossy(&stderr).split_whitespace().collect::<Vec<_>>().join(" ");
     (status.code(), String::from_utf8_lossy(&stdout).into_owned(), stderr)
@@ -130,6 +133,21 @@ fn a_sound_configuration_is_told_with_each_vms_weight_and_wait_bound() {
     );
     assert!(!rsdl.contains("bound: none") && !rsdl.contains("bound: 0"), "{rsdl}");
     assert_eq!(told("algorithm = \"host\"").matches("wait bound: none").count(), 2);
+}
+
+#[test]
+fn a_cap_is_told_with_two_periods_more_to_wait_and_refused_where_nothing_would_keep_to_it() {
+    let config = |policy: &str| {
+        let vm = "[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\ncap = 0.5\ncap_period = \"50ms\"\n";
+        folder(&format!("[host]\npcpus = [0]\n[policy]\nalgorithm = \"{policy}\"\n{vm}"))
+    };
+    let (status, stdout, stderr) = output(stile(config("rsdl").path(), &["check", "stile.toml"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("nice 0, cap 0.5 CPUs each over 50ms, 100.0 % of all weights"), "{stdout}");
+    assert!(stdout.contains("wait bound: 100 ms"), "{stdout}");
+    for policy in ["host", "host-noyield"] {
+        refused(config(policy).path(), &["stile.toml:8:7", "vm[0].cap", policy, "keeps to no cap", "cpu.max"]);
+    }
 }
 
 #[test]
@@ -309,23 +327,199 @@ fn a_report_has_what_its_suite_is_about() {
     }
 }
 
+/// The program as a user without permission for KVM runs it, in a folder with this configuration; `None` if that cannot be.
+fn without_kvm(config: &str, arguments: &[&str]) -> Option<(TempDir, Ended)> {
+    if !rustix::process::getuid().is_root()
+        || fs::metadata("/dev/kvm").is_ok_and(|kvm| kvm.permissions().mode() & 6 != 0)
+    {
+        return None;
+    }
+    let folder = folder(config);
+    let program = folder.path().join("stile");
+    fs::copy(PROGRAM, &program).expect("a test may write temporary files");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("as above");
+    let mut command = Command::new(&program);
+    command.args(arguments).current_dir(folder.path()).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY);
+    Some((folder, output(command)))
+}
+
 #[test]
 fn without_permission_for_kvm_the_remedy_is_told_and_the_exit_code_is_3() {
-    if !rustix::process::getuid().is_root() {
-        return skip("only root can become a user without permission for KVM");
-    }
-    let folder = folder("[[vm]]\nname = \"a\"\nimage = \"builtin:hello\"\n");
-    let program = folder.path().join("stile");
-    fs::copy(PROGRAM, &program).unwrap();
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    for arguments in [["run", "stile.toml"], ["compare", "hogs"]] {
-        let mut command = Command::new(&program);
-        command.args(arguments).current_dir(folder.path()).stdin(Stdio::null()).uid(NOBODY).gid(NOBODY);
-        let (status, stdout, stderr) = output(command);
-        if status == Some(0) {
-            return skip("KVM is open to all users here");
-        }
+    for arguments in [&["run", "stile.toml"][..], &["doctor", "--costs"]] {
+        let config = "[[vm]]\nname = \"a\"\nimage = \"builtin:hello\"\n";
+        let Some((_folder, (status, stdout, stderr))) = without_kvm(config, arguments) else {
+            return skip("only root can become a user without permission for KVM, where there is such a user");
+        };
         assert_eq!((status, stdout.as_str()), (Some(3), ""), "{stderr}");
         assert!(stderr.contains("/dev/kvm"), "{stderr}");
     }
+}
+
+#[test]
+fn without_permission_for_kvm_a_comparison_is_simulated_and_says_so_everywhere() {
+    let compare = ["compare", "ticket", "--vcpus", "4", "--reps", "1", "--duration", "0.05", "--out", "report"];
+    let Some((folder, (status, stdout, stderr))) = without_kvm("", &compare) else {
+        return skip("only root can become a user without permission for KVM, where there is such a user");
+    };
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains("/dev/kvm") && stderr.contains("simulated"), "{stderr}");
+    assert!(stdout.starts_with("simulated ticket") && stdout.contains("no guest ran"), "{stdout}");
+    is_marked(folder.path());
+}
+
+/// The report in this folder says of every plot and table that it is simulated.
+#[track_caller]
+fn is_marked(folder: &Path) {
+    let page = fs::read_to_string(folder.join("report/report.html")).expect("a page was written");
+    for caption in page.split("<figcaption>").skip(1) {
+        let (caption, _) = caption.split_once("</figcaption>").expect("a caption ends");
+        assert!(caption.contains("simulated"), "{caption}");
+    }
+    assert!(page.contains("<h1>Simulated") && page.contains("<title>stile: simulated"));
+    let report = fs::read_to_string(folder.join("report/report.json")).expect("a report was written");
+    assert!(report.contains("\"simulated\": true"));
+}
+
+#[test]
+fn a_scenario_is_simulated_alike_each_time_and_its_events_are_kept() {
+    let scenario =
+        "suite = \"mixed\"\npolicies = [\"host\", \"rsdl\"]\nvcpus = [6]\npcpus = 3\nduration = 0.05\nreps = 2\n";
+    let folder = folder("");
+    fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
+    let events = |name: &str| {
+        let arguments = ["sim", "scenario.toml", "--out", name, "--record"];
+        let (status, stdout, stderr) = output(stile(folder.path(), &arguments));
+        assert_eq!(status, Some(0), "{stderr}");
+        assert!(stdout.starts_with("simulated mixed"), "{stdout}");
+        fs::read(folder.path().join(name).join("raw/mixed-rsdl-6-round-1.rec")).unwrap()
+    };
+    let first = events("report");
+    assert!(first.len() > 10_000 && first == events("again"));
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "again/raw/mixed-rsdl-6-round-0.rec"]));
+    assert_eq!(status, Some(0), "{stderr}{stdout}");
+    is_marked(folder.path());
+    let (status, stdout, stderr) = output(stile(folder.path(), &["check-report", "report/report.json"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("2 rounds of mixed"), "{stdout}");
+}
+
+#[test]
+fn a_scenario_that_cannot_be_used_is_refused_with_the_place_or_what_is_accepted() {
+    let folder = folder("");
+    for (scenario, told) in [
+        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\nsed = 1\n", "unknown field `sed`"),
+        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 600\n", "1 to 512"),
+        ("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\ncosts = \"none.json\"\n", "none.json"),
+    ] {
+        fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
+        let (status, stdout, stderr) = output(stile(folder.path(), &["sim", "scenario.toml"]));
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains(told), "no `{told}` in: {stderr}");
+    }
+}
+
+#[test]
+fn measured_costs_are_read_back_by_a_simulation() {
+    let _ = require_kvm!();
+    let folder = folder("");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["doctor", "--costs"]));
+    if stderr.contains("one CPU only") {
+        return skip("kicks cannot be measured on one CPU");
+    }
+    assert_eq!(status, Some(0), "{stderr}");
+    fs::write(folder.path().join("costs.json"), stdout).unwrap();
+    let scenario = "suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\nduration = 0.05\nreps = 1\n";
+    fs::write(folder.path().join("scenario.toml"), format!("{scenario}costs = \"costs.json\"\n")).unwrap();
+    let (status, stdout, stderr) = output(stile(folder.path(), &["sim", "scenario.toml"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.starts_with("simulated ticket"), "{stdout}");
+}
+
+/// A folder with a recording of some lockers beside a hog in `run.rec`; `None` without the feature that records.
+fn recorded() -> Option<TempDir> {
+    let config = "[host]\npcpus = [0]\n[[vm]]\nname = \"locks\"\nimage = \"builtin:ticket\"\nvcpus = 2\n\
+                  [[vm]]\nname = \"hog\"\nimage = \"builtin:hog\"\n";
+    let folder = folder(config);
+    let (status, _, stderr) =
+        output(stile(folder.path(), &["run", "stile.toml", "--for", "0.3", "--record", "run.rec"]));
+    if stderr.contains("feature `trace`") {
+        skip("built without the feature `trace`");
+        return None;
+    }
+    assert_eq!(status, Some(0), "{stderr}");
+    Some(folder)
+}
+
+#[test]
+fn a_recorded_run_can_be_replayed_explained_and_looked_at() {
+    let _ = require_kvm!();
+    let Some(folder) = recorded() else { return };
+    let told = |arguments: &[&str]| {
+        let (status, stdout, stderr) = output(stile(folder.path(), arguments));
+        assert_eq!(status, Some(0), "{arguments:?}: {stderr}");
+        stdout
+    };
+    let replayed = told(&["replay", "run.rec"]);
+    assert!(replayed.contains("decisions replayed, all the same") && replayed.contains("locks/1"), "{replayed}");
+    let replayed: serde_json::Value = serde_json::from_str(&told(&["replay", "run.rec", "--json"])).unwrap();
+    assert_eq!(replayed["replay"]["equal"], true);
+    assert_eq!(replayed["figures"]["vcpus"].as_array().map(Vec::len), Some(3));
+    let why = told(&["why", "hog/0", "run.rec"]);
+    assert!(why.starts_with("hog/0 under rsdl") && why.contains("cause: "), "{why}");
+    let why: serde_json::Value = serde_json::from_str(&told(&["why", "locks/0", "run.rec", "--json"])).unwrap();
+    assert!(why["longest"]["culprit"].is_string() || why["longest"]["cause"] == "kick", "{why}");
+    let printed = told(&["trace", "run.rec"]);
+    told(&["trace", "run.rec", "--out", "run.json"]);
+    assert_eq!(fs::read_to_string(folder.path().join("run.json")).unwrap(), printed);
+    let trace: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 10));
+}
+
+#[test]
+fn what_is_no_recording_is_refused_by_all_who_read_them() {
+    let _ = require_kvm!();
+    let Some(folder) = recorded() else { return };
+    let whole = fs::read(folder.path().join("run.rec")).unwrap();
+    fs::write(folder.path().join("short.rec"), &whole[..whole.len() - 100]).unwrap();
+    let config = ["stile.toml", "is not a recording", "--record"];
+    let short = ["short.rec", "truncated", "record it anew"];
+    let missing = ["none.rec", "cannot read", "--record"];
+    for told in [config, short, missing] {
+        for arguments in [&["trace", told[0]][..], &["why", "hog/0", told[0]], &["replay", told[0]]] {
+            let (status, stdout, stderr) = output(stile(folder.path(), arguments));
+            assert_eq!((status, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
+            assert!(told.iter().all(|words| stderr.contains(words)), "{arguments:?}: {stderr}");
+        }
+    }
+    let (status, _, stderr) = output(stile(folder.path(), &["why", "nobody/7", "run.rec"]));
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains("`nobody/7`") && stderr.contains("locks/1"), "{stderr}");
+}
+
+#[test]
+fn a_run_under_the_hosts_scheduler_cannot_be_recorded_and_starts_nothing() {
+    let folder = folder("[policy]\nalgorithm = \"host\"\n[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\n");
+    for arguments in
+        [&["run", "stile.toml", "--record", "a.rec"][..], &["compare", "hogs", "--policies", "host", "--record"]]
+    {
+        let (status, stdout, stderr) = output(stile(folder.path(), arguments));
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains("nothing to record") || stderr.contains("feature `trace`"), "{stderr}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_comparison_leaves_a_recording_of_each_run_that_replays() {
+    let _ = require_kvm!();
+    if recorded().is_none() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let compare = "compare ticket --policies host,rsdl --vcpus 3 --reps 1 --duration 0.05 --out report --record";
+    let (status, _, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
+    assert_eq!(status, Some(0), "{stderr}");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "report/raw/ticket-rsdl-3-round-0.rec"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("ticket/2") && stdout.contains("all the same"), "{stdout}");
 }

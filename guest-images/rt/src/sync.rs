@@ -1,4 +1,4 @@
-//! Locks and messages that spin for a moment and then yield, saying what they wait for.
+//! Locks and messages that spin for a moment and then yield, saying what they wait for; or do not.
 
 mod mailbox;
 mod ticket;
@@ -13,10 +13,21 @@ use stile_abi::{Hint, HintKind};
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// PAUSE instructions between two looks at the condition's doorbell. Short spins win under overcommitment, since
-    /// whoever is waited for is often not running at all.
+    /// whoever is waited for is often not running at all. Without meaning for [`Manners::Silent`].
     pub spins: u32,
-    /// Whether yields say what they wait for.
-    pub hints: bool,
+    /// Whether it yields, and whether yields say what they wait for.
+    pub manners: Manners,
+}
+
+/// What a vCPU tells of its waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manners {
+    /// It yields, and says what it waits for.
+    Telling,
+    /// It yields.
+    Wordless,
+    /// Nothing: it spins for as long as it takes.
+    Silent,
 }
 
 impl Patience {
@@ -27,6 +38,13 @@ impl Patience {
     /// again.
     pub fn wait(self, done: impl Fn() -> bool, target: impl Fn() -> HintKind) {
         let mut again = false;
+        if self.manners == Manners::Silent {
+            while !done() {
+                core::hint::spin_loop();
+            }
+            return;
+        }
+        let tells = self.manners == Manners::Telling;
         loop {
             for _ in 0..self.spins {
                 if done() {
@@ -37,8 +55,8 @@ impl Patience {
             if done() {
                 return;
             }
-            let kind = if self.hints { target() } else { HintKind::Unknown };
-            doorbell::yield_now(Hint { kind, again: again && self.hints });
+            let kind = if tells { target() } else { HintKind::Unknown };
+            doorbell::yield_now(Hint { kind, again: again && tells });
             again = true;
         }
     }

@@ -8,7 +8,7 @@
 //! | `loops_per_us` | work loop iterations in a microsecond, from the monitor | 1000 |
 //! | `hold_ns`, `gap_ns` | work with the lock held, and between | 2000, 5000 |
 //! | `spins` | PAUSEs before a yield | 200 |
-//! | `hint` | `full` or `none`: whether yields say what they wait for | `full` |
+//! | `hint` | `full`, `none`: whether yields say what they wait for; `silent`: no yields | `full` |
 //! | `period_us`, `work_us` | probe: time between wakes, work at each | 5000, 200 |
 //! | `net.ip` | netbench: own address, `10.0.0.1/16` | none |
 //! | `server` | netbench-client: its server's address | none |

@@ -5,7 +5,7 @@ use stile_rt::abi::exit;
 use stile_rt::clock::Clock;
 use stile_rt::cmdline::{self, BadValue};
 use stile_rt::console::Console;
-use stile_rt::sync::Patience;
+use stile_rt::sync::{Manners, Patience};
 use stile_rt::work::Work;
 use stile_rt::{Boot, Cpu, doorbell};
 
@@ -26,17 +26,18 @@ impl Params {
     pub fn of(cpu: Cpu) -> Self {
         let boot = Boot::page();
         let cmdline = boot.cmdline();
-        let hints = match cmdline::get(cmdline, "hint") {
-            None | Some("full") => true,
-            Some("none") => false,
-            Some(other) => refuse(cpu, format_args!("hint={other} is neither full nor none")),
+        let manners = match cmdline::get(cmdline, "hint") {
+            None | Some("full") => Manners::Telling,
+            Some("none") => Manners::Wordless,
+            Some("silent") => Manners::Silent,
+            Some(other) => refuse(cpu, format_args!("hint={other} is none of full, none and silent")),
         };
         let spins = checked(cpu, cmdline::number(cmdline, "spins", Patience::SPINS.into())) as u32;
         Self {
             cpu,
             cmdline,
             loops_per_us: checked(cpu, cmdline::number(cmdline, "loops_per_us", 1000)),
-            patience: Patience { spins, hints },
+            patience: Patience { spins, manners },
             clock: Clock::new(boot),
         }
     }

@@ -31,7 +31,7 @@ impl Counts {
 
     pub(super) fn yielded(&self, wait: Wait) {
         count(match wait {
-            Wait::Unknown => &self.unknown,
+            Wait::Unknown | Wait::Spin => &self.unknown,
             Wait::Lock(_) => &self.lock,
             Wait::Message(_) => &self.message,
         });

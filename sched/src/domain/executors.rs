@@ -20,29 +20,32 @@
 //!
 //! Here is what all threads share, and what others ask of a domain; `executors/thread.rs` is the life of an executor.
 
+mod alarm;
 mod thread;
 
 use super::counts::{Counts, Tally};
-use super::deadlines::Deadlines;
 use super::events::{Events, Found};
+use super::looks::Looks;
 use super::numbers::Numbers;
 use super::parker::Parker;
 use super::{Attributes, Class, Domain, DomainError, Totals, kick};
+use crate::deadlines::Deadlines;
 use crate::histogram::Histogram;
 use crate::ledger::{self, Account, Ledger, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
-use crate::policy::{Placement, Policy};
+use crate::policy::Policy;
 use crate::slot::SlotWord;
 use crate::sync::{AtomicBool, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
 use crate::{Slot, Time, Vcpu, VcpuId};
+use alarm::Watch;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// Most vCPUs of a domain.
 pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
-/// Deadlines handled in one go, so that the lock is held for a bounded time; the rest follows at once.
+/// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest follows at once.
 const DUE_AT_ONCE: usize = 8;
 
 /// A domain with a policy and an executor for each pCPU.
@@ -50,6 +53,19 @@ const DUE_AT_ONCE: usize = 8;
 pub struct Executors {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What can be switched on and off, to measure what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches {
+    /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
+    pub spin_detection: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self { spin_detection: true }
+    }
 }
 
 struct Shared {
@@ -61,6 +77,7 @@ struct Shared {
     waiters: AtomicBool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
+    detects_spinning: bool,
     ending: AtomicBool,
 }
 
@@ -79,6 +96,7 @@ struct Core {
     vcpus: Vec<Option<Entry>>,
     numbers: Numbers,
     deadlines: Box<[Deadlines]>,
+    watch: Watch,
 }
 
 struct Entry {
@@ -90,6 +108,7 @@ struct Entry {
     /// The slot that watches its deadline.
     deadline: Option<Slot>,
     retiring: bool,
+    looks: Looks,
     /// What was counted of it up to when it was last put on a slot, and that slot's counts then.
     counted: Tally,
     counts_before: Tally,
@@ -113,6 +132,8 @@ enum Act {
     Ask(Slot),
     /// The idle executor of the slot has to look.
     Rouse(Slot),
+    /// The executor of the slot has to look, or the slot has to ask.
+    Look(Slot),
 }
 
 impl std::fmt::Debug for Shared {
@@ -123,7 +144,7 @@ impl std::fmt::Debug for Shared {
 
 impl Executors {
     /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
-    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules) -> io::Result<Self> {
+    pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
         let told_of_lone_yields = policy.is_told_of_lone_yields();
         let core = Core {
@@ -131,6 +152,7 @@ impl Executors {
             vcpus: Vec::new(),
             numbers: Numbers::default(),
             deadlines: cpus.iter().map(|_| Deadlines::default()).collect(),
+            watch: Watch::default(),
         };
         let trace = core.ledger.trace();
         let shared = Arc::new(Shared {
@@ -141,6 +163,7 @@ impl Executors {
             waiters: AtomicBool::new(false),
             keeps_slot_over_exits,
             told_of_lone_yields,
+            detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
         });
         let mut domain = Self { shared, threads: Vec::new() };
@@ -195,6 +218,7 @@ impl Domain for Executors {
             on: None,
             deadline: None,
             retiring: false,
+            looks: Looks::default(),
             counted: Tally::default(),
             counts_before: Tally::default(),
         });
@@ -206,13 +230,13 @@ impl Domain for Executors {
         if self.shared.events.get(vcpu.index()).map(Events::signal) != Some(Found::Blocked) {
             return;
         }
-        let act = {
+        let acts = {
             let mut core = self.shared.core.lock();
             let act = self.shared.unblock(&mut core, vcpu, monotonic());
             self.shared.publish(&core);
-            act
+            [act, self.shared.tell_watcher(&mut core)]
         };
-        act.into_iter().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
+        acts.into_iter().flatten().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
     }
 
     fn retire(&self, vcpu: VcpuId) {
@@ -272,26 +296,29 @@ impl Shared {
         if let Some(slot) = entry.deadline.take() {
             core.deadlines[slot.index()].remove(vcpu);
         }
-        match core.ledger.wake(vcpu, now) {
-            Placement::Run(slot) => Some(Act::Rouse(slot)),
-            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => Some(Act::Ask(slot)),
-            Placement::Queue(None) => None,
-        }
+        alarm::placed(core.ledger.wake(vcpu, now))
     }
 
     /// `looks` looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
     fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
             Act::Rouse(slot) => self.slots[slot.index()].parker.wake(),
-            Act::Ask(slot) => {
-                let slot = &self.slots[slot.index()];
-                if slot.word.want()
-                    && let Some(thread) = slot.thread.get()
-                    && looks != Some(*thread)
-                {
-                    kick::send(*thread);
-                }
+            Act::Ask(slot) => self.demand(slot, looks),
+            Act::Look(slot) => {
+                self.demand(slot, looks);
+                self.slots[slot.index()].parker.wake();
             }
+        }
+    }
+
+    /// Makes a busy slot ask.
+    fn demand(&self, slot: Slot, looks: Option<kick::ThreadId>) {
+        let slot = &self.slots[slot.index()];
+        if slot.word.want()
+            && let Some(thread) = slot.thread.get()
+            && looks != Some(*thread)
+        {
+            kick::send(*thread);
         }
     }
 

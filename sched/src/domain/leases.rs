@@ -22,6 +22,9 @@
 //!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the
 //!    stamp off when it asks, under the lock as well, so a stamp set after the policy has answered makes it ask again.
 //!
+//! 7. Who shares a cap is charged for what it ran: it does not nap, and says how late it began when it next asks. A thread of the domain's own tells the policy when it is
+//!    time for those it holds back (`alarm.rs`).
+//!
 //! The time of a nap is charged when the policy hears of it, or never; nobody waited, and policies charge such time at
 //! most in part (`rsdl` a step).
 //!
@@ -31,6 +34,7 @@
 //!
 //! The lock is never held across a system call, nor while a vCPU is dropped.
 
+mod alarm;
 mod core;
 mod gate;
 mod record;
@@ -41,12 +45,13 @@ mod steal;
 mod tests;
 mod thread;
 
+use self::alarm::{Alarm, Watch};
 use self::core::{Act, Acts, Core, Entry, SlotEntry};
 use super::counts::Tally;
 use super::events::Found;
 use super::executors::MAX_VCPUS;
 use super::numbers::Numbers;
-use super::{Attributes, Class, Domain, DomainError, Totals, kick};
+use super::{Attributes, Domain, DomainError, Totals, kick};
 use crate::histogram::Histogram;
 use crate::ledger::{self, Account, Ledger, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
@@ -76,11 +81,13 @@ pub struct Switches {
     pub ride: bool,
     /// A vCPU whose thread finds it runnable takes a slot handed to another thread that has not begun to run.
     pub steal: bool,
+    /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
+    pub spin_detection: bool,
 }
 
 impl Default for Switches {
     fn default() -> Self {
-        Self { ride: true, steal: true }
+        Self { ride: true, steal: true, spin_detection: true }
     }
 }
 
@@ -96,9 +103,11 @@ struct Shared<W> {
     records: Records,
     gate: Gate,
     rides: Rides,
+    alarm: Alarm,
     steals: bool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
+    detects_spinning: bool,
     ending: AtomicBool,
 }
 
@@ -158,6 +167,7 @@ impl<W: Word> Leases<W> {
                     numbers: Numbers::default(),
                     vcpus: Vec::new(),
                     slots: vec![SlotEntry::default(); cpus.len()].into(),
+                    watch: Watch::default(),
                     ended: Tally::default(),
                 },
                 rules,
@@ -166,20 +176,22 @@ impl<W: Word> Leases<W> {
             records: Records::default(),
             gate: Gate::new(cpus.len()),
             rides: Rides::new(cpus.len(), switches.ride),
+            alarm: Alarm::default(),
             steals: switches.steal,
+            detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
 
     /// Starts the thread of a vCPU that the core knows, and waits until it can be granted a slot.
-    fn start_thread(&self, id: VcpuId, vcpu: Box<dyn Vcpu>, caller: Caller) -> std::io::Result<()> {
+    fn start_thread(&self, id: VcpuId, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
         let thread = threads::Builder::new()
             .name(format!("vcpu {id}"))
             .stack_size(super::STACK_BYTES)
-            .spawn(move || thread::carry(shared, (id, caller), vcpu, &ready))?;
+            .spawn(move || thread::carry(shared, (id, attributes), vcpu, &ready))?;
         let failed = || Err(std::io::Error::other("a vCPU's thread ended while it started"));
         started.recv().unwrap_or_else(|_| failed())?;
         // Should a late event for the id's last vCPU have ended this one already, its thread is on its own.
@@ -206,7 +218,9 @@ impl<W> Drop for Leases<W> {
             record.parker.wake();
             kick::send(record.thread());
         }
-        for (_, thread) in threads {
+        self.shared.alarm.wake();
+        let alarm = self.shared.core.lock().watch.thread.take();
+        for thread in threads.into_iter().map(|(_, thread)| thread).chain(alarm) {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
             let _ = thread.join();
         }
@@ -215,6 +229,9 @@ impl<W> Drop for Leases<W> {
 
 impl<W: Word> Domain for Leases<W> {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
+        if attributes.group.is_some() {
+            self.start_alarm().map_err(DomainError::Thread)?;
+        }
         let id = {
             let mut core = self.shared.core.lock();
             let id = core.numbers.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
@@ -226,8 +243,7 @@ impl<W: Word> Domain for Leases<W> {
             self.shared.records.admit(id);
             id
         };
-        let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
-        self.start_thread(id, vcpu, caller).map_err(|e| {
+        self.start_thread(id, vcpu, attributes).map_err(|e| {
             let mut core = self.shared.core.lock();
             let now = monotonic();
             core.ledger.remove(id, now);
@@ -293,28 +309,32 @@ impl<W: Word> Shared<W> {
         W::ANY_CPU || HOME.get() == std::ptr::from_ref(self).addr()
     }
 
-    /// A turn with the lock: settles what napped, does something, tells whether somebody waits; then does for others what
+    /// A turn with the lock: settles what napped, lets go on what was held back if it is time, does something, tells whether somebody waits; then does for others what
     /// came of it.
     fn turn<R>(&self, me: Asker, something: impl FnOnce(&mut Core, Time, &mut Acts) -> R) -> R {
         debug_assert!(self.may_touch_slots());
         let mut acts = Acts::new();
-        let (result, mut more) = {
+        let (result, mut more, mut late) = {
             let mut core = self.core.lock_as(me.caller);
             let now = monotonic();
-            let left = self.settle(&mut core, now, &mut acts);
+            let left = self.settle(&mut core, now, &mut acts) || self.tick(&mut core, now, &mut acts);
             let result = something(&mut core, now, &mut acts);
             let more = self.publish(&mut core, now, &mut acts);
-            (result, left || more)
+            (result, left || more, core.is_late())
         };
         acts.drain(..).for_each(|act| self.perform(act, me.looks));
         while more {
             {
                 let mut core = self.core.lock_as(me.caller);
                 let now = monotonic();
-                let left = self.settle(&mut core, now, &mut acts);
+                let left = self.settle(&mut core, now, &mut acts) || self.tick(&mut core, now, &mut acts);
                 more = left || self.publish(&mut core, now, &mut acts);
+                late |= core.is_late();
             }
             acts.drain(..).for_each(|act| self.perform(act, me.looks));
+        }
+        if late {
+            self.alarm.wake();
         }
         result
     }

@@ -10,13 +10,13 @@
 //! Another domain is tried by its constructor, as [`executors`] and [`leases`] are. A failure prints the schedule, which
 //! `shuttle::replay` runs again.
 
-use super::executors::Executors;
+use super::executors::{self, Executors};
 use super::leases::Switches;
-use super::{Attributes, Class, Domain, kick};
+use super::{Attributes, Cap, Class, Domain, Group, GroupId, kick};
 use crate::lock::LockRules;
 use crate::model::random;
 use crate::policy::rsdl::{Rsdl, RsdlConfig};
-use crate::policy::{Freelist, Policy};
+use crate::policy::{Capped, Freelist, Policy};
 use crate::time::monotonic;
 use crate::{Nanos, Nice, Stop, Time, Vcpu, VcpuId, Wait, Yield};
 use shuttle::scheduler::RandomScheduler;
@@ -43,21 +43,24 @@ type Start = fn(usize) -> Arc<dyn Domain>;
 /// A domain of executors; its policy and the rules of its lock are left to chance.
 fn executors(slots: usize) -> Arc<dyn Domain> {
     let cpus: Vec<usize> = (0..slots).collect();
-    Arc::new(Executors::new(&cpus, policy(slots), rules()).unwrap())
+    Arc::new(
+        Executors::new(&cpus, policy(slots), rules(), executors::Switches { spin_detection: random(2) == 0 }).unwrap(),
+    )
 }
 
 /// A domain of leases; its switches are left to chance as well.
 fn leases(slots: usize) -> Arc<dyn Domain> {
     let cpus: Vec<usize> = (0..slots).collect();
-    let switches = Switches { ride: random(2) == 0, steal: random(4) > 0 };
+    let switches = Switches { ride: random(2) == 0, steal: random(4) > 0, spin_detection: random(2) == 0 };
     super::leases::start(&cpus, policy(slots), rules(), switches)
 }
 
 fn policy(slots: usize) -> Box<dyn Policy> {
-    match random(3) {
+    let policy: Box<dyn Policy> = match random(3) {
         0 => Box::new(Freelist::new(INTERVAL, slots)),
         _ => Box::new(Rsdl::new(RsdlConfig { rr_interval: INTERVAL, ..RsdlConfig::default() }, slots)),
-    }
+    };
+    if random(2) == 0 { Box::new(Capped::new(policy, slots)) } else { policy }
 }
 
 fn rules() -> LockRules {
@@ -253,6 +256,10 @@ impl Vcpu for Script {
         stop
     }
 
+    fn spins(&mut self) -> Option<Yield> {
+        (random(3) == 0).then(|| Yield { wait: Wait::Spin, again: random(2) == 0 })
+    }
+
     fn retired(self: Box<Self>, _: &crate::ledger::Account) {
         self.world.note(|progress| progress.retired += 1);
     }
@@ -263,7 +270,13 @@ impl Vcpu for Script {
 /// end would use up the run's steps.
 fn attributes() -> Attributes {
     let class = if random(4) == 0 { Class::Batch } else { Class::Normal };
-    Attributes { nice: Nice::new(random(21) as i8 - 10).unwrap(), class }
+    Attributes { nice: Nice::new(random(21) as i8 - 10).unwrap(), class, group: group() }
+}
+
+/// None, or one of two; whether it is held to its cap is the policy's business.
+fn group() -> Option<Group> {
+    let cap = Cap::new(Nanos::from_micros(400), Nanos::from_micros(1000));
+    (random(2) == 0).then_some(Group { id: GroupId(random(2) as u32), cap: cap.unwrap() })
 }
 
 fn once(slots: usize, start: Start) {

@@ -23,6 +23,8 @@ pub struct Account {
     pub run: Nanos,
     /// Runnable without a slot: what a hypervisor calls steal, or CPU ready.
     pub wait: Nanos,
+    /// The part of `wait` for which its group's cap held it back.
+    pub throttled: Nanos,
     /// Blocked, waiting for an event.
     pub idle: Nanos,
     /// How long it waited each time.
@@ -89,7 +91,7 @@ impl Outcomes {
 impl Yielded {
     pub(super) fn count(&mut self, wait: Wait, stayed: bool) {
         let outcomes = match wait {
-            Wait::Unknown => &mut self.unknown,
+            Wait::Unknown | Wait::Spin => &mut self.unknown,
             Wait::Lock(_) => &mut self.lock,
             Wait::Message(_) => &mut self.message,
         };
@@ -120,6 +122,7 @@ impl Account {
     pub fn merge(&mut self, other: &Self) {
         self.run += other.run;
         self.wait += other.wait;
+        self.throttled += other.throttled;
         self.idle += other.idle;
         self.waits.merge(&other.waits);
         self.exits += other.exits;
@@ -137,6 +140,7 @@ impl Account {
         Self {
             run: self.run - earlier.run,
             wait: self.wait - earlier.wait,
+            throttled: self.throttled - earlier.throttled,
             idle: self.idle - earlier.idle,
             waits: self.waits.since(&earlier.waits),
             exits: self.exits.saturating_sub(earlier.exits),

@@ -2,6 +2,7 @@
 //!
 //! Enough to ask another policy object the same questions and compare the answers, and to tell who waited for whom.
 
+use crate::domain::{Cap, Group, GroupId};
 use crate::policy::{Decision, Placement, Why};
 use crate::{Class, Lease, Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
 
@@ -28,6 +29,8 @@ pub enum What {
         nice: Nice,
         /// Its class.
         class: Class,
+        /// With whom it shares a cap.
+        group: Option<Group>,
     },
     /// A vCPU that did not run left.
     Remove {
@@ -36,6 +39,13 @@ pub enum What {
     },
     /// A blocked vCPU became runnable.
     Wake {
+        /// Who.
+        vcpu: VcpuId,
+        /// Where it went.
+        placement: Placement,
+    },
+    /// A vCPU that the policy held back, and the driver took for one in the queue, goes on.
+    Resume {
         /// Who.
         vcpu: VcpuId,
         /// Where it went.
@@ -52,6 +62,13 @@ pub enum What {
         /// What it was told to do.
         decision: Decision,
     },
+    /// The vCPU on a slot began to run late.
+    Late {
+        /// Which slot.
+        slot: Slot,
+        /// By how much; kept up to 4 s.
+        by: Nanos,
+    },
     /// A vCPU tried to take a slot that had been handed to another one.
     Steal {
         /// Which slot.
@@ -60,6 +77,18 @@ pub enum What {
         thief: VcpuId,
         /// Whether it was let.
         taken: bool,
+    },
+    /// A vCPU that has just been reported as blocked had done nothing on its slot for a while.
+    Idled {
+        /// Who.
+        vcpu: VcpuId,
+        /// Since when.
+        since: Time,
+    },
+    /// In a copy of the trace: so many events are missing here, which were overwritten before they were read.
+    Gap {
+        /// How many.
+        lost: u64,
     },
 }
 
@@ -90,6 +119,10 @@ mod kind {
     pub(super) const REMOVE: u8 = 2;
     pub(super) const WAKE: u8 = 3;
     pub(super) const STEAL: u8 = 4;
+    pub(super) const RESUME: u8 = 5;
+    pub(super) const LATE: u8 = 6;
+    pub(super) const IDLED: u8 = 7;
+    pub(super) const GAP: u8 = 8;
     pub(super) const ASK: u8 = 16;
 }
 
@@ -108,21 +141,28 @@ impl Event {
             detail: 0,
         };
         let packed = match self.what {
-            What::Add { vcpu, nice, class } => {
-                Packed { kind: kind::ADD, vcpu: vcpu.0, detail: nice.get() as u8, slot: class_code(class), ..none }
+            What::Add { vcpu, nice, class, group } => {
+                let (detail, slot) = (nice.get() as u8, class_code(class));
+                pack_group(Packed { kind: kind::ADD, vcpu: vcpu.0, detail, slot, ..none }, group)
             }
             What::Remove { vcpu } => Packed { kind: kind::REMOVE, vcpu: vcpu.0, ..none },
             What::Wake { vcpu, placement } => {
-                let (detail, slot) = match placement {
-                    Placement::Run(slot) => (0, slot.0),
-                    Placement::Preempt(slot) => (1, slot.0),
-                    Placement::Queue(slot) => (2, slot.map_or(NO_SLOT, |slot| slot.0)),
-                };
-                Packed { kind: kind::WAKE, vcpu: vcpu.0, detail, slot, ..none }
+                pack_placement(Packed { kind: kind::WAKE, vcpu: vcpu.0, ..none }, placement)
+            }
+            What::Resume { vcpu, placement } => {
+                pack_placement(Packed { kind: kind::RESUME, vcpu: vcpu.0, ..none }, placement)
             }
             What::Steal { slot, thief, taken } => {
                 Packed { kind: kind::STEAL, vcpu: thief.0, slot: slot.0, detail: taken.into(), ..none }
             }
+            What::Late { slot, by } => {
+                let lease = u32::try_from(by.0).unwrap_or(u32::MAX);
+                Packed { kind: kind::LATE, slot: slot.0, lease, ..none }
+            }
+            What::Idled { vcpu, since } => {
+                Packed { kind: kind::IDLED, vcpu: vcpu.0, ..none }.with_number(self.time.since(since).0)
+            }
+            What::Gap { lost } => Packed { kind: kind::GAP, ..none }.with_number(lost),
             What::Ask { slot, vcpu, why, decision } => self.pack_ask(none, (slot, vcpu), why, decision),
         };
         packed.words()
@@ -139,6 +179,7 @@ impl Event {
                 Wait::Unknown => (5, again.into(), None),
                 Wait::Lock(holder) => (6, again.into(), Some(holder)),
                 Wait::Message(peer) => (7, again.into(), Some(peer)),
+                Wait::Spin => (8, again.into(), None),
             },
         };
         let lease = |until: Time| match until {
@@ -164,18 +205,17 @@ impl Event {
         let (time, vcpu) = (Time(packed.time), VcpuId(packed.vcpu));
         let slot = |slot: u16| (slot != NO_SLOT).then_some(Slot(slot));
         let what = match packed.kind {
-            kind::ADD => What::Add { vcpu, nice: Nice::new(packed.detail as i8)?, class: class_of(packed.slot)? },
-            kind::REMOVE => What::Remove { vcpu },
-            kind::WAKE => {
-                let placement = match packed.detail {
-                    0 => Placement::Run(slot(packed.slot)?),
-                    1 => Placement::Preempt(slot(packed.slot)?),
-                    2 => Placement::Queue(slot(packed.slot)),
-                    _ => return None,
-                };
-                What::Wake { vcpu, placement }
+            kind::ADD => {
+                let (nice, class) = (Nice::new(packed.detail as i8)?, class_of(packed.slot)?);
+                What::Add { vcpu, nice, class, group: group_of(packed)? }
             }
+            kind::REMOVE => What::Remove { vcpu },
+            kind::WAKE => What::Wake { vcpu, placement: placement_of(packed)? },
+            kind::RESUME => What::Resume { vcpu, placement: placement_of(packed)? },
             kind::STEAL => What::Steal { slot: slot(packed.slot)?, thief: vcpu, taken: packed.detail != 0 },
+            kind::LATE => What::Late { slot: slot(packed.slot)?, by: Nanos(packed.lease.into()) },
+            kind::IDLED => What::Idled { vcpu, since: time - Nanos(packed.number()) },
+            kind::GAP => What::Gap { lost: packed.number() },
             asked => {
                 let who = |id: u32| (id != NOBODY).then_some(VcpuId(id));
                 let yields = |wait| Why::Yield(Yield { wait, again: packed.detail != 0 });
@@ -188,6 +228,7 @@ impl Event {
                     5 => yields(Wait::Unknown),
                     6 => yields(Wait::Lock(who(packed.target)?)),
                     7 => yields(Wait::Message(who(packed.target)?)),
+                    8 => yields(Wait::Spin),
                     _ => return None,
                 };
                 let until = if packed.lease == ENDLESS { Time::NEVER } else { time + Nanos(packed.lease.into()) };
@@ -201,6 +242,15 @@ impl Event {
 }
 
 impl Packed {
+    /// With a number in the place of target and lease.
+    fn with_number(self, number: u64) -> Self {
+        Self { target: number as u32, lease: (number >> 32) as u32, ..self }
+    }
+
+    fn number(self) -> u64 {
+        u64::from(self.target) | u64::from(self.lease) << 32
+    }
+
     fn words(self) -> [u64; WORDS] {
         [
             self.time,
@@ -226,6 +276,42 @@ impl Packed {
             detail: (place >> 40) as u8,
         }
     }
+}
+
+fn pack_placement(packed: Packed, placement: Placement) -> Packed {
+    let (detail, slot) = match placement {
+        Placement::Run(slot) => (0, slot.0),
+        Placement::Preempt(slot) => (1, slot.0),
+        Placement::Queue(slot) => (2, slot.map_or(NO_SLOT, |slot| slot.0)),
+    };
+    Packed { detail, slot, ..packed }
+}
+
+fn placement_of(packed: Packed) -> Option<Placement> {
+    let slot = (packed.slot != NO_SLOT).then_some(Slot(packed.slot));
+    match packed.detail {
+        0 => slot.map(Placement::Run),
+        1 => slot.map(Placement::Preempt),
+        2 => Some(Placement::Queue(slot)),
+        _ => None,
+    }
+}
+
+/// A group's cap is kept in whole microseconds.
+fn pack_group(packed: Packed, group: Option<Group>) -> Packed {
+    let Some(Group { id, cap }) = group else { return packed };
+    let micros = |span: Nanos| u32::try_from(span.0 / 1000).unwrap_or(u32::MAX);
+    Packed { next: id.0, target: micros(cap.budget()), lease: micros(cap.period()), ..packed }
+}
+
+/// The group; `None` in it: none. `None`: no cap is like that.
+fn group_of(packed: Packed) -> Option<Option<Group>> {
+    if packed.next == NOBODY {
+        return Some(None);
+    }
+    let micros = |us: u32| Nanos::from_micros(us.into());
+    let cap = Cap::new(micros(packed.target), micros(packed.lease))?;
+    Some(Some(Group { id: GroupId(packed.next), cap }))
 }
 
 fn class_code(class: Class) -> u16 {
@@ -255,34 +341,47 @@ mod tests {
     }
 
     fn reasons() -> impl Strategy<Value = Why> {
-        let waits = prop_oneof![Just(Wait::Unknown), vcpus().prop_map(Wait::Lock), vcpus().prop_map(Wait::Message)];
+        let waits = prop_oneof![
+            Just(Wait::Unknown),
+            Just(Wait::Spin),
+            vcpus().prop_map(Wait::Lock),
+            vcpus().prop_map(Wait::Message)
+        ];
         let yields = (waits, any::<bool>()).prop_map(|(wait, again)| Why::Yield(Yield { wait, again }));
         let others = prop::sample::select(vec![Why::Free, Why::Exit, Why::Check, Why::Block, Why::Retire]);
         prop_oneof![yields, others]
     }
 
     fn events() -> impl Strategy<Value = Event> {
-        let adds = (vcpus(), -20..=19i8, 0..4u16).prop_map(|(vcpu, nice, class)| What::Add {
-            vcpu,
-            nice: Nice::new(nice).unwrap(),
-            class: class_of(class).unwrap(),
+        let micros = |us: std::ops::Range<u64>| us.prop_map(Nanos::from_micros);
+        let groups = (0..u32::MAX, micros(100..4_000_000_000), micros(1..4_000_000_000));
+        let groups =
+            groups.prop_map(|(id, budget, period)| Group { id: GroupId(id), cap: Cap::new(budget, period).unwrap() });
+        let adds = (vcpus(), -20..=19i8, 0..4u16, prop::option::of(groups)).prop_map(|(vcpu, nice, class, group)| {
+            let (nice, class) = (Nice::new(nice).unwrap(), class_of(class).unwrap());
+            What::Add { vcpu, nice, class, group }
         });
         let placements = prop_oneof![
             slots().prop_map(Placement::Run),
             slots().prop_map(Placement::Preempt),
             prop::option::of(slots()).prop_map(Placement::Queue),
         ];
-        let wakes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Wake { vcpu, placement });
+        let wakes = (vcpus(), placements.clone()).prop_map(|(vcpu, placement)| What::Wake { vcpu, placement });
+        let resumes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Resume { vcpu, placement });
         let steals =
             (slots(), vcpus(), any::<bool>()).prop_map(|(slot, thief, taken)| What::Steal { slot, thief, taken });
+        let lates = (slots(), 0..1u64 << 32).prop_map(|(slot, by)| What::Late { slot, by: Nanos(by) });
         let removes = vcpus().prop_map(|vcpu| What::Remove { vcpu });
         let time = 1u64 << 40;
+        let naps = (vcpus(), 0..=time).prop_map(|(vcpu, since)| What::Idled { vcpu, since: Time(since) });
+        let gaps = any::<u64>().prop_map(|lost| What::Gap { lost });
         let leases =
             (vcpus(), prop_oneof![(1..4_000_000_000u64).prop_map(move |ns| Time(time + ns)), Just(Time::NEVER)]);
         let runs = prop::option::of(leases.prop_map(|(vcpu, until)| Lease { vcpu, until }));
         let asks = (slots(), prop::option::of(vcpus()), reasons(), runs, prop::option::of(slots()))
             .prop_map(|(slot, vcpu, why, run, kick)| What::Ask { slot, vcpu, why, decision: Decision { run, kick } });
-        prop_oneof![adds, wakes, steals, removes, asks].prop_map(move |what| Event { time: Time(time), what })
+        prop_oneof![adds, wakes, resumes, steals, lates, removes, naps, gaps, asks]
+            .prop_map(move |what| Event { time: Time(time), what })
     }
 
     proptest! {

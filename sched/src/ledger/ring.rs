@@ -19,8 +19,9 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring that keeps this many events.
+    /// A ring that keeps this many events, rounded up to a power of two: a place is found without a division.
     pub(super) fn new(capacity: usize) -> Self {
+        let capacity = capacity.next_power_of_two();
         let entry = |_| std::array::from_fn(|_| AtomicU64::new(0));
         Self { entries: (0..capacity).map(entry).collect(), begun: AtomicU64::new(0), ended: AtomicU64::new(0) }
     }
@@ -31,9 +32,13 @@ impl Ring {
         self.begun.store(at + 1, Ordering::Relaxed);
         // Who sees a word of this event sees that its writing has begun.
         fence(Ordering::Release);
-        let entry = &self.entries[at as usize % self.entries.len()];
+        let entry = self.entry(at);
         entry.iter().zip(event.pack()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         self.ended.store(at + 1, Ordering::Release);
+    }
+
+    fn entry(&self, at: u64) -> &Entry {
+        &self.entries[at as usize & (self.entries.len() - 1)]
     }
 
     /// Appends the events from number `from` on that are still there, oldest first; gives the number of the next one, and how
@@ -43,7 +48,7 @@ impl Ring {
         let first = from.max(ended.saturating_sub(self.entries.len() as u64));
         let start = into.len();
         for at in first..ended {
-            let entry = &self.entries[at as usize % self.entries.len()];
+            let entry = self.entry(at);
             let words = std::array::from_fn(|i| entry[i].load(Ordering::Relaxed));
             // Torn ones are dropped below, whatever they unpack to.
             into.push(Event::unpack(words).unwrap_or(TORN));

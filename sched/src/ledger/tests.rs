@@ -1,7 +1,8 @@
 //! The ledger over real policies.
 
 use super::*;
-use crate::policy::{Freelist, Rsdl, rsdl::RsdlConfig};
+use crate::domain::{Cap, Group, GroupId};
+use crate::policy::{Capped, Freelist, Rsdl, rsdl::RsdlConfig};
 use crate::{Wait, Yield};
 
 const A: VcpuId = VcpuId(0);
@@ -43,13 +44,9 @@ fn run_wait_and_idleness_add_up_to_the_time_since_a_vcpu_was_added() {
     let decision = ledger.next(SLOT, Why::Block, at(50));
     assert_eq!(decision.run.map(|lease| lease.vcpu), Some(B));
     let (a, b) = (ledger.account_of(A, at(80)).unwrap(), ledger.account_of(B, at(80)).unwrap());
-    assert_eq!(
-        (a.run, a.wait, a.idle),
-        (us(40), us(5), us(35) - Nanos(1)),
-        "the second vCPU was added a nanosecond later"
-    );
-    assert_eq!((b.run, b.wait, b.idle), (us(30), us(30), us(20) - Nanos(1)));
-    assert_eq!(b.total() + Nanos(1), us(80));
+    assert_eq!((a.run, a.wait, a.idle), (us(40), us(5), us(35)),);
+    assert_eq!((b.run, b.wait, b.idle), (us(30), us(30), us(20) - Nanos(1)), "it was added a nanosecond later");
+    assert_eq!((a.total(), b.total()), (us(80), us(80) - Nanos(1)));
     assert_eq!((b.waits.count(), b.waits.max(), b.turns), (1, us(30), 1));
     assert_eq!(ledger.waited(B), us(30));
     assert_eq!(ledger.counts().switches, 1);
@@ -85,8 +82,8 @@ fn a_nap_reported_late_counts_as_idleness() {
     let mut ledger = a_runs_and_b_waits(freelist());
     let _ = ledger.next(SLOT, Why::Block, at(50));
     ledger.idled_since(A, at(35));
-    let a = ledger.account_of(A, at(50)).unwrap();
-    assert_eq!((a.run, a.idle), (us(25), us(20) - Nanos(1)));
+    let a = ledger.account_of(A, at(60)).unwrap();
+    assert_eq!((a.run, a.idle), (us(25), us(30)));
 }
 
 #[test]
@@ -125,6 +122,25 @@ fn times_are_strictly_increasing_whatever_the_driver_says() {
 }
 
 #[test]
+fn what_a_cap_holds_back_is_part_of_the_wait() {
+    let cap = Cap::new(Nanos::from_millis(10), Nanos::from_millis(100)).unwrap();
+    let attributes = Attributes { group: Some(Group { id: GroupId(7), cap }), ..Attributes::default() };
+    let mut ledger = Ledger::new(Box::new(Capped::new(freelist(), 1)), 1, 64);
+    ledger.add(A, attributes, at(0));
+    let _ = ledger.wake(A, at(1));
+    let _ = ledger.next(SLOT, Why::Free, at(1_001));
+    assert_eq!(ledger.next(SLOT, Why::Check, at(6_001)), Decision::IDLE, "its slice of 5 ms is used up");
+    let due = ledger.alarm();
+    assert_eq!(ledger.tick(due), Some(Resumed { vcpu: A, placement: Placement::Run(SLOT) }));
+    let held = due.since(at(6_001));
+    let _ = ledger.next(SLOT, Why::Free, due + us(100));
+    let a = ledger.account_of(A, due + us(100)).unwrap();
+    assert_eq!((a.throttled, a.wait - a.throttled), (held, us(1_100)));
+    let resumed = What::Resume { vcpu: A, placement: Placement::Run(SLOT) };
+    assert!(ledger.trace().latest().iter().any(|event| event.what == resumed));
+}
+
+#[test]
 fn another_policy_object_that_is_told_the_same_answers_the_same() {
     let mut ledger = a_runs_and_b_waits(rsdl());
     for n in 0..20 {
@@ -134,10 +150,12 @@ fn another_policy_object_that_is_told_the_same_answers_the_same() {
     let mut fresh = rsdl();
     for event in ledger.trace().latest() {
         match event.what {
-            What::Add { vcpu, nice, class } => fresh.add(vcpu, Attributes { nice, class }, event.time),
+            What::Add { vcpu, nice, class, group } => fresh.add(vcpu, Attributes { nice, class, group }, event.time),
             What::Wake { vcpu, placement } => assert_eq!(fresh.wake(vcpu, event.time), placement),
             What::Ask { slot, why, decision, .. } => assert_eq!(fresh.next(slot, why, event.time), decision),
-            What::Remove { .. } | What::Steal { .. } => unreachable!(),
+            What::Resume { vcpu, placement } => assert_eq!(fresh.tick(event.time), Some(Resumed { vcpu, placement })),
+            What::Late { slot, by } => fresh.late(slot, by),
+            _ => unreachable!("none of these is among them"),
         }
     }
 }

@@ -261,7 +261,7 @@ impl Policy for Goodness {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        let Attributes { nice, class } = attributes;
+        let Attributes { nice, class, .. } = attributes;
         self.vcpus[vcpu.index()] = Some(VcpuState { nice, class, counter: refill(nice), last: None });
         // All of them may queue at once.
         self.queue.reserve(self.vcpus.len() - self.queue.len());

@@ -1,18 +1,20 @@
 //! What holds of the policies whatever the guests do.
 //!
-//! [`events`] sends random events, sense or no sense; this file runs random guests on the [`Machine`], which checks
+//! [`events`] sends random events, sense or no sense; [`caps`] holds groups of guests to their caps; this file runs random guests on the [`Machine`], which checks
 //! every step by itself.
 
+mod caps;
 mod events;
 
 use super::goodness::YieldBugs;
 use super::rsdl::matrix::{Row, Variant};
 use super::rsdl::rt::{PERIOD, SHARE};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule, wait_bound};
-use super::testing::guest::{Guest, Patience};
-use super::testing::{Costs, Machine};
+use super::testing::{COSTS, audited, of_nice};
 use super::{Freelist, Goodness, O1, Policy, Rsdl, goodness, o1};
 use crate::domain::Attributes;
+use crate::sim::guest::{Guest, Patience};
+use crate::sim::{Costs, Machine};
 use crate::{Class, Nanos, Nice, VcpuId, Wait};
 use proptest::prelude::*;
 
@@ -55,13 +57,18 @@ fn polite() -> impl Strategy<Value = YieldRule> {
 /// Whom a guest may name: a neighbour, itself, one that never lived.
 fn any_wait() -> impl Strategy<Value = Wait> {
     let somebody = prop_oneof![8 => 0u32..12, 1 => Just(1 << 20)].prop_map(VcpuId);
-    prop_oneof![Just(Wait::Unknown), somebody.clone().prop_map(Wait::Lock), somebody.prop_map(Wait::Message)]
+    prop_oneof![
+        Just(Wait::Unknown),
+        Just(Wait::Spin),
+        somebody.clone().prop_map(Wait::Lock),
+        somebody.prop_map(Wait::Message)
+    ]
 }
 
 fn any_guest() -> impl Strategy<Value = Guest> {
     let us = |range: std::ops::Range<u64>| range.prop_map(Nanos::from_micros);
-    let patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute)];
-    let any_patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute), Just(Patience::Blocks)];
+    let patience = prop_oneof![Just(Patience::Hints), Just(Patience::Mute), Just(Patience::Seen)];
+    let any_patience = prop_oneof![patience.clone(), Just(Patience::Blocks)];
     prop_oneof![
         Just(Guest::Hog),
         (us(20..3000), any_wait()).prop_map(|(stretch, says)| Guest::yielder(stretch, says)),
@@ -85,7 +92,7 @@ fn start_one<P: Policy>(machine: &mut Machine<P>, guest: &Guest, attributes: Att
     if let Guest::Pinger { peer, .. } = &mut guest {
         *peer %= of;
     }
-    let v = machine.start_as(attributes, guest);
+    let v = machine.start(attributes, guest, 0);
     machine.world.post(v);
     machine.run(Nanos::from_micros(apart));
 }
@@ -120,6 +127,22 @@ fn any_class() -> impl Strategy<Value = Class> {
     prop_oneof![6 => Just(Class::Normal), 1 => Just(Class::Batch), 1 => Just(Class::Idle), 1 => Just(Class::Rt)]
 }
 
+/// Positive nice values weigh 20 less the value, so weights of 1:2:4 are nice 16, 12 and 4, or 18, 16 and 12.
+#[test]
+fn vms_of_weights_1_2_and_4_get_cpu_time_in_that_ratio() {
+    for (nices, vcpus) in [([16, 12, 4], 1), ([18, 16, 12], 1), ([16, 12, 4], 2)] {
+        let mut machine = audited(rsdl(YieldRule::Expire, vcpus), vcpus, LONGEST_LEASE);
+        let vms = nices.map(|nice| (0..vcpus).map(|_| machine.start(of_nice(nice), Guest::Hog, 0)).collect());
+        machine.run(Nanos::from_millis(10_000));
+        let run = vms.map(|vm: Vec<usize>| vm.iter().map(|&v| machine.record(v).run.0 as f64).sum::<f64>());
+        let unit = run.iter().sum::<f64>() / 7.0;
+        for (run, weight) in run.iter().zip([1.0, 2.0, 4.0]) {
+            let ratio = run / unit / weight;
+            assert!((0.98..=1.02).contains(&ratio), "nice {nices:?}: {ratio} of a weight of {weight}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -130,15 +153,15 @@ proptest! {
         rule in any_rule(),
         (exit, switch, kick) in (100u64..3000, 0u64..20_000, 0u64..30_000),
     ) {
-        let costs = Costs { exit: Nanos(exit), switch: Nanos(switch), kick: Nanos(kick) };
-        let mut machine = Machine::new(rsdl(rule, slots), slots, Nanos(row(-20).quota.0 / 2 * 3)).with_costs(costs);
+        let costs = Costs { exit: Nanos(exit), switch: Nanos(switch), kick: Nanos(kick), wake: Nanos(kick), ..COSTS };
+        let mut machine = audited(rsdl(rule, slots), slots, Nanos(row(-20).quota.0 / 2 * 3)).with_costs(costs);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(100));
     }
 
     #[test]
     fn any_guests_keep_every_invariant_on_the_free_list(slots in 1usize..=5, guests in any_guests(&[0])) {
-        let mut machine = Machine::new(Freelist::new(RR, slots), slots, RR);
+        let mut machine = audited(Freelist::new(RR, slots), slots, RR);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(50));
     }
@@ -148,7 +171,7 @@ proptest! {
         slots in 1usize..=5,
         guests in any_guests(&[0, -20, -7, 3, 19]),
     ) {
-        let mut machine = Machine::new(O1::new(slots), slots, o1::LONGEST_LEASE);
+        let mut machine = audited(O1::new(slots), slots, o1::LONGEST_LEASE);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(400));
     }
@@ -159,7 +182,7 @@ proptest! {
         guests in any_guests(&[0, -20, -7, 3, 19]),
         bugs in any_bugs(),
     ) {
-        let mut machine = Machine::new(Goodness::new(bugs, slots), slots, goodness::LONGEST_LEASE);
+        let mut machine = audited(Goodness::new(bugs, slots), slots, goodness::LONGEST_LEASE);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(100));
     }
@@ -171,10 +194,10 @@ proptest! {
         apart in 0u64..3000,
         rule in prop_oneof![1 => Just(YieldRule::None), 1 => Just(YieldRule::Expire), 3 => polite()],
     ) {
-        let mut machine = Machine::new(rsdl(rule, slots), slots, RT_LEASE);
+        let mut machine = audited(rsdl(rule, slots), slots, RT_LEASE);
         let all: Vec<Attributes> = guests
             .iter()
-            .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class })
+            .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class, group: None })
             .collect();
         for ((guest, ..), &attributes) in guests.iter().zip(&all) {
             start_one(&mut machine, guest, attributes, guests.len(), apart);
@@ -198,10 +221,10 @@ proptest! {
     ) {
         // Each nice value occurs as often as there are slots, and one more: nobody's weight is above a slot.
         let nices: Vec<i8> = nices.repeat(slots + 1);
-        let mut machine = Machine::new(rsdl(YieldRule::Expire, slots), slots, LONGEST_LEASE)
-            .with_costs(Costs { kick: Nanos(kick), ..Costs::default() });
+        let mut machine = audited(rsdl(YieldRule::Expire, slots), slots, LONGEST_LEASE)
+            .with_costs(Costs { kick: Nanos(kick), ..COSTS });
         for &nice in &nices {
-            machine.start(nice, Guest::Hog);
+            machine.start(of_nice(nice), Guest::Hog, 0);
             machine.run(Nanos::from_micros(apart));
         }
         let weights: u64 = nices.iter().map(|&nice| row(nice).per_rotation().0).sum();
@@ -226,10 +249,10 @@ proptest! {
     ) {
         let nices: Vec<i8> = nices.repeat(slots + 1);
         let config = RsdlConfig { variant, ..RsdlConfig::default() };
-        let mut machine = Machine::new(Rsdl::new(config, slots), slots, Nanos(row(-7).quota.0 / 2 * 3));
-        nices.iter().for_each(|&nice| _ = machine.start(nice, Guest::Hog));
+        let mut machine = audited(Rsdl::new(config, slots), slots, Nanos(row(-7).quota.0 / 2 * 3));
+        nices.iter().for_each(|&nice| _ = machine.start(of_nice(nice), Guest::Hog, 0));
         let at = |machine: &Machine<Rsdl>, v: usize| {
-            let (stair, used) = machine.policy.position(VcpuId(v as u32));
+            let (stair, used) = machine.policy().position(VcpuId(v as u32));
             (stair, used.0, machine.record(v).run.0)
         };
         let before: Vec<_> = (0..nices.len()).map(|v| at(&machine, v)).collect();
@@ -250,11 +273,11 @@ proptest! {
         yielders in prop::collection::vec((20u64..9000, any_wait()), 1..5),
         rule in polite(),
     ) {
-        let mut machine = Machine::new(rsdl(rule, slots), slots, LONGEST_LEASE);
+        let mut machine = audited(rsdl(rule, slots), slots, LONGEST_LEASE);
         for (stretch, says) in &yielders {
-            machine.start(0, Guest::yielder(Nanos::from_micros(*stretch), *says));
+            machine.start(of_nice(0), Guest::yielder(Nanos::from_micros(*stretch), *says), 0);
         }
-        let hogs: Vec<usize> = (0..yielders.len() + slots).map(|_| machine.start(0, Guest::Hog)).collect();
+        let hogs: Vec<usize> = (0..yielders.len() + slots).map(|_| machine.start(of_nice(0), Guest::Hog, 0)).collect();
         machine.run(Nanos::from_millis(3000));
         let run = |v: usize| machine.record(v).run.0;
         let (least, most) = (hogs.iter().map(|&v| run(v)).min().unwrap(), hogs.iter().map(|&v| run(v)).max().unwrap());
@@ -272,9 +295,9 @@ proptest! {
         (stretch, says) in (20u64..4000, any_wait()),
         rule in any_rule(),
     ) {
-        let mut machine = Machine::new(rsdl(rule, slots), slots, LONGEST_LEASE);
-        machine.start(0, Guest::yielder(Nanos::from_micros(stretch), says));
-        let hogs: Vec<usize> = (0..2 * slots).map(|_| machine.start(0, Guest::Hog)).collect();
+        let mut machine = audited(rsdl(rule, slots), slots, LONGEST_LEASE);
+        machine.start(of_nice(0), Guest::yielder(Nanos::from_micros(stretch), says), 0);
+        let hogs: Vec<usize> = (0..2 * slots).map(|_| machine.start(of_nice(0), Guest::Hog, 0)).collect();
         machine.run(Nanos::from_millis(1500));
         let most = hogs.iter().map(|&v| machine.record(v).run.0).max().unwrap();
         prop_assert!(machine.record(0).run.0 <= most + QUOTA_OR_SO, "{:?} beside {most}", machine.record(0));

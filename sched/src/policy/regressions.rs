@@ -3,11 +3,11 @@
 use super::goodness::YieldBugs;
 use super::rsdl::matrix::{LEVELS, Row, Variant};
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
-use super::testing::Machine;
-use super::testing::guest::{Guest, Patience, Phase};
 use super::testing::old::{Flaw, Line, quotas_of_an_epoch};
+use super::testing::{audited, of_nice, share_of};
 use super::{Goodness, O1, Placement, Policy, Rsdl, Why, o1};
 use crate::domain::Attributes;
+use crate::sim::guest::{Guest, Patience, Phase};
 use crate::{Class, Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
 
 const MS: u64 = 1_000_000;
@@ -32,7 +32,7 @@ fn strict() -> YieldRule {
 
 /// Every kind of yield, among them those that name nobody who lives.
 fn all_yields() -> Vec<Yield> {
-    let waits = [Wait::Unknown, Wait::Lock(B), Wait::Message(B), Wait::Lock(A), Wait::Lock(VcpuId(77))];
+    let waits = [Wait::Unknown, Wait::Spin, Wait::Lock(B), Wait::Message(B), Wait::Lock(A), Wait::Lock(VcpuId(77))];
     waits.into_iter().flat_map(|wait| [false, true].map(|again| Yield { wait, again })).collect()
 }
 
@@ -116,9 +116,9 @@ fn volanomark_2_a_yield_gives_a_waiter_of_lower_priority_its_turn_in_one_pass() 
 
 /// Locks taken in 300 ms by this many lockers on two slots.
 fn locks<P: Policy>(policy: P, lockers: usize) -> u64 {
-    let mut machine = Machine::new(policy, 2, LONGEST_LEASE);
+    let mut machine = audited(policy, 2, LONGEST_LEASE);
     let locker = Guest::locker(Nanos::from_micros(2), Nanos::from_micros(5), Patience::Hints);
-    let all: Vec<usize> = (0..lockers).map(|_| machine.start(0, locker.clone())).collect();
+    let all: Vec<usize> = (0..lockers).map(|_| machine.start(of_nice(0), locker.clone(), 0)).collect();
     machine.run(Nanos::from_millis(300));
     machine.world.ops_of(&all)
 }
@@ -133,12 +133,13 @@ fn plain_polite_collapses_because_two_front_vcpus_swap_while_the_lock_holder_sta
 
 /// Fairness among 16 vCPUs in pairs that name each other, and the longest wait of any.
 fn pairs<P: Policy>(policy: P) -> (f64, Nanos) {
-    let mut machine = Machine::new(policy, 2, LONGEST_LEASE);
-    let all: Vec<usize> = (0..16).map(|v| machine.start(0, Guest::pinger((v + 8) % 16, Patience::Hints))).collect();
+    let mut machine = audited(policy, 2, LONGEST_LEASE);
+    let all: Vec<usize> =
+        (0..16).map(|v| machine.start(of_nice(0), Guest::pinger((v + 8) % 16, Patience::Hints), 0)).collect();
     (0..8).for_each(|v| machine.world.post(v));
     machine.run(Nanos::from_millis(1000));
     let wait = all.iter().map(|&v| machine.record(v).longest_wait).max().unwrap();
-    (jain(all.iter().map(|&v| machine.world.ops[v] as f64)), wait)
+    (jain(all.iter().map(|&v| machine.world.gauges[v].ops as f64)), wait)
 }
 
 fn jain(values: impl Iterator<Item = f64>) -> f64 {
@@ -175,20 +176,20 @@ fn a_rotation_grants_as_many_quotas_as_the_row_has_levels() {
 
 /// Share of half the vCPUs that take a lock, the others being hogs; 1.0 is fair.
 fn lockers_beside_hogs(rule: YieldRule, vcpus: usize, patience: Patience) -> f64 {
-    let mut machine = Machine::new(rsdl(rule, 2), 2, LONGEST_LEASE);
+    let mut machine = audited(rsdl(rule, 2), 2, LONGEST_LEASE);
     let locker = Guest::locker(Nanos::from_micros(2), Nanos::from_micros(5), patience);
-    let lockers: Vec<usize> = (0..vcpus / 2).map(|_| machine.start(0, locker.clone())).collect();
+    let lockers: Vec<usize> = (0..vcpus / 2).map(|_| machine.start(of_nice(0), locker.clone(), 0)).collect();
     for _ in 0..vcpus / 2 {
-        machine.start(0, Guest::Hog);
+        machine.start(of_nice(0), Guest::Hog, 0);
     }
     machine.run(Nanos::from_millis(500));
-    machine.share_of(&lockers)
+    share_of(&machine, &lockers)
 }
 
 #[test]
 fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
     for vcpus in [8, 16] {
-        for patience in [Patience::Hints, Patience::Mute] {
+        for patience in [Patience::Hints, Patience::Mute, Patience::Seen] {
             let expire = lockers_beside_hogs(YieldRule::Expire, vcpus, patience);
             let polite = lockers_beside_hogs(polite(), vcpus, patience);
             assert!(expire < 0.5, "{vcpus} vCPUs, {patience:?}: {expire} under the old rule");
@@ -197,15 +198,15 @@ fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
     }
 }
 
-/// Locks taken in half a second by lockers that say nothing, spin as long as a real one's 200 PAUSEs take, and have drawn
-/// their first tickets in another order than they stand in line.
-fn silent_lockers(order_by_progress: bool, vcpus: usize) -> u64 {
+/// Locks taken in half a second by lockers that say nothing, spin for so long until they yield or are seen to spin, and
+/// have drawn their first tickets in another order than they stand in line.
+fn silent_lockers(order_by_progress: bool, vcpus: usize, spin: Nanos, patience: Patience) -> u64 {
     let rule = YieldRule::Polite(PoliteSwitches { order_by_progress, ..PoliteSwitches::default() });
-    let mut machine = Machine::new(rsdl(rule, 2), 2, LONGEST_LEASE);
+    let mut machine = audited(rsdl(rule, 2), 2, LONGEST_LEASE);
     let micros = Nanos::from_micros;
-    let (spin, patience, phase) = (micros(35), Patience::Mute, Phase::Waiting { again: true });
+    let phase = Phase::Waiting { again: true };
     let locker = Guest::Locker { lock: 0, hold: micros(2), gap: micros(5), spin, patience, phase };
-    let lockers: Vec<usize> = (0..vcpus).map(|_| machine.start(0, locker.clone())).collect();
+    let lockers: Vec<usize> = (0..vcpus).map(|_| machine.start(of_nice(0), locker.clone(), 0)).collect();
     machine.world.locks[0] = lockers.iter().map(|v| v * 5 % vcpus).collect();
     machine.run(Nanos::from_millis(500));
     machine.world.ops_of(&lockers)
@@ -214,8 +215,12 @@ fn silent_lockers(order_by_progress: bool, vcpus: usize) -> u64 {
 #[test]
 fn asked_in_turn_silent_lockers_never_stand_in_the_order_of_their_tickets() {
     for vcpus in [8, 16, 24] {
-        let (old, new) = (silent_lockers(false, vcpus), silent_lockers(true, vcpus));
-        assert!(new > 2 * old, "{vcpus} vCPUs: {new} locks, {old} under the old rule");
+        // What a real one's 200 PAUSEs take, and what an early look waits for.
+        for (spin, patience) in [(35, Patience::Mute), (100, Patience::Seen)] {
+            let of = |by_progress| silent_lockers(by_progress, vcpus, Nanos::from_micros(spin), patience);
+            let (old, new) = (of(false), of(true));
+            assert!(new > 2 * old, "{vcpus} vCPUs, {patience:?}: {new} locks, {old} under the old rule");
+        }
     }
 }
 
@@ -223,12 +228,12 @@ fn asked_in_turn_silent_lockers_never_stand_in_the_order_of_their_tickets() {
 /// their requests, and some forty of them can run at any time.
 fn start_up<P: Policy>(policy: P, longest_lease: Nanos) -> Nanos {
     const CLIENTS: usize = 48;
-    let mut machine = Machine::new(policy, 1, longest_lease);
+    let mut machine = audited(policy, 1, longest_lease);
     for _ in 0..CLIENTS {
-        machine.start(0, Guest::client(Nanos::from_millis(1), Nanos::from_millis(10)));
+        machine.start(of_nice(0), Guest::client(Nanos::from_millis(1), Nanos::from_millis(10)), 0);
     }
     machine.run(Nanos::from_millis(1000));
-    let newcomer = machine.start(0, Guest::Hog);
+    let newcomer = machine.start(of_nice(0), Guest::Hog, 0);
     let mut took = Nanos::ZERO;
     while machine.record(newcomer).run < Nanos::from_millis(20) && took < Nanos::from_millis(180_000) {
         machine.run(Nanos::from_millis(5));
@@ -248,11 +253,11 @@ fn o1_start_up_starvation() {
 
 #[test]
 fn a_yielder_that_names_an_idle_vcpu_pays_for_it() {
-    let mut machine = Machine::new(rsdl(polite(), 1), 1, LONGEST_LEASE);
-    let hog = machine.start(0, Guest::Hog);
+    let mut machine = audited(rsdl(polite(), 1), 1, LONGEST_LEASE);
+    let hog = machine.start(of_nice(0), Guest::Hog, 0);
     let idle = Attributes { class: Class::Idle, ..Attributes::default() };
-    machine.start_as(idle, Guest::Hog);
-    machine.start(0, Guest::yielder(Nanos::from_micros(50), Wait::Lock(VcpuId(1))));
+    machine.start(idle, Guest::Hog, 0);
+    machine.start(of_nice(0), Guest::yielder(Nanos::from_micros(50), Wait::Lock(VcpuId(1))), 0);
     machine.run(Nanos::from_millis(1000));
     let run = machine.record(hog).run;
     assert!(run > Nanos::from_millis(480), "free of charge, the two keep the slot for ever: the hog ran {run:?}");

@@ -1,9 +1,10 @@
 //! The command line.
 
+use crate::compare::Hint;
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::metric::Suite;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// A virtual machine monitor that schedules its guests' vCPUs itself.
@@ -31,11 +32,16 @@ pub(super) enum Command {
     },
     /// Run a suite of guest workloads under several policies and report how they compare
     Compare(CompareArgs),
+    /// Run a suite on a machine that is not there: models of guests, the same policies, any number of pCPUs
+    Sim(SimArgs),
     /// Say what this host can do and what follows
     Doctor {
         /// As JSON
-        #[arg(long)]
+        #[arg(long, conflicts_with = "costs")]
         json: bool,
+        /// Measure what an exit, a switch, a kick and a wake-up cost here, for `stile sim`; as JSON
+        #[arg(long)]
+        costs: bool,
     },
     /// Print the table of an earlier run's report.json
     Show {
@@ -44,6 +50,32 @@ pub(super) enum Command {
         /// As Markdown
         #[arg(long)]
         markdown: bool,
+    },
+    /// Make a trace for chrome://tracing or ui.perfetto.dev of a recording
+    Trace {
+        /// The recording
+        recording: PathBuf,
+        /// Where to; by default to standard output
+        #[arg(long, value_name = "FILE.json")]
+        out: Option<PathBuf>,
+    },
+    /// Say what a vCPU waited for longest, and who ran meanwhile
+    Why {
+        /// The vCPU, by name, such as worker-0/1, or by id, such as v5
+        vcpu: String,
+        /// The recording
+        recording: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ask a recording's policy everything anew, compare its answers, and print the recording's figures
+    Replay {
+        /// The recording
+        recording: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Say whether a report.json is whole and consistent
     CheckReport {
@@ -66,6 +98,21 @@ pub(super) struct RunArgs {
     /// Write the same to this file as JSON, a line each time
     #[arg(long, value_name = "FILE")]
     pub(super) stats_json: Option<PathBuf>,
+    /// Record everything that the policy is asked and answers, for trace, why and replay
+    #[arg(long, value_name = "PATH")]
+    pub(super) record: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SimArgs {
+    /// What to simulate: suite, policies, sizes, pCPUs, costs
+    pub(super) file: PathBuf,
+    /// Folder of the report
+    #[arg(long, value_name = "DIR", default_value = "stile-report")]
+    pub(super) out: PathBuf,
+    /// Record every run into the folder's raw, for trace, why and replay, but for those under the host's scheduler
+    #[arg(long)]
+    pub(super) record: bool,
 }
 
 #[derive(Debug, Args)]
@@ -92,30 +139,27 @@ pub(super) struct CompareArgs {
     /// Host CPUs to run on, such as 0-1 or 0,2; by default all this process may use
     #[arg(long, value_name = "LIST")]
     pub(super) pcpus: Option<CpuList>,
-    /// What the guests' yields say
+    /// What the guests tell of their waiting (silent: cannot be simulated)
     #[arg(long, value_enum, default_value = "full")]
-    pub(super) hint: HintArg,
+    pub(super) hint: Hint,
     /// A parameter of the guests' workload, such as hold_ns=500; may be repeated
     #[arg(long = "set", value_name = "KEY=NUMBER", value_parser = setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// A short run: at most 20 s on 2 CPUs
     #[arg(long)]
     pub(super) quick: bool,
+    /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used
+    #[arg(long)]
+    pub(super) sim: bool,
+    /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
+    #[arg(long)]
+    pub(super) record: bool,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,
     /// Seed of the order of runs, the guests' randomness and the intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-}
-
-/// What the guests' yields say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum HintArg {
-    /// What they wait for and whether they ask again
-    Full,
-    /// Nothing
-    None,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

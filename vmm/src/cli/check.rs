@@ -2,7 +2,7 @@
 
 use super::{Failure, run, small};
 use crate::carrier;
-use crate::config::{Config, PolicyConfig, VmConfig};
+use crate::config::{Config, VmConfig};
 use crate::report::format;
 use std::iter;
 use std::path::Path;
@@ -32,24 +32,32 @@ fn terms(config: &Config) -> Vec<String> {
         let attributes = carrier::attributes(vm);
         let weight = f64::from(vm.vcpus) * carrier::weight(policy, attributes.nice) / all;
         format!(
-            "{}: {} with {}, class {}, nice {}, {:.1} % of all weights each, wait bound: {}",
+            "{}: {} with {}, class {}, nice {}{}, {:.1} % of all weights each, wait bound: {}",
             vm.name.as_str(),
             format::count(vm.count as usize, "VM"),
             format::count(vm.vcpus as usize, "vCPU"),
             attributes.class,
             vm.nice,
+            cap(vm),
             100.0 * weight,
-            wait_bound(policy, attributes, &config.vms, config.host.pcpus.iter().count()),
+            wait_bound(config, vm),
         )
     };
     config.vms.iter().map(line).collect()
 }
 
-fn wait_bound(policy: &PolicyConfig, me: Attributes, vms: &[VmConfig], slots: usize) -> String {
-    let mut others: Vec<Attributes> = vcpus(vms).collect();
+/// What its vCPUs may use together.
+fn cap(vm: &VmConfig) -> String {
+    vm.cap.map_or(String::new(), |cap| format!(", cap {cap} CPUs each over {}", vm.cap_period))
+}
+
+/// How long a vCPU of this VM waits at most, for its cap and for its turn.
+fn wait_bound(config: &Config, vm: &VmConfig) -> String {
+    let me = carrier::attributes(vm);
+    let mut others: Vec<Attributes> = vcpus(&config.vms).collect();
     others.extract_if(.., |other| *other == me).next();
-    match carrier::wait_bound(policy, me, &others, slots) {
-        Some(bound) => format::time_us(bound.0 as f64 / 1000.0),
+    match carrier::wait_bound(&config.policy, me, &others, config.host.pcpus.iter().count()) {
+        Some(bound) => format::time_us((bound + carrier::cap_bound(vm).unwrap_or_default()).0 as f64 / 1000.0),
         None => "none".to_owned(),
     }
 }

@@ -1,13 +1,15 @@
 //! `stile compare`: from the command line to a report.
 
-use super::Failure;
-use super::args::{CompareArgs, HintArg};
+use super::args::CompareArgs;
+use super::{Failure, sim};
 use crate::compare::{Options, Plan, Progress, Runner};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
+use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
 use crate::report::model::{Report, RunContext, Sample};
 use crate::report::{table, writer};
 use serde_json::json;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -23,7 +25,16 @@ pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 
 pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let options = options(args)?;
-    let kvm = open_kvm().map_err(Failure::NoKvm)?;
+    if args.sim {
+        return sim::compare(args, options, None);
+    }
+    if args.record {
+        recordings_possible(&options)?;
+    }
+    let kvm = match open_kvm() {
+        Ok(kvm) => kvm,
+        Err(why) => return sim::compare(args, options, Some(&why)),
+    };
     let plan = Plan::new(&options);
     let facts = HostFacts::gather();
     let interrupted = on_interrupt()?;
@@ -31,10 +42,25 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let (_autogroups, mut notes) = autogroups_off();
     let progress = Progress::new(&plan);
     let runner = Runner::new(&kvm, &options, &interrupted);
+    let runner = if args.record { runner.recording_into(args.out.join("raw")) } else { runner };
     let (samples, remarks, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
     progress.finish();
     notes.extend(remarks);
-    finish(args, &options, &facts, &samples, notes, complete)
+    let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
+    host["pcpus"] = json!(options.pcpus.to_string());
+    finish(&args.out, &options, Outcome { host, samples, notes, complete, simulated: false })
+}
+
+/// Recordings are asked for: one policy at least must have something to record.
+pub(super) fn recordings_possible(options: &Options) -> Result<(), Failure> {
+    let mut refused = None;
+    for (_, policy) in &options.policies {
+        match recordable(policy) {
+            Ok(()) => return Ok(()),
+            Err(error) => refused = Some(error),
+        }
+    }
+    refused.map_or(Ok(()), |error| Err(Failure::input(error)))
 }
 
 /// Switches autogroups off for the run, and says what it did; dropping the first part undoes it.
@@ -78,23 +104,27 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         reps: args.reps,
         duration: args.duration,
         pcpus,
-        hints: args.hint == HintArg::Full,
+        hint: args.hint,
         settings: args.settings.clone(),
         quick: args.quick,
         seed: args.seed,
     })
 }
 
-fn finish(
-    args: &CompareArgs,
-    options: &Options,
-    facts: &HostFacts,
-    samples: &[Sample],
-    notes: Vec<String>,
-    complete: bool,
-) -> Result<(), Failure> {
-    let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
-    host["pcpus"] = json!(options.pcpus.to_string());
+/// What a comparison came to.
+pub(super) struct Outcome {
+    /// Facts for the report.
+    pub(super) host: serde_json::Value,
+    pub(super) samples: Vec<Sample>,
+    pub(super) notes: Vec<String>,
+    /// Not ended by the user.
+    pub(super) complete: bool,
+    pub(super) simulated: bool,
+}
+
+/// Prints the table and writes the report.
+pub(super) fn finish(out: &Path, options: &Options, outcome: Outcome) -> Result<(), Failure> {
+    let Outcome { mut host, samples, notes, complete, simulated } = outcome;
     let policies = options.policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
     host["policies"] = serde_json::Value::Object(policies.collect());
     let context = RunContext {
@@ -103,11 +133,12 @@ fn finish(
         policies: options.policies.iter().map(|(label, _)| label.clone()).collect(),
         seed: options.seed,
         interrupted: !complete,
+        simulated,
         notes,
     };
-    let report = Report::from_samples(samples, context);
+    let report = Report::from_samples(&samples, context);
     print!("{}", table::terminal(&report, table::Screen::detect()));
-    let written = writer::write_all(&args.out, &report, samples).map_err(Failure::run)?;
+    let written = writer::write_all(out, &report, &samples).map_err(Failure::run)?;
     println!("\nreport: {}", written.html.display());
     if complete { Ok(()) } else { Err(Failure::Interrupted) }
 }

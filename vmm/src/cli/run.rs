@@ -7,16 +7,20 @@ use crate::carrier;
 use crate::config::{Config, ImageRef, VmConfig};
 use crate::host::open_kvm;
 use crate::net::{self, PortNumber, Switch};
+use crate::recording::{Header, Recorded, Recorder, recordable};
+use crate::report::model::Params;
 use crate::vm::console::Sink;
 use crate::vm::image::Image;
 use crate::vm::layout::Layout;
 use crate::vm::{Outcome, Spec, Vm};
 use kvm_ioctls::Kvm;
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stile_sched::Domain;
+use stile_sched::domain::Attributes;
 
 /// How often the end of all VMs, Ctrl-C and the time limit are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -58,22 +62,47 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let config = small::load(&args.file)?;
     let images = Images::read(&config)?;
     images.check(&config)?;
+    if args.record.is_some() {
+        recordable(&config.policy).map_err(Failure::input)?;
+    }
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let interrupted = super::compare::on_interrupt()?;
-    let domain = carrier::domain(&config.policy, &config.host.pcpus).map_err(Failure::run)?;
+    let domain = carrier::domain_for(&config).map_err(Failure::run)?;
     let mut stats = Stats::new(args, config.host.pcpus.len(), &domain)?;
+    let recorder = args.record.as_deref().map(|path| record(path, args, &config, &*domain)).transpose()?;
     let vms = create(&kvm, &config, &images, &domain, &stats.console())?;
+    vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm)));
     vms.iter().for_each(Vm::start);
     let ended_by_user = wait(&vms, &interrupted, args.limit, &mut stats)?;
     vms.iter().for_each(Vm::stop);
     stats.clear();
     let failed = vms.iter().filter(|vm| !tell(vm)).count();
     stats.finish(&vms)?;
+    if let Some(recorder) = recorder {
+        finish(recorder)?;
+    }
     if ended_by_user {
         return Err(Failure::Interrupted);
     }
     if failed > 0 {
         return Err(Failure::Run(miette::miette!("{failed} of {} VMs ended badly", vms.len())));
+    }
+    Ok(())
+}
+
+fn record(path: &Path, args: &RunArgs, config: &Config, domain: &dyn Domain) -> Result<Recorder, Failure> {
+    let workload = args.file.display().to_string();
+    let header = Header::new(&config.policy, &config.host.pcpus, &workload, Params::default());
+    let header = header.with_caps(carrier::has_caps(config));
+    Recorder::start(path, header, domain).map_err(Failure::run)
+}
+
+fn finish(recorder: Recorder) -> Result<(), Failure> {
+    let Recorded { lost, .. } = recorder.finish().map_err(Failure::run)?;
+    if lost > 0 {
+        eprintln!(
+            "warning: {lost} events came too fast to be recorded; `trace` and `why` have holes, `replay` ends there"
+        );
     }
     Ok(())
 }
@@ -96,7 +125,7 @@ fn create(
                 image,
                 vcpus: vm.vcpus,
                 memory: vm.memory.bytes(),
-                attributes: carrier::attributes(vm),
+                attributes: Attributes { group: carrier::group(vm), ..carrier::attributes(vm) },
                 cmdline: &vm.cmdline,
                 console: console.clone(),
                 device: None,

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::config::{self, Config, LoadContext};
-use crate::host::{HostFacts, allowed_cpus, diagnose};
+use crate::host::{HostFacts, allowed_cpus, diagnose, open_kvm};
 use crate::report::check;
 use crate::report::table;
 use std::io::IsTerminal;
@@ -42,6 +42,13 @@ pub(super) fn doctor(json: bool) -> ExitCode {
         print!("{}", diagnosis.text(std::io::stdout().is_terminal()));
     }
     ExitCode::from(diagnosis.exit_code())
+}
+
+pub(super) fn costs() -> Result<(), Failure> {
+    let kvm = open_kvm().map_err(Failure::NoKvm)?;
+    let costs = crate::measure::costs(&kvm).map_err(Failure::run)?;
+    println!("{:#}", serde_json::to_value(costs).map_err(Failure::run)?);
+    Ok(())
 }
 
 pub(super) fn check_report(file: &Path) -> Result<(), Failure> {

@@ -109,7 +109,7 @@ mod tests {
 
     /// A vCPU that did something in a window of a second, with these times (unit: ms).
     fn vcpu(run: u64, wait: u64, idle: u64) -> VcpuCounts {
-        let usage = Usage { run_ns: run * MS, wait_ns: wait * MS, idle_ns: idle * MS, exits: 0 };
+        let usage = Usage { run_ns: run * MS, wait_ns: wait * MS, idle_ns: idle * MS, exits: 0, ..Usage::default() };
         let second = Nanos(1000 * MS);
         VcpuCounts { ops: 1, usage, wall: Wall { least: second, most: second }, ..VcpuCounts::default() }
     }

@@ -6,6 +6,7 @@ use super::runner::{CompareError, Context};
 use super::window::Reading;
 use super::workload::Guest;
 use super::{weights, workload};
+use crate::recording::Recorder;
 use crate::report::metric::{Metric, Suite};
 use crate::vm::console::Sink;
 use crate::vm::{Spec, Vm};
@@ -23,6 +24,7 @@ pub(super) fn measure(
     label: &str,
     planned: &CellPlan,
     domain: Arc<dyn Domain>,
+    recorder: Option<&Recorder>,
 ) -> Result<Measured, CompareError> {
     let suite = context.options.suite;
     let guests = workload::guests(suite, planned.size);
@@ -42,6 +44,7 @@ pub(super) fn measure(
         Vm::create(context.kvm, &spec, Arc::clone(&domain)).map_err(failed)
     };
     let vms = guests.iter().map(create).collect::<Result<Vec<Vm>, _>>()?;
+    vms.iter().for_each(|vm| recorder.into_iter().for_each(|recorder| recorder.name(vm)));
     vms.iter().for_each(Vm::start);
     if !context.sleep(WARM_UP) {
         return Ok(None);

@@ -82,9 +82,12 @@ pub(super) fn latency(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>)
 }
 
 fn histogram(vcpus: &[&VcpuCounts]) -> Vec<(u64, u64)> {
-    let buckets = vcpus.first().map_or(0, |v| v.latency.len());
-    let count = |bucket: usize| vcpus.iter().map(|v| u64::from(v.latency[bucket])).sum::<u64>();
-    (0..buckets).map(|bucket| (bucket_top(bucket), count(bucket))).filter(|(_, count)| *count > 0).collect()
+    let with: Vec<&[u32]> = vcpus.iter().map(|v| &*v.latency).filter(|latency| !latency.is_empty()).collect();
+    let count = |bucket: usize| with.iter().map(|latency| u64::from(latency[bucket])).sum::<u64>();
+    (0..with.first().map_or(0, |latency| latency.len()))
+        .map(|bucket| (bucket_top(bucket), count(bucket)))
+        .filter(|(_, count)| *count > 0)
+        .collect()
 }
 
 /// Operations in a second.

@@ -7,6 +7,7 @@ use super::plan::{CellPlan, WARM_UP};
 use super::runner::{CompareError, Context};
 use super::window::{Reading, VcpuCounts, Window};
 use crate::net::{self, PortNumber, Switch};
+use crate::recording::Recorder;
 use crate::report::metric::Metric;
 use crate::vm::console::Sink;
 use crate::vm::{Spec, Vm};
@@ -21,7 +22,7 @@ use stile_sched::time::monotonic;
 /// Memory of a client or server (units: bytes).
 const MEMORY: u64 = 6 << 20;
 /// New VMs started during a window.
-const STARTS: u32 = 5;
+pub(super) const STARTS: u32 = 5;
 /// A start that takes longer is given up and counts as this long (the source of this suite saw two minutes).
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// How often a start is looked at; its own time stamp is exact.
@@ -32,8 +33,9 @@ pub(super) fn measure(
     label: &str,
     planned: &CellPlan,
     domain: Arc<dyn Domain>,
+    recorder: Option<&Recorder>,
 ) -> Result<Measured, CompareError> {
-    let bench = Bench { context, label, domain, switch: Switch::new() };
+    let bench = Bench { context, label, domain, recorder, switch: Switch::new() };
     let (servers, clients) = bench.pairs(planned.size)?;
     servers.iter().chain(&clients).for_each(Vm::start);
     if !context.sleep(WARM_UP) {
@@ -52,7 +54,8 @@ pub(super) fn measure(
     Ok(Some((values(&window, planned.size as usize, dropped, &starts), detail)))
 }
 
-fn values(window: &Window, clients: usize, dropped: u64, starts: &[f64]) -> BTreeMap<Metric, f64> {
+/// The metrics, for a window of the clients first and their servers then.
+pub(super) fn values(window: &Window, clients: usize, dropped: u64, starts: &[f64]) -> BTreeMap<Metric, f64> {
     let clients: Vec<&VcpuCounts> = window.vcpus[..clients].iter().collect();
     let sum = |of: fn(&VcpuCounts) -> u64| clients.iter().map(|v| of(v)).sum::<u64>() as f64;
     let mut values = activity(window);
@@ -70,6 +73,7 @@ struct Bench<'a> {
     context: &'a Context<'a>,
     label: &'a str,
     domain: Arc<dyn Domain>,
+    recorder: Option<&'a Recorder>,
     switch: Arc<Switch>,
 }
 
@@ -104,7 +108,10 @@ impl Bench<'_> {
             Some(port) => net::create_vm(self.context.kvm, &spec, domain, &self.switch, port),
             None => Vm::create(self.context.kvm, &spec, domain),
         };
-        vm.map_err(|source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source })
+        let failed = |source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source };
+        let vm = vm.map_err(failed)?;
+        self.recorder.into_iter().for_each(|recorder| recorder.name(&vm));
+        Ok(vm)
     }
 
     fn dropped(&self) -> u64 {

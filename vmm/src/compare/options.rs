@@ -3,6 +3,7 @@
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::metric::Suite;
+use clap::ValueEnum;
 
 /// A comparison, as the user wants it.
 #[derive(Debug, Clone)]
@@ -19,14 +20,36 @@ pub struct Options {
     pub duration: Option<f64>,
     /// Host CPUs.
     pub pcpus: CpuList,
-    /// Whether yields say what they wait for.
-    pub hints: bool,
+    /// What the guests tell of their waiting.
+    pub hint: Hint,
     /// Parameters of the workload, for the guests' command line.
     pub settings: Vec<(String, u64)>,
     /// A short run.
     pub quick: bool,
     /// Seed.
     pub seed: u64,
+}
+
+/// What the guests tell of their waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Hint {
+    /// They yield, and say what they wait for and whether they ask again
+    Full,
+    /// They yield and say nothing
+    None,
+    /// They spin and never yield
+    Silent,
+}
+
+impl Hint {
+    /// As command lines write it, the guests' too.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::None => "none",
+            Self::Silent => "silent",
+        }
+    }
 }
 
 impl Options {

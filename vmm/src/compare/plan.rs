@@ -5,6 +5,7 @@ use crate::carrier;
 use crate::config::PolicyConfig;
 use crate::report::metric::Suite;
 use std::time::Duration;
+use stile_sched::sim::Draw;
 
 /// Before a window: guests start, caches fill, the policy settles.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
@@ -50,7 +51,7 @@ impl Plan {
         let overhead = once * (options.policies.len() * options.rounds() as usize) as f64;
         let budget = if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET };
         let fitting = (budget - overhead) / count.max(1) as f64;
-        let mut draw = Draw(options.seed);
+        let mut draw = Draw::new(options.seed);
         let mut cells = Vec::new();
         for round in 0..options.rounds() {
             for &size in &sizes {
@@ -75,11 +76,16 @@ impl Plan {
         if most - least < 0.05 { format!("{most:.1}") } else { format!("{least:.1} to {most:.1}") }
     }
 
-    /// One line that says what is about to run.
+    /// One line that says what is about to run, and how long that takes.
     pub fn announcement(&self, options: &Options) -> String {
+        format!("{}, about {} s", self.scope(options), self.estimate().as_secs_f64().ceil())
+    }
+
+    /// What is about to run.
+    pub fn scope(&self, options: &Options) -> String {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         format!(
-            "{}: {} {} under {} on pCPUs {}, {} rounds of {} s windows, about {} s",
+            "{}: {} {} under {} on pCPUs {}, {} rounds of {} s windows",
             options.suite,
             list(&mut options.sizes().iter().map(u32::to_string)),
             if options.suite == Suite::Netbench { "clients" } else { "vCPUs" },
@@ -87,7 +93,6 @@ impl Plan {
             options.pcpus,
             options.rounds(),
             self.windows(),
-            self.estimate().as_secs_f64().ceil(),
         )
     }
 }
@@ -118,26 +123,9 @@ fn overhead(suite: Suite, size: u32) -> f64 {
     WARM_UP.as_secs_f64() + PER_CELL + PER_VM * f64::from(vms)
 }
 
-/// A small generator (splitmix64, Steele et al. 2014) for the order of runs.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i + 1));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Hint;
     use super::*;
 
     fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
@@ -148,7 +136,7 @@ mod tests {
             reps: None,
             duration: None,
             pcpus: "0-1".parse().unwrap(),
-            hints: true,
+            hint: Hint::Full,
             settings: Vec::new(),
             quick,
             seed: 1,

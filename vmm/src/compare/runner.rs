@@ -1,17 +1,22 @@
 //! Runs a plan, cell by cell.
 
 use super::audit::{Discrepancy, audit};
+use super::cell::Measured;
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::window::Window;
-use super::{Options, calibrate, cell, netbench};
+use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
+use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::metric::Suite;
 use crate::report::model::{Params, Sample};
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use stile_sched::Domain;
+use stile_sched::sim::LateVcpu;
 
 /// How often a wait looks whether the user has ended the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -52,6 +57,25 @@ pub enum CompareError {
         #[source]
         source: Discrepancy,
     },
+    /// A simulated vCPU waited longer than its policy promises.
+    #[error(
+        "{label}, size {size}: {count} simulated waits longer than the policy promises, the first one of {}: {} ms at \
+         {} ms, where {} ms are promised",
+        first.vcpu, first.waited.0 / 1_000_000, first.at.0 / 1_000_000, first.bound.0 / 1_000_000
+    )]
+    Late {
+        /// Policy.
+        label: String,
+        /// vCPUs or clients.
+        size: u32,
+        /// How many such waits.
+        count: u64,
+        /// The first of them.
+        first: LateVcpu,
+    },
+    /// A recording.
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// What a cell needs besides its plan.
@@ -87,19 +111,39 @@ impl Context<'_> {
 
 /// Runs plans.
 pub struct Runner<'a> {
-    context: Context<'a>,
+    options: &'a Options,
+    source: Source<'a>,
+    /// The folder of recordings, if there are to be any.
+    recordings: Option<PathBuf>,
+}
+
+/// Where samples come from.
+enum Source<'a> {
+    Guests(Context<'a>),
+    Simulation(&'a Simulation, &'a AtomicBool),
 }
 
 impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        Self { context: Context { kvm, options, loops_per_us, interrupted } }
+        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted });
+        Self { options, source, recordings: None }
+    }
+
+    /// The same without guests.
+    pub fn simulated(simulation: &'a Simulation, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
+        Self { options, source: Source::Simulation(simulation, interrupted), recordings: None }
+    }
+
+    /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
+    pub fn recording_into(self, folder: PathBuf) -> Self {
+        Self { recordings: Some(folder), ..self }
     }
 
     /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
     pub fn run(self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
-        let options = self.context.options;
+        let options = self.options;
         let unit = if options.suite == Suite::Netbench { "clients" } else { "vCPUs" };
         let mut samples = Vec::with_capacity(plan.cells.len());
         let mut notes = Vec::new();
@@ -110,7 +154,7 @@ impl<'a> Runner<'a> {
             }
             let (label, _) = &options.policies[planned.policy];
             progress.cell(planned, label, unit, plan.estimate());
-            match self.cell(planned)? {
+            match self.cell(planned, &mut notes)? {
                 Some(sample) => samples.push(sample),
                 None => {
                     notes.push(format!("Ended by the user after {} of {} runs.", samples.len(), plan.cells.len()));
@@ -123,29 +167,91 @@ impl<'a> Runner<'a> {
     }
 
     /// One cell; `None` if the user ended it.
-    fn cell(&self, planned: &CellPlan) -> Result<Option<Sample>, CompareError> {
-        let options = self.context.options;
-        let (label, policy) = &options.policies[planned.policy];
-        let domain = carrier::domain(policy, &options.pcpus)?;
-        let measured = match options.suite {
-            Suite::Netbench => netbench::measure(&self.context, label, planned, domain)?,
-            _ => cell::measure(&self.context, label, planned, domain)?,
+    fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Sample>, CompareError> {
+        let (label, _) = &self.options.policies[planned.policy];
+        let params = self.params(planned);
+        let measured = match &self.source {
+            Source::Guests(context) => self.guests(context, planned, &params, notes)?,
+            Source::Simulation(simulation, interrupted) => {
+                let path = self.recording(planned)?;
+                let recording = path.as_deref().map(|path| (path, params.clone()));
+                simulated::measure(self.options, simulation, planned, recording, interrupted)?
+            }
         };
-        let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
-        let mut params = Params::default().with(size, u64::from(planned.size));
-        if options.suite != Suite::Netbench {
-            params = params.with("hint", if options.hints { "full" } else { "none" });
-        }
-        for (key, value) in &options.settings {
-            params = params.with(key, *value);
-        }
         Ok(measured.map(|(values, detail)| Sample {
-            suite: options.suite,
+            suite: self.options.suite,
             policy: label.clone(),
             params,
             round: planned.round,
             values,
             detail,
         }))
+    }
+
+    /// One cell with guests.
+    fn guests(
+        &self,
+        context: &Context<'_>,
+        planned: &CellPlan,
+        params: &Params,
+        notes: &mut Vec<String>,
+    ) -> Result<Measured, CompareError> {
+        let (label, policy) = &self.options.policies[planned.policy];
+        let domain = carrier::domain(policy, &self.options.pcpus)?;
+        let recorder = self.recorder(planned, params, &*domain)?;
+        let measured = match self.options.suite {
+            Suite::Netbench => netbench::measure(context, label, planned, domain, recorder.as_ref()),
+            _ => cell::measure(context, label, planned, domain, recorder.as_ref()),
+        };
+        // A cell that failed has its recording, too.
+        if let Some(recorder) = recorder {
+            let Recorded { lost, .. } = recorder.finish()?;
+            if lost > 0 {
+                let (size, round) = (planned.size, planned.round);
+                notes.push(format!(
+                    "{lost} events of {label}, size {size}, round {round} came too fast to be recorded."
+                ));
+            }
+        }
+        measured
+    }
+
+    /// The recorder of a cell, if it is to be recorded.
+    fn recorder(
+        &self,
+        planned: &CellPlan,
+        params: &Params,
+        domain: &dyn Domain,
+    ) -> Result<Option<Recorder>, CompareError> {
+        let Some(path) = self.recording(planned)? else { return Ok(None) };
+        let (_, policy) = &self.options.policies[planned.policy];
+        let header = Header::new(policy, &self.options.pcpus, self.options.suite.name(), params.clone());
+        Ok(Some(Recorder::start(&path, header, domain)?))
+    }
+
+    /// Where a cell is to be recorded; `None` if it is not, or has no policy.
+    fn recording(&self, planned: &CellPlan) -> Result<Option<PathBuf>, RecordError> {
+        let (label, policy) = &self.options.policies[planned.policy];
+        let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
+        let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name = format!("{}-{safe}-{}-round-{}.rec", self.options.suite, planned.size, planned.round);
+        let path = folder.join(name);
+        match std::fs::create_dir_all(folder) {
+            Ok(()) => Ok(Some(path)),
+            Err(source) => Err(RecordError::File { path, source }),
+        }
+    }
+
+    fn params(&self, planned: &CellPlan) -> Params {
+        let options = self.options;
+        let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
+        let mut params = Params::default().with(size, u64::from(planned.size));
+        if options.suite != Suite::Netbench {
+            params = params.with("hint", options.hint.name());
+        }
+        for (key, value) in &options.settings {
+            params = params.with(key, *value);
+        }
+        params
     }
 }

@@ -27,6 +27,7 @@ pub(super) struct VcpuCounts {
     pub(super) wall: Wall,
     /// How long its wait under way has lasted (unit: ns).
     pub(super) waiting_ns: u64,
+    /// Its waits or responses by length; empty if others' histogram holds them.
     pub(super) latency: Box<[u32]>,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Window {
     pub(super) seconds: f64,
     pub(super) vcpus: Vec<VcpuCounts>,
     pub(super) totals: Totals,
-    /// `None` where the host decides, which knows neither kicks nor waits for a turn.
+    /// `None` where they are not known: the host knows neither kicks nor waits for a turn.
     pub(super) kicks: Option<Histogram>,
 }
 

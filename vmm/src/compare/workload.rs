@@ -82,7 +82,7 @@ pub(super) fn part(suite: Suite, vcpu: usize, vcpus: usize) -> Part {
 
 /// The command line of the suite's guests.
 pub(super) fn cmdline(options: &Options, size: u32, loops_per_us: u64) -> String {
-    let mut line = format!("loops_per_us={loops_per_us} hint={}", if options.hints { "full" } else { "none" });
+    let mut line = format!("loops_per_us={loops_per_us} hint={}", options.hint.name());
     if options.suite == Suite::Threeway {
         let [pairs, lockers, hogs] = thirds(size as usize);
         line += &format!(" roles=pair:{pairs},locker:{lockers},hog:{hogs}");

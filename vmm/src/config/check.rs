@@ -80,6 +80,7 @@ impl<'a> Checker<'a> {
             ("object", DeValue::Table(table)) => self.table(schema, table, span, path),
             ("array", DeValue::Array(array)) => self.array(schema, array, span, path),
             ("integer", DeValue::Integer(integer)) => self.integer(schema, integer, span, path),
+            ("number", DeValue::Float(_) | DeValue::Integer(_)) => self.number(schema, value.get_ref(), span, path),
             ("string", DeValue::String(text)) => self.text(schema, text, span, path),
             ("boolean", DeValue::Boolean(_)) => {}
             (expected, other) => self.wrong_type(schema, expected, other, span, path),
@@ -91,6 +92,7 @@ impl<'a> Checker<'a> {
             "object" => "a table",
             "array" => "an array",
             "integer" => "a whole number",
+            "number" => "a number",
             "string" => "a string in quotes",
             _ => "true or false",
         };
@@ -167,6 +169,19 @@ impl<'a> Checker<'a> {
         }
     }
 
+    fn number(&mut self, schema: &Value, value: &DeValue<'_>, span: Range<usize>, path: &KeyPath) {
+        let bound = |name: &str| schema[name].as_f64();
+        let within = |number: &f64| {
+            bound("minimum").is_none_or(|min| *number >= min) && bound("maximum").is_none_or(|max| *number <= max)
+        };
+        if number(value).filter(within).is_none() {
+            let help = range(schema).map(|range| format!("accepted: {range}"));
+            let shown =
+                value.as_float().map(|float| float.as_str()).or(value.as_integer().map(|integer| integer.as_str()));
+            self.note(path, span, format!("{} is out of range", shown.unwrap_or_default()), "out of range", help);
+        }
+    }
+
     fn text(&mut self, schema: &Value, text: &str, span: Range<usize>, path: &KeyPath) {
         let choices = choices(schema);
         if !choices.is_empty() {
@@ -205,9 +220,15 @@ pub(super) fn integer(value: &DeValue<'_>) -> Option<i64> {
     value.as_integer().and_then(|integer| i64::from_str_radix(integer.as_str(), integer.radix()).ok())
 }
 
+/// The value of a TOML number, whole or not.
+pub(super) fn number(value: &DeValue<'_>) -> Option<f64> {
+    let float = value.as_float().and_then(|float| float.as_str().parse::<f64>().ok());
+    float.or_else(|| integer(value).map(|integer| integer as f64))
+}
+
 /// The bounds of a number or the `x-range` of a text, in words.
 pub(super) fn range(schema: &Value) -> Option<String> {
-    let bounds = (schema["minimum"].as_i64(), schema["maximum"].as_i64(), schema["x-range"].as_str());
+    let bounds = (schema["minimum"].as_f64(), schema["maximum"].as_f64(), schema["x-range"].as_str());
     match bounds {
         (_, _, Some(text)) => Some(text.to_owned()),
         (Some(min), Some(max), _) => Some(format!("{min} to {max}")),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::types::{
     Algorithm, GoodnessSwitches, LockSwitches, Mechanism, PolicyConfig, PoliteSwitches, Variant, YieldRule,
 };
-use super::values::{MemorySize, RrInterval};
+use super::values::{CapPeriod, MemorySize, RrInterval};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
 pub const RR_INTERVAL_MIN: RrInterval = RrInterval::from_const(Duration::from_micros(100));
@@ -34,6 +34,17 @@ pub const NICE_MIN: i8 = -20;
 /// Weakest `nice`.
 pub const NICE_MAX: i8 = 19;
 
+/// Least `cap` (unit: CPUs): with the shortest period it is the shortest turn that is worth its switch, 100 us.
+pub const CAP_MIN: f64 = 0.01;
+/// Most CPUs of a `cap`: no VM has more vCPUs.
+pub const CAP_MAX: f64 = VCPUS_MAX as f64;
+/// Shortest `cap_period`: below it turns are too short for what they cost.
+pub const CAP_PERIOD_MIN: CapPeriod = CapPeriod::from_const(Duration::from_millis(10));
+/// Longest `cap_period`: a vCPU may be held back for one and a half of them.
+pub const CAP_PERIOD_MAX: CapPeriod = CapPeriod::from_const(Duration::from_secs(1));
+/// Period of a `cap` that does not say; the kernel's own of `cpu.max`.
+pub const CAP_PERIOD: CapPeriod = CapPeriod::from_const(Duration::from_millis(100));
+
 /// Most copies of one `[[vm]]`: a typing mistake must not start a million VMs.
 pub const COUNT_MAX: u32 = 1000;
 /// Copies of a `[[vm]]` that does not say.
@@ -56,6 +67,12 @@ impl Default for MemorySize {
     }
 }
 
+impl Default for CapPeriod {
+    fn default() -> Self {
+        CAP_PERIOD
+    }
+}
+
 impl Default for RrInterval {
     fn default() -> Self {
         RR_INTERVAL
@@ -69,6 +86,7 @@ impl Default for PolicyConfig {
             mechanism: Mechanism::Auto,
             ride: true,
             steal: false,
+            spin_detection: true,
             rr_interval: RR_INTERVAL,
             variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,

@@ -40,7 +40,7 @@ pub use types::{
     Algorithm, Config, GoodnessSwitches, HostConfig, LockSwitches, Mechanism, PolicyConfig, PoliteSwitches, Variant,
     VmClass, VmConfig, YieldRule,
 };
-pub use values::{ImageRef, MemorySize, RrInterval, ValueError, VmName};
+pub use values::{CapPeriod, CpuCap, ImageRef, MemorySize, RrInterval, ValueError, VmName};
 
 /// What a configuration is held against.
 #[derive(Debug, Clone)]

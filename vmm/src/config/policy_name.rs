@@ -30,9 +30,10 @@ const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors),
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 16] = [
+const SWITCHES: [Switch; 17] = [
     ("ride", |p| &mut p.ride),
     ("steal", |p| &mut p.steal),
+    ("spin_detection", |p| &mut p.spin_detection),
     ("affinity", |p| &mut p.affinity),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),

@@ -41,6 +41,7 @@ fn smallest_file_gets_every_default() {
     let [vm] = config.vms.as_slice() else { panic!("one VM expected") };
     assert_eq!((vm.vcpus, vm.memory.bytes(), vm.nice, vm.net, vm.count), (1, 16 << 20, 0, false, 1));
     assert_eq!((vm.class, vm.cmdline.as_str()), (VmClass::Normal, ""));
+    assert_eq!((vm.cap, vm.cap_period.duration()), (None, Duration::from_millis(100)));
 }
 
 #[test]
@@ -100,11 +101,27 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
             "4:9: vm[0].class: expected a string in quotes, found an integer (accepted: `normal`, `batch`, `idle` or `rt`)",
         ),
         ("net = \"yes\"", "4:7: vm[0].net: expected true or false, found a string (accepted: true or false)"),
+        ("cap = 0.001", "4:7: vm[0].cap: 0.001 is out of range (accepted: 0.01 to 1024)"),
+        ("cap = 0", "4:7: vm[0].cap: 0 is out of range (accepted: 0.01 to 1024)"),
+        ("cap = nan", "4:7: vm[0].cap: nan is out of range (accepted: 0.01 to 1024)"),
+        ("cap = \"half\"", "4:7: vm[0].cap: expected a number, found a string (accepted: 0.01 to 1024)"),
+        ("cap = 2", "4:7: vm[0].cap: a cap of 2 is more than 1 vCPUs can use (accepted: 0.01 to 1, or more `vcpus`)"),
+        (
+            "cap = 0.1\nvcpus = 64",
+            "4:7: vm[0].cap: a cap of 0.1 over 100ms leaves each of 64 vCPUs two turns of 78 us, and a turn takes 100 us \
+             (accepted: a `cap_period` of 128ms or more, or a cap of 0.128 or more)",
+        ),
+        (
+            "cap = 0.5\n[policy]\nalgorithm = \"host\"",
+            "4:7: vm[0].cap: the policy `host` keeps to no cap (leave it out, or take another `algorithm`; to cap all VMs \
+             together, use the cgroup's cpu.max)",
+        ),
+        ("cap_period = \"5ms\"", "4:14: vm[0].cap_period: `5ms` is out of range (accepted: 10ms to 1s)"),
         ("count = 1001", "4:9: vm[0].count: 1001 is out of range (accepted: 1 to 1000)"),
         (
             "vcpu = 2",
             "4:1: vm[0].vcpu: unknown key `vcpu` (did you mean `vcpus`? accepted here: `name`, `image`, `vcpus`, \
-             `memory`, `nice`, `class`, `cmdline`, `net` or `count`)",
+             `memory`, `nice`, `cap`, `cap_period`, `class`, `cmdline`, `net` or `count`)",
         ),
         (
             "[policy]\nalgorithm = \"cfs\"",
@@ -257,13 +274,24 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
     let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
     let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
-    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 3]>(), switches, bugs, lock).prop_map(
-        |(algorithm, mechanism, rr_interval, variant, yield_rule, [ride, steal, affinity], polite, goodness, lock)| {
+    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 4]>(), switches, bugs, lock).prop_map(
+        |(
+            algorithm,
+            mechanism,
+            rr_interval,
+            variant,
+            yield_rule,
+            [ride, steal, affinity, spin_detection],
+            polite,
+            goodness,
+            lock,
+        )| {
             PolicyConfig {
                 algorithm,
                 mechanism,
                 ride,
                 steal,
+                spin_detection,
                 rr_interval,
                 variant,
                 yield_rule,
@@ -283,13 +311,16 @@ fn vms() -> impl Strategy<Value = VmConfig> {
     let memory = (1024_u64..=stile_abi::MEMORY_MAX >> 12).prop_map(|pages| format!("{}K", pages * 4));
     let sizes = (1..=defaults::VCPUS_MAX, memory, defaults::NICE_MIN..=defaults::NICE_MAX, 1..=defaults::COUNT_MAX);
     let class = prop::sample::select(vec![VmClass::Normal, VmClass::Batch, VmClass::Idle, VmClass::Rt]);
-    ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, class, "\\PC{0,256}", any::<bool>()).prop_map(
-        |(name, image, (vcpus, memory, nice, count), class, cmdline, net)| VmConfig {
+    let caps = (prop::option::of(100_000..=1_000_000u32), 10_000..=1_000_000u32);
+    ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, class, "\\PC{0,256}", any::<bool>(), caps).prop_map(
+        |(name, image, (vcpus, memory, nice, count), class, cmdline, net, (millionths, micros))| VmConfig {
             name: name.parse().unwrap(),
             image: image.parse().unwrap(),
             vcpus,
             memory: memory.parse().unwrap(),
             nice,
+            cap: millionths.map(|part| CpuCap::try_from(f64::from(part) / 1e6 * f64::from(vcpus)).unwrap()),
+            cap_period: format!("{micros}us").parse().unwrap(),
             class,
             cmdline,
             net,
@@ -300,11 +331,12 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 36] = [
+    const KEYS: [&str; 39] = [
         "host",
         "host.pcpus",
         "policy",
         "policy.algorithm",
+        "policy.spin_detection",
         "policy.rr_interval",
         "policy.variant",
         "policy.yield",
@@ -332,6 +364,8 @@ fn assignments() -> impl Strategy<Value = String> {
         "vcpus",
         "memory",
         "nice",
+        "cap",
+        "cap_period",
         "class",
         "cmdline",
         "net",
@@ -397,6 +431,9 @@ proptest! {
     ) {
         vms.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
         vms.dedup_by(|a, b| a.name == b.name);
+        if matches!(policy.algorithm, Algorithm::Host | Algorithm::HostNoyield) {
+            vms.iter_mut().for_each(|vm| vm.cap = None);
+        }
         let config = Config { host: HostConfig { pcpus: cpus.into() }, policy, vms };
         let text = toml::to_string(&config).unwrap();
         prop_assert_eq!(parse(&text).map_err(|error| TestCaseError::fail(format!("{:?}", error.problems())))?, config);

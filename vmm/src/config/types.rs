@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults;
-use super::values::{ImageRef, MemorySize, RrInterval, VmName};
+use super::values::{CapPeriod, CpuCap, ImageRef, MemorySize, RrInterval, VmName};
 use crate::host::CpuList;
 
 /// One configuration file.
@@ -55,6 +55,9 @@ pub struct PolicyConfig {
     /// A vCPU that becomes runnable on a pCPU handed to another, whose thread does not run yet, takes it if the policy finds
     /// them equal. For the mechanism `leases`.
     pub steal: bool,
+    /// A vCPU that waits in a loop of PAUSE without saying so is taken to yield, and looked at earlier from then on. For all
+    /// but `host` and `host-noyield`.
+    pub spin_detection: bool,
     /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
     pub rr_interval: RrInterval,
     /// Which generation of the staircase. For `rsdl`.
@@ -190,6 +193,14 @@ pub struct VmConfig {
     #[serde(default)]
     #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX))]
     pub nice: i8,
+    /// CPUs that its vCPUs may use together on average, a fraction or several; at most one for each. Its vCPUs take turns, so
+    /// that they are not all held back at once. For all but `host` and `host-noyield`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CpuCap", extend("x-default" = "none"))]
+    pub cap: Option<CpuCap>,
+    /// Time over which `cap` is counted. Each vCPU has two turns in it, of 100us at least. For VMs with a `cap`.
+    #[serde(default)]
+    pub cap_period: CapPeriod,
     /// What kind of work its vCPUs do, whatever their number and nice value.
     #[serde(default)]
     pub class: VmClass,

@@ -44,6 +44,27 @@ fn write_with_unit(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]
 /// Units of time, in microseconds.
 const TIME_UNITS: [(&str, u64); 3] = [("s", 1_000_000), ("ms", 1_000), ("us", 1)];
 
+/// Reads a duration between these two, which `accepted` says in words.
+fn duration_within(
+    text: &str,
+    example: &str,
+    (min, max): (Duration, Duration),
+    accepted: &str,
+) -> Result<Duration, ValueError> {
+    let Some(micros) = number_with_unit(text, &TIME_UNITS) else {
+        return Err(ValueError {
+            wrong: format!("`{}` is not a duration", text.escape_debug()),
+            accepted: format!("a whole number with us, ms or s, such as \"{example}\"; {accepted}"),
+        });
+    };
+    let duration = Duration::from_micros(micros);
+    if (min..=max).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err(ValueError { wrong: format!("`{text}` is out of range"), accepted: accepted.to_owned() })
+    }
+}
+
 /// The CPU time of one round of the scheduler: 100us to 5s, in whole microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -65,19 +86,7 @@ impl FromStr for RrInterval {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let (min, max) = (defaults::RR_INTERVAL_MIN, defaults::RR_INTERVAL_MAX);
-        let accepted = || format!("{min} to {max}");
-        let Some(micros) = number_with_unit(text, &TIME_UNITS) else {
-            return Err(ValueError {
-                wrong: format!("`{}` is not a duration", text.escape_debug()),
-                accepted: format!("a whole number with us, ms or s, such as \"6ms\"; {}", accepted()),
-            });
-        };
-        let value = Self(Duration::from_micros(micros));
-        if (min..=max).contains(&value) {
-            Ok(value)
-        } else {
-            Err(ValueError { wrong: format!("`{text}` is out of range"), accepted: accepted() })
-        }
+        duration_within(text, "6ms", (min.0, max.0), &format!("{min} to {max}")).map(Self)
     }
 }
 
@@ -230,7 +239,7 @@ macro_rules! text_value {
     ($type:ident, $format:literal, { $($key:literal: $value:expr),* }) => {
         impl $type {
             /// Name of this kind of text in the schema's `format`.
-            pub(super) const FORMAT: &str = $format;
+            pub(in crate::config) const FORMAT: &str = $format;
         }
 
         impl TryFrom<String> for $type {
@@ -280,10 +289,15 @@ text_value!(ImageRef, "image", {
     "x-range": "builtin:NAME or a path"
 });
 
+mod cap;
+
+pub use cap::{CapPeriod, CpuCap};
+
 /// Checks `text` as the kind of value that the schema calls `format`; `None` if the schema means something else.
 pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueError>> {
     Some(match format {
         RrInterval::FORMAT => RrInterval::from_str(text).map(drop),
+        CapPeriod::FORMAT => CapPeriod::from_str(text).map(drop),
         MemorySize::FORMAT => MemorySize::from_str(text).map(drop),
         VmName::FORMAT => VmName::from_str(text).map(drop),
         ImageRef::FORMAT => ImageRef::from_str(text).map(drop),

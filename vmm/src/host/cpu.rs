@@ -1,7 +1,7 @@
 //! The host's CPUs: what they are, which may be used, which share a core or a cache.
 
 use rustix::thread::{CpuSet, sched_getaffinity};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stile_sched::Topology;
 
 use super::CpuList;
@@ -55,17 +55,36 @@ impl CpuFacts {
     }
 }
 
-/// How near the running host's `cpus` are to each other.
-pub fn topology(cpus: &CpuList) -> Topology {
-    near(&HostRoot::default(), cpus)
+/// Which of some CPUs are near each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbours {
+    /// Those that share a core, core by core.
+    pub cores: Vec<CpuList>,
+    /// Those that share a last-level cache, cache by cache.
+    pub caches: Vec<CpuList>,
 }
 
-/// How near `cpus` of the host at `root` are to each other.
-fn near(root: &HostRoot, cpus: &CpuList) -> Topology {
-    let numbers = |list: &CpuList| list.iter().map(|cpu| cpu as usize).collect::<Vec<_>>();
-    let cores: Vec<_> = groups(cpus, |cpu| core(root, cpu)).iter().map(numbers).collect();
-    let caches: Vec<_> = groups(cpus, |cpu| last_level_cache(root, cpu)).iter().map(numbers).collect();
-    Topology::new(&numbers(cpus), cores.iter().map(Vec::as_slice), caches.iter().map(Vec::as_slice))
+impl Neighbours {
+    /// Of these CPUs of the running host.
+    pub fn of(cpus: &CpuList) -> Self {
+        Self::read(&HostRoot::default(), cpus)
+    }
+
+    fn read(root: &HostRoot, cpus: &CpuList) -> Self {
+        Self { cores: groups(cpus, |cpu| core(root, cpu)), caches: groups(cpus, |cpu| last_level_cache(root, cpu)) }
+    }
+
+    /// The same for slots that are these CPUs.
+    pub fn topology(&self, cpus: &CpuList) -> Topology {
+        let numbers = |list: &CpuList| list.iter().map(|cpu| cpu as usize).collect::<Vec<_>>();
+        let [cores, caches] = [&self.cores, &self.caches].map(|lists| lists.iter().map(numbers).collect::<Vec<_>>());
+        Topology::new(&numbers(cpus), cores.iter().map(Vec::as_slice), caches.iter().map(Vec::as_slice))
+    }
+}
+
+/// How near the running host's `cpus` are to each other.
+pub fn topology(cpus: &CpuList) -> Topology {
+    Neighbours::of(cpus).topology(cpus)
 }
 
 /// The CPUs that this process may use.
@@ -130,6 +149,7 @@ mod tests {
     fn topology_of_some_cpus_is_what_sysfs_says_of_them_and_survives_nonsense() {
         let host = FakeHost::vmx();
         let cpus: CpuList = "1-3".parse().unwrap();
+        let near = |root: &HostRoot, cpus: &CpuList| Neighbours::read(root, cpus).topology(cpus);
         let caches = [&[1, 2, 3][..]];
         assert_eq!(near(&host.root(), &cpus), Topology::new(&[1, 2, 3], [&[1, 3][..], &[2]], caches));
         host.file("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "no list\n");

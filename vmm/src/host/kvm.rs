@@ -103,11 +103,7 @@ pub const CAPABILITIES: [UsedCapability; 8] = {
         used("KVM_CAP_IMMEDIATE_EXIT", kvm::KVM_CAP_IMMEDIATE_EXIT, Required),
         used("KVM_CAP_MAX_VCPUS", kvm::KVM_CAP_MAX_VCPUS, Useful("the most vCPUs of a VM are not known beforehand")),
         used("KVM_CAP_NR_MEMSLOTS", kvm::KVM_CAP_NR_MEMSLOTS, Useful("the most memory slots are not known beforehand")),
-        used(
-            "KVM_CAP_SYNC_REGS",
-            kvm::KVM_CAP_SYNC_REGS,
-            Useful("reading a guest's registers costs a call at each exit"),
-        ),
+        used("KVM_CAP_SYNC_REGS", kvm::KVM_CAP_SYNC_REGS, Useful("looking whether a guest spins costs a call")),
         used("KVM_CAP_HALT_POLL", kvm::KVM_CAP_HALT_POLL, Useful("halt polling can only be set for the whole host")),
         used("KVM_CAP_GET_TSC_KHZ", kvm::KVM_CAP_GET_TSC_KHZ, Useful("the guests' clock has to be calibrated")),
         used(

@@ -7,6 +7,7 @@
 //! Nothing here changes the host, and nothing here is needed while guests run.
 
 mod autogroup;
+pub mod costs;
 pub mod cpu;
 mod cpulist;
 pub mod doctor;
@@ -20,7 +21,8 @@ mod report;
 mod root;
 
 pub use autogroup::AutogroupsOff;
-pub use cpu::{allowed_cpus, topology};
+pub use costs::{CostsError, HostCosts};
+pub use cpu::{Neighbours, allowed_cpus, topology};
 pub use cpulist::{CpuList, CpuListError};
 pub use doctor::{Diagnosis, Finding, State, diagnose};
 pub use facts::{HostFacts, Live, vcpus_move_freely};

@@ -27,7 +27,7 @@ pub fn distinct_labels(policies: &[String]) -> Vec<String> {
 impl Report {
     /// The report of a run. Of two samples for the same run and round the later one counts.
     pub fn from_samples(samples: &[Sample], context: RunContext) -> Self {
-        let RunContext { command, host, mut policies, seed, interrupted, mut notes } = context;
+        let RunContext { command, host, mut policies, seed, interrupted, simulated, mut notes } = context;
         for sample in samples {
             if !policies.contains(&sample.policy) {
                 policies.push(sample.policy.clone());
@@ -55,7 +55,7 @@ impl Report {
         });
         let cells = cells.collect();
         let rounds = samples.iter().map(|sample| sample.round).collect::<BTreeSet<_>>().len() as u32;
-        Self { schema: SCHEMA, command, host, seed, rounds, interrupted, notes, cells }
+        Self { schema: SCHEMA, command, host, seed, rounds, interrupted, simulated, notes, cells }
     }
 }
 

@@ -64,7 +64,8 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
         reference: metric.is_share().then_some(1.0),
         tick: if time { plot::time_tick } else { plot::number_tick },
     };
-    Ok(Figure { caption: format!("{caption} ({})", metric.direction(block.suite)), svg: plot.svg()? })
+    let simulated = if block.simulated { "simulated, " } else { "" };
+    Ok(Figure { caption: format!("{caption} ({simulated}{})", metric.direction(block.suite)), svg: plot.svg()? })
 }
 
 fn category(row: &Params) -> String {

@@ -20,9 +20,12 @@ const STYLE: &str = include_str!("style.css");
 pub fn page(report: &Report) -> Result<String, PlotError> {
     let blocks = view::blocks(report);
     let policies = view::policies(report);
+    let simulated = if report.simulated { "simulated " } else { "" };
     let title = match view::suites(report).as_slice() {
         [] => "stile: empty comparison".to_owned(),
-        suites => format!("stile: {}", format::list(&suites.iter().map(|suite| suite.name()).collect::<Vec<_>>())),
+        suites => {
+            format!("stile: {simulated}{}", format::list(&suites.iter().map(|suite| suite.name()).collect::<Vec<_>>()))
+        }
     };
     let suites = blocks.iter().map(|block| suite(block, &policies)).collect::<Result<Vec<_>, _>>()?;
     let page = html! {
@@ -53,7 +56,7 @@ fn head(report: &Report) -> Markup {
     let Summary { opening, findings } = summary::summarize(report);
     html! {
         header {
-            h1 { "Scheduler comparison" }
+            h1 { @if report.simulated { "Simulated scheduler comparison" } @else { "Scheduler comparison" } }
             p.command { code { (report.command.join(" ")) } }
         }
         p.summary { (opening.join(" ")) }

@@ -123,6 +123,8 @@ pub struct RunContext {
     pub seed: u64,
     /// Whether the run was ended early.
     pub interrupted: bool,
+    /// Whether no guest ran: everything comes from the simulator.
+    pub simulated: bool,
     /// Remarks for the reader: what was left out, what went wrong.
     pub notes: Vec<String>,
 }
@@ -169,6 +171,9 @@ pub struct Report {
     pub rounds: u32,
     /// Whether the run was ended early.
     pub interrupted: bool,
+    /// Whether no guest ran: everything comes from the simulator.
+    #[serde(default)]
+    pub simulated: bool,
     /// Remarks for the reader.
     pub notes: Vec<String>,
     /// Everything measured: by suite, parameters, policy, metric.

@@ -20,6 +20,9 @@ pub struct Summary {
 /// Puts a report into words.
 pub fn summarize(report: &Report) -> Summary {
     let mut opening = vec![scope(report)];
+    if report.simulated {
+        opening.push("All figures are simulated: no guest ran, and the host's scheduler is a model of it.".to_owned());
+    }
     if report.interrupted && !report.cells.is_empty() {
         opening.push("The run was interrupted; this is what had been measured by then.".to_owned());
     }

@@ -12,6 +12,8 @@ use super::model::{Cell, Params, Report};
 pub struct Block<'a> {
     /// The suite.
     pub suite: Suite,
+    /// Whether its figures come from the simulator.
+    pub simulated: bool,
     /// The parameters that all rows share: "hint full"; may be empty.
     pub variant: String,
     /// The rows, by size.
@@ -42,9 +44,11 @@ impl<'a> Block<'a> {
         self.cells.values().copied().filter(|cell| self.suite.headline().contains(&cell.metric))
     }
 
-    /// The suite and the variant: "ticket, hint full".
+    /// The suite and the variant: "ticket, hint full"; and "simulated ticket, hint full" where no guest ran.
     pub fn title(&self) -> String {
-        if self.variant.is_empty() { self.suite.to_string() } else { format!("{}, {}", self.suite, self.variant) }
+        let simulated = if self.simulated { "simulated " } else { "" };
+        let variant = if self.variant.is_empty() { String::new() } else { format!(", {}", self.variant) };
+        format!("{simulated}{}{variant}", self.suite)
     }
 
     /// What the sizes of the rows count: "vCPUs"; empty if they have no size.
@@ -77,6 +81,7 @@ pub fn blocks(report: &Report) -> Vec<Block<'_>> {
         let variant = if cell.params.size().is_some() { cell.params.variant() } else { String::new() };
         let block = blocks.entry((cell.suite, variant.clone())).or_insert_with(|| Block {
             suite: cell.suite,
+            simulated: report.simulated,
             variant,
             rows: Vec::new(),
             policies: Vec::new(),

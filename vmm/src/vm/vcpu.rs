@@ -5,7 +5,10 @@
 
 use super::layout::{PAGE, STUBS};
 use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
+use super::registers::{Registers, general};
+use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::VmState;
+use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
 use std::sync::mpsc::Sender;
@@ -24,6 +27,9 @@ const FAULT_LAST: u16 = port::FAULT + 31;
 pub(super) struct GuestVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
+    pub(super) registers: Registers,
+    /// Where it was last seen spinning, if it spun when it was last looked at.
+    pub(super) spot: Option<Spot>,
     pub(super) vm: Arc<VmState>,
     pub(super) graves: Sender<Grave>,
 }
@@ -53,6 +59,13 @@ impl stile_sched::Vcpu for GuestVcpu {
             Event::Out { port, width, value } => self.output(port, width, value),
             Event::Broken(kind) => self.broken(kind),
         }
+    }
+
+    fn spins(&mut self) -> Option<Yield> {
+        let spot = self.registers.read(&self.fd).and_then(|registers| self.spot(&registers));
+        self.registers.come_with_exits(&mut self.fd, spot.is_some());
+        let before = std::mem::replace(&mut self.spot, spot);
+        spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
     }
 
     fn waited(&mut self, total: Nanos) {
@@ -95,6 +108,16 @@ impl GuestVcpu {
             Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
             Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
         }
+    }
+
+    /// Where the guest spins, if it does.
+    fn spot(&self, registers: &kvm_regs) -> Option<Spot> {
+        // Guest memory is mapped one to one.
+        let start = registers.rip.saturating_sub(LOOP_MAX as u64);
+        let next = (registers.rip - start) as usize;
+        let mut code = [0; LOOP_MAX + AHEAD];
+        let length = self.vm.memory().read(&mut code[..next + AHEAD], GuestAddress(start)).ok()?;
+        Some(Spin::around(&code[..length], next)?.spot(start, general(registers)))
     }
 
     /// A port write: a doorbell, the serial port, or an exception stub.

@@ -40,13 +40,14 @@ impl Default for Mailbox {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Manners;
     use super::*;
 
     #[test]
     fn a_message_sent_is_received_once() {
         let mailbox = Mailbox::new();
         mailbox.send(7);
-        assert_eq!(mailbox.receive(1, Patience { spins: 1, hints: true }), 7);
+        assert_eq!(mailbox.receive(1, Patience { spins: 1, manners: Manners::Telling }), 7);
         assert_eq!(mailbox.0.load(Ordering::Relaxed), 0);
     }
 }

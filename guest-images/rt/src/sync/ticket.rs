@@ -64,9 +64,10 @@ impl Drop for TicketGuard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Manners;
     use super::*;
 
-    const SPIN: Patience = Patience { spins: 1, hints: true };
+    const SPIN: Patience = Patience { spins: 1, manners: Manners::Telling };
 
     #[test]
     fn a_free_lock_is_taken_at_once_and_again_after_release() {

@@ -1,6 +1,7 @@
 //! The life of an executor: run the vCPU in hand, ask the policy when there is something to say, take up its answer.
 
 use super::{Act, Core, DUE_AT_ONCE, Gone, Shared, SlotShared};
+use crate::domain::looks::Looks;
 use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
@@ -17,6 +18,7 @@ struct Hand {
     id: VcpuId,
     vcpu: Box<dyn Vcpu>,
     caller: Caller,
+    looks: Looks,
     /// What it had waited in all when it was put on the slot.
     waited: Nanos,
 }
@@ -29,7 +31,7 @@ struct Stopped {
 }
 
 /// Room for what due deadlines and a decision ask of others.
-type Acts = ArrayVec<Act, { DUE_AT_ONCE + 1 }>;
+type Acts = ArrayVec<Act, { 2 * DUE_AT_ONCE + 1 }>;
 
 /// What is left to do once the lock is free.
 #[derive(Default)]
@@ -52,7 +54,7 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     let _ = me.thread.set(kick::this_thread());
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
-    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER };
+    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER, ask_at: Time::NEVER };
     let mut hand = None;
     while !shared.ending.load(Ordering::Relaxed) {
         hand = match hand {
@@ -69,6 +71,8 @@ struct Executor<'a> {
     timer: kick::Timer,
     /// What the timer is set to; a time that has passed means it is not set.
     armed: Time,
+    /// When the policy wants to be asked, or a deadline or the alarm comes.
+    ask_at: Time,
 }
 
 impl Executor<'_> {
@@ -84,21 +88,21 @@ impl Executor<'_> {
                 Stop::Exit if self.shared.keeps_slot_over_exits => continue,
                 Stop::Exit => Why::Exit,
                 Stop::Yield(y) => {
-                    let alone = !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted();
-                    if alone && !self.shared.told_of_lone_yields {
+                    hand.looks.says();
+                    if self.is_alone() && !self.shared.told_of_lone_yields {
                         counts.yielded(y.wait);
                         continue;
                     }
                     Why::Yield(y)
                 }
-                Stop::Kicked => {
-                    kick::drain();
-                    if self.armed <= monotonic() {
-                        self.armed = Time::NEVER;
-                    }
-                    Why::Check
+                Stop::Kicked => match self.kicked(&mut hand) {
+                    Some(why) => why,
+                    None => continue,
+                },
+                Stop::Idle(_) => {
+                    hand.looks.says();
+                    Why::Block
                 }
-                Stop::Idle(_) => Why::Block,
                 Stop::Done => Why::Retire,
             };
             let until = if let Stop::Idle(until) = stop { until } else { Time::NEVER };
@@ -106,9 +110,40 @@ impl Executor<'_> {
         }
     }
 
+    /// Nobody waits, as far as is known without the lock.
+    fn is_alone(&self) -> bool {
+        !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted()
+    }
+
+    /// What there is to ask after a kick; `None`: nothing, it was only a look, and the vCPU goes on.
+    fn kicked(&mut self, hand: &mut Hand) -> Option<Why> {
+        kick::drain();
+        let now = monotonic();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if !self.shared.detects_spinning {
+            return Some(Why::Check);
+        }
+        let Hand { vcpu, looks, .. } = hand;
+        if let Some(y) = looks.kicked(now, || vcpu.spins())
+            && !self.is_alone()
+        {
+            return Some(Why::Yield(y));
+        }
+        if self.ask_at <= now || self.me.word.is_wanted() {
+            return Some(Why::Check);
+        }
+        self.arm(self.ask_at.min(looks.next()));
+        None
+    }
+
     /// Waits until there is something to do, and asks.
     fn idle(&mut self) -> Option<Hand> {
-        let until = self.shared.core.lock().deadlines[self.slot.index()].earliest();
+        let until = {
+            let core = self.shared.core.lock();
+            core.deadlines[self.slot.index()].earliest().min(core.watch.of(self.slot))
+        };
         self.me.parker.wait(until);
         self.ask(None, Stopped { why: Why::Free, until: Time::NEVER })
     }
@@ -118,24 +153,27 @@ impl Executor<'_> {
         self.me.word.acknowledge();
         let mut after = After::default();
         let caller = hand.as_ref().map_or(Caller::Normal, |hand| hand.caller);
-        let (next, ask_at) = {
+        let next = {
             let mut core = self.shared.core.lock_as(caller);
             let now = monotonic();
             self.wake_due(&mut core, now, &mut after.acts);
-            let answer = self.answer(&mut core, hand, stopped, now, &mut after);
+            let next = self.answer(&mut core, hand, stopped, now, &mut after);
             self.shared.publish(&core);
-            answer
+            self.ask_at = self.ask_at.min(self.shared.watch(&mut core, self.slot));
+            next
         };
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Gone::give_back);
-        if next.is_some() {
-            self.arm(ask_at);
+        if let Some(hand) = &next {
+            self.arm(self.ask_at.min(hand.looks.next()));
         }
         next
     }
 
-    /// Wakes the blocked vCPUs this slot watches whose time has come.
+    /// Wakes the blocked vCPUs this slot watches whose time has come, and lets go on who was held back.
     fn wake_due(&self, core: &mut Core, now: Time, acts: &mut Acts) {
+        // This slot is asking already.
+        let mine = |act: &Act| matches!(act, Act::Ask(slot) | Act::Rouse(slot) if *slot == self.slot);
         for _ in 0..DUE_AT_ONCE {
             let Some(vcpu) = core.deadlines[self.slot.index()].pop_due(now) else { break };
             if let Some(entry) = core.vcpus[vcpu.index()].as_mut() {
@@ -143,12 +181,9 @@ impl Executor<'_> {
             }
             // The policy is told below, whatever the event found.
             let _ = self.shared.events[vcpu.index()].signal();
-            match self.shared.unblock(core, vcpu, now) {
-                // This slot is asking already.
-                Some(Act::Ask(slot) | Act::Rouse(slot)) if slot == self.slot => {}
-                act => acts.extend(act),
-            }
+            acts.extend(self.shared.unblock(core, vcpu, now).filter(|act| !mine(act)));
         }
+        self.shared.tick(core, now, |act| acts.extend(Some(act).filter(|act| !mine(act))));
     }
 
     /// Why the policy is asked, now that nothing can change any more: the vCPU may have been retired meanwhile, or need
@@ -161,21 +196,21 @@ impl Executor<'_> {
         }
     }
 
-    /// The policy's answer under the lock: what to run, and when to ask again at the latest.
+    /// The policy's answer under the lock: what to run; noted, when to ask again at the latest and when to look.
     fn answer(
-        &self,
+        &mut self,
         core: &mut Core,
         hand: Option<Hand>,
         stopped: Stopped,
         now: Time,
         after: &mut After,
-    ) -> (Option<Hand>, Time) {
+    ) -> Option<Hand> {
         let before = hand.as_ref().map(|h| h.id);
         let why = self.final_reason(core, hand.as_ref(), stopped, now);
         let decision = core.ledger.next(self.slot, why, now);
         after.acts.extend(decision.kick.map(Act::Ask));
         let next = decision.run.map(|lease| lease.vcpu);
-        let hand = match hand {
+        let mut hand = match hand {
             Some(hand) if next == Some(hand.id) => Some(hand),
             hand => {
                 if let Some(hand) = hand {
@@ -189,7 +224,11 @@ impl Executor<'_> {
         };
         self.stamp_word(before, next);
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
-        (hand, lease_end.min(core.deadlines[self.slot.index()].earliest()))
+        self.ask_at = lease_end.min(core.deadlines[self.slot.index()].earliest());
+        if let Some(hand) = &mut hand {
+            hand.looks.plan(now, lease_end != Time::NEVER);
+        }
+        hand
     }
 
     /// Marks a vCPU as blocked; false if it need not wait.
@@ -215,7 +254,7 @@ impl Executor<'_> {
         let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
         entry.counted = entry.counted.plus(self.me.counts.read().since(entry.counts_before));
         entry.on = None;
-        entry.vcpu = Some(hand.vcpu);
+        (entry.vcpu, entry.looks) = (Some(hand.vcpu), hand.looks);
         hand.id
     }
 
@@ -234,7 +273,7 @@ impl Executor<'_> {
         entry.on = Some(self.slot);
         entry.counts_before = self.me.counts.read();
         let in_hand = entry.vcpu.take().expect("a vCPU that is on no slot is here");
-        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, waited }
+        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, looks: entry.looks, waited }
     }
 
     /// Sees to it that the executor asks at this time. A timer that is set earlier is left: it costs a question, less

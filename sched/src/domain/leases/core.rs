@@ -3,6 +3,7 @@
 //! Invariant: outside the lock, a slot's word is `idle` exactly if nobody is on it here; else that vCPU's, held, handed or
 //! free. What needs a system call, to wake, bind or kick a thread, is put into [`Acts`] and done once the lock is free.
 
+use super::alarm::Watch;
 use super::record::Record;
 use super::{Shared, Stopped};
 use crate::domain::counts::Tally;
@@ -20,7 +21,7 @@ use arrayvec::ArrayVec;
 const ACTS: usize = 16;
 /// Room that a decision needs: its own kick, the grant, and the kick of a placement. A turn makes two beside settling, a
 /// wake and a steal.
-const ACTS_OF_A_DECISION: usize = 3;
+pub(super) const ACTS_OF_A_DECISION: usize = 3;
 
 /// What the lock guards.
 pub(super) struct Core {
@@ -28,6 +29,7 @@ pub(super) struct Core {
     pub(super) numbers: Numbers,
     pub(super) vcpus: Vec<Option<Entry>>,
     pub(super) slots: Box<[SlotEntry]>,
+    pub(super) watch: Watch,
     /// What vCPUs that have ended had counted.
     pub(super) ended: Tally,
 }
@@ -124,7 +126,14 @@ impl<W: Word> Shared<W> {
         if !self.records.of(vcpu).events.unblock() {
             return false;
         }
-        match core.ledger.wake(vcpu, now) {
+        let placement = core.ledger.wake(vcpu, now);
+        self.place(core, placement, now, acts);
+        true
+    }
+
+    /// Does what is to be done for a vCPU that went there.
+    pub(super) fn place(&self, core: &mut Core, placement: Placement, now: Time, acts: &mut Acts) {
+        match placement {
             Placement::Run(slot) => {
                 let decision = core.ledger.next(slot, Why::Free, now);
                 self.follow(core, slot, decision, now, acts);
@@ -132,7 +141,6 @@ impl<W: Word> Shared<W> {
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => self.stamp(core, slot, acts),
             Placement::Queue(None) => {}
         }
-        true
     }
 
     /// The policy's answer for the vCPU that holds a slot.

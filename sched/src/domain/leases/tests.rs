@@ -26,7 +26,7 @@ fn domains() -> Vec<Arc<dyn Domain>> {
             &one,
             policy(1),
             LockRules::default(),
-            Switches { ride: false, steal: false },
+            Switches { ride: false, steal: false, spin_detection: false },
         )));
         domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), LockRules::default(), Switches::default())));
     }

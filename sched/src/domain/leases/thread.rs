@@ -6,7 +6,8 @@
 use super::core::Answer;
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
-use crate::domain::{enter_thread, kick};
+use crate::domain::looks::Looks;
+use crate::domain::{Attributes, Class, enter_thread, kick};
 use crate::ledger::Account;
 use crate::lock::Caller;
 use crate::policy::Why;
@@ -48,7 +49,7 @@ enum End {
 /// The life of a vCPU's thread.
 pub(super) fn carry<W: Word>(
     shared: Arc<Shared<W>>,
-    (id, caller): (VcpuId, Caller),
+    (id, attributes): (VcpuId, Attributes),
     vcpu: Box<dyn Vcpu>,
     ready: &SyncSender<io::Result<()>>,
 ) {
@@ -64,16 +65,19 @@ pub(super) fn carry<W: Word>(
     HOME.set(Arc::as_ptr(&shared).addr());
     // The starter waits for this.
     let _ = ready.send(Ok(()));
-    let (never, asker) = (Time::NEVER, Asker { caller, looks: None });
+    let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
     let mut thread = Thread {
         shared: &shared,
         id,
-        asker,
+        asker: Asker { caller, looks: None },
+        has_cap: attributes.group.is_some(),
+        late: Nanos::ZERO,
         me,
         vcpu,
         timer,
-        armed: never,
-        lease_end: never,
+        armed: Time::NEVER,
+        lease_end: Time::NEVER,
+        looks: Looks::default(),
         slot: None,
         rides: None,
         ways: Nanos::ZERO,
@@ -103,6 +107,10 @@ struct Thread<'a, W> {
     shared: &'a Shared<W>,
     id: VcpuId,
     asker: Asker,
+    /// It does not nap, and tells the policy how late it began to run.
+    has_cap: bool,
+    /// So late, which the policy has not been told.
+    late: Nanos,
     me: &'a Record,
     vcpu: Box<dyn Vcpu>,
     timer: kick::Timer,
@@ -110,6 +118,7 @@ struct Thread<'a, W> {
     armed: Time,
     /// When the policy wants to be asked; kept over a nap.
     lease_end: Time,
+    looks: Looks,
     /// The slot it last ran on, to whose pCPU it is bound.
     slot: Option<Slot>,
     /// Since when the thread rides on that pCPU.
@@ -134,6 +143,9 @@ impl<W: Word> Thread<'_, W> {
                 let (handed, waited) = self.me.handed();
                 let now = monotonic();
                 self.ways += now.since(handed);
+                if self.has_cap {
+                    self.late = now.since(handed);
+                }
                 self.vcpu.waited(waited + self.ways);
                 return Continue((slot, now));
             }
@@ -217,7 +229,8 @@ impl<W: Word> Thread<'_, W> {
             kick::drain();
             self.armed = Time::NEVER;
         }
-        self.arm(first_question(self.lease_end, now));
+        self.lease_end = first_question(self.lease_end, now);
+        self.goes_on(now);
         // Kicks may just have been drained, but what they were for shows.
         if self.word(slot).is_wanted() || self.me.retiring.load(Ordering::Relaxed) {
             let stopped = Stopped { why: Why::Check, until: Time::NEVER };
@@ -249,28 +262,54 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit if self.shared.keeps_slot_over_exits => return None,
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
+                self.looks.says();
                 if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
                     self.me.counts.yielded(y.wait);
                     return None;
                 }
                 Why::Yield(y)
             }
-            Stop::Kicked => {
-                kick::drain();
-                if self.armed <= monotonic() {
-                    self.armed = Time::NEVER;
-                }
-                Why::Check
+            Stop::Kicked => self.kicked(slot)?,
+            Stop::Idle(until) => {
+                self.looks.says();
+                return Some(Stopped { why: Why::Block, until });
             }
-            Stop::Idle(until) => return Some(Stopped { why: Why::Block, until }),
             Stop::Done => Why::Retire,
         };
         Some(Stopped { why, until: Time::NEVER })
     }
 
+    /// Why to ask after a kick; `None`: it was only a look, and the vCPU goes on.
+    fn kicked(&mut self, slot: Slot) -> Option<Why> {
+        kick::drain();
+        let now = monotonic();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if !self.shared.detects_spinning {
+            return Some(Why::Check);
+        }
+        let spins = self.looks.kicked(now, || self.vcpu.spins());
+        let wanted = self.word(slot).is_wanted();
+        if let Some(y) = spins
+            && (wanted || self.shared.gate.waiters())
+        {
+            return Some(Why::Yield(y));
+        }
+        let ends = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
+        if self.lease_end <= now || wanted || ends {
+            return Some(Why::Check);
+        }
+        self.arm(self.lease_end.min(self.looks.next()));
+        None
+    }
+
     /// Whether a vCPU that blocks may give its slot up without a word.
     fn may_nap(&self, slot: Slot) -> bool {
-        self.shared.keeps_slot_over_exits && !self.shared.gate.waiters() && !self.word(slot).is_wanted()
+        !self.has_cap
+            && self.shared.keeps_slot_over_exits
+            && !self.shared.gate.waiters()
+            && !self.word(slot).is_wanted()
     }
 
     /// Gives the slot up without a word. `None`: the vCPU need not wait.
@@ -298,7 +337,11 @@ impl<W: Word> Thread<'_, W> {
         if self.shared.ending.load(Ordering::Relaxed) {
             return Some(Break(End::Domain));
         }
+        let late = std::mem::take(&mut self.late);
         let (answer, gone) = self.shared.turn(self.asker, |core, now, acts| {
+            if late > Nanos::ZERO {
+                core.ledger.late(slot, late, now);
+            }
             let answer = self.shared.answer(core, slot, stopped, now, acts);
             if !matches!(answer, Answer::GoesOn(_)) {
                 self.me.account.stop(now);
@@ -314,13 +357,19 @@ impl<W: Word> Thread<'_, W> {
         match answer {
             Answer::GoesOn(until) => {
                 self.lease_end = until;
-                self.arm(until);
+                self.goes_on(monotonic());
                 None
             }
             Answer::Blocked => Some(Continue(Rest { until: stopped.until, nap: None })),
             Answer::Queued => Some(Continue(Rest { until: Time::NEVER, nap: None })),
             Answer::Retired => Some(Break(End::Retired)),
         }
+    }
+
+    /// The vCPU runs from now on: sees to the next question and the next look.
+    fn goes_on(&mut self, now: Time) {
+        self.looks.plan(now, self.lease_end != Time::NEVER);
+        self.arm(self.lease_end.min(self.looks.next()));
     }
 
     fn word(&self, slot: Slot) -> &SlotWord<W> {

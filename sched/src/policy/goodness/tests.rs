@@ -1,15 +1,16 @@
 //! The two bugs, each on and off, and what is sound in any case.
 
 use super::*;
-use crate::policy::testing::Machine;
-use crate::policy::testing::guest::Guest;
+use crate::policy::testing::{audited, of_nice};
+use crate::sim::Guest;
+use crate::sim::Machine;
 use crate::{Wait, Yield};
 
 const P0: Slot = Slot(0);
 const YIELD: Why = Why::Yield(Yield { wait: Wait::Unknown, again: false });
 
 fn machine(bugs: YieldBugs) -> Machine<Goodness> {
-    Machine::new(Goodness::new(bugs, 1), 1, LONGEST_LEASE)
+    audited(Goodness::new(bugs, 1), 1, LONGEST_LEASE)
 }
 
 fn yielder() -> Guest {
@@ -30,7 +31,7 @@ fn running(bugs: YieldBugs, nices: &[i8]) -> Goodness {
 #[test]
 fn hogs_share_by_refill() {
     let mut machine = machine(YieldBugs::default());
-    let [full, half] = [0, 10].map(|nice| machine.start(nice, Guest::Hog));
+    let [full, half] = [0, 10].map(|nice| machine.start(of_nice(nice), Guest::Hog, 0));
     machine.run(Nanos::from_millis(6000));
     let ratio = machine.record(full).run.0 as f64 / machine.record(half).run.0 as f64;
     assert!((1.9..=2.1).contains(&ratio), "{ratio}");
@@ -40,9 +41,9 @@ fn hogs_share_by_refill() {
 fn a_sole_yielder_makes_all_counters_be_refilled_only_with_the_bug() {
     for yield_recalculates in [false, true] {
         let mut machine = machine(YieldBugs { yield_recalculates, ..YieldBugs::default() });
-        machine.start(0, yielder());
+        machine.start(of_nice(0), yielder(), 0);
         machine.run(Nanos::from_millis(50));
-        let counts = machine.policy.counts();
+        let counts = machine.policy().counts();
         // Who yields in vain is not even asked about, unless that changes something.
         let each = if yield_recalculates { 49 } else { 0 };
         assert_eq!((counts.sole, counts.recalculations), (each, each), "{counts:?}");
@@ -75,9 +76,9 @@ fn a_yielder_lets_even_those_run_whose_counter_is_used_up() {
 #[test]
 fn who_sleeps_saves_up_and_goes_ahead_of_hogs() {
     let mut machine = machine(YieldBugs::default());
-    (0..3).for_each(|_| _ = machine.start(0, Guest::Hog));
-    let client = machine.start(0, Guest::client(Nanos::from_millis(1), Nanos::from_millis(20)));
+    (0..3).for_each(|_| _ = machine.start(of_nice(0), Guest::Hog, 0));
+    let client = machine.start(of_nice(0), Guest::client(Nanos::from_millis(1), Nanos::from_millis(20)), 0);
     machine.run(Nanos::from_millis(3000));
     // One request takes 21 ms, and only the first ones have to wait.
-    assert!(machine.world.ops[client] > 130, "{:?}", machine.record(client));
+    assert!(machine.world.gauges[client].ops > 130, "{:?}", machine.record(client));
 }

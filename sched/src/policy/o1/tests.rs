@@ -1,11 +1,12 @@
-//! What the rules come to, on the machine of `policy/testing.rs`; its invariants are checked on the way.
+//! What the rules come to, on the machine of the simulator; its invariants are checked on the way.
 
 use super::*;
-use crate::policy::testing::Machine;
-use crate::policy::testing::guest::Guest;
+use crate::policy::testing::{audited, of_nice};
+use crate::sim::Guest;
+use crate::sim::Machine;
 
 fn machine(slots: usize) -> Machine<O1> {
-    Machine::new(O1::new(slots), slots, LONGEST_LEASE)
+    audited(O1::new(slots), slots, LONGEST_LEASE)
 }
 
 fn of(class: Class) -> Attributes {
@@ -20,7 +21,7 @@ fn sleeper() -> Guest {
 #[test]
 fn hogs_share_by_slice() {
     let mut machine = machine(1);
-    let [full, half] = [0, 10].map(|nice| machine.start(nice, Guest::Hog));
+    let [full, half] = [0, 10].map(|nice| machine.start(of_nice(nice), Guest::Hog, 0));
     machine.run(Nanos::from_millis(6000));
     let ratio = machine.record(full).run.0 as f64 / machine.record(half).run.0 as f64;
     assert!((1.9..=2.1).contains(&ratio), "{ratio}");
@@ -30,10 +31,10 @@ fn hogs_share_by_slice() {
 fn who_sleeps_goes_ahead_of_hogs_once_that_is_known_unless_it_is_batch() {
     let wait = |class| {
         let mut machine = machine(1);
-        (0..3).for_each(|_| _ = machine.start(0, Guest::Hog));
-        let sleeper = machine.start_as(of(class), sleeper());
+        (0..3).for_each(|_| _ = machine.start(of_nice(0), Guest::Hog, 0));
+        let sleeper = machine.start(of(class), sleeper(), 0);
         machine.run(Nanos::from_millis(3000));
-        machine.world.ops[sleeper]
+        machine.world.gauges[sleeper].ops
     };
     let (normal, batch) = (wait(Class::Normal), wait(Class::Batch));
     assert!(normal > 100 && batch < 20, "requests of a normal sleeper: {normal}, of a batch one: {batch}");
@@ -42,11 +43,11 @@ fn who_sleeps_goes_ahead_of_hogs_once_that_is_known_unless_it_is_batch() {
 #[test]
 fn rt_runs_before_all_and_idle_after_all_wherever_they_started() {
     let mut machine = machine(2);
-    let idle: Vec<usize> = (0..2).map(|_| machine.start_as(of(Class::Idle), Guest::Hog)).collect();
+    let idle: Vec<usize> = (0..2).map(|_| machine.start(of(Class::Idle), Guest::Hog, 0)).collect();
     machine.run(Nanos::from_millis(50));
-    let hogs: Vec<usize> = (0..2).map(|_| machine.start(0, Guest::Hog)).collect();
+    let hogs: Vec<usize> = (0..2).map(|_| machine.start(of_nice(0), Guest::Hog, 0)).collect();
     machine.run(Nanos::from_millis(50));
-    let rt: Vec<usize> = (0..2).map(|_| machine.start_as(of(Class::Rt), Guest::Hog)).collect();
+    let rt: Vec<usize> = (0..2).map(|_| machine.start(of(Class::Rt), Guest::Hog, 0)).collect();
     machine.run(Nanos::from_millis(400));
     let least_of = |group: &[usize]| group.iter().map(|&v| machine.record(v).run).min().unwrap();
     let most_of = |group: &[usize]| group.iter().map(|&v| machine.record(v).run).max().unwrap();
@@ -58,8 +59,8 @@ fn rt_runs_before_all_and_idle_after_all_wherever_they_started() {
 #[test]
 fn a_yielder_has_one_turn_a_round() {
     let mut machine = machine(1);
-    let hogs: Vec<usize> = (0..2).map(|_| machine.start(0, Guest::Hog)).collect();
-    let yielder = machine.start(0, Guest::yielder(Nanos::from_millis(1), crate::Wait::Unknown));
+    let hogs: Vec<usize> = (0..2).map(|_| machine.start(of_nice(0), Guest::Hog, 0)).collect();
+    let yielder = machine.start(of_nice(0), Guest::yielder(Nanos::from_millis(1), crate::Wait::Unknown), 0);
     machine.run(Nanos::from_millis(4000));
     let (turns, hog_turns) = (machine.record(yielder).turns, machine.record(hogs[0]).turns);
     assert!(turns.abs_diff(hog_turns) <= 2, "{turns} turns beside {hog_turns} of a hog");

@@ -26,7 +26,7 @@ pub(super) struct VcpuState {
 impl VcpuState {
     /// A new one: without bonus, with half a slice.
     pub(super) fn new(attributes: Attributes, home: Slot) -> Self {
-        let Attributes { nice, class } = attributes;
+        let Attributes { nice, class, .. } = attributes;
         let sleep = SleepAverage::default();
         let (level, slice) = (sleep.level(nice), Nanos(slice(nice).0 / 2));
         Self { nice, class, sleep, level, slice, home, asleep: None, woken: None }

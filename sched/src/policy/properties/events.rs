@@ -1,9 +1,9 @@
 //! Random events against a slow model that knows only where every vCPU is.
 
 use super::{RR, any_bugs, any_rule, any_wait, row};
-use crate::domain::{Attributes, Class};
+use crate::domain::{Attributes, Cap, Class, Group, GroupId};
 use crate::policy::rsdl::{RsdlConfig, rt};
-use crate::policy::{Decision, Freelist, Goodness, O1, Placement, Policy, Rsdl, Why, goodness, o1};
+use crate::policy::{Capped, Decision, Freelist, Goodness, O1, Placement, Policy, Resumed, Rsdl, Why, goodness, o1};
 use crate::{Nanos, Nice, Slot, Time, VcpuId, Yield};
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ fn rsdl_lease(of: Attributes) -> Nanos {
 
 /// The same for leases that may be handed on, and so be anybody's.
 fn any_rsdl_lease(_: Attributes) -> Nanos {
-    rsdl_lease(Attributes { nice: Nice::new(-20).unwrap(), class: Class::Rt })
+    rsdl_lease(Attributes { nice: Nice::new(-20).unwrap(), class: Class::Rt, group: None })
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -70,6 +70,8 @@ struct Model<P> {
     now: Time,
     at: Vec<At>,
     attributes: Vec<Attributes>,
+    /// Of each vCPU that may be added.
+    groups: Vec<Option<Group>>,
     told: Vec<bool>,
     until: Vec<Time>,
     /// The slot has a vCPU that may not have begun to run.
@@ -86,6 +88,7 @@ impl<P: Policy> Model<P> {
             now: Time(0),
             at,
             attributes,
+            groups: vec![None; VCPUS as usize],
             told: vec![false; slots],
             until: vec![Time::NEVER; slots],
             handed: vec![false; slots],
@@ -99,10 +102,16 @@ impl<P: Policy> Model<P> {
 
     fn step(&mut self, event: &Event, span: u64) {
         self.now = self.now + Nanos(span);
+        while let Some(Resumed { vcpu, placement }) = self.policy.tick(self.now) {
+            assert_eq!(self.at[vcpu.index()], At::Queued, "{vcpu} was held back");
+            self.place(vcpu.0, placement);
+        }
+        assert!(self.policy.alarm() > self.now, "the alarm stays");
         match *event {
             Event::Wake(v, nice, class) => match self.at[v as usize] {
                 At::Nowhere => {
-                    let attributes = Attributes { nice: Nice::new(nice).unwrap(), class };
+                    let attributes =
+                        Attributes { nice: Nice::new(nice).unwrap(), class, group: self.groups[v as usize] };
                     self.policy.add(VcpuId(v), attributes, self.now);
                     (self.at[v as usize], self.attributes[v as usize]) = (At::Blocked, attributes);
                 }
@@ -131,7 +140,12 @@ impl<P: Policy> Model<P> {
     }
 
     fn wake(&mut self, v: u32) {
-        self.at[v as usize] = match self.policy.wake(VcpuId(v), self.now) {
+        let placement = self.policy.wake(VcpuId(v), self.now);
+        self.place(v, placement);
+    }
+
+    fn place(&mut self, v: u32, placement: Placement) {
+        self.at[v as usize] = match placement {
             Placement::Run(slot) => {
                 let slot = slot.index();
                 let taken = self.on(slot).is_some() || self.at.contains(&At::Placed(slot));
@@ -175,6 +189,7 @@ impl<P: Policy> Model<P> {
         (self.until[slot], self.handed[slot]) = (Time::NEVER, false);
         let Some(lease) = run else { return };
         let v = lease.vcpu.index();
+        assert!(!self.is_held(lease.vcpu.0), "{slot} got v{v}, which is held back");
         assert!(self.at[v] == At::Queued || self.at[v] == At::Placed(slot), "{slot} got v{v}, {:?}", self.at[v]);
         self.at[v] = At::On(slot);
         (self.until[slot], self.handed[slot]) = (lease.until, before != Some(v));
@@ -185,8 +200,15 @@ impl<P: Policy> Model<P> {
         }
     }
 
+    fn is_held(&self, v: u32) -> bool {
+        self.policy.throttled(VcpuId(v), self.now).is_held
+    }
+
     fn check(&self) {
-        let queued = self.at.iter().filter(|&&at| at == At::Queued).count();
+        let waits = (0..VCPUS).filter(|&v| self.at[v as usize] == At::Queued);
+        let (held, queued) = waits.partition::<Vec<_>, _>(|&v| self.is_held(v));
+        assert!(held.is_empty() || self.policy.alarm() != Time::NEVER, "nobody will let {held:?} go on");
+        let queued = queued.len();
         assert_eq!(self.policy.waiting(), queued);
         for slot in 0..self.told.len() {
             let busy = self.at.contains(&At::On(slot)) || self.told[slot];
@@ -211,6 +233,28 @@ proptest! {
         let hands_on = matches!(rule, crate::policy::rsdl::YieldRule::Polite(_));
         let longest_lease = if hands_on { any_rsdl_lease } else { rsdl_lease };
         let mut model = Model::new(Rsdl::new(config, slots), slots, longest_lease);
+        events.iter().for_each(|(event, span)| model.step(event, *span));
+    }
+
+    #[test]
+    fn caps_know_where_everybody_is_around_any_policy(
+        slots in 1usize..=5,
+        policy in 0..4,
+        groups in prop::collection::vec(prop::option::of(0u32..3), VCPUS as usize),
+        per_mille in prop::collection::vec(10u64..3000, 3),
+        events in prop::collection::vec((any_event(), any_span()), 1..250),
+    ) {
+        let inner: Box<dyn Policy> = match policy {
+            0 => Box::new(Freelist::new(RR, slots)),
+            1 => Box::new(O1::new(slots)),
+            2 => Box::new(Goodness::new(Default::default(), slots)),
+            _ => Box::new(Rsdl::new(RsdlConfig::default(), slots)),
+        };
+        // Alone, a vCPU has a whole slice; the policies' own leases have tests of their own.
+        let mut model = Model::new(Capped::new(inner, slots), slots, |_| Nanos::from_millis(1000));
+        let period = Nanos::from_millis(20);
+        let cap = |group: u32| Cap::new(Nanos(period.0 * per_mille[group as usize] / 1000), period).unwrap();
+        model.groups = groups.iter().map(|of| of.map(|id| Group { id: GroupId(id), cap: cap(id) })).collect();
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
 

@@ -75,7 +75,7 @@ mod tests {
     use crate::policy::rsdl::PoliteSwitches;
 
     fn vcpu(class: Class, nice: i8) -> Attributes {
-        Attributes { nice: Nice::new(nice).unwrap(), class }
+        Attributes { nice: Nice::new(nice).unwrap(), class, group: None }
     }
 
     fn config(yield_rule: YieldRule) -> RsdlConfig {

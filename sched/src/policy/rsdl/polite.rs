@@ -15,6 +15,7 @@
 //! 4. *Nothing known*: forgiven, as in 3, as often in a row as it has paid lately: twice as often after each time that the
 //!    vCPU got on by it, half as often after it did not. Else the vCPU goes behind all others of its stair and the head's,
 //!    and the head runs, or, if the head only waits as well, who is most likely to get on (`silent.rs`).
+//!    Who was seen spinning is not forgiven, having spun for long, and whether it got on is known.
 //!    Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they both want,
 //!    starves.
 //!
@@ -94,8 +95,10 @@ impl Rsdl {
                 if stays > 0 {
                     v.patience = (v.patience / 2).max(1);
                 }
-                return self.says_nothing(slot, current, now, switches.order_by_progress);
+                let got_on = self.got_on(slot, current) || !switches.order_by_progress;
+                return self.says_nothing(slot, current, got_on, now);
             }
+            Wait::Spin => return self.says_nothing(slot, current, !y.again || !switches.order_by_progress, now),
             Wait::Message(peer) => {
                 let runs = self.runs(peer);
                 if runs && switches.stay_with_running_peer && !switches.strict && stays < STAYS {

@@ -55,11 +55,15 @@ impl Look {
 }
 
 impl Rsdl {
-    /// A yield that says nothing, and is not forgiven.
-    pub(super) fn says_nothing(&mut self, slot: Slot, current: VcpuId, now: Time, by_progress: bool) -> Decision {
+    /// Whether the vCPU that yields on this slot got on since it was given it.
+    pub(super) fn got_on(&mut self, slot: Slot, current: VcpuId) -> bool {
         let s = &self.slots[slot.index()];
         let ran = s.charged.since(s.since);
-        let got_on = self.vcpu(current).look.got_on(ran) || !by_progress;
+        self.vcpu(current).look.got_on(ran)
+    }
+
+    /// A yield that says nothing, and is not forgiven.
+    pub(super) fn says_nothing(&mut self, slot: Slot, current: VcpuId, got_on: bool, now: Time) -> Decision {
         if got_on {
             self.queue.recall();
         }

@@ -40,7 +40,7 @@ impl Line {
     fn yields(&mut self, slot: usize, current: VcpuId, wait: Wait, now: Time) -> Decision {
         let named = match wait {
             Wait::Lock(v) | Wait::Message(v) => self.line.iter().position(|&queued| queued == v),
-            Wait::Unknown => None,
+            Wait::Unknown | Wait::Spin => None,
         };
         let next = match (self.flaw, named) {
             (Flaw::UnboundedDirection, Some(at)) => self.line.remove(at),

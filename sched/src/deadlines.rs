@@ -1,4 +1,4 @@
-//! When blocked vCPUs want to be woken: a binary heap in which a vCPU can be found, so that one woken early takes its
+//! When vCPUs want to be woken, or may go on: a binary heap in which a vCPU can be found, so that one woken early takes its
 //! deadline along. Allocates only in [`Deadlines::admit`].
 
 use crate::{Time, VcpuId};
@@ -7,7 +7,7 @@ const ABSENT: u32 = u32::MAX;
 
 /// The deadlines of one slot.
 #[derive(Debug, Default)]
-pub(super) struct Deadlines {
+pub(crate) struct Deadlines {
     heap: Vec<(Time, VcpuId)>,
     /// Index in the heap by vCPU.
     at: Vec<u32>,
@@ -15,7 +15,7 @@ pub(super) struct Deadlines {
 
 impl Deadlines {
     /// Makes room for a vCPU of this id.
-    pub(super) fn admit(&mut self, vcpu: VcpuId) {
+    pub(crate) fn admit(&mut self, vcpu: VcpuId) {
         if self.at.len() <= vcpu.index() {
             self.at.resize(vcpu.index() + 1, ABSENT);
             self.heap.reserve(self.at.len() - self.heap.len());
@@ -23,12 +23,12 @@ impl Deadlines {
     }
 
     /// The earliest, or never.
-    pub(super) fn earliest(&self) -> Time {
+    pub(crate) fn earliest(&self) -> Time {
         self.heap.first().map_or(Time::NEVER, |(time, _)| *time)
     }
 
     /// Sets the deadline of a vCPU that has none.
-    pub(super) fn insert(&mut self, time: Time, vcpu: VcpuId) {
+    pub(crate) fn insert(&mut self, time: Time, vcpu: VcpuId) {
         debug_assert_eq!(self.at[vcpu.index()], ABSENT);
         let i = self.heap.len();
         self.heap.push((time, vcpu));
@@ -37,7 +37,7 @@ impl Deadlines {
     }
 
     /// Forgets a vCPU's deadline, if it has one here.
-    pub(super) fn remove(&mut self, vcpu: VcpuId) {
+    pub(crate) fn remove(&mut self, vcpu: VcpuId) {
         let i = self.at[vcpu.index()] as usize;
         if i < self.heap.len() {
             self.take(i);
@@ -45,7 +45,7 @@ impl Deadlines {
     }
 
     /// Takes out a vCPU whose time has come.
-    pub(super) fn pop_due(&mut self, now: Time) -> Option<VcpuId> {
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<VcpuId> {
         let &(time, vcpu) = self.heap.first()?;
         if time > now {
             return None;

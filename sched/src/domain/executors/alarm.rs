@@ -1,0 +1,69 @@
+//! The policy's alarm: which executor tells it the time.
+//!
+//! One of them watches, by its timer or, idle, by its parker. Who asks takes the watch over if the alarm is earlier than
+//! what is watched: it sets its timer anyway. Whoever else makes the alarm earlier tells the watcher.
+//!
+//! Invariant, outside the lock: the watcher asks when the alarm comes, or has been told to ask.
+
+use super::{Act, Core, DUE_AT_ONCE, Shared};
+use crate::policy::Placement;
+use crate::{Slot, Time};
+
+/// Who watches, and what for.
+#[derive(Debug)]
+pub(super) struct Watch {
+    slot: Slot,
+    at: Time,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { slot: Slot(0), at: Time::NEVER }
+    }
+}
+
+impl Watch {
+    /// What the executor of this slot watches for.
+    pub(super) fn of(&self, slot: Slot) -> Time {
+        if slot == self.slot { self.at } else { Time::NEVER }
+    }
+}
+
+impl Shared {
+    /// The executor of this slot has asked. What it watches for from now on.
+    pub(super) fn watch(&self, core: &mut Core, slot: Slot) -> Time {
+        let at = core.ledger.alarm();
+        if at < core.watch.at || slot == core.watch.slot {
+            core.watch = Watch { slot, at };
+        }
+        core.watch.of(slot)
+    }
+
+    /// Something else than a question was answered: whom to tell of it.
+    pub(super) fn tell_watcher(&self, core: &mut Core) -> Option<Act> {
+        let at = core.ledger.alarm();
+        let earlier = at < core.watch.at;
+        core.watch.at = core.watch.at.min(at);
+        earlier.then_some(Act::Look(core.watch.slot))
+    }
+
+    /// Lets vCPUs go on that the policy held back.
+    pub(super) fn tick(&self, core: &mut Core, now: Time, mut act: impl FnMut(Act)) {
+        for _ in 0..DUE_AT_ONCE {
+            if core.ledger.alarm() > now {
+                break;
+            }
+            let Some(resumed) = core.ledger.tick(now) else { break };
+            placed(resumed.placement).into_iter().for_each(&mut act);
+        }
+    }
+}
+
+/// What is to be done for a vCPU that went there.
+pub(super) fn placed(placement: Placement) -> Option<Act> {
+    match placement {
+        Placement::Run(slot) => Some(Act::Rouse(slot)),
+        Placement::Preempt(slot) | Placement::Queue(Some(slot)) => Some(Act::Ask(slot)),
+        Placement::Queue(None) => None,
+    }
+}

@@ -1,0 +1,158 @@
+//! Figures of a recording: the ledger's books, kept once more from its events.
+//!
+//! Two things a recording does not know: yields while nobody waited, which no policy is asked about, and naps that were over
+//! before the policy heard of them, which count as running.
+
+use super::books::Books;
+use super::event::{Event, What};
+use super::spans::Spans;
+use super::{Account, Counts};
+use crate::policy::Why;
+use crate::{Time, VcpuId};
+
+/// Keeps the books of a recording.
+#[derive(Debug)]
+pub struct Figures {
+    books: Books,
+    spans: Spans,
+    /// When each vCPU that is there was taken in.
+    since: Vec<Option<Time>>,
+    ended: Vec<VcpuFigures>,
+    from: Option<Time>,
+}
+
+/// A vCPU's life in a recording.
+#[derive(Debug, Clone)]
+pub struct VcpuFigures {
+    /// Who.
+    pub vcpu: VcpuId,
+    /// When it was taken in: ids are used again.
+    pub since: Time,
+    /// Until when it was there.
+    pub until: Time,
+    /// What became of its time.
+    pub account: Account,
+}
+
+impl Figures {
+    /// Of a domain of so many slots, without vCPUs yet.
+    pub fn new(slots: usize) -> Self {
+        let (books, spans) = (Books::new(slots), Spans::new(slots));
+        Self { books, spans, since: Vec::new(), ended: Vec::new(), from: None }
+    }
+
+    /// Enters the next event. False: it contradicts the events before it, or some are missing here, and nothing can be
+    /// entered from here on.
+    pub fn tell(&mut self, event: &Event) -> bool {
+        let is_gap = matches!(event.what, What::Gap { .. });
+        if is_gap || !self.spans.tell(event, &mut Vec::new()) {
+            return false;
+        }
+        let now = event.time;
+        self.from.get_or_insert(now);
+        match event.what {
+            What::Add { vcpu, .. } => {
+                self.books.added(vcpu, now);
+                self.since.resize(self.since.len().max(vcpu.index() + 1), None);
+                self.since[vcpu.index()] = Some(now);
+            }
+            What::Remove { vcpu } => {
+                self.end(vcpu, now);
+                self.books.removed(vcpu, now);
+            }
+            What::Wake { vcpu, placement } => self.books.woken(vcpu, placement, now),
+            What::Ask { slot, vcpu, why, decision } => {
+                let ends = vcpu.filter(|_| why == Why::Retire);
+                ends.into_iter().for_each(|vcpu| self.end(vcpu, now));
+                self.books.asked(slot, why, decision, now);
+            }
+            What::Steal { slot, thief, taken: true } => self.books.stolen(slot, thief, now),
+            What::Idled { vcpu, since } => self.books.idled(vcpu, since),
+            What::Resume { placement, .. } => self.books.resumed(placement, now),
+            What::Steal { .. } | What::Late { .. } | What::Gap { .. } => {}
+        }
+        true
+    }
+
+    /// All vCPUs in the order in which they were taken in, up to the latest event.
+    pub fn vcpus(&self) -> Vec<VcpuFigures> {
+        let there = (0..).map(VcpuId).zip(&self.since).filter(|(_, since)| since.is_some());
+        let mut all = self.ended.clone();
+        all.extend(there.filter_map(|(vcpu, _)| self.life(vcpu, self.spans.at())));
+        all.sort_by_key(|life| life.since);
+        all
+    }
+
+    /// Counts of the domain.
+    pub fn counts(&self) -> &Counts {
+        self.books.counts()
+    }
+
+    /// From the first event to the latest.
+    pub fn span(&self) -> crate::Nanos {
+        self.spans.at().since(self.from.unwrap_or(self.spans.at()))
+    }
+
+    fn end(&mut self, vcpu: VcpuId, now: Time) {
+        self.ended.extend(self.life(vcpu, now));
+        self.since[vcpu.index()] = None;
+    }
+
+    fn life(&self, vcpu: VcpuId, until: Time) -> Option<VcpuFigures> {
+        let since = self.since[vcpu.index()]?;
+        Some(VcpuFigures { vcpu, since, until, account: self.books.account_of(vcpu, until)? })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::domain::Attributes;
+    use crate::ledger::Ledger;
+    use crate::policy::Freelist;
+    use crate::{Nanos, Slot, Wait, Yield};
+
+    const A: VcpuId = VcpuId(0);
+    const B: VcpuId = VcpuId(1);
+    const P0: Slot = Slot(0);
+
+    #[test]
+    fn figures_of_a_recording_are_those_of_the_domain() {
+        let mut ledger = Ledger::new(Box::new(Freelist::new(Nanos::from_millis(6), 1)), 1, 64);
+        let mut now = Time(1_000);
+        let mut later = || {
+            now = now + Nanos::from_micros(700);
+            now
+        };
+        for vcpu in [A, B] {
+            ledger.add(vcpu, Attributes::default(), later());
+            let _ = ledger.wake(vcpu, later());
+        }
+        let _ = ledger.next(P0, Why::Free, later());
+        let _ = ledger.next(P0, Why::Yield(Yield { wait: Wait::Message(B), again: false }), later());
+        let _ = ledger.next(P0, Why::Block, later());
+        ledger.idled_since(B, Time(3_900_000));
+        let retired = ledger.account_of(A, Time(5_000_000)).unwrap();
+        let _ = ledger.next(P0, Why::Retire, Time(5_000_000));
+        let _ = ledger.wake(B, Time(6_000_000));
+        let _ = ledger.next(P0, Why::Free, Time(7_000_000));
+        let mut figures = Figures::new(1);
+        assert!(ledger.trace().latest().iter().all(|event| figures.tell(event)));
+        let [a, b] = &figures.vcpus()[..] else { panic!("two vCPUs were there") };
+        assert_eq!((a.vcpu, a.until, b.vcpu, b.until), (A, Time(5_000_000), B, Time(7_000_000)));
+        let essence =
+            |account: &Account| (account.run, account.wait, account.idle, account.waits.clone(), account.turns);
+        assert_eq!(essence(&a.account), essence(&retired));
+        assert_eq!(essence(&b.account), essence(&ledger.account_of(B, Time(7_000_000)).unwrap()));
+        assert_eq!((figures.counts().switches, ledger.counts().switches), (3, 3));
+        assert_eq!(figures.counts().yields.message.switched, 1);
+    }
+
+    #[test]
+    fn nothing_is_entered_behind_a_gap_or_from_nonsense() {
+        let mut figures = Figures::new(1);
+        assert!(!figures.tell(&Event { time: Time(1), what: What::Gap { lost: 1 } }));
+        assert!(!figures.tell(&Event { time: Time(2), what: What::Remove { vcpu: A } }));
+        assert!(figures.vcpus().is_empty());
+    }
+}

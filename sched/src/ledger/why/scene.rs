@@ -1,0 +1,164 @@
+//! What everybody did during one wait, and what follows.
+
+use super::{Cause, Explanation, Link, Ran};
+use crate::ledger::event::{Event, What};
+use crate::ledger::spans::{Began, Doing, Span, Spans};
+use crate::{Nanos, Slot, Time, VcpuId, Wait};
+
+/// Everybody's spans during one wait.
+#[derive(Debug)]
+pub struct Scene {
+    wait: Span,
+    slots: usize,
+    machine: Spans,
+    /// Those that overlap with the wait, cut to it.
+    spans: Vec<Span>,
+    closed: Vec<Span>,
+    /// When the slot asked that the policy named when the wait began.
+    asked: Option<Time>,
+}
+
+impl Scene {
+    /// For this wait, on so many slots.
+    pub fn new(wait: Span, slots: usize) -> Self {
+        let machine = Spans::new(slots);
+        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), asked: None }
+    }
+
+    /// Takes the next event in, from the first on. False: what comes from here on does not matter.
+    pub fn tell(&mut self, event: &Event) -> bool {
+        if event.time > self.wait.to {
+            return false;
+        }
+        self.machine.tell(event, &mut self.closed);
+        if let What::Ask { slot, .. } = event.what
+            && event.time > self.wait.from
+            && self.named() == Some(slot)
+        {
+            self.asked.get_or_insert(event.time);
+        }
+        self.keep();
+        true
+    }
+
+    /// What the wait was.
+    pub fn explain(mut self) -> Explanation {
+        self.machine.finish(&mut self.closed);
+        self.keep();
+        let ran = self.ran(self.wait.from, self.wait.to);
+        let mut chain = Vec::new();
+        let (cause, culprit) = self.judge(&mut chain);
+        let all = Nanos(self.wait.time().0.saturating_mul(self.slots as u64));
+        let busy = Nanos(ran.iter().map(|ran| ran.time.0).sum());
+        Explanation { wait: self.wait, ran, free: all - busy, chain, cause, culprit }
+    }
+
+    fn keep(&mut self) {
+        let (from, to) = (self.wait.from, self.wait.to);
+        let cut = |span: Span| Span { from: span.from.max(from), to: span.to.min(to), ..span };
+        self.spans.extend(self.closed.drain(..).map(cut).filter(|span| span.from < span.to));
+    }
+
+    /// The slot that was told when the wait began.
+    fn named(&self) -> Option<Slot> {
+        match self.wait.doing {
+            Doing::Wait(Began::Woken(placement) | Began::Resumed(placement)) => placement.slot(),
+            _ => None,
+        }
+    }
+
+    fn judge(&self, chain: &mut Vec<Link>) -> (Cause, Option<VcpuId>) {
+        if self.wait.doing == Doing::Wait(Began::HeldBack) {
+            return (Cause::Cap, Some(self.wait.vcpu));
+        }
+        let (wait, most) = (self.wait, self.wait.time().0.div_ceil(2));
+        // One that never asked meanwhile was later still.
+        let latency = self.asked.unwrap_or(wait.to).since(wait.from);
+        if let Some(slot) = self.named().filter(|_| latency.0 >= most) {
+            return (Cause::Kick { slot, latency }, None);
+        }
+        if let Some(culprit) = self.follow(wait, chain) {
+            let lock = matches!(chain[0].wait, Wait::Lock(_));
+            return (if lock { Cause::Lock } else { Cause::Message }, Some(culprit));
+        }
+        if wait.doing == Doing::Wait(Began::UsedUp) {
+            return (Cause::Quota, Some(wait.vcpu));
+        }
+        match self.ran_most(wait.from, wait.to) {
+            Some((vcpu, _)) if self.busy() >= most => (Cause::Turns, Some(vcpu)),
+            _ => (Cause::Nobody, None),
+        }
+    }
+
+    /// Follows whom a vCPU waited for, and whom that one waited for; gives who stands at the end. `None`: it waited for
+    /// nobody who did not get on.
+    fn follow(&self, wait: Span, chain: &mut Vec<Link>) -> Option<VcpuId> {
+        let Doing::Wait(Began::Yielded(y)) = wait.doing else { return None };
+        let (Wait::Lock(target) | Wait::Message(target)) = y.wait else { return None };
+        let is_known = target == self.wait.vcpu || chain.iter().any(|link| link.target == target);
+        let their = |doing: fn(&Doing) -> bool| {
+            let those = self.within(wait.from, wait.to).filter(move |span| span.vcpu == target && doing(&span.doing));
+            Nanos(those.map(|span| span.time().0).sum())
+        };
+        let ran = their(|doing| matches!(doing, Doing::Run(_)));
+        let idled = their(|doing| matches!(doing, Doing::Idle));
+        let waited = their(|doing| matches!(doing, Doing::Wait(_)));
+        if is_known || ran + idled + waited == Nanos::ZERO {
+            return None;
+        }
+        let is_wait = |span: &Span| span.vcpu == target && matches!(span.doing, Doing::Wait(_));
+        let longest = self.within(wait.from, wait.to).filter(is_wait).max_by_key(Span::time);
+        let began = longest.and_then(|span| match span.doing {
+            Doing::Wait(began) => Some(began),
+            _ => None,
+        });
+        let top = self.ran_most(wait.from, wait.to).map(|(vcpu, _)| vcpu);
+        if ran >= waited && ran >= idled && top != Some(target) {
+            // It got on, and another one had this vCPU's slot.
+            return None;
+        }
+        chain.push(Link { waiter: wait.vcpu, wait: y.wait, target, waited, ran, idled, began });
+        match longest {
+            Some(Span { doing: Doing::Wait(Began::HeldBack), .. }) => Some(target),
+            Some(theirs) if waited > ran && waited > idled => {
+                self.follow(theirs, chain).or_else(|| self.ran_most(theirs.from, theirs.to).map(|(vcpu, _)| vcpu))
+            }
+            _ => Some(target),
+        }
+    }
+
+    /// Spans within a part of the wait, cut to it.
+    fn within(&self, from: Time, to: Time) -> impl Iterator<Item = Span> + '_ {
+        let cut = move |span: &Span| Span { from: span.from.max(from), to: span.to.min(to), ..*span };
+        self.spans.iter().map(cut).filter(|span| span.from < span.to)
+    }
+
+    /// Who ran, and where, within a part of the wait: longest first.
+    fn ran(&self, from: Time, to: Time) -> Vec<Ran> {
+        let mut ran: Vec<Ran> = Vec::new();
+        for span in self.within(from, to) {
+            let Doing::Run(slot) = span.doing else { continue };
+            let known = ran.iter_mut().find(|ran| (ran.vcpu, ran.slot) == (span.vcpu, slot));
+            match known {
+                Some(known) => (known.time, known.turns) = (known.time + span.time(), known.turns + 1),
+                None => ran.push(Ran { vcpu: span.vcpu, slot, time: span.time(), turns: 1 }),
+            }
+        }
+        ran.sort_by_key(|ran| (std::cmp::Reverse(ran.time), ran.vcpu, ran.slot));
+        ran
+    }
+
+    /// Who ran longest on all slots within a part of the wait.
+    fn ran_most(&self, from: Time, to: Time) -> Option<(VcpuId, Nanos)> {
+        let ran = self.ran(from, to);
+        let all_of = |vcpu| Nanos(ran.iter().filter(|ran| ran.vcpu == vcpu).map(|ran| ran.time.0).sum());
+        ran.iter().map(|ran| (ran.vcpu, all_of(ran.vcpu))).max_by_key(|&(vcpu, time)| (time, std::cmp::Reverse(vcpu)))
+    }
+
+    /// The longest that any one slot had somebody on it during the wait.
+    fn busy(&self) -> u64 {
+        let ran = self.ran(self.wait.from, self.wait.to);
+        let on = |slot| ran.iter().filter(|ran| ran.slot == slot).map(|ran| ran.time.0).sum::<u64>();
+        ran.iter().map(|ran| on(ran.slot)).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,56 @@
+//! A policy in a box is a policy. Every method is handed on, also those that have a default: one left out here would answer
+//! for itself.
+
+use super::{Decision, Placement, Policy, Resumed, Throttled, Why};
+use crate::domain::Attributes;
+use crate::{Nanos, Slot, Time, VcpuId};
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
+        (**self).add(vcpu, attributes, now);
+    }
+
+    fn remove(&mut self, vcpu: VcpuId) {
+        (**self).remove(vcpu);
+    }
+
+    fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        (**self).wake(vcpu, now)
+    }
+
+    fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
+        (**self).next(slot, why, now)
+    }
+
+    fn late(&mut self, slot: Slot, by: Nanos) {
+        (**self).late(slot, by);
+    }
+
+    fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
+        (**self).steals(slot, thief, now)
+    }
+
+    fn waiting(&self) -> usize {
+        (**self).waiting()
+    }
+
+    fn alarm(&self) -> Time {
+        (**self).alarm()
+    }
+
+    fn tick(&mut self, now: Time) -> Option<Resumed> {
+        (**self).tick(now)
+    }
+
+    fn throttled(&self, vcpu: VcpuId, now: Time) -> Throttled {
+        (**self).throttled(vcpu, now)
+    }
+
+    fn keeps_slot_over_exits(&self) -> bool {
+        (**self).keeps_slot_over_exits()
+    }
+
+    fn is_told_of_lone_yields(&self) -> bool {
+        (**self).is_told_of_lone_yields()
+    }
+}

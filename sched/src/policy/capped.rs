@@ -1,0 +1,334 @@
+//! Caps around any policy: the vCPUs of a group together run no more than its [`Cap`](crate::domain::Cap).
+//!
+//! The policy within decides who runs; this one decides who may. It knows no weights and no slots, so it serves them all.
+//!
+//! # Rules
+//! 1. *Slices.* Whoever may run has drawn a slice from its group's budget (`budget.rs`) and is charged for what it runs. Its lease ends
+//!    with its slice at the latest. What it runs beyond that is a debt of the group, carried over until it is paid.
+//! 2. *Freezing.* Whose slice is used up draws another when it asks, if one is ready and nobody of the group is frozen; else
+//!    it is frozen itself. To the policy within it is blocked then, to the driver it waits.
+//! 3. *Staggering.* As soon as a slice is ready, whoever of the group is frozen longest gets it and goes on. Slices become
+//!    ready one after the other, two for each member in a period. So vCPUs that all compute are neither frozen nor let go
+//!    together: a VM is not stopped for the rest of a period, as by the kernel's `cpu.max`, and a lock's holder goes on
+//!    within the period.
+//! 4. *Bound.* Where nothing is overdrawn, everybody's turn comes within half a period. Nobody is frozen for more than
+//!    thrice that: then it goes on with a sliver on credit, so that a debt, however large, slows a group
+//!    down without stopping a vCPU.
+//! 5. *Sleep.* A blocked vCPU keeps what is left of its slice. When it is woken it needs one, as in 2.
+//! 6. *Events.* The driver's: an event for a frozen vCPU is one for a vCPU that waits. It does not start it and is not lost.
+//! 7. *Yields.* One that names a frozen vCPU of the same group, which holds the lock or owes the message, swaps with it: the
+//!    frozen one goes on with the rest of the slice, and the yielder, who would only spend it on waiting, is frozen in its
+//!    stead. The group uses no more by that. One of another group stays frozen: a cap is not lent.
+//!
+//! The price of being blocked to the policy within: one that guesses from sleep who is interactive, as `o1` does, takes a
+//! frozen vCPU for a sleeper.
+
+mod budget;
+
+use super::{Decision, Placement, Policy, Resumed, Throttled, Why};
+use crate::deadlines::Deadlines;
+use crate::domain::{Attributes, GroupId};
+use crate::{Nanos, Slot, Time, VcpuId, Wait};
+use budget::Budget;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// A rest of a slice that is not worth running for: a turn costs an exit and a switch.
+const LEAST: Nanos = Nanos::from_micros(50);
+/// For how many rounds of turns at most anybody is frozen: with two rounds in a period, half a period is left of two for the
+/// policy within to run it. All slivers together are a sixth of the cap, so that debt goes down.
+const PATIENCE: u64 = 3;
+
+/// A policy, and the caps its vCPUs are held to.
+pub struct Capped {
+    inner: Box<dyn Policy>,
+    groups: Vec<Option<Group>>,
+    /// By vCPU; `None`: without a cap.
+    members: Vec<Option<Member>>,
+    /// Who runs on each slot, and since when.
+    slots: Box<[Option<(VcpuId, Time)>]>,
+    /// When the first frozen vCPU of each group goes on.
+    resumes: Deadlines,
+}
+
+/// vCPUs under one cap.
+#[derive(Debug)]
+struct Group {
+    id: GroupId,
+    budget: Budget,
+    members: u32,
+    /// In the order in which they were frozen, but those who were given a slice come first.
+    frozen: VecDeque<VcpuId>,
+    /// Who is among [`Capped::resumes`].
+    first: Option<VcpuId>,
+}
+
+#[derive(Debug)]
+struct Member {
+    group: usize,
+    /// What is left of its slice.
+    slice: Nanos,
+    frozen: Option<Time>,
+    throttled: Nanos,
+}
+
+impl fmt::Debug for Capped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capped").field("groups", &self.groups).field("slots", &self.slots).finish_non_exhaustive()
+    }
+}
+
+impl Capped {
+    /// This policy, for this many slots, with caps.
+    pub fn new(inner: Box<dyn Policy>, slots: usize) -> Self {
+        let slots = vec![None; slots].into();
+        Self { inner, groups: Vec::new(), members: Vec::new(), slots, resumes: Deadlines::default() }
+    }
+
+    fn member(&mut self, vcpu: VcpuId) -> Option<&mut Member> {
+        self.members.get_mut(vcpu.index())?.as_mut()
+    }
+
+    /// A vCPU with a cap, and its group.
+    fn both(&mut self, vcpu: VcpuId) -> Option<(&mut Member, &mut Group)> {
+        let member = self.members.get_mut(vcpu.index())?.as_mut()?;
+        let group = self.groups[member.group].as_mut().expect("a member's group exists");
+        Some((member, group))
+    }
+
+    fn join(&mut self, vcpu: VcpuId, to: crate::domain::Group, now: Time) {
+        let known = self.groups.iter().position(|group| group.as_ref().is_some_and(|group| group.id == to.id));
+        let index = known.or_else(|| self.groups.iter().position(Option::is_none)).unwrap_or(self.groups.len());
+        if index == self.groups.len() {
+            self.groups.push(None);
+        }
+        let group = self.groups[index].get_or_insert_with(|| Group {
+            id: to.id,
+            budget: Budget::new(to.cap, now),
+            members: 0,
+            frozen: VecDeque::new(),
+            first: None,
+        });
+        group.members += 1;
+        group.frozen.reserve(group.members as usize - group.frozen.len());
+        let member = Member { group: index, slice: Nanos::ZERO, frozen: None, throttled: Nanos::ZERO };
+        self.members[vcpu.index()] = Some(member);
+        self.watch(index);
+    }
+
+    /// A vCPU leaves its group, and the last one ends it.
+    fn leave(&mut self, vcpu: VcpuId) {
+        let Some(member) = self.members.get_mut(vcpu.index()).and_then(Option::take) else { return };
+        let group = self.groups[member.group].as_mut().expect("a member's group exists");
+        group.members -= 1;
+        if member.frozen.is_some() {
+            group.frozen.retain(|&frozen| frozen != vcpu);
+        }
+        let ended = group.members == 0;
+        self.watch(member.group);
+        if ended {
+            self.groups[member.group] = None;
+        }
+    }
+
+    /// Sees to it that the first frozen vCPU of a group goes on in time. After whatever may change that time.
+    fn watch(&mut self, index: usize) {
+        let Some(group) = self.groups[index].as_mut() else { return };
+        let first = group.frozen.front().copied();
+        let due = first.and_then(|vcpu| self.members[vcpu.index()].as_ref()).map(|member| member.due(group));
+        if let Some(before) = std::mem::replace(&mut group.first, first) {
+            self.resumes.remove(before);
+        }
+        if let (Some(vcpu), Some(due)) = (first, due) {
+            self.resumes.insert(due, vcpu);
+        }
+    }
+
+    /// Whether a vCPU may run (on), by what it has or by drawing a slice.
+    fn may_run(&mut self, vcpu: VcpuId, now: Time) -> bool {
+        let Some((member, group)) = self.both(vcpu) else { return true };
+        if member.slice >= LEAST {
+            return true;
+        }
+        let may_draw = group.frozen.is_empty() && group.budget.ready(group.members) <= now;
+        if may_draw {
+            member.slice += group.budget.draw(group.members, now);
+        }
+        may_draw
+    }
+
+    fn freeze(&mut self, vcpu: VcpuId, now: Time) {
+        let Some((member, group)) = self.both(vcpu) else { return };
+        member.frozen = Some(now);
+        group.frozen.push_back(vcpu);
+        let index = member.group;
+        self.watch(index);
+    }
+
+    /// A vCPU ran for so long.
+    fn charge(&mut self, vcpu: VcpuId, ran: Nanos, now: Time) {
+        let Some((member, group)) = self.both(vcpu) else { return };
+        let beyond = ran.saturating_sub(member.slice);
+        member.slice = member.slice.saturating_sub(ran);
+        if beyond > Nanos::ZERO {
+            group.budget.overdraw(beyond, now);
+            let index = member.group;
+            self.watch(index);
+        }
+    }
+
+    /// A yield to a frozen vCPU of the same group gives it the yielder's slice.
+    fn give_slice(&mut self, from: VcpuId, wait: Wait) {
+        let (Wait::Lock(to) | Wait::Message(to)) = wait else { return };
+        let Some(giver) = self.member(from).filter(|giver| giver.slice >= LEAST) else { return };
+        let (index, slice) = (giver.group, giver.slice);
+        let same = |member: &&mut Member| member.group == index && member.frozen.is_some() && member.slice < LEAST;
+        let Some(taker) = self.member(to).filter(same) else { return };
+        taker.slice += slice;
+        self.both(from).into_iter().for_each(|(giver, group)| {
+            giver.slice = Nanos::ZERO;
+            group.frozen.retain(|&frozen| frozen != to);
+            group.frozen.push_front(to);
+        });
+        self.watch(index);
+    }
+
+    /// Why the policy within is asked: it takes a vCPU that may not run on for a blocked one.
+    fn reason(&mut self, slot: Slot, why: Why, now: Time) -> Why {
+        let Some((vcpu, since)) = self.slots[slot.index()].take() else { return why };
+        self.charge(vcpu, now.since(since), now);
+        match why {
+            Why::Block => return why,
+            Why::Retire => {
+                self.leave(vcpu);
+                return why;
+            }
+            Why::Yield(y) => self.give_slice(vcpu, y.wait),
+            Why::Free | Why::Exit | Why::Check => {}
+        }
+        if !self.may_run(vcpu, now) {
+            self.freeze(vcpu, now);
+            return Why::Block;
+        }
+        match why {
+            // Told of for rule 7.
+            Why::Yield(_) if self.inner.waiting() == 0 && !self.inner.is_told_of_lone_yields() => Why::Check,
+            why => why,
+        }
+    }
+}
+
+impl Member {
+    /// When it goes on, being the first of those frozen.
+    fn due(&self, group: &Group) -> Time {
+        let since = self.frozen.unwrap_or_default();
+        if self.slice >= LEAST {
+            return since;
+        }
+        let round = u64::from(group.members) * group.budget.turn(group.members).0;
+        group.budget.ready(group.members).min(since + Nanos(PATIENCE * round))
+    }
+
+    /// Goes on, by a slice it has, one that is ready, or a sliver on credit.
+    fn thaw(&mut self, group: &mut Group, now: Time) {
+        if self.slice < LEAST && group.budget.ready(group.members) <= now {
+            self.slice += group.budget.draw(group.members, now);
+        } else if self.slice < LEAST {
+            group.budget.overdraw(LEAST, now);
+            self.slice += LEAST;
+        }
+        self.throttled = self.time(now);
+        self.frozen = None;
+    }
+
+    fn time(&self, now: Time) -> Nanos {
+        self.throttled + self.frozen.map_or(Nanos::ZERO, |since| now.since(since))
+    }
+}
+
+impl Policy for Capped {
+    fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
+        if self.members.len() <= vcpu.index() {
+            self.members.resize_with(vcpu.index() + 1, || None);
+        }
+        self.resumes.admit(vcpu);
+        if let Some(group) = attributes.group {
+            self.join(vcpu, group, now);
+        }
+        self.inner.add(vcpu, attributes, now);
+    }
+
+    fn remove(&mut self, vcpu: VcpuId) {
+        self.leave(vcpu);
+        self.inner.remove(vcpu);
+    }
+
+    fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        if self.may_run(vcpu, now) {
+            return self.inner.wake(vcpu, now);
+        }
+        self.freeze(vcpu, now);
+        Placement::Queue(None)
+    }
+
+    fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
+        let why = self.reason(slot, why, now);
+        let mut decision = self.inner.next(slot, why, now);
+        if let Some(lease) = &mut decision.run {
+            self.slots[slot.index()] = Some((lease.vcpu, now));
+            if let Some(member) = self.member(lease.vcpu) {
+                debug_assert!(member.slice >= LEAST && member.frozen.is_none(), "{}: {member:?}", lease.vcpu);
+                lease.until = lease.until.min(now + member.slice);
+            }
+        }
+        decision
+    }
+
+    fn late(&mut self, slot: Slot, by: Nanos) {
+        if let Some((_, since)) = &mut self.slots[slot.index()] {
+            *since = *since + by;
+        }
+        self.inner.late(slot, by);
+    }
+
+    fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
+        let steals = self.inner.steals(slot, thief, now);
+        if steals {
+            // Who was robbed has not run.
+            self.slots[slot.index()] = None;
+        }
+        steals
+    }
+
+    fn waiting(&self) -> usize {
+        self.inner.waiting()
+    }
+
+    fn alarm(&self) -> Time {
+        self.resumes.earliest().min(self.inner.alarm())
+    }
+
+    fn tick(&mut self, now: Time) -> Option<Resumed> {
+        let Some(vcpu) = self.resumes.pop_due(now) else { return self.inner.tick(now) };
+        let (member, group) = self.both(vcpu)?;
+        group.first = None;
+        group.frozen.pop_front();
+        member.thaw(group, now);
+        let index = member.group;
+        self.watch(index);
+        Some(Resumed { vcpu, placement: self.inner.wake(vcpu, now) })
+    }
+
+    fn throttled(&self, vcpu: VcpuId, now: Time) -> Throttled {
+        let member = self.members.get(vcpu.index()).and_then(Option::as_ref);
+        member.map_or(Throttled::default(), |m| Throttled { is_held: m.frozen.is_some(), time: m.time(now) })
+    }
+
+    fn keeps_slot_over_exits(&self) -> bool {
+        self.inner.keeps_slot_over_exits()
+    }
+
+    fn is_told_of_lone_yields(&self) -> bool {
+        true
+    }
+}

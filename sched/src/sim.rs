@@ -1,0 +1,50 @@
+//! A machine made of a clock: runs modelled guests under the very policies that run real ones.
+//!
+//! [`Machine`] drives a policy as the executors of a [`domain`](crate::domain) do (fast path for yields while nobody waits,
+//! stamps and kicks, a timer per slot for the lease's end and for the deadlines the slot watches), but time is a number: a
+//! run is a function of its arguments, and the same seed gives the same run, event for event. What things cost comes from
+//! [`Costs`], which `stile doctor --costs` measures on a host.
+//!
+//! Work per event grows with the logarithm of the number of slots, and not with the number of vCPUs.
+//!
+//! Not modelled: caches (but for the time a store takes to be seen), the executors' lock, and whatever else runs on a host.
+//!
+//! Files: `machine` carries out decisions, [`guest`] says what guests do and `world` what they share, `agenda` knows which
+//! slot is next, `audit` holds every step against what must be true of any policy, [`host`] is a model of the stock host
+//! scheduler to compare with.
+
+mod agenda;
+mod audit;
+mod draw;
+pub mod guest;
+pub mod host;
+mod machine;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod vcpu;
+mod world;
+
+pub use draw::Draw;
+pub use guest::Guest;
+pub use machine::Machine;
+
+pub use vcpu::{LateVcpu, Record};
+pub use world::{Exchange, Gauge, World};
+
+use crate::Nanos;
+
+/// What things cost (units: ns).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// An exit and the return to a guest.
+    pub exit: Nanos,
+    /// On top of it, if it returns to another vCPU.
+    pub switch: Nanos,
+    /// From a stamp on a busy slot to the exit it causes.
+    pub kick: Nanos,
+    /// From waking an idle slot to its question.
+    pub wake: Nanos,
+    /// From a guest's store until another guest that waits for it, running elsewhere, has seen it.
+    pub hop: Nanos,
+}

@@ -1,0 +1,66 @@
+//! What must hold of any policy, checked after every step. Looks at every vCPU each time: for tests.
+//!
+//! * no vCPU on two slots, no slot with two (the machine refuses both by itself); who is picked was runnable;
+//! * [`Policy::waiting`] is the number of runnable vCPUs without a slot;
+//! * work conservation: no slot idles while somebody is queued, unless it has been told and is about to ask;
+//! * a lease ends after now, and at most `longest_lease` later unless nobody waits;
+//! * who is held back is not picked, and an alarm is set for it;
+//! * CPU time is conserved: what vCPUs ran is what slots were busy.
+
+use super::machine::Machine;
+use super::slot::SlotSim;
+use super::vcpu::Place;
+use crate::policy::{Decision, Policy, Why};
+use crate::{Nanos, Time, VcpuId};
+
+/// What a policy's answers are held against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Audit {
+    longest_lease: Nanos,
+}
+
+impl Audit {
+    /// Checks one answer; `waiting` as it is after it.
+    pub(super) fn decision(&self, why: Why, decision: Decision, waiting: usize, now: Time) {
+        match decision.run {
+            Some(lease) => {
+                let span = lease.until.since(now);
+                assert!(lease.until > now, "{why:?}: a lease that has ended");
+                let endless = waiting == 0;
+                assert!(endless || span <= self.longest_lease, "{why:?}: a lease of {span:?}");
+            }
+            None => assert_eq!(waiting, 0, "{why:?}: idle while somebody waits"),
+        }
+    }
+}
+
+impl<P: Policy> Machine<P> {
+    /// The same, which panics as soon as the policy breaks a rule; no lease may be longer than this.
+    pub fn audited(mut self, longest_lease: Nanos) -> Self {
+        self.audit = Some(Audit { longest_lease });
+        self
+    }
+
+    /// What must hold between any two steps.
+    pub(super) fn check(&self) {
+        let waits = (0..self.vcpus.len()).filter(|&v| self.is_queued(v));
+        let (held, queued) =
+            waits.partition::<Vec<_>, _>(|&v| self.ledger.policy().throttled(VcpuId(v as u32), self.now).is_held);
+        let queued = queued.len();
+        assert_eq!(self.ledger.waiting(), queued, "waiting");
+        assert!(held.is_empty() || self.ledger.alarm() != Time::NEVER, "nobody will let {held:?} go on");
+        for (i, s) in self.slots.iter().enumerate() {
+            let told = s.told != Time::NEVER;
+            if let Some(v) = s.hand {
+                assert_eq!(self.vcpus[v].place, Place::On(i));
+            } else {
+                let placed = self.vcpus.iter().any(|v| v.place == Place::Placed(i));
+                assert!(placed || queued == 0 || told, "slot {i} idles while {queued} wait");
+                assert!(!placed || told, "slot {i} was not told of the vCPU placed on it");
+            }
+        }
+        let busy = |s: &SlotSim| s.busy.0 + if s.hand.is_some() { self.now.since(s.busy_since).0 } else { 0 };
+        let ran: u64 = (0..self.vcpus.len()).map(|v| self.record(v).run.0).sum();
+        assert_eq!(ran, self.slots.iter().map(busy).sum::<u64>(), "CPU time is conserved");
+    }
+}

@@ -1,0 +1,231 @@
+//! The machine itself: who is on it, how time passes, and what came of it. What happens at each event is in `machine/steps.rs`.
+
+mod steps;
+
+use super::agenda::Agenda;
+use super::audit::Audit;
+use super::guest::Guest;
+use super::slot::SlotSim;
+use super::vcpu::{LateVcpu, Place, Record, VcpuSim};
+use super::world::{Exchange, World};
+use super::{Costs, Draw};
+use crate::domain::{Attributes, Totals, Yields};
+use crate::ledger::{Account, Event, Ledger};
+use crate::policy::Policy;
+use crate::{Nanos, Time, VcpuId};
+use std::sync::Arc;
+
+/// When every machine's clock starts: not at 0, where a policy's own zeros would look like times.
+const BEGIN: Time = Time(1_000_000);
+/// Events of each slot that the ledger's rings keep: whoever wants them has them all kept.
+const KEPT: usize = 1;
+/// Waits beyond their bounds that are kept; the others are only counted.
+const LATE_KEPT: usize = 16;
+
+/// The machine. vCPUs are numbered in the order in which they start, for the policy too.
+#[derive(Debug)]
+pub struct Machine<P> {
+    pub(super) ledger: Ledger<P>,
+    /// What the guests share.
+    pub world: World,
+    pub(super) now: Time,
+    costs: Costs,
+    pub(super) slots: Vec<SlotSim>,
+    pub(super) vcpus: Vec<VcpuSim>,
+    agenda: Agenda,
+    pub(super) audit: Option<Audit>,
+    draw: Draw,
+    /// How far a step's length is from what the guest asks for, and an exit's from its cost, at most (unit: thousandths).
+    noise: u64,
+    /// Exits and yields: what a ledger does not see.
+    totals: Totals,
+    decisions: u64,
+    late: Vec<LateVcpu>,
+    late_count: u64,
+}
+
+/// Setting up.
+impl<P: Policy> Machine<P> {
+    /// A machine of so many idle slots, which the policy was made for.
+    pub fn new(policy: P, slots: usize, costs: Costs) -> Self {
+        Self {
+            ledger: Ledger::new(policy, slots, KEPT),
+            world: World::new(),
+            now: BEGIN,
+            costs,
+            slots: (0..slots).map(|_| SlotSim::new()).collect(),
+            vcpus: Vec::new(),
+            agenda: Agenda::new(slots),
+            audit: None,
+            draw: Draw::new(0),
+            noise: 0,
+            totals: Totals::default(),
+            decisions: 0,
+            late: Vec::new(),
+            late_count: 0,
+        }
+    }
+
+    /// The same with other costs.
+    pub fn with_costs(self, costs: Costs) -> Self {
+        Self { costs, ..self }
+    }
+
+    /// The same with steps and exits that take up to so many thousandths less or longer than they should, as drawn from the
+    /// seed: without it guests may fall into a step that nothing real keeps.
+    pub fn with_noise(self, seed: u64, thousandths: u64) -> Self {
+        Self { draw: Draw::new(seed), noise: thousandths.min(1000), ..self }
+    }
+
+    /// The same with requests to go through, for guests that ask.
+    pub fn with_traffic(mut self, exchanges: Arc<[Exchange]>) -> Self {
+        self.world.traffic = exchanges;
+        self
+    }
+
+    /// The same, keeping every event.
+    pub fn traced(self) -> Self {
+        Self { ledger: self.ledger.keeping_all(), ..self }
+    }
+
+    /// A new vCPU that runs this guest, runnable at once. Its waits are recorded with those of its part.
+    pub fn start(&mut self, attributes: Attributes, guest: Guest, part: u8) -> usize {
+        let v = self.vcpus.len();
+        self.ledger.add(VcpuId(v as u32), attributes, self.now);
+        self.now = self.ledger.now();
+        self.world.admit(v);
+        self.world.enroll(v, part);
+        self.vcpus.push(VcpuSim {
+            left: guest.start(),
+            guest,
+            spins: false,
+            sees: Time(0),
+            place: Place::Blocked,
+            since: self.now,
+            event: false,
+            deadline: None,
+            bound: Nanos(u64::MAX),
+            first_ran: None,
+            record: Record::default(),
+        });
+        self.unblock(v, None);
+        v
+    }
+
+    /// From now on this vCPU must not wait longer; see [`late`](Self::late).
+    pub fn bound(&mut self, v: usize, bound: Nanos) {
+        self.vcpus[v].bound = bound;
+    }
+}
+
+/// Running, and what came of it.
+impl<P: Policy> Machine<P> {
+    /// Lets this much time pass.
+    pub fn run(&mut self, span: Nanos) {
+        let end = self.now + span;
+        loop {
+            let (at, slot) = self.agenda.first();
+            if at > end || at == Time::NEVER {
+                break;
+            }
+            // The ledger may have put moments apart that were the same.
+            self.now = self.now.max(at);
+            self.advance(slot);
+            self.plan(slot);
+            if self.audit.is_some() {
+                self.check();
+            }
+        }
+        self.now = end;
+    }
+
+    /// Forgets the waits recorded so far, as a measured window begins; all other counts only grow.
+    pub fn forget_waits(&mut self) {
+        self.world.forget_waits();
+    }
+
+    /// Now, on the machine's clock.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The policy, to look at.
+    pub fn policy(&self) -> &P {
+        self.ledger.policy()
+    }
+
+    /// Number of vCPUs so far.
+    pub fn vcpus(&self) -> usize {
+        self.vcpus.len()
+    }
+
+    /// What became of a vCPU up to now.
+    pub fn record(&self, v: usize) -> Record {
+        let vcpu = &self.vcpus[v];
+        let mut record = vcpu.record;
+        match vcpu.place {
+            Place::On(slot) if !vcpu.spins => record.worked += self.now.since(self.slots[slot].from),
+            Place::Queued | Place::Placed(_) => {
+                record.longest_wait = record.longest_wait.max(self.now.since(vcpu.since));
+            }
+            _ => {}
+        }
+        Record { run: self.ledger.run_of(VcpuId(v as u32), self.now), ..record }
+    }
+
+    /// A vCPU's account up to now.
+    pub fn account(&self, v: usize) -> Account {
+        self.ledger.account_of(VcpuId(v as u32), self.now).unwrap_or_default()
+    }
+
+    /// When a vCPU first ran, if it has.
+    pub fn first_ran(&self, v: usize) -> Option<Time> {
+        self.vcpus[v].first_ran
+    }
+
+    /// Whether a vCPU is runnable and without a slot.
+    pub fn is_queued(&self, v: usize) -> bool {
+        self.vcpus[v].place == Place::Queued
+    }
+
+    /// For how long a vCPU was held back so far.
+    pub fn throttled(&self, v: usize) -> Nanos {
+        self.ledger.policy().throttled(VcpuId(v as u32), self.now).time
+    }
+
+    /// Exits, switches, migrations and yields so far.
+    pub fn totals(&self) -> Totals {
+        let counts = self.ledger.counts();
+        let outcomes = counts.yields.outcomes();
+        let yields = Yields { switched: outcomes.switched, stayed: outcomes.stayed, ..self.totals.yields };
+        Totals { switches: counts.switches, migrations: counts.migrations, yields, ..self.totals }
+    }
+
+    /// Questions that the policy has answered.
+    pub fn decisions(&self) -> u64 {
+        self.decisions
+    }
+
+    /// Events so far, if they are kept.
+    pub fn trace(&self) -> &[Event] {
+        self.ledger.all().unwrap_or_default()
+    }
+
+    /// Waits beyond their [bounds](Self::bound): the first of them, and how many there were. Waits under way count.
+    pub fn late(&self) -> (Vec<LateVcpu>, u64) {
+        let (mut late, mut count) = (self.late.clone(), self.late_count);
+        for (v, vcpu) in self.vcpus.iter().enumerate() {
+            if matches!(vcpu.place, Place::Queued | Place::Placed(_)) && self.now.since(vcpu.since) > vcpu.bound {
+                count += 1;
+                late.push(self.late_vcpu(v));
+            }
+        }
+        late.truncate(LATE_KEPT);
+        (late, count)
+    }
+
+    fn late_vcpu(&self, v: usize) -> LateVcpu {
+        let vcpu = &self.vcpus[v];
+        LateVcpu { vcpu: VcpuId(v as u32), at: self.now, waited: self.now.since(vcpu.since), bound: vcpu.bound }
+    }
+}

@@ -1,0 +1,268 @@
+//! One event after the other: what a slot does when its time comes, as an executor would.
+
+use super::{LATE_KEPT, Machine};
+use crate::policy::{Decision, Placement, Policy, Why};
+use crate::sim::guest::Step;
+use crate::sim::vcpu::Place;
+use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
+
+impl<P: Policy> Machine<P> {
+    /// Tells the agenda when a slot does something next.
+    pub(super) fn plan(&mut self, slot: usize) {
+        let s = &self.slots[slot];
+        let at = match s.hand {
+            None => s.told.min(s.deadline()).min(self.alarm(slot)),
+            Some(v) => {
+                let vcpu = &self.vcpus[v];
+                let end = s.from + vcpu.left;
+                let stop = if vcpu.spins && vcpu.guest.ready(&self.world, v) {
+                    end.min(s.from.max(vcpu.sees)).max(self.now)
+                } else {
+                    end
+                };
+                // An interrupt during a switch is taken at its end.
+                stop.min(s.told.min(s.timer).min(self.alarm(slot)).max(s.from))
+            }
+        };
+        self.agenda.set(slot, at);
+    }
+
+    /// When this slot has to let the policy's alarm ring: the first one watches it.
+    fn alarm(&self, slot: usize) -> Time {
+        if slot == 0 { self.ledger.alarm().max(self.now) } else { Time::NEVER }
+    }
+
+    pub(super) fn advance(&mut self, slot: usize) {
+        let now = self.now;
+        let alarm = self.alarm(slot) <= now;
+        let s = &mut self.slots[slot];
+        let interrupted = alarm || s.told <= now || s.timer <= now;
+        if s.told <= now {
+            s.told = Time::NEVER;
+        }
+        let Some(v) = s.hand else { return self.ask(slot, Why::Free) };
+        let ran = now.since(s.from);
+        s.from = s.from.max(now);
+        let vcpu = &mut self.vcpus[v];
+        vcpu.left = vcpu.left.saturating_sub(ran);
+        if !vcpu.spins {
+            vcpu.record.worked += ran;
+        }
+        let seen = || vcpu.spins && vcpu.sees <= now && vcpu.guest.ready(&self.world, v);
+        if vcpu.left > Nanos::ZERO && !seen() {
+            return self.ask(slot, Why::Check);
+        }
+        let step = vcpu.guest.proceed(&mut self.world, v, now);
+        self.deliver(slot);
+        self.begin(slot, v, step, interrupted);
+    }
+
+    /// The guest has come to its next step; some of them are stops.
+    fn begin(&mut self, slot: usize, v: usize, step: Step, interrupted: bool) {
+        let vcpu = &mut self.vcpus[v];
+        (vcpu.left, vcpu.spins) = match step {
+            Step::Compute(span) => (self.draw.about(span, self.noise), false),
+            Step::Spin(span) => (self.draw.about(span, self.noise), true),
+            // It looks anew as soon as it is back.
+            Step::Yield(_) | Step::Idle(_) => (Nanos::ZERO, false),
+        };
+        match step {
+            Step::Compute(_) | Step::Spin(_) if interrupted => self.ask(slot, Why::Check),
+            Step::Compute(_) | Step::Spin(_) => {}
+            Step::Yield(y) => self.yields(slot, v, y),
+            Step::Idle(until) => {
+                if std::mem::take(&mut vcpu.event) || until <= self.now {
+                    return self.ask(slot, Why::Check);
+                }
+                if until != Time::NEVER {
+                    vcpu.deadline = Some((slot, until));
+                    self.slots[slot].deadlines.insert((until, v));
+                }
+                self.ask(slot, Why::Block);
+            }
+        }
+    }
+
+    fn yields(&mut self, slot: usize, v: usize, y: Yield) {
+        let count = &mut self.totals.yields;
+        *match y.wait {
+            Wait::Unknown | Wait::Spin => &mut count.unknown,
+            Wait::Lock(_) => &mut count.lock,
+            Wait::Message(_) => &mut count.message,
+        } += 1;
+        let s = &mut self.slots[slot];
+        if self.ledger.waiting() == 0 && !s.wanted && !self.ledger.policy().is_told_of_lone_yields() {
+            s.from = self.now + self.draw.about(self.costs.exit, self.noise);
+            count.alone += 1;
+            self.totals.exits += 1;
+            self.vcpus[v].record.exits += 1;
+            return;
+        }
+        self.ask(slot, Why::Yield(y));
+    }
+
+    fn ask(&mut self, slot: usize, why: Why) {
+        self.slots[slot].wanted = false;
+        self.slots[slot].placed = None;
+        if let Some(v) = self.slots[slot].hand {
+            self.totals.exits += 1;
+            self.vcpus[v].record.exits += 1;
+        }
+        while let Some(&(at, v)) = self.slots[slot].deadlines.first()
+            && at <= self.now
+        {
+            self.unblock(v, Some(slot));
+        }
+        while self.ledger.alarm() <= self.now {
+            self.decisions += 1;
+            let resumed = self.ledger.tick(self.now);
+            self.now = self.ledger.now();
+            let Some(resumed) = resumed else { break };
+            let v = resumed.vcpu.index();
+            assert_eq!(self.vcpus[v].place, Place::Queued, "v{v} was held back");
+            self.place(v, resumed.placement, Some(slot));
+        }
+        self.decisions += 1;
+        let alarm = self.ledger.alarm();
+        let decision = self.ledger.next(Slot(slot as u16), why, self.now);
+        self.now = self.ledger.now();
+        self.carry_out(slot, why, decision);
+        if self.ledger.alarm() != alarm && slot != 0 {
+            self.plan(0);
+        }
+    }
+
+    fn carry_out(&mut self, slot: usize, why: Why, decision: Decision) {
+        let now = self.now;
+        let next = decision.run.map(|lease| lease.vcpu.index());
+        let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
+        if let Some(audit) = &self.audit {
+            audit.decision(why, decision, self.ledger.waiting(), now);
+        }
+        let before = self.slots[slot].hand;
+        if before != next || why == Why::Block {
+            if let Some(v) = before {
+                self.put_down(v, why);
+            }
+            if let Some(v) = next {
+                self.pick_up(slot, v);
+            }
+        }
+        let s = &mut self.slots[slot];
+        match (before, next) {
+            (None, Some(_)) => s.busy_since = now,
+            (Some(_), None) => s.busy += now.since(s.busy_since),
+            _ => {}
+        }
+        let switches = next.is_some() && next != s.last;
+        let switch = if switches { self.costs.switch } else { Nanos::ZERO };
+        s.hand = next;
+        s.last = next.or(s.last);
+        s.from = now + self.draw.about(self.costs.exit + switch, self.noise);
+        // A timer that is set earlier is left, as the executors leave it: it costs a question.
+        let armed = Some(s.timer).filter(|&at| at > now).unwrap_or(Time::NEVER);
+        s.timer = armed.min(lease_end).min(s.deadline());
+        if let Some(kick) = decision.kick {
+            self.want(kick.index());
+        }
+    }
+
+    fn put_down(&mut self, v: usize, why: Why) {
+        let vcpu = &mut self.vcpus[v];
+        vcpu.since = self.now;
+        vcpu.place = if why == Why::Block { Place::Blocked } else { Place::Queued };
+    }
+
+    fn pick_up(&mut self, slot: usize, v: usize) {
+        let now = self.now;
+        let vcpu = &mut self.vcpus[v];
+        let held = self.ledger.policy().throttled(VcpuId(v as u32), now).is_held;
+        let free = matches!(vcpu.place, Place::Queued) && !held || vcpu.place == Place::Placed(slot);
+        assert!(free, "slot {slot} got v{v}, which is {:?}", vcpu.place);
+        let waited = now.since(vcpu.since);
+        if waited > vcpu.bound {
+            self.late_count += 1;
+            if self.late.len() < LATE_KEPT {
+                self.late.push(self.late_vcpu(v));
+            }
+        }
+        let vcpu = &mut self.vcpus[v];
+        vcpu.place = Place::On(slot);
+        vcpu.record.longest_wait = vcpu.record.longest_wait.max(waited);
+        vcpu.record.turns += 1;
+        vcpu.since = now;
+        vcpu.first_ran.get_or_insert(now);
+    }
+
+    /// Lets others see what the vCPU on this slot has done for them.
+    fn deliver(&mut self, from: usize) {
+        while let Some(v) = self.world.noticed.pop() {
+            let Some(vcpu) = self.vcpus.get_mut(v) else { continue };
+            vcpu.sees = self.now + self.costs.hop;
+            match vcpu.place {
+                Place::On(slot) if slot != from => self.plan(slot),
+                _ => {}
+            }
+        }
+        while let Some(v) = self.world.events.pop() {
+            match self.vcpus.get_mut(v) {
+                Some(vcpu) if vcpu.place != Place::Blocked => vcpu.event = true,
+                Some(_) => self.unblock(v, None),
+                None => {}
+            }
+        }
+    }
+
+    /// Makes a blocked vCPU runnable; `asking` is the slot that asks anyway.
+    pub(super) fn unblock(&mut self, v: usize, asking: Option<usize>) {
+        assert_eq!(self.vcpus[v].place, Place::Blocked);
+        if let Some((slot, at)) = self.vcpus[v].deadline.take() {
+            self.slots[slot].deadlines.remove(&(at, v));
+            if asking != Some(slot) {
+                self.plan(slot);
+            }
+        }
+        self.decisions += 1;
+        let placement = self.ledger.wake(VcpuId(v as u32), self.now);
+        self.now = self.ledger.now();
+        self.vcpus[v].since = self.now;
+        self.place(v, placement, asking);
+    }
+
+    /// A vCPU went there.
+    fn place(&mut self, v: usize, placement: Placement, asking: Option<usize>) {
+        self.vcpus[v].place = match placement {
+            Placement::Run(slot) => {
+                let slot = slot.index();
+                let s = &mut self.slots[slot];
+                assert!(s.hand.is_none() && s.placed.is_none(), "slot {slot} is busy");
+                s.placed = Some(v);
+                if asking != Some(slot) {
+                    self.tell(slot);
+                }
+                Place::Placed(slot)
+            }
+            Placement::Preempt(slot) | Placement::Queue(Some(slot)) => {
+                if asking != Some(slot.index()) {
+                    self.want(slot.index());
+                }
+                Place::Queued
+            }
+            Placement::Queue(None) => Place::Queued,
+        };
+    }
+
+    /// Stamps a slot; the first stamp kicks.
+    fn want(&mut self, slot: usize) {
+        if self.slots[slot].hand.is_some() && !std::mem::replace(&mut self.slots[slot].wanted, true) {
+            self.tell(slot);
+        }
+    }
+
+    fn tell(&mut self, slot: usize) {
+        let s = &mut self.slots[slot];
+        let takes = if s.hand.is_some() { self.costs.kick } else { self.costs.wake };
+        s.told = s.told.min(self.now + takes);
+        self.plan(slot);
+    }
+}

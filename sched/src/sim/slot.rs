@@ -1,0 +1,48 @@
+//! A slot of the machine.
+
+use crate::{Nanos, Time};
+use std::collections::BTreeSet;
+
+/// What the machine knows of a slot.
+#[derive(Debug)]
+pub(super) struct SlotSim {
+    /// The vCPU on it.
+    pub(super) hand: Option<usize>,
+    pub(super) last: Option<usize>,
+    /// A vCPU placed on it while it is idle, until it asks.
+    pub(super) placed: Option<usize>,
+    /// The guest's code has run up to here; later than now while a switch is under way.
+    pub(super) from: Time,
+    /// When the timer fires.
+    pub(super) timer: Time,
+    /// When a kick, or the wake-up of the idle slot, arrives.
+    pub(super) told: Time,
+    pub(super) wanted: bool,
+    /// Of vCPUs that went to sleep here.
+    pub(super) deadlines: BTreeSet<(Time, usize)>,
+    pub(super) busy: Nanos,
+    pub(super) busy_since: Time,
+}
+
+impl SlotSim {
+    /// An idle slot.
+    pub(super) fn new() -> Self {
+        Self {
+            hand: None,
+            last: None,
+            placed: None,
+            from: Time(0),
+            timer: Time::NEVER,
+            told: Time::NEVER,
+            wanted: false,
+            deadlines: BTreeSet::new(),
+            busy: Nanos::ZERO,
+            busy_since: Time(0),
+        }
+    }
+
+    /// The earliest deadline it watches.
+    pub(super) fn deadline(&self) -> Time {
+        self.deadlines.first().map_or(Time::NEVER, |deadline| deadline.0)
+    }
+}

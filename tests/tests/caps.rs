@@ -1,0 +1,126 @@
+//! Caps and weights of whole VMs: what their vCPUs ran, by the domain's own accounts.
+
+use kvm_ioctls::Kvm;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+use stile_sched::domain::{Cap, Usage};
+use stile_sched::{Domain, Nanos, Nice};
+use stile_tests::{Carrier, Guest, Recipe, require_kvm};
+
+const PERIOD: Nanos = Nanos::from_millis(100);
+/// Long enough for many periods.
+const WINDOW: Duration = Duration::from_millis(2000);
+
+fn cap(per_mille: u64) -> Cap {
+    Cap::new(Nanos(PERIOD.0 * per_mille / 1000), PERIOD).expect("it is enough for a turn")
+}
+
+/// The ways to carry vCPUs that can keep to a cap.
+fn carriers() -> impl Iterator<Item = Carrier> {
+    Carrier::mechanisms().into_iter().filter(|carrier| !matches!(carrier, Carrier::Host(_)))
+}
+
+/// What each vCPU used in a window. One that took much longer, because the whole process was stopped meanwhile, says
+/// nothing: that time counts as run.
+fn window(guest: &Guest) -> Vec<Usage> {
+    loop {
+        let before = guest.usage();
+        sleep(WINDOW);
+        let used: Vec<_> = guest.usage().iter().zip(&before).map(|(now, before)| now.since(before)).collect();
+        if lived(&used) < 1.5 * WINDOW.as_nanos() as f64 {
+            return used;
+        }
+    }
+}
+
+/// The length of the window, by the clock of the accounts (unit: ns).
+fn lived(used: &[Usage]) -> f64 {
+    (used[0].run_ns + used[0].wait_ns + used[0].idle_ns) as f64
+}
+
+/// CPUs used together.
+fn cpus(used: &[Usage]) -> f64 {
+    let run: u64 = used.iter().map(|usage| usage.run_ns).sum();
+    run as f64 / lived(used)
+}
+
+fn beside(kvm: &Kvm, domain: &Arc<dyn Domain>, hogs: u32) -> Option<Guest> {
+    (hogs > 0).then(|| Recipe::builtin("hog").vcpus(hogs).start(kvm, domain))
+}
+
+#[test]
+fn hogs_run_as_much_as_their_vms_cap_and_all_of_them_get_on() {
+    let kvm = require_kvm!();
+    for carrier in carriers() {
+        for (vcpus, hogs) in [(1, 0), (4, 1)] {
+            let domain = carrier.domain_with_caps();
+            let others = beside(&kvm, &domain, hogs);
+            let guest = Recipe::builtin("hog").vcpus(vcpus).cap(cap(400)).start(&kvm, &domain);
+            guest.all_progress(1);
+            let used = window(&guest);
+            let got = cpus(&used);
+            // Above it may lie what was in hand at the beginning.
+            assert!((0.35..0.44).contains(&got), "{carrier}: {vcpus} vCPUs beside {hogs} hogs got {got}");
+            for usage in &used {
+                assert!(usage.throttled_ns > 0 && usage.throttled_ns <= usage.wait_ns, "{carrier}: {usage:?}");
+            }
+            guest.all_progress(1);
+            others.iter().for_each(|others| others.all_progress(1));
+        }
+    }
+}
+
+#[test]
+fn lockers_never_run_more_than_their_vms_cap_and_get_on_although_holders_are_held_back() {
+    let kvm = require_kvm!();
+    for carrier in carriers() {
+        let domain = carrier.domain_with_caps();
+        let guest = Recipe::builtin("ticket").vcpus(3).cap(cap(200)).start(&kvm, &domain);
+        guest.all_progress(1);
+        let used = window(&guest);
+        let got = cpus(&used);
+        assert!(got < 0.24, "{carrier}: {got}");
+        guest.all_progress(100);
+    }
+}
+
+/// The nice values are those of weights 1, 2 and 4 exactly; see the policy's own test.
+#[test]
+fn vms_of_weights_1_2_and_4_run_in_that_ratio() {
+    let kvm = require_kvm!();
+    for (carrier, vcpus) in [(Carrier::default_policy(), 2), (Carrier::OnePcpuLeases, 1)] {
+        let domain = carrier.domain();
+        let start = |nice| {
+            Recipe::builtin("hog").vcpus(vcpus).nice(Nice::new(nice).expect("a nice value")).start(&kvm, &domain)
+        };
+        let guests = [16, 12, 4].map(start);
+        guests.iter().for_each(|guest| guest.all_progress(1));
+        let run = || guests.each_ref().map(|guest| guest.usage().iter().map(|usage| usage.run_ns).sum::<u64>());
+        let before = run();
+        sleep(WINDOW);
+        let after = run();
+        let ran = [0, 1, 2].map(|vm| (after[vm] - before[vm]) as f64);
+        let unit = ran.iter().sum::<f64>() / 7.0;
+        for (ran, weight) in ran.iter().zip([1.0, 2.0, 4.0]) {
+            let ratio = ran / unit / weight;
+            // A host that takes pCPUs away for long lets vCPUs run beyond several quotas, which is forgiven them.
+            assert!((0.7..1.3).contains(&ratio), "{carrier}: {ratio} of a weight of {weight}");
+        }
+    }
+}
+
+#[test]
+fn a_vcpu_held_back_by_its_cap_can_be_ended() {
+    let kvm = require_kvm!();
+    for carrier in carriers() {
+        let domain = carrier.domain_with_caps();
+        for _ in 0..3 {
+            let guest = Recipe::builtin("hog").vcpus(3).cap(cap(10)).start(&kvm, &domain);
+            guest.progresses([0], 1);
+            sleep(Duration::from_millis(5));
+            guest.stop();
+            guest.wait();
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Guests that wait by spinning and never say so: they are seen to, and those that compute are not taken for them.
+
+use kvm_ioctls::Kvm;
+use stile_sched::Nanos;
+use stile_tests::{Carrier, Guest, Recipe, require_kvm, wait_for};
+
+/// Some ten leases on each of two pCPUs.
+const SPAN: Nanos = Nanos::from_millis(150);
+/// Of each locker, so that a time in which two of them happen to have the lock for themselves counts for nothing.
+const LOCKS: u64 = 10;
+/// Most rounds of a comparison. Other work on the host only ever makes one longer, so the shortest counts.
+const ROUNDS: usize = 8;
+
+/// The mechanisms that carry out a policy.
+fn carriers() -> impl Iterator<Item = Carrier> {
+    Carrier::mechanisms().into_iter().filter(|carrier| !matches!(carrier, Carrier::Host(_)))
+}
+
+/// Lockers that wait in a loop of PAUSE for as long as it takes.
+fn silent_lockers() -> Recipe {
+    Recipe::builtin("ticket").vcpus(6).cmdline("hint=silent")
+}
+
+fn used(guest: &Guest) -> Nanos {
+    Nanos(guest.usage().iter().map(|usage| usage.run_ns).sum())
+}
+
+/// Lets a guest use so much CPU time.
+fn spend(guest: &Guest, span: Nanos) {
+    let end = used(guest) + span;
+    wait_for("the guest uses CPU time", || used(guest) >= end);
+}
+
+/// CPU time in which every locker takes so many locks.
+fn cost_of_locks(kvm: &Kvm, carrier: Carrier, spin_detection: bool) -> Nanos {
+    let guest = silent_lockers().start(kvm, &carrier.domain_that(spin_detection));
+    guest.all_progress(1);
+    let before = used(&guest);
+    guest.all_progress(LOCKS);
+    used(&guest).saturating_sub(before)
+}
+
+#[test]
+fn lockers_that_only_spin_take_many_times_the_locks_if_their_spinning_is_seen() {
+    let kvm = require_kvm!();
+    for carrier in carriers() {
+        let mut shortest = [Nanos(u64::MAX); 2];
+        let told_apart = (0..ROUNDS).any(|_| {
+            let round = [false, true].map(|seen| cost_of_locks(&kvm, carrier, seen));
+            shortest = [0, 1].map(|i| shortest[i].min(round[i]));
+            shortest[0].0 >= 4 * shortest[1].0
+        });
+        assert!(told_apart, "{carrier}: {:?} of CPU time, and {:?} with detection", shortest[0], shortest[1]);
+    }
+}
+
+#[test]
+fn spinning_that_is_seen_counts_as_yields_that_say_nothing_and_none_is_seen_if_switched_off() {
+    let kvm = require_kvm!();
+    for carrier in carriers() {
+        let [seen, unseen] = [true, false].map(|spin_detection| carrier.domain_that(spin_detection));
+        let guests = [&seen, &unseen].map(|domain| silent_lockers().start(&kvm, domain));
+        wait_for("spinning is seen", || seen.totals().yields.unknown > 0);
+        spend(&guests[1], SPAN);
+        assert_eq!(unseen.totals().yields.total(), 0, "{carrier}");
+    }
+}
+
+#[test]
+fn hogs_are_never_taken_for_spinning_and_make_no_exit_beyond_those_at_the_ends_of_leases() {
+    let kvm = require_kvm!();
+    for carrier in carriers() {
+        let domain = carrier.domain();
+        let guest = Recipe::builtin("hog").vcpus(4).start(&kvm, &domain);
+        guest.all_progress(1);
+        let before = domain.totals();
+        let begun = used(&guest);
+        spend(&guest, SPAN);
+        let (made, leases) = (domain.totals().since(&before), (used(&guest).0 - begun.0) / 6_000_000);
+        assert_eq!(made.yields.total(), 0, "{carrier}");
+        // A lease is asked about at its begin and its end; looks would come every 100 us.
+        assert!(made.exits <= 4 * (leases + 8), "{carrier}: {} exits in {leases} leases", made.exits);
+    }
+}

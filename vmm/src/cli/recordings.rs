@@ -1,0 +1,135 @@
+//! What is done with recordings: `stile trace`, `stile why`, `stile replay`.
+
+use super::Failure;
+use crate::recording::chrome::{self, TraceError};
+use crate::recording::explain::explain;
+use crate::recording::figures::{Figures, YieldCounts, figures};
+use crate::recording::replay::{ReplayError, Replayed, replay as ask_again};
+use crate::recording::{ReadError, Recording};
+use crate::report::format::{si, time_us};
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use stile_sched::ledger::Stop;
+
+fn open(path: &Path) -> Result<Recording, Failure> {
+    Recording::open(path).map_err(Failure::input)
+}
+
+pub(super) fn trace(path: &Path, out: Option<&Path>) -> Result<(), Failure> {
+    let recording = open(path)?;
+    let written = match out {
+        Some(out) => match File::create(out) {
+            Ok(file) => chrome::write(&recording, &mut BufWriter::new(file)),
+            Err(error) => Err(error.into()),
+        },
+        None => chrome::write(&recording, &mut BufWriter::new(io::stdout().lock())),
+    };
+    match (written, out) {
+        (Ok(()), _) => Ok(()),
+        (Err(TraceError::Read(error)), _) => Err(Failure::input(error)),
+        // Whoever reads has seen enough.
+        (Err(TraceError::Write(error)), None) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        (Err(error), Some(out)) => {
+            Err(Failure::Run(miette::Report::from_err(error).wrap_err(format!("{}", out.display()))))
+        }
+        (Err(error), None) => Err(Failure::run(error)),
+    }
+}
+
+pub(super) fn why(vcpu: &str, path: &Path, as_json: bool) -> Result<(), Failure> {
+    let answer = explain(&open(path)?, vcpu).map_err(Failure::input)?;
+    if as_json {
+        println!("{:#}", json!(answer));
+    } else {
+        print!("{answer}");
+    }
+    Ok(())
+}
+
+pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
+    let recording = open(path)?;
+    let unreadable = |error: ReadError| Failure::input(error);
+    let replayed = ask_again(&recording).map_err(|error| match error {
+        ReplayError::Read(error) => unreadable(error),
+        error => Failure::input(error),
+    })?;
+    let figures = figures(&recording).map_err(unreadable)?;
+    let difference = verdict(&replayed);
+    if as_json {
+        let equal = replayed.stopped.is_none();
+        let replay = json!({"compared": replayed.compared, "equal": equal, "difference": difference});
+        println!("{:#}", json!({"replay": replay, "figures": figures}));
+    } else {
+        let header = recording.header();
+        println!("{} under {} on pCPUs {}", header.workload, header.policy, header.pcpus);
+        print_figures(&figures);
+    }
+    match (replayed.stopped, difference) {
+        (Some(Stop::Gap { .. }), Some(told)) => {
+            eprintln!("warning: {told}");
+            Ok(())
+        }
+        (_, Some(told)) => Err(Failure::Run(miette::miette!("{}", told))),
+        (_, None) if as_json => Ok(()),
+        (_, None) => {
+            println!("{} decisions replayed, all the same", replayed.compared);
+            Ok(())
+        }
+    }
+}
+
+/// What is to be told of a replay that did not come to its end.
+fn verdict(replayed: &Replayed) -> Option<String> {
+    let same = replayed.compared;
+    Some(match replayed.stopped.as_ref()? {
+        Stop::Gap { lost } => {
+            format!("{lost} events are missing after {same} decisions that are the same, so the replay ends there")
+        }
+        Stop::Contradicts(event) => {
+            format!(
+                "after {same} decisions that are the same comes what cannot be: {event}; the file is damaged, record it anew"
+            )
+        }
+        Stop::Differs(difference) => {
+            let before: String = difference.before.iter().map(|event| format!("\n    {event}")).collect();
+            format!(
+                "after {same} decisions that are the same, the policy decides otherwise: it, or how it is made, has changed \
+                 since\n  recorded {}\n  replayed {}\n  before that{before}",
+                difference.recorded, difference.replayed
+            )
+        }
+    })
+}
+
+fn print_figures(figures: &Figures) {
+    let time = |ns: u64| time_us(ns as f64 / 1e3);
+    let yields = |counts: YieldCounts| format!("{} / {}", counts.switched, counts.stayed);
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["vCPU", "run", "wait", "idle", "wait p50", "p99", "max", "turns"]);
+    for vcpu in &figures.vcpus {
+        let times = [vcpu.run_ns, vcpu.wait_ns, vcpu.idle_ns, vcpu.wait_p50_ns, vcpu.wait_p99_ns, vcpu.wait_max_ns];
+        let cells = std::iter::once(vcpu.vcpu.clone()).chain(times.map(time)).chain([vcpu.turns.to_string()]);
+        table.add_row(cells);
+    }
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    println!("{table}");
+    println!(
+        "{} of it: {} switches/s, {} migrations/s, kicks p50 {} p99 {}",
+        time(figures.span_ns),
+        si(figures.switches_per_s),
+        si(figures.migrations_per_s),
+        time(figures.kick_p50_ns),
+        time(figures.kick_p99_ns),
+    );
+    let by_kind = figures.yields;
+    println!(
+        "yields that switched / stayed: for locks {}, for messages {}, without a word {}",
+        yields(by_kind.lock),
+        yields(by_kind.message),
+        yields(by_kind.unknown)
+    );
+}

@@ -1,0 +1,69 @@
+//! `stile sim` and `stile compare --sim`: a comparison on a machine that is not there.
+
+use super::Failure;
+use super::args::{CompareArgs, SimArgs};
+use super::compare::{Outcome, finish, on_interrupt, recordings_possible};
+use crate::compare::{Hint, Options, Plan, Progress, Runner, Scenario, Simulation};
+use crate::host::{HostCosts, KvmUnavailable, Neighbours};
+use crate::report::metric::Suite;
+use serde_json::json;
+use std::path::Path;
+
+/// Length of a window (units: s) where the user names none: enough for a hundred rotations.
+const WINDOW: f64 = 1.0;
+
+/// Simulates what a file says.
+pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
+    let scenario = Scenario::load(&args.file).map_err(|e| Failure::Input(miette::Report::new(e)))?;
+    let costs = scenario.costs(&args.file).map_err(Failure::input)?;
+    let simulation = Simulation { neighbours: scenario.pcpus.neighbours(), costs };
+    let options = scenario.options();
+    run((&args.out, args.record), &options, &simulation, json!(scenario.pcpus), Vec::new())
+}
+
+/// Simulates a comparison on as many pCPUs as it would have here, because the user wants that or there is no KVM.
+pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<&KvmUnavailable>) -> Result<(), Failure> {
+    if options.hint == Hint::Silent {
+        return Err(Failure::Input(miette::miette!(
+            help = "simulated guests yield: --hint full or --hint none",
+            "--hint silent: looking at a guest's code cannot be simulated{}",
+            why.map(|why| format!(", and {why}")).unwrap_or_default()
+        )));
+    }
+    let mut notes = Vec::new();
+    if let Some(why) = why {
+        eprintln!("stile: {why}\nThe same comparison is simulated instead.");
+        notes.push(format!("KVM cannot be used here, so the comparison was simulated: {why}"));
+    }
+    // Windows of weights have the length of their rotations.
+    if options.suite != Suite::Weights {
+        options.duration.get_or_insert(WINDOW);
+    }
+    let simulation = Simulation { neighbours: Neighbours::of(&options.pcpus), costs: HostCosts::default() };
+    let pcpus = json!(options.pcpus.to_string());
+    run((&args.out, args.record), &options, &simulation, pcpus, notes)
+}
+
+fn run(
+    (out, record): (&Path, bool),
+    options: &Options,
+    simulation: &Simulation,
+    pcpus: serde_json::Value,
+    notes: Vec<String>,
+) -> Result<(), Failure> {
+    let interrupted = on_interrupt()?;
+    let plan = Plan::new(options);
+    eprintln!("simulated {}", plan.scope(options));
+    let progress = Progress::new(&plan);
+    if record {
+        recordings_possible(options)?;
+    }
+    let runner = Runner::simulated(simulation, options, &interrupted);
+    let runner = if record { runner.recording_into(out.join("raw")) } else { runner };
+    let ran = runner.run(&plan, &progress);
+    progress.finish();
+    let (samples, remarks, complete) = ran.map_err(Failure::run)?;
+    let notes = notes.into_iter().chain(remarks).collect();
+    let host = json!({ "simulated": { "pcpus": pcpus, "costs": simulation.costs } });
+    finish(out, options, Outcome { host, samples, notes, complete, simulated: true })
+}

@@ -1,0 +1,75 @@
+//! Simulated cells: what is promised of them, not how good a policy is.
+
+use super::*;
+use crate::compare::{Hint, Plan};
+use crate::report::metric::Metric;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
+    Options {
+        suite,
+        policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect(),
+        sizes: vec![size],
+        reps: Some(1),
+        duration: Some(0.1),
+        pcpus: (0..pcpus).collect(),
+        hint: Hint::Full,
+        // Fewer messages, for a debug build.
+        settings: vec![("work_ns".to_owned(), 2_000)],
+        quick: false,
+        seed: 1,
+    }
+}
+
+fn simulation() -> Simulation {
+    Simulation { neighbours: Neighbours::default(), costs: HostCosts::default() }
+}
+
+fn values(options: &Options) -> Vec<BTreeMap<Metric, f64>> {
+    let (simulation, go_on) = (simulation(), AtomicBool::new(false));
+    let cells = Plan::new(options).cells;
+    let measured = cells.iter().map(|cell| measure(options, &simulation, cell, None, &go_on).unwrap().unwrap().0);
+    measured.collect()
+}
+
+#[test]
+fn every_suite_gives_its_headline_metrics_under_every_policy() {
+    let policies = ["host", "host-noyield", "freelist", "o1", "goodness", "rsdl", "rsdl+expire", "rsdl+none"];
+    for suite in Suite::ALL {
+        for values in values(&options(suite, &policies, 6, 2)) {
+            let missing: Vec<&Metric> = suite.headline().iter().filter(|metric| !values.contains_key(metric)).collect();
+            // Who is starved for the whole window leaves no wait behind.
+            assert!(missing.iter().all(|metric| metric.is_time()), "{suite}: no {missing:?}");
+            assert!(values[&Metric::Throughput] > 0.0, "{suite}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_events_and_another_seed_others() {
+    let of = |seed: u64, suite| {
+        let options = Options { seed, ..options(suite, &["rsdl"], 6, 2) };
+        let (simulation, go_on) = (simulation(), AtomicBool::new(false));
+        let cell = CellPlan { round: 0, policy: 0, size: 6, window: Duration::from_millis(50) };
+        let mut stage = Stage::new(&options, &simulation, &cell, &go_on);
+        stage.machine = stage.machine.traced();
+        stage.start();
+        assert!(stage.run(Nanos::from_millis(50)));
+        stage.machine.trace().iter().map(|event| format!("{event}\n")).collect::<String>()
+    };
+    for suite in Suite::ALL {
+        let (first, again) = (of(1, suite), of(1, suite));
+        assert!(first.lines().count() > 10 && first == again, "{suite}");
+        // Hogs only run out their leases, and chance has nothing to decide.
+        assert!(matches!(suite, Suite::Hogs | Suite::Weights) || first != of(2, suite), "{suite}");
+    }
+}
+
+#[test]
+fn any_number_of_pcpus_up_to_512_can_be_simulated() {
+    for pcpus in [1, 2, 4, 8, 16, 64, 512] {
+        let options = Options { duration: Some(0.02), ..options(Suite::Mixed, &["host", "rsdl"], 2 * pcpus, pcpus) };
+        assert!(values(&options).iter().all(|values| values[&Metric::HogThroughput] > 0.0), "{pcpus}");
+    }
+}

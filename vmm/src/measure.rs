@@ -1,0 +1,282 @@
+//! What things cost on this host, for the simulator: exits, switches, kicks, wake-ups, and how fast CPUs see each other.
+//!
+//! Guests are run by hand, on threads bound to a CPU, without a scheduler; each figure is a median. It takes some two
+//! seconds. What else runs on the host makes figures larger, so a busy host is not worth measuring.
+
+mod shelf;
+
+use crate::host::{HostCosts, allowed_cpus};
+use crate::report::stats::median;
+use crate::vm::console::Sink;
+use crate::vm::{CreateError, Spec, Vm};
+use kvm_ioctls::Kvm;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use shelf::Shelf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use stile_sched::domain::parker::Parker;
+use stile_sched::domain::{Attributes, kick};
+use stile_sched::time::monotonic;
+use stile_sched::{Domain, Stop, Time, Vcpu, VcpuId};
+
+/// Samples of each figure, and how often the thing is done for one of them where it is too short to be timed alone.
+const SAMPLES: usize = 101;
+const AT_ONCE: u32 = 100;
+/// Before a kick or a wake-up, so that the other side is where it should be.
+const SETTLE: Duration = Duration::from_millis(2);
+/// PAUSEs in a row, as a guest that waits does them.
+const PAUSES: u32 = 20_000;
+
+/// Costs cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// Half of the figures are about two CPUs.
+    #[error("this process may use one CPU only; kicks and wake-ups come from another")]
+    OneCpu,
+    /// A guest.
+    #[error("a guest to measure with cannot be made")]
+    Guest(#[from] CreateError),
+    /// The CPUs.
+    #[error("the process's CPUs cannot be told or set")]
+    Cpus(#[from] rustix::io::Errno),
+}
+
+/// Measures all of them.
+pub fn costs(kvm: &Kvm) -> Result<HostCosts, MeasureError> {
+    let cpus: Vec<u32> = allowed_cpus()?.iter().collect();
+    // The first CPU is the one that most of the host's interrupts go to.
+    let [there, .., here] = cpus[..] else { return Err(MeasureError::OneCpu) };
+    let exit = bound(here, || exit(kvm))??;
+    let other = bound(here, || switch(kvm))??;
+    let thread = bound(here, || thread_switch(kvm, here))??;
+    Ok(HostCosts {
+        exit_ns: exit,
+        switch_ns: other.saturating_sub(exit),
+        thread_switch_ns: thread.saturating_sub(exit),
+        kick_ns: bound(there, || kicks(kvm, here))??,
+        wake_ns: bound(there, || wakes(here))??,
+        hop_ns: bound(there, || hop(here))??,
+        pause_ns: bound(here, pause)?,
+    })
+}
+
+/// Does this on a thread that is bound to a CPU.
+fn bound<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> rustix::io::Result<T> {
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            bind(cpu)?;
+            kick::block();
+            Ok(work())
+        });
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn bind(cpu: u32) -> rustix::io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(cpu as usize);
+    sched_setaffinity(None, &only)
+}
+
+fn middle(samples: &[f64]) -> u64 {
+    median(samples).unwrap_or(0.0).round() as u64
+}
+
+/// Median time of one of these (units: ns).
+fn timed(mut work: impl FnMut()) -> u64 {
+    let mut sample = || {
+        let begun = Instant::now();
+        (0..AT_ONCE).for_each(|_| work());
+        begun.elapsed().as_nanos() as f64 / f64::from(AT_ONCE)
+    };
+    sample();
+    middle(&(0..SAMPLES).map(|_| sample()).collect::<Vec<_>>())
+}
+
+/// A VM of one vCPU that waits on a shelf.
+struct Guest {
+    vm: Vm,
+    shelf: Arc<Shelf>,
+}
+
+impl Guest {
+    fn new(kvm: &Kvm, image: &'static str) -> Result<Self, CreateError> {
+        let shelf = Arc::new(Shelf::default());
+        let spec = Spec {
+            name: image,
+            image: stile_guest_images::image(image).expect("the images measured with are built-in"),
+            vcpus: 1,
+            memory: 8 << 20,
+            attributes: Attributes::default(),
+            cmdline: "",
+            console: Sink::Terminal,
+            device: None,
+        };
+        let domain: Arc<dyn Domain> = Arc::<Shelf>::clone(&shelf);
+        Ok(Self { vm: Vm::create(kvm, &spec, domain)?, shelf })
+    }
+
+    fn id(&self) -> VcpuId {
+        self.vm.ids()[0]
+    }
+
+    /// Lends the vCPU out.
+    fn with<T>(&self, work: impl FnOnce(&mut dyn Vcpu) -> T) -> T {
+        let mut vcpu = self.shelf.take(self.id()).expect("a vCPU is lent to one at a time");
+        let done = work(&mut *vcpu);
+        self.shelf.put_back(self.id(), vcpu);
+        done
+    }
+}
+
+fn exit(kvm: &Kvm) -> Result<u64, MeasureError> {
+    let guest = Guest::new(kvm, "doorbell")?;
+    Ok(guest.with(|vcpu| timed(|| _ = vcpu.run())))
+}
+
+/// An exit of one vCPU after one of another, on the same thread.
+fn switch(kvm: &Kvm) -> Result<u64, MeasureError> {
+    let guests = [Guest::new(kvm, "doorbell")?, Guest::new(kvm, "doorbell")?];
+    let both = |a: &mut dyn Vcpu, b: &mut dyn Vcpu| {
+        timed(|| {
+            a.run();
+            b.run();
+        })
+    };
+    Ok(guests[0].with(|a| guests[1].with(|b| both(a, b))) / 2)
+}
+
+/// The same on two threads of one CPU, which yield to each other.
+fn thread_switch(kvm: &Kvm, cpu: u32) -> Result<u64, MeasureError> {
+    let guests = [Guest::new(kvm, "doorbell")?, Guest::new(kvm, "doorbell")?];
+    let over = AtomicBool::new(false);
+    let turn = |vcpu: &mut dyn Vcpu| {
+        vcpu.run();
+        rustix::thread::sched_yield();
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            bind(cpu)?;
+            kick::block();
+            guests[1].with(|vcpu| {
+                while !over.load(Ordering::Relaxed) {
+                    turn(vcpu);
+                }
+            });
+            Ok(())
+        });
+        let round = guests[0].with(|vcpu| timed(|| turn(vcpu)));
+        over.store(true, Ordering::Relaxed);
+        let ended: rustix::io::Result<()> = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(ended.map(|()| round / 2)?)
+    })
+}
+
+/// From this thread's signal until a thread on that CPU is back from its guest.
+fn kicks(kvm: &Kvm, cpu: u32) -> Result<u64, MeasureError> {
+    let guest = Guest::new(kvm, "hog")?;
+    let (thread, back, over) = (AtomicU32::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let runs = scope.spawn(|| {
+            bind(cpu)?;
+            kick::block();
+            thread.store(kick::this_thread().0 as u32, Ordering::Release);
+            guest.with(|vcpu| {
+                while !over.load(Ordering::Relaxed) {
+                    if vcpu.run() == Stop::Kicked {
+                        back.store(monotonic().0, Ordering::Release);
+                        kick::drain();
+                    }
+                }
+            });
+            Ok(())
+        });
+        let send = || kick::send(kick::ThreadId(thread.load(Ordering::Acquire) as i32));
+        let samples = answers(&back, || thread.load(Ordering::Acquire) != 0 || runs.is_finished(), send);
+        over.store(true, Ordering::Relaxed);
+        if thread.load(Ordering::Acquire) != 0 {
+            send();
+        }
+        let ended: rustix::io::Result<()> = runs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(ended.map(|()| middle(&samples))?)
+    })
+}
+
+/// From this thread's wake until a thread that slept on that idle CPU runs.
+fn wakes(cpu: u32) -> Result<u64, MeasureError> {
+    let (parker, back, over) = (Parker::default(), AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let sleeps = scope.spawn(|| {
+            bind(cpu)?;
+            while !over.load(Ordering::Relaxed) {
+                parker.wait(Time::NEVER);
+                back.store(monotonic().0, Ordering::Release);
+            }
+            Ok(())
+        });
+        let samples = answers(&back, || true, || parker.wake());
+        over.store(true, Ordering::Relaxed);
+        parker.wake();
+        let ended: rustix::io::Result<()> = sleeps.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(ended.map(|()| middle(&samples))?)
+    })
+}
+
+/// Times from a call until the other side has stamped `back` (units: ns); one that is not answered within a second is
+/// left out.
+fn answers(back: &AtomicU64, ready: impl Fn() -> bool, call: impl Fn()) -> Vec<f64> {
+    while !ready() {
+        std::thread::yield_now();
+    }
+    let one = |_| {
+        std::thread::sleep(SETTLE);
+        let called = monotonic();
+        call();
+        loop {
+            let stamp = Time(back.load(Ordering::Acquire));
+            if stamp >= called {
+                return Some(stamp.since(called).0 as f64);
+            }
+            if monotonic().since(called).0 > 1_000_000_000 {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+    };
+    (0..SAMPLES).filter_map(one).collect()
+}
+
+/// Half of the time in which two CPUs write to each other and back.
+fn hop(cpu: u32) -> Result<u64, MeasureError> {
+    let (ball, over) = (AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let answers = scope.spawn(|| {
+            let bound = bind(cpu);
+            while !over.load(Ordering::Relaxed) {
+                if ball.load(Ordering::Acquire) == 1 {
+                    ball.store(0, Ordering::Release);
+                }
+            }
+            bound
+        });
+        let round = timed(|| {
+            ball.store(1, Ordering::Release);
+            while ball.load(Ordering::Acquire) == 1 {}
+        });
+        over.store(true, Ordering::Relaxed);
+        answers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(round / 2)
+    })
+}
+
+/// A PAUSE with a look at memory.
+fn pause() -> u64 {
+    let word = AtomicU32::new(0);
+    let begun = Instant::now();
+    for _ in 0..PAUSES {
+        std::hint::black_box(word.load(Ordering::Acquire));
+        std::hint::spin_loop();
+    }
+    begun.elapsed().as_nanos() as u64 / u64::from(PAUSES)
+}

@@ -1,0 +1,116 @@
+//! What became of everybody's time in a recording, in figures.
+
+use super::reader::{ReadError, Recording};
+use serde::Serialize;
+use stile_sched::ledger::{self, Outcomes, VcpuFigures, Yielded};
+
+/// Figures of a recording. Times are in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figures {
+    /// From the first event to the last one that counts.
+    pub span_ns: u64,
+    /// Times a pCPU went from one vCPU to another, a second.
+    pub switches_per_s: f64,
+    /// Times a vCPU went on, on another pCPU than its last, a second.
+    pub migrations_per_s: f64,
+    /// Median of the time from the wish that a pCPU asks until it did.
+    pub kick_p50_ns: u64,
+    /// 99th percentile of it.
+    pub kick_p99_ns: u64,
+    /// Yields while others waited.
+    pub yields: Yields,
+    /// Each vCPU, in the order in which they came.
+    pub vcpus: Vec<Vcpu>,
+    /// Whether all events count: where some were lost, those before do.
+    pub complete: bool,
+}
+
+/// Yields by what they said and by what came of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Yields {
+    /// Said nothing.
+    pub unknown: YieldCounts,
+    /// Named a lock's holder.
+    pub lock: YieldCounts,
+    /// Named a message's sender.
+    pub message: YieldCounts,
+}
+
+/// What came of yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct YieldCounts {
+    /// Another vCPU got the pCPU.
+    pub switched: u64,
+    /// The vCPU went on.
+    pub stayed: u64,
+}
+
+/// A vCPU's figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Vcpu {
+    /// Its name.
+    pub vcpu: String,
+    /// On a pCPU.
+    pub run_ns: u64,
+    /// Runnable without one.
+    pub wait_ns: u64,
+    /// Blocked.
+    pub idle_ns: u64,
+    /// Median of its waits.
+    pub wait_p50_ns: u64,
+    /// 99th percentile of them.
+    pub wait_p99_ns: u64,
+    /// The longest.
+    pub wait_max_ns: u64,
+    /// Times it was put on a pCPU.
+    pub turns: u64,
+    /// Its yields while others waited.
+    pub yields: Yields,
+}
+
+impl From<&Yielded> for Yields {
+    fn from(yields: &Yielded) -> Self {
+        let counts = |of: Outcomes| YieldCounts { switched: of.switched, stayed: of.stayed };
+        Self { unknown: counts(yields.unknown), lock: counts(yields.lock), message: counts(yields.message) }
+    }
+}
+
+/// Computes a recording's figures.
+pub fn figures(recording: &Recording) -> Result<Figures, ReadError> {
+    let mut figures = ledger::Figures::new(recording.header().slots());
+    let mut complete = true;
+    for event in recording.events()? {
+        complete = figures.tell(&event?);
+        if !complete {
+            break;
+        }
+    }
+    let span = figures.span();
+    let counts = figures.counts();
+    let per_s = |count: u64| count as f64 * 1e9 / span.0.max(1) as f64;
+    Ok(Figures {
+        span_ns: span.0,
+        switches_per_s: per_s(counts.switches),
+        migrations_per_s: per_s(counts.migrations),
+        kick_p50_ns: counts.kicks.quantile(0.5).0,
+        kick_p99_ns: counts.kicks.quantile(0.99).0,
+        yields: Yields::from(&counts.yields),
+        vcpus: figures.vcpus().iter().map(|life| vcpu(recording, life)).collect(),
+        complete,
+    })
+}
+
+fn vcpu(recording: &Recording, life: &VcpuFigures) -> Vcpu {
+    let account = &life.account;
+    Vcpu {
+        vcpu: recording.names().of(life.vcpu, life.since),
+        run_ns: account.run.0,
+        wait_ns: account.wait.0,
+        idle_ns: account.idle.0,
+        wait_p50_ns: account.waits.quantile(0.5).0,
+        wait_p99_ns: account.waits.quantile(0.99).0,
+        wait_max_ns: account.waits.max().0,
+        turns: account.turns,
+        yields: Yields::from(&account.yields),
+    }
+}

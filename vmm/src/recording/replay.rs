@@ -1,0 +1,40 @@
+//! Asks a policy made as the recorded one was everything anew, and compares its answers.
+
+use super::reader::{ReadError, Recording};
+use stile_sched::ledger::{Replay, Stop};
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The recording.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// There is no such object.
+    #[error("the recording says it is of `{policy}`, under which the host's scheduler decides: the file is damaged")]
+    NoPolicy {
+        /// Which.
+        policy: String,
+    },
+}
+
+/// What a replay came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// Answers that were the same.
+    pub compared: u64,
+    /// Where it ended, if not at the end of the recording.
+    pub stopped: Option<Stop>,
+}
+
+/// Replays a recording, up to the first difference.
+pub fn replay(recording: &Recording) -> Result<Replayed, ReplayError> {
+    let header = recording.header();
+    let no_policy = || ReplayError::NoPolicy { policy: header.policy.to_string() };
+    let mut replay = Replay::new(header.policy().ok_or_else(no_policy)?, header.slots());
+    for event in recording.events()? {
+        if let Err(stop) = replay.tell(&event?) {
+            return Ok(Replayed { compared: replay.compared(), stopped: Some(stop) });
+        }
+    }
+    Ok(Replayed { compared: replay.compared(), stopped: None })
+}

@@ -1,0 +1,254 @@
+//! Whether code spins: it stands in a short loop that holds a PAUSE.
+//!
+//! Only bytes are judged. From the instruction that is next, the code is read on in the order in which it lies until a
+//! branch leads back to that instruction or before it: that is the innermost loop, provided the code is compiled as usual.
+//! Calls out of the loop and jumps out of it do not matter; who stands inside a function that the loop calls is not seen to
+//! spin. Code that is not what it seems can only deceive its own VM's scheduling: it yields when it need not.
+//!
+//! Whether the guest got on between two times that it was seen is told from the registers that the loop does not write:
+//! they say what it waits for, the ticket it has drawn, say. A wait that is repeated with all of them equal is taken for one.
+
+use super::registers::GENERAL;
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+
+/// Longest loop that can be nothing but waiting (units: bytes): those of the usual locks are half as long, and one that
+/// holds a critical section beside its PAUSE is longer.
+pub(super) const LOOP_MAX: usize = 64;
+/// Longest instruction (units: bytes).
+const INSTRUCTION_MAX: usize = 15;
+/// Code that has to be known behind the next instruction.
+pub(super) const AHEAD: usize = LOOP_MAX + INSTRUCTION_MAX;
+
+/// A loop that only waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spin {
+    /// Where it begins in the code.
+    first: usize,
+    /// The general registers that it writes, a bit each.
+    writes: u16,
+}
+
+/// What a vCPU waits for, as far as can be seen: equal as long as it spins in one loop for the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spot {
+    first: u64,
+    registers: [u64; GENERAL],
+}
+
+impl Spin {
+    /// The loop that only waits in which the instruction at offset `next` is the next to be executed.
+    pub(super) fn around(code: &[u8], next: usize) -> Option<Self> {
+        let back = instructions(code, next)
+            .take_while(|i| i.ip() - (next as u64) < LOOP_MAX as u64)
+            .find(|i| branches(i) && i.near_branch_target() <= next as u64)?;
+        let first = back.near_branch_target();
+        if back.next_ip() - first > LOOP_MAX as u64 {
+            return None;
+        }
+        // Instructions that do not meet `next` are not what is executed.
+        let body = || instructions(code, first as usize).take_while(|i| i.ip() <= back.ip());
+        let spins = body().any(|i| i.ip() == next as u64) && body().any(|i| i.mnemonic() == Mnemonic::Pause);
+        spins.then(|| Self { first: first as usize, writes: written(body()) })
+    }
+
+    /// The spot of a vCPU in this loop, whose code begins at this address, with these general registers.
+    pub(super) fn spot(self, code: u64, mut registers: [u64; GENERAL]) -> Spot {
+        for (number, register) in registers.iter_mut().enumerate() {
+            if self.writes & 1 << number != 0 {
+                *register = 0;
+            }
+        }
+        Spot { first: code + self.first as u64, registers }
+    }
+}
+
+/// The general registers that these instructions may write; a call may write all but the stack pointer.
+fn written(body: impl Iterator<Item = Instruction>) -> u16 {
+    let mut factory = InstructionInfoFactory::new();
+    body.fold(0, |written, instruction| {
+        let used = factory.info(&instruction).used_registers();
+        let writes = |access| !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess);
+        let general = used.iter().filter(|u| u.register().is_gpr() && writes(u.access()));
+        let own = if calls(&instruction) { !bit(Register::RSP) } else { general.fold(0, |w, u| w | bit(u.register())) };
+        written | own
+    })
+}
+
+fn bit(register: Register) -> u16 {
+    1 << register.full_register().number()
+}
+
+/// The instructions from this offset on, up to bytes that are none.
+fn instructions(code: &[u8], from: usize) -> impl Iterator<Item = Instruction> {
+    let bytes = code.get(from..).unwrap_or_default();
+    Decoder::with_ip(64, bytes, from as u64, DecoderOptions::NONE).into_iter().take_while(|i| !i.is_invalid())
+}
+
+fn branches(instruction: &Instruction) -> bool {
+    instruction.op0_kind() == OpKind::NearBranch64 && !calls(instruction)
+}
+
+fn calls(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: [u8; 2] = [0xf3, 0x90];
+    const RET: u8 = 0xc3;
+
+    fn spins(code: &[u8], next: usize) -> bool {
+        Spin::around(code, next).is_some()
+    }
+
+    /// Offsets at which this code is seen to spin.
+    fn seen(code: &[u8]) -> Vec<usize> {
+        (0..code.len()).filter(|&next| spins(code, next)).collect()
+    }
+
+    #[test]
+    fn a_loop_that_looks_and_pauses_spins_at_each_of_its_instructions_and_nowhere_else() {
+        let code = [
+            0x31, 0xc0, // 0: xor eax, eax
+            0x39, 0x07, // 2: cmp [rdi], eax
+            0x74, 0x04, // 4: je 10
+            0xf3, 0x90, // 6: pause
+            0xeb, 0xf8, // 8: jmp 2
+            0x90, RET, // 10: nop; ret
+        ];
+        assert_eq!(seen(&code), [2, 4, 6, 8]);
+    }
+
+    #[test]
+    fn a_counted_loop_with_its_condition_at_the_end_spins() {
+        let code = [
+            0xf3, 0x90, // 0: pause
+            0x8b, 0x07, // 2: mov eax, [rdi]
+            0x85, 0xc0, // 4: test eax, eax
+            0x75, 0x04, // 6: jne 12
+            0xff, 0xc9, // 8: dec ecx
+            0x75, 0xf4, // 10: jne 0
+            RET,
+        ];
+        assert_eq!(seen(&code), [0, 2, 4, 6, 8, 10]);
+        // The same with `loop`.
+        assert_eq!(seen(&[0xf3, 0x90, 0xe2, 0xfc, RET]), [0, 2]);
+    }
+
+    #[test]
+    fn who_tests_before_it_tries_again_spins_in_the_try_as_well() {
+        let code = [
+            0xf0, 0x0f, 0xb1, 0x0f, // 0: lock cmpxchg [rdi], ecx
+            0x74, 0x08, // 4: je 14
+            0xf3, 0x90, // 6: pause
+            0x83, 0x3f, 0x00, // 8: cmp dword [rdi], 0
+            0x75, 0xf9, // 11: jne 6
+            0xeb, // 13: jmp 0
+            0xf1, RET,
+        ];
+        assert_eq!(seen(&code), [0, 4, 6, 8, 11, 13]);
+    }
+
+    #[test]
+    fn a_loop_without_a_pause_computes_though_a_spinning_one_is_near_or_around_it() {
+        let computes = [0x48, 0xff, 0xc9, 0x75, 0xfb]; // dec rcx; jnz -5
+        let spins = [0xf3, 0x90, 0x39, 0x07, 0x75, 0xfa]; // pause; cmp [rdi], eax; jne -6
+        assert_eq!(seen(&[&computes[..], &spins].concat()), [5, 7, 9]);
+        assert_eq!(seen(&[&spins[..], &computes].concat()), [0, 2, 4]);
+        let around = [&computes[..], &PAUSE, &[0xeb, 0xf7]].concat(); // ...; pause; jmp 0
+        assert_eq!(seen(&around), [5, 7]);
+    }
+
+    #[test]
+    fn a_loop_that_calls_and_pauses_spins_but_the_function_it_calls_does_not() {
+        let code = [
+            0xe8, 0x06, 0, 0, 0, // 0: call 11
+            0xf3, 0x90, // 5: pause
+            0x75, 0xf7, // 7: jne 0
+            RET, 0xcc, // 9: ret; int3
+            0x8b, 0x07, // 11: mov eax, [rdi]
+            RET,  // 13
+        ];
+        assert_eq!(seen(&code), [0, 5, 7]);
+    }
+
+    #[test]
+    fn prefixes_that_mean_nothing_change_nothing_and_a_plain_nop_is_no_pause() {
+        for pause in [&[0x66, 0xf3, 0x90][..], &[0xf3, 0x66, 0x90], &[0x2e, 0xf3, 0x90], &[0xf3, 0x48, 0x90]] {
+            let back = -(pause.len() as i8) - 2;
+            assert!(spins(&[pause, &[0xeb, back as u8]].concat(), 0), "{pause:02x?}");
+        }
+        assert!(seen(&[0x90, 0xeb, 0xfd]).is_empty());
+        assert!(seen(&[0x66, 0x90, 0xeb, 0xfc]).is_empty());
+    }
+
+    #[test]
+    fn a_loop_is_too_long_from_one_byte_more_than_the_longest() {
+        let of = |length: usize| {
+            let mut code = PAUSE.to_vec();
+            code.resize(length - 2, 0x90);
+            [&code[..], &[0xeb, -(length as i8) as u8, RET]].concat()
+        };
+        assert!(spins(&of(LOOP_MAX), 0) && spins(&of(LOOP_MAX), LOOP_MAX - 2));
+        assert!(!spins(&of(LOOP_MAX + 1), 0) && !spins(&of(LOOP_MAX + 1), LOOP_MAX - 1));
+        // With a near branch, the longest there is.
+        let mut code = PAUSE.to_vec();
+        code.resize(LOOP_MAX - 5, 0x90);
+        code.extend([0xe9, -(LOOP_MAX as i8) as u8, 0xff, 0xff, 0xff]);
+        assert!(spins(&code, 0));
+    }
+
+    #[test]
+    fn code_that_ends_or_is_none_does_not_spin() {
+        assert!(!spins(&[], 0));
+        assert!(!spins(&PAUSE, 0), "the branch lies beyond what is known");
+        assert!(!spins(&PAUSE, 2) && !spins(&PAUSE, 9));
+        assert!(!spins(&[0xf3, 0x90, 0xeb], 0), "half a branch");
+        assert!(!spins(&[0xf3, 0x90, 0x06, 0xeb, 0xfb], 0), "0x06 is no instruction");
+        assert!(!spins(&[0xf3, 0x90, 0xeb, 0x80], 2), "the loop begins before what is known");
+    }
+
+    #[test]
+    fn a_branch_into_the_middle_of_what_is_executed_makes_no_loop() {
+        // 0: mov eax, 0x90f3..: a PAUSE only for who jumps into it; 5: jmp 1.
+        let code = [0xb8, 0xf3, 0x90, 0x90, 0x90, 0xeb, 0xfa];
+        assert!(spins(&code, 5), "who jumps there spins");
+        assert!(!spins(&code, 0));
+    }
+
+    #[test]
+    fn a_spot_is_the_same_wherever_in_its_loop_and_whatever_the_loop_itself_writes() {
+        let code = [0xf3, 0x90, 0x8b, 0x07, 0x39, 0xf0, 0x75, 0xf8, RET]; // pause; mov eax, [rdi]; cmp eax, esi; jne 0
+        let spot = |next, rax, rsi| {
+            let mut registers = [7; GENERAL];
+            (registers[0], registers[6]) = (rax, rsi);
+            Spin::around(&code, next).unwrap().spot(0x1000, registers)
+        };
+        assert_eq!(spot(0, 1, 5), spot(4, 2, 5), "the number that is served has changed");
+        assert_ne!(spot(0, 1, 5), spot(0, 1, 6), "it has another ticket");
+        let elsewhere = Spin::around(&code, 0).unwrap().spot(0x2000, [7; GENERAL]);
+        assert_ne!(elsewhere, Spin::around(&code, 0).unwrap().spot(0x1000, [7; GENERAL]));
+    }
+
+    #[test]
+    fn parts_of_registers_and_counters_are_written_and_what_is_only_read_is_not() {
+        let writes = |code: &[u8]| Spin::around(code, 0).unwrap().writes;
+        let (rax, rcx, r8) = (1, 1 << 1, 1 << 8);
+        assert_eq!(writes(&[0xf3, 0x90, 0x8a, 0x07, 0x3c, 0x01, 0x75, 0xf8]), rax, "mov al, [rdi]; cmp al, 1");
+        assert_eq!(writes(&[0xf3, 0x90, 0x49, 0xff, 0xc8, 0x75, 0xf9]), r8, "dec r8");
+        assert_eq!(writes(&[0xf3, 0x90, 0xe2, 0xfc]), rcx, "loop");
+        assert_eq!(writes(&[0xf3, 0x90, 0x39, 0x07, 0x75, 0xfa]), 0, "cmp [rdi], eax");
+        assert_eq!(writes(&[0xf3, 0x90, 0xe8, 0, 0, 0, 0, 0x75, 0xf7]), !(1 << 4), "call");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_judged(code in proptest::collection::vec(proptest::num::u8::ANY, 0..160), next in 0_usize..170) {
+            if let Some(spin) = Spin::around(&code, next) {
+                let _ = spin.spot(u64::MAX - 200, [0; GENERAL]);
+            }
+        }
+    }
+}
