@@ -172,7 +172,7 @@ impl<P: Policy> Ledger<P> {
         let now = self.advance(now);
         let taken = self.policy.steals(slot, thief, now);
         if taken {
-            self.books.stolen(slot, thief, now);
+            self.books.stolen(slot, thief);
         }
         self.record(Some(slot), now, What::Steal { slot, thief, taken });
         taken
