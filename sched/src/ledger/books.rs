@@ -96,9 +96,10 @@ impl Books {
     }
 
     /// A vCPU took a slot that had been handed to another one.
-    pub(super) fn stolen(&mut self, slot: Slot, thief: VcpuId, now: Time) {
+    pub(super) fn stolen(&mut self, slot: Slot, thief: VcpuId) {
+        // It has not begun to run, so it has waited all the time.
         let robbed = self.slots[slot.index()].on.take();
-        robbed.into_iter().for_each(|robbed| self.entry(robbed).enter(State::Waiting, now));
+        robbed.into_iter().for_each(|robbed| self.entry(robbed).state = State::Waiting);
         self.entry(thief).account.steals += 1;
     }
 

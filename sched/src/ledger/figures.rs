@@ -67,7 +67,7 @@ impl Figures {
                 ends.into_iter().for_each(|vcpu| self.end(vcpu, now));
                 self.books.asked(slot, why, decision, now);
             }
-            What::Steal { slot, thief, taken: true } => self.books.stolen(slot, thief, now),
+            What::Steal { slot, thief, taken: true } => self.books.stolen(slot, thief),
             What::Idled { vcpu, since } => self.books.idled(vcpu, since),
             What::Resume { placement, .. } => self.books.resumed(placement, now),
             What::Steal { .. } | What::Late { .. } | What::Gap { .. } => {}
