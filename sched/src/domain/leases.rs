@@ -36,6 +36,7 @@
 
 mod alarm;
 mod core;
+mod evacuation;
 mod gate;
 mod record;
 mod ride;
@@ -48,7 +49,7 @@ mod thread;
 use self::alarm::{Alarm, Watch};
 use self::core::{Act, Acts, Core, Entry, SlotEntry};
 use super::counts::Tally;
-use super::evacuate::{Evacuate, Evacuated, Evacuee};
+use super::evacuate::Evacuate;
 use super::events::Found;
 use super::executors::MAX_VCPUS;
 use super::numbers::Numbers;
@@ -235,34 +236,6 @@ impl<W> Drop for Leases<W> {
     }
 }
 
-impl<W: Word> Evacuate for Leases<W> {
-    fn population(&self) -> usize {
-        self.shared.core.lock().vcpus.iter().flatten().count()
-    }
-
-    fn halt(&self) {
-        self.stop();
-    }
-
-    fn evacuate(&self) -> Evacuated {
-        let mut core = self.shared.core.lock();
-        let now = monotonic();
-        // A late sender of an event settles what naps, and must find nothing. Who is to run now does so elsewhere. Slot words
-        // may be touched from here: no thread of the domain is left.
-        let mut acts = Acts::new();
-        while self.shared.settle(&mut core, now, &mut acts) {
-            acts.clear();
-        }
-        let ids = (0..core.vcpus.len()).map(|index| VcpuId(index as u32));
-        let vcpus = ids.filter_map(|id| self.shared.evict(&mut core, id, now)).collect();
-        Evacuated { vcpus, numbers: std::mem::take(&mut core.numbers) }
-    }
-
-    fn missed(&self, vcpu: VcpuId) -> bool {
-        self.shared.records.of(vcpu).events.missed()
-    }
-}
-
 impl<W: Word> Domain for Leases<W> {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
         if attributes.group.is_some() {
@@ -416,26 +389,6 @@ impl<W: Word> Shared<W> {
         account.run = run;
         record.counts.read().enter(&mut account, |outcomes| &mut outcomes.alone);
         account
-    }
-
-    /// Takes a vCPU out as it is. Its thread has ended.
-    fn evict(&self, core: &mut Core, id: VcpuId, now: Time) -> Option<Evacuee> {
-        let account = self.complete(core.ledger.account_of(id, now)?, id, now);
-        let attributes = core.ledger.attributes_of(id)?;
-        let record = self.records.of(id);
-        let leaving = record.events.leave();
-        core.ended = core.ended.plus(record.counts.read());
-        let left = core.vcpus[id.index()].take()?.left.expect("threads leave their vCPUs here when they end");
-        Some(Evacuee {
-            id,
-            vcpu: left.vcpu,
-            attributes,
-            rests: leaving.rests.then_some(left.until),
-            event: leaving.event,
-            retiring: record.retiring.load(Ordering::Relaxed),
-            account,
-            at: now,
-        })
     }
 
     /// Removes a vCPU the policy has let go of. Gives its last account, and what is to be dropped outside the lock.
