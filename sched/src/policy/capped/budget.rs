@@ -42,9 +42,9 @@ impl Budget {
         Nanos(self.cap.budget().0 / self.turns(members))
     }
 
-    /// The time in which the cap yields a slice.
+    /// The time in which the cap yields a slice; rounded up, since a nanosecond too little in each would exceed the cap.
     pub(super) fn turn(&self, members: u32) -> Nanos {
-        Nanos(self.cap.period().0 / self.turns(members))
+        Nanos(self.cap.period().0.div_ceil(self.turns(members)))
     }
 
     /// Turns in a period.
