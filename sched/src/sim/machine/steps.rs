@@ -101,7 +101,7 @@ impl<P: Policy> Machine<P> {
     /// The slot's vCPU leaves its guest, which takes so long, and the slot asks.
     fn ask(&mut self, slot: usize, why: Why, leave: Nanos) {
         if self.slots[slot].hand.is_some() {
-            let leave = self.draw.about(leave, self.noise);
+            let leave = self.exits(leave);
             self.slots[slot].from = self.now + leave;
             let asks = Asks { why, at: self.now + leave, has_lock: false };
             if leave > Nanos::ZERO {
@@ -111,6 +111,11 @@ impl<P: Policy> Machine<P> {
             return self.goes_on(slot, asks);
         }
         self.goes_on(slot, Asks { why, at: self.now, has_lock: false });
+    }
+
+    /// How long an exit takes this time, or a part of one.
+    fn exits(&mut self, usually: Nanos) -> Nanos {
+        if self.noise == 0 { usually } else { self.draw.exit(usually) }
     }
 
     /// The monitor has the exit, or then the lock.
@@ -129,7 +134,7 @@ impl<P: Policy> Machine<P> {
             && self.is_alone(slot, y)
         {
             let back = self.costs.exit - self.costs.leave;
-            self.slots[slot].from = self.now + self.draw.about(back, self.noise);
+            self.slots[slot].from = self.now + self.exits(back);
             return;
         }
         self.slots[slot].wanted = false;
@@ -223,8 +228,9 @@ impl<P: Policy> Machine<P> {
         let switch = if switches { self.costs.switch } else { Nanos::ZERO };
         s.hand = next;
         s.last = next.or(s.last);
-        let back = self.costs.exit - self.costs.leave + switch;
-        s.from = now + self.lock.section() + self.draw.about(back, self.noise);
+        let back = self.exits(self.costs.exit - self.costs.leave + switch);
+        let s = &mut self.slots[slot];
+        s.from = now + self.lock.section() + back;
         // A timer that is set earlier is left, as the executors leave it: it costs a question.
         let armed = Some(s.timer).filter(|&at| at > now).unwrap_or(Time::NEVER);
         s.timer = armed.min(lease_end).min(s.deadline());
