@@ -218,9 +218,9 @@ impl HostModel {
         let load = |slot: usize| self.queues[slot].waiting() + usize::from(self.queues[slot].current.is_some());
         let all = 0..self.queues.len();
         let least = all.clone().map(load).min().unwrap_or(0);
-        let near = all.filter(|&slot| load(slot) <= least + usize::from(least > 0));
+        let mut near = all.filter(|&slot| load(slot) <= least + usize::from(least > 0));
         let nth = self.draw.below(near.clone().count() as u64) as usize;
-        Slot(near.skip(nth).next().unwrap_or(0) as u16)
+        Slot(near.nth(nth).unwrap_or(0) as u16)
     }
 
     /// Where a woken thread goes, and whether that is idle.
