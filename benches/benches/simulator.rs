@@ -12,8 +12,15 @@ use stile_sched::sim::guest::Patience;
 use stile_sched::sim::{Costs, Guest, Machine};
 
 /// Those of the README's machine.
-const COSTS: Costs =
-    Costs { exit: Nanos(25_000), switch: Nanos(2_000), kick: Nanos(29_000), wake: Nanos(30_000), hop: Nanos(43) };
+const COSTS: Costs = Costs {
+    exit: Nanos(25_000),
+    leave: Nanos(12_000),
+    switch: Nanos(2_000),
+    kick: Nanos(29_000),
+    wake: Nanos(30_000),
+    hop: Nanos(43),
+    lock: Nanos::ZERO,
+};
 /// Decisions a second, in millions.
 const RATE: f64 = 1.0;
 const SAMPLES: usize = 11;

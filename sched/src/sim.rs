@@ -7,10 +7,10 @@
 //!
 //! Work per event grows with the logarithm of the number of slots, and not with the number of vCPUs.
 //!
-//! Not modelled: caches (but for the time a store takes to be seen), the executors' lock, and whatever else runs on a host.
+//! Not modelled: caches (but for the time a store takes to be seen), and whatever else runs on a host.
 //!
 //! Files: `machine` carries out decisions, [`guest`] says what guests do and `world` what they share, `agenda` knows which
-//! slot is next, `audit` holds every step against what must be true of any policy, [`host`] is a model of the stock host
+//! slot is next, `lock` is the executors' own, `audit` holds every step against what must be true of any policy, [`host`] is a model of the stock host
 //! scheduler to compare with.
 
 mod agenda;
@@ -18,6 +18,7 @@ mod audit;
 mod draw;
 pub mod guest;
 pub mod host;
+mod lock;
 mod machine;
 mod slot;
 #[cfg(test)]
@@ -39,6 +40,8 @@ use crate::Nanos;
 pub struct Costs {
     /// An exit and the return to a guest.
     pub exit: Nanos,
+    /// The part of it before the monitor has the exit, and asks.
+    pub leave: Nanos,
     /// On top of it, if it returns to another vCPU.
     pub switch: Nanos,
     /// From a stamp on a busy slot to the exit it causes.
@@ -47,4 +50,6 @@ pub struct Costs {
     pub wake: Nanos,
     /// From a guest's store until another guest that waits for it, running elsewhere, has seen it.
     pub hop: Nanos,
+    /// A question to the policy, from taking the lock of the run queue until another pCPU has it; zero: no lock.
+    pub lock: Nanos,
 }

@@ -7,8 +7,15 @@ use stile_sched::policy::rsdl::{RsdlConfig, wait_bound};
 use stile_sched::sim::{Costs, Guest, Machine};
 use stile_sched::{Nanos, Topology};
 
-const COSTS: Costs =
-    Costs { exit: Nanos(1_500), switch: Nanos(1_000), kick: Nanos(5_000), wake: Nanos(5_000), hop: Nanos(50) };
+const COSTS: Costs = Costs {
+    exit: Nanos(1_500),
+    leave: Nanos::ZERO,
+    switch: Nanos(1_000),
+    kick: Nanos(5_000),
+    wake: Nanos(5_000),
+    hop: Nanos(50),
+    lock: Nanos::ZERO,
+};
 const SLOTS: usize = 512;
 const VCPUS: usize = 10_000;
 

@@ -103,14 +103,24 @@ pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Resul
     })
 }
 
-/// The same for a simulation, where the host's scheduler is a model of it, with chances from this seed; and whether vCPUs
-/// have threads of their own.
-pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> (Box<dyn Policy>, bool) {
+/// A policy in a simulation.
+pub struct Simulated {
+    /// It decides.
+    pub decides: Box<dyn Policy>,
+    /// vCPUs have threads of their own.
+    pub threads: bool,
+    /// It is asked under one lock.
+    pub one_lock: bool,
+}
+
+/// The same for a simulation, where the host's scheduler is a model of it, with chances from this seed.
+pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> Simulated {
     match decides(policy, slots, topology.clone()) {
-        Ok(decides) => (decides, policy.mechanism == Mechanism::Leases),
+        Ok(decides) => Simulated { decides, threads: policy.mechanism == Mechanism::Leases, one_lock: true },
         Err(yields) => {
             let config = HostConfig { yields: yields == HostYield::Sched, seed, ..HostConfig::default() };
-            (Box::new(HostModel::new(config, slots).with_topology(topology)), true)
+            let decides = Box::new(HostModel::new(config, slots).with_topology(topology));
+            Simulated { decides, threads: true, one_lock: false }
         }
     }
 }

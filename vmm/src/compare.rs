@@ -24,6 +24,6 @@ pub use options::{Hint, Options};
 pub use plan::Plan;
 pub use progress::Progress;
 pub use runner::{CompareError, Runner};
-pub use scenario::{Pcpus, Scenario, ScenarioError, Shape};
+pub use scenario::{Counts, Pcpus, Scenario, ScenarioError, Shape};
 pub use simulated::Simulation;
 pub use twin::{TwinError, simulate_twin};

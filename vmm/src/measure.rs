@@ -1,8 +1,9 @@
 //! What things cost on this host, for the simulator: exits, switches, kicks, wake-ups, and how fast CPUs see each other.
 //!
-//! Guests are run by hand, on threads bound to a CPU, without a scheduler; each figure is a median. It takes some two
+//! Guests are run by hand, on threads bound to a CPU, without a scheduler; each figure is a median. It takes some three
 //! seconds. What else runs on the host makes figures larger, so a busy host is not worth measuring.
 
+mod asking;
 mod shelf;
 
 use crate::host::{HostCosts, allowed_cpus};
@@ -12,13 +13,15 @@ use crate::vm::{CreateError, Spec, Vm};
 use kvm_ioctls::Kvm;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use shelf::Shelf;
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stile_sched::domain::parker::Parker;
-use stile_sched::domain::{Attributes, kick};
+use stile_sched::domain::{Attributes, DomainError, kick};
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Stop, Time, Vcpu, VcpuId};
+use vm_memory::{Bytes, GuestAddress};
 
 /// Samples of each figure, and how often the thing is done for one of them where it is too short to be timed alone.
 const SAMPLES: usize = 101;
@@ -37,6 +40,12 @@ pub enum MeasureError {
     /// A guest.
     #[error("a guest to measure with cannot be made")]
     Guest(#[from] CreateError),
+    /// vCPUs that do nothing but ask.
+    #[error("no vCPU to ask with can be made")]
+    Asking(#[from] DomainError),
+    /// Their executors.
+    #[error("no executors to ask with can be started")]
+    Executors(#[from] std::io::Error),
     /// The CPUs.
     #[error("the process's CPUs cannot be told or set")]
     Cpus(#[from] rustix::io::Errno),
@@ -47,17 +56,19 @@ pub fn costs(kvm: &Kvm) -> Result<HostCosts, MeasureError> {
     let cpus: Vec<u32> = allowed_cpus()?.iter().collect();
     // The first CPU is the one that most of the host's interrupts go to.
     let [there, .., here] = cpus[..] else { return Err(MeasureError::OneCpu) };
-    let exit = bound(here, || exit(kvm))??;
+    let Exit { exit, leave } = bound(here, || exit(kvm))??;
     let other = bound(here, || switch(kvm))??;
     let thread = bound(here, || thread_switch(kvm, here))??;
     Ok(HostCosts {
         exit_ns: exit,
+        leave_ns: leave,
         switch_ns: other.saturating_sub(exit),
         thread_switch_ns: thread.saturating_sub(exit),
         kick_ns: bound(there, || kicks(kvm, here))??,
         wake_ns: bound(there, || wakes(here))??,
         hop_ns: bound(there, || hop(here))??,
         pause_ns: bound(here, pause)?,
+        lock_ns: asking::time([there, here])?,
     })
 }
 
@@ -130,9 +141,27 @@ impl Guest {
     }
 }
 
-fn exit(kvm: &Kvm) -> Result<u64, MeasureError> {
+/// An exit with the return to the guest, and its first part.
+struct Exit {
+    exit: u64,
+    leave: u64,
+}
+
+fn exit(kvm: &Kvm) -> Result<Exit, MeasureError> {
     let guest = Guest::new(kvm, "doorbell")?;
-    Ok(guest.with(|vcpu| timed(|| _ = vcpu.run())))
+    let state = guest.vm.state();
+    // The guest says when it rings.
+    let rung = GuestAddress(state.layout().gauge(0) + offset_of!(stile_abi::Gauge, waits_since) as u64);
+    let leave = |vcpu: &mut dyn Vcpu| {
+        vcpu.run();
+        let now = state.clock().now();
+        let rung: u64 = state.memory().load(rung, Ordering::Relaxed).expect("gauges lie inside memory");
+        (now - rung) as f64 * 1e6 / f64::from(state.clock().khz())
+    };
+    Ok(guest.with(|vcpu| Exit {
+        exit: timed(|| _ = vcpu.run()),
+        leave: middle(&(0..SAMPLES).map(|_| leave(vcpu)).collect::<Vec<_>>()),
+    }))
 }
 
 /// An exit of one vCPU after one of another, on the same thread.

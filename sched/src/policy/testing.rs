@@ -8,8 +8,15 @@ use crate::sim::{Costs, Machine};
 use crate::{Nanos, Nice};
 
 /// Costs of a host where an exit is cheap.
-pub(super) const COSTS: Costs =
-    Costs { exit: Nanos(1_500), switch: Nanos(1_000), kick: Nanos(5_000), wake: Nanos(5_000), hop: Nanos::ZERO };
+pub(super) const COSTS: Costs = Costs {
+    exit: Nanos(1_500),
+    leave: Nanos::ZERO,
+    switch: Nanos(1_000),
+    kick: Nanos(5_000),
+    wake: Nanos(5_000),
+    hop: Nanos::ZERO,
+    lock: Nanos::ZERO,
+};
 
 /// An audited machine of idle slots. `longest_lease`: what no lease may exceed.
 pub(super) fn audited<P: Policy>(policy: P, slots: usize, longest_lease: Nanos) -> Machine<P> {

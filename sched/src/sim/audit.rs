@@ -50,7 +50,7 @@ impl<P: Policy> Machine<P> {
         assert_eq!(self.ledger.waiting(), queued, "waiting");
         assert!(held.is_empty() || self.ledger.alarm() != Time::NEVER, "nobody will let {held:?} go on");
         for (i, s) in self.slots.iter().enumerate() {
-            let told = s.told != Time::NEVER;
+            let told = s.told != Time::NEVER || s.asks.is_some();
             if let Some(v) = s.hand {
                 assert_eq!(self.vcpus[v].place, Place::On(i));
             } else {

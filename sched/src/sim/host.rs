@@ -212,15 +212,22 @@ impl HostModel {
         queue.current = None;
     }
 
+    /// Where a new thread goes: the kernel goes by loads that rise and decay, with whatever else runs, and leaves queues alone
+    /// that differ by one; so of those with at most one more than the shortest any may be taken.
+    fn place_for_new(&mut self) -> Slot {
+        let load = |slot: usize| self.queues[slot].waiting() + usize::from(self.queues[slot].current.is_some());
+        let all = 0..self.queues.len();
+        let least = all.clone().map(load).min().unwrap_or(0);
+        let mut near = all.filter(|&slot| load(slot) <= least + usize::from(least > 0));
+        let nth = self.draw.below(near.clone().count() as u64) as usize;
+        Slot(near.nth(nth).unwrap_or(0) as u16)
+    }
+
     /// Where a woken thread goes, and whether that is idle.
     fn place_for(&mut self, vcpu: VcpuId) -> (Slot, bool) {
         let Some(home) = self.entity(vcpu).home else {
-            // Looks round from anywhere.
-            let first = self.draw.below(self.queues.len() as u64) as usize;
-            let all = (first..self.queues.len()).chain(0..first);
-            let load = |slot: &usize| self.queues[*slot].waiting() + usize::from(self.queues[*slot].current.is_some());
-            let least = Slot(all.min_by_key(load).unwrap_or(first) as u16);
-            return (least, self.idle.contains(least));
+            let slot = self.place_for_new();
+            return (slot, self.idle.contains(slot));
         };
         if self.idle.contains(home) {
             return (home, true);

@@ -5,6 +5,7 @@ mod steps;
 use super::agenda::Agenda;
 use super::audit::Audit;
 use super::guest::Guest;
+use super::lock::Lock;
 use super::slot::SlotSim;
 use super::vcpu::{LateVcpu, Place, Record, VcpuSim};
 use super::world::{Exchange, World};
@@ -31,6 +32,7 @@ pub struct Machine<P> {
     pub world: World,
     pub(super) now: Time,
     costs: Costs,
+    lock: Lock,
     pub(super) slots: Vec<SlotSim>,
     pub(super) vcpus: Vec<VcpuSim>,
     agenda: Agenda,
@@ -54,6 +56,7 @@ impl<P: Policy> Machine<P> {
             world: World::new(),
             now: BEGIN,
             costs,
+            lock: Lock::new(costs.lock),
             slots: (0..slots).map(|_| SlotSim::new()).collect(),
             vcpus: Vec::new(),
             agenda: Agenda::new(slots),
@@ -69,7 +72,7 @@ impl<P: Policy> Machine<P> {
 
     /// The same with other costs.
     pub fn with_costs(self, costs: Costs) -> Self {
-        Self { costs, ..self }
+        Self { costs, lock: Lock::new(costs.lock), ..self }
     }
 
     /// The same with steps and exits that take up to so many thousandths less or longer than they should, as drawn from the
@@ -103,6 +106,7 @@ impl<P: Policy> Machine<P> {
             sees: Time(0),
             place: Place::Blocked,
             since: self.now,
+            idles: Time::NEVER,
             event: false,
             deadline: None,
             bound: Nanos(u64::MAX),

@@ -1,7 +1,17 @@
 //! A slot of the machine.
 
+use crate::policy::Why;
 use crate::{Nanos, Time};
 use std::collections::BTreeSet;
+
+/// A slot on its way to the policy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asks {
+    pub(super) why: Why,
+    /// When it gets to the lock, or has it.
+    pub(super) at: Time,
+    pub(super) has_lock: bool,
+}
 
 /// What the machine knows of a slot.
 #[derive(Debug)]
@@ -18,6 +28,10 @@ pub(super) struct SlotSim {
     /// When a kick, or the wake-up of the idle slot, arrives.
     pub(super) told: Time,
     pub(super) wanted: bool,
+    /// It is about to ask.
+    pub(super) asks: Option<Asks>,
+    /// Events that its vCPU sends by the exit that it makes.
+    pub(super) sends: Vec<usize>,
     /// Of vCPUs that went to sleep here.
     pub(super) deadlines: BTreeSet<(Time, usize)>,
     pub(super) busy: Nanos,
@@ -35,6 +49,8 @@ impl SlotSim {
             timer: Time::NEVER,
             told: Time::NEVER,
             wanted: false,
+            asks: None,
+            sends: Vec::new(),
             deadlines: BTreeSet::new(),
             busy: Nanos::ZERO,
             busy_since: Time(0),

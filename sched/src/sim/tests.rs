@@ -2,15 +2,22 @@
 
 use super::guest::{Guest, Patience};
 use super::{Costs, Machine};
-use crate::Nanos;
 use crate::domain::Attributes;
 use crate::ledger::Event;
 use crate::policy::rsdl::RsdlConfig;
 use crate::policy::{Freelist, Policy, Rsdl};
+use crate::{Nanos, Wait};
 
 const RR: Nanos = Nanos::from_millis(6);
-const COSTS: Costs =
-    Costs { exit: Nanos(1_000), switch: Nanos(500), kick: Nanos(3_000), wake: Nanos(4_000), hop: Nanos(100) };
+const COSTS: Costs = Costs {
+    exit: Nanos(1_000),
+    leave: Nanos::ZERO,
+    switch: Nanos(500),
+    kick: Nanos(3_000),
+    wake: Nanos(4_000),
+    hop: Nanos(100),
+    lock: Nanos::ZERO,
+};
 
 fn rsdl(slots: usize) -> Machine<Rsdl> {
     Machine::new(Rsdl::new(RsdlConfig::default(), slots), slots, COSTS)
@@ -118,4 +125,28 @@ fn any_number_of_slots_up_to_512_can_be_driven() {
         let ran: u64 = (0..2 * slots).map(|v| machine.record(v).run.0).sum();
         assert!(ran as f64 > 0.99 * 50e6 * slots as f64, "{slots}");
     }
+}
+
+#[test]
+fn no_more_is_decided_than_the_lock_lets_through() {
+    let (slots, section) = (16, Nanos::from_micros(10));
+    let costs = Costs { lock: section, leave: Nanos(400), ..COSTS };
+    let mut machine = rsdl(slots).with_costs(costs).audited(Nanos::from_millis(20));
+    for _ in 0..4 * slots {
+        start(&mut machine, Guest::yielder(Nanos::from_micros(20), Wait::Unknown));
+    }
+    let before = machine.decisions();
+    machine.run(Nanos::from_millis(100));
+    let decided = machine.decisions() - before;
+    assert!((9_000..=10_001).contains(&decided), "{decided}");
+}
+
+#[test]
+fn an_event_that_comes_while_its_vcpu_is_on_the_way_out_is_not_lost() {
+    let costs = Costs { leave: Nanos(900), lock: Nanos::from_micros(3), ..COSTS };
+    let mut machine = rsdl(2).with_costs(costs).audited(Nanos::from_millis(20));
+    let pair = [1, 0].map(|peer| start(&mut machine, Guest::pinger(peer, Patience::Blocks)));
+    machine.world.post(pair[0]);
+    machine.run(Nanos::from_millis(100));
+    assert!(machine.world.ops_of(&pair) > 2_000, "{}", machine.world.ops_of(&pair));
 }

@@ -52,6 +52,8 @@ pub(super) struct VcpuSim {
     pub(super) place: Place,
     /// Since when it waits, or runs.
     pub(super) since: Time,
+    /// Until when it would idle, as it asks to.
+    pub(super) idles: Time,
     /// An event that came while it was not blocked.
     pub(super) event: bool,
     /// The slot that watches its deadline, and when that is.

@@ -102,6 +102,7 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         suite: args.suite,
         policies: distinct_labels(&names).into_iter().zip(args.policies.iter().cloned()).collect(),
         sizes: if netbench { args.clients.clone() } else { args.vcpus.clone() },
+        per_pcpu: None,
         reps: args.reps,
         duration: args.duration,
         pcpus,

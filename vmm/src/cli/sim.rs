@@ -27,9 +27,9 @@ pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
 fn scenario(file: &Path, args: &SimArgs) -> Result<(), Failure> {
     let scenario = Scenario::load(file).map_err(|e| Failure::Input(miette::Report::new(e)))?;
     let costs = scenario.costs(file).map_err(Failure::input)?;
-    let simulation = Simulation { neighbours: scenario.pcpus.neighbours(), costs };
-    let options = scenario.options();
-    run((&args.out, args.record), &options, &simulation, json!(scenario.pcpus), Vec::new())
+    let machine = |(options, neighbours)| (options, Simulation { neighbours, costs });
+    let machines: Vec<_> = scenario.machines().into_iter().map(machine).collect();
+    run((&args.out, args.record), &machines, json!(scenario.pcpus), Vec::new())
 }
 
 /// Replays a recording, simulates its twin, and holds their figures against each other.
@@ -74,29 +74,38 @@ pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<&Kvm
     }
     let simulation = Simulation { neighbours: Neighbours::of(&options.pcpus), costs: HostCosts::default() };
     let pcpus = json!(options.pcpus.to_string());
-    run((&args.out, args.record), &options, &simulation, pcpus, notes)
+    run((&args.out, args.record), &[(options, simulation)], pcpus, notes)
 }
 
+/// Runs one machine after the other; they differ in their pCPUs alone.
 fn run(
     (out, record): (&Path, bool),
-    options: &Options,
-    simulation: &Simulation,
+    machines: &[(Options, Simulation)],
     pcpus: serde_json::Value,
-    notes: Vec<String>,
+    mut notes: Vec<String>,
 ) -> Result<(), Failure> {
-    let interrupted = on_interrupt()?;
-    let plan = Plan::new(options);
-    eprintln!("simulated {}", plan.scope(options));
-    let progress = Progress::new(&plan);
+    let Some((first, Simulation { costs, .. })) = machines.first() else { return Ok(()) };
     if record {
-        recordings_possible(options)?;
+        recordings_possible(first)?;
     }
-    let runner = Runner::simulated(simulation, options, &interrupted);
-    let runner = if record { runner.recording_into(out.join("raw")) } else { runner };
-    let ran = runner.run(&plan, &progress);
-    progress.finish();
-    let (samples, remarks, complete) = ran.map_err(Failure::run)?;
-    let notes = notes.into_iter().chain(remarks).collect();
-    let host = json!({ "simulated": { "pcpus": pcpus, "costs": simulation.costs } });
-    finish(out, options, Outcome { host, samples, notes, complete, simulated: true })
+    let interrupted = on_interrupt()?;
+    let (mut samples, mut complete) = (Vec::new(), true);
+    for (options, simulation) in machines {
+        let plan = Plan::new(options);
+        eprintln!("simulated {}", plan.scope(options));
+        let progress = Progress::new(&plan);
+        let runner = Runner::simulated(simulation, options, &interrupted);
+        let runner = if record { runner.recording_into(out.join("raw")) } else { runner };
+        let ran = runner.run(&plan, &progress);
+        progress.finish();
+        let (sampled, remarks, ended) = ran.map_err(Failure::run)?;
+        samples.extend(sampled);
+        notes.extend(remarks);
+        complete = ended;
+        if !complete {
+            break;
+        }
+    }
+    let host = json!({ "simulated": { "pcpus": pcpus, "costs": costs } });
+    finish(out, first, Outcome { host, samples, notes, complete, simulated: true })
 }

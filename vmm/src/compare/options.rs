@@ -18,6 +18,8 @@ pub struct Options {
     pub reps: Option<u32>,
     /// Length of a window (units: s); `None`: what fits the time of the run.
     pub duration: Option<f64>,
+    /// The sizes are so many for each pCPU, and it is machines that are compared: reports go by the number of pCPUs.
+    pub per_pcpu: Option<u32>,
     /// Host CPUs.
     pub pcpus: CpuList,
     /// What the guests tell of their waiting.

@@ -133,6 +133,7 @@ mod tests {
             suite,
             policies: policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect(),
             sizes: Vec::new(),
+            per_pcpu: None,
             reps: None,
             duration: None,
             pcpus: "0-1".parse().unwrap(),

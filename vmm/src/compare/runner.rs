@@ -245,7 +245,12 @@ impl<'a> Runner<'a> {
     fn params(&self, planned: &CellPlan) -> Params {
         let options = self.options;
         let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
-        let mut params = Params::default().with(size, u64::from(planned.size));
+        let mut params = match options.per_pcpu {
+            None => Params::default().with(size, u64::from(planned.size)),
+            Some(each) => Params::default()
+                .with("pcpus", options.pcpus.len() as u64)
+                .with(&format!("{size}_per_pcpu"), u64::from(each)),
+        };
         if options.suite != Suite::Netbench {
             params = params.with("hint", options.hint.name());
         }

@@ -6,6 +6,13 @@
 //! vcpus = [64, 256]                      # netbench: clients
 //! pcpus = { count = 64, llc = 16, smt = 2 }    # or a number: one cache, one thread to a core
 //! ```
+//!
+//! Or machines are compared, each with so many vCPUs (clients) for every pCPU:
+//!
+//! ```toml
+//! vcpus_per_pcpu = 4
+//! pcpus = { count = [1, 8, 64], llc = 16 }
+//! ```
 
 use super::{Hint, Options};
 use crate::config::PolicyConfig;
@@ -41,7 +48,13 @@ pub struct Scenario {
     /// The same of clients, for netbench.
     #[serde(default)]
     pub clients: Vec<u32>,
-    /// The machine.
+    /// vCPUs for each pCPU, in place of their number; then `pcpus` may count several machines.
+    #[serde(default)]
+    pub vcpus_per_pcpu: Option<u32>,
+    /// The same of clients, for netbench.
+    #[serde(default)]
+    pub clients_per_pcpu: Option<u32>,
+    /// The machine, or machines that differ in the number of their pCPUs.
     pub pcpus: Pcpus,
     /// Length of a window in simulated seconds.
     #[serde(default = "duration")]
@@ -64,21 +77,31 @@ pub struct Scenario {
 }
 
 /// The pCPUs of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Pcpus {
     /// So many, behind one cache, each a core.
-    Count(u32),
+    Count(Counts),
     /// With caches and cores.
     Shaped(Shape),
 }
 
+/// How many pCPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Counts {
+    /// One machine's.
+    One(u32),
+    /// Those of several machines.
+    Many(Vec<u32>),
+}
+
 /// A machine's shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
     /// How many pCPUs.
-    pub count: u32,
+    pub count: Counts,
     /// How many share a last-level cache.
     pub llc: u32,
     /// How many share a core.
@@ -176,43 +199,76 @@ impl Scenario {
 
     /// What does not fit.
     fn problem(&self) -> Option<String> {
+        self.size_problem().or_else(|| self.machine_problem()).or_else(|| {
+            if !REPS.contains(&self.reps) || !DURATION.contains(&self.duration) {
+                return Some("accepted are 1 to 1000 `reps`, and a `duration` of 0.01 to 3600 s".to_owned());
+            }
+            if self.policies.is_empty() {
+                return Some("`policies` names none".to_owned());
+            }
+            self.policies.iter().find_map(|name| name.parse::<PolicyConfig>().err().map(|error| error.to_string()))
+        })
+    }
+
+    fn size_problem(&self) -> Option<String> {
+        let (vcpus, clients) = ((&self.vcpus, self.vcpus_per_pcpu), (&self.clients, self.clients_per_pcpu));
         let netbench = self.suite == Suite::Netbench;
-        let (right, wrong) = if netbench { ("clients", &self.vcpus) } else { ("vcpus", &self.clients) };
-        if !wrong.is_empty() || self.sizes().is_empty() {
-            return Some(format!("the size of {} is `{right}`, a list of numbers", self.suite));
+        let (unit, (sizes, each), wrong) =
+            if netbench { ("clients", clients, vcpus) } else { ("vcpus", vcpus, clients) };
+        if !wrong.0.is_empty() || wrong.1.is_some() || sizes.is_empty() == each.is_none() {
+            let suite = self.suite;
+            return Some(format!("the size of {suite} is `{unit}`, a list of numbers, or `{unit}_per_pcpu`, a number"));
+        }
+        if each.is_none() && self.pcpus.counts().len() > 1 {
+            return Some(format!("several machines go with `{unit}_per_pcpu`, not with `{unit}`"));
         }
         let (least, most) = (*SIZES.start(), *SIZES.end() / if netbench { 2 } else { 1 });
-        if let Some(size) = self.sizes().iter().find(|size| !(least..=most).contains(*size)) {
-            return Some(format!("{right} = {size} is out of range; accepted: {least} to {most}"));
-        }
-        let Shape { count, llc, smt } = self.pcpus.shape();
-        if !PCPUS.contains(&count) || llc == 0 || smt == 0 {
+        let sizes = self.pcpus.counts().iter().flat_map(|&pcpus| self.sizes(pcpus)).collect::<Vec<_>>();
+        let size = sizes.iter().find(|size| !(least..=most).contains(*size))?;
+        Some(format!("{unit} = {size} is out of range; accepted: {least} to {most}"))
+    }
+
+    fn machine_problem(&self) -> Option<String> {
+        let (_, llc, smt) = self.pcpus.shape();
+        let counts = self.pcpus.counts();
+        if counts.is_empty() || !counts.iter().all(|count| PCPUS.contains(count)) || llc == Some(0) || smt == 0 {
             let (least, most) = (PCPUS.start(), PCPUS.end());
             return Some(format!("pcpus: accepted are {least} to {most}, in caches and cores of at least 1"));
         }
-        if !REPS.contains(&self.reps) || !DURATION.contains(&self.duration) {
-            return Some("accepted are 1 to 1000 `reps`, and a `duration` of 0.01 to 3600 s".to_owned());
-        }
-        if self.policies.is_empty() {
-            return Some("`policies` names none".to_owned());
-        }
-        self.policies.iter().find_map(|name| name.parse::<PolicyConfig>().err().map(|error| error.to_string()))
+        None
     }
 
-    fn sizes(&self) -> &[u32] {
-        if self.suite == Suite::Netbench { &self.clients } else { &self.vcpus }
+    /// Numbers of vCPUs or clients on a machine of so many pCPUs.
+    fn sizes(&self, pcpus: u32) -> Vec<u32> {
+        let netbench = self.suite == Suite::Netbench;
+        match self.per_pcpu() {
+            Some(each) => vec![each.saturating_mul(pcpus)],
+            None if netbench => self.clients.clone(),
+            None => self.vcpus.clone(),
+        }
     }
 
-    /// What to compare.
-    pub fn options(&self) -> Options {
+    fn per_pcpu(&self) -> Option<u32> {
+        if self.suite == Suite::Netbench { self.clients_per_pcpu } else { self.vcpus_per_pcpu }
+    }
+
+    /// What to compare on each machine, and how near its pCPUs are to each other.
+    pub fn machines(&self) -> Vec<(Options, Neighbours)> {
+        let (counts, llc, smt) = self.pcpus.shape();
+        let machine = |&count: &u32| (self.options(count), neighbours(count, llc.unwrap_or(count), smt));
+        counts.iter().map(machine).collect()
+    }
+
+    fn options(&self, pcpus: u32) -> Options {
         let policies = self.policies.iter().filter_map(|name| name.parse().ok());
         Options {
             suite: self.suite,
             policies: distinct_labels(&self.policies).into_iter().zip(policies).collect(),
-            sizes: self.sizes().to_vec(),
+            sizes: self.sizes(pcpus),
+            per_pcpu: self.per_pcpu(),
             reps: Some(self.reps),
             duration: Some(self.duration),
-            pcpus: (0..self.pcpus.shape().count).collect(),
+            pcpus: (0..pcpus).collect(),
             hint: if self.hints { Hint::Full } else { Hint::None },
             settings: self.set.iter().map(|(key, value)| (key.clone(), *value)).collect(),
             quick: false,
@@ -231,20 +287,33 @@ impl Scenario {
 }
 
 impl Pcpus {
-    fn shape(self) -> Shape {
-        match self {
-            Self::Count(count) => Shape { count, llc: count.max(1), smt: 1 },
-            Self::Shaped(shape) => shape,
-        }
+    fn counts(&self) -> &[u32] {
+        self.shape().0
     }
 
-    /// Which of them are near each other.
-    pub fn neighbours(self) -> Neighbours {
-        let Shape { count, llc, smt } = self.shape();
-        let cpus: Vec<u32> = (0..count).collect();
-        let groups = |size: u32| cpus.chunks(size as usize).map(|group| group.iter().copied().collect()).collect();
-        Neighbours { cores: groups(smt), caches: groups(llc) }
+    /// Numbers of pCPUs, of those that share a cache (`None`: all), and of those that share a core.
+    fn shape(&self) -> (&[u32], Option<u32>, u32) {
+        match self {
+            Self::Count(counts) => (counts.list(), None, 1),
+            Self::Shaped(Shape { count, llc, smt }) => (count.list(), Some(*llc), *smt),
+        }
     }
+}
+
+impl Counts {
+    fn list(&self) -> &[u32] {
+        match self {
+            Self::One(count) => std::slice::from_ref(count),
+            Self::Many(counts) => counts,
+        }
+    }
+}
+
+/// Which of a machine's pCPUs are near each other.
+fn neighbours(count: u32, llc: u32, smt: u32) -> Neighbours {
+    let cpus: Vec<u32> = (0..count).collect();
+    let groups = |size: u32| cpus.chunks(size as usize).map(|group| group.iter().copied().collect()).collect();
+    Neighbours { cores: groups(smt), caches: groups(llc) }
 }
 
 #[cfg(test)]
@@ -264,7 +333,7 @@ mod tests {
             "{short}duration = 2.5\nreps = 3\nseed = 9\nhints = false\ncosts = \"costs.json\"\nset = {{ hold_ns = 500 }}\n"
         );
         let scenario: Scenario = toml::from_str(&long).unwrap();
-        let options = scenario.options();
+        let [(options, _)] = &scenario.machines()[..] else { panic!() };
         assert_eq!((options.reps, options.duration, options.seed, options.hint), (Some(3), Some(2.5), 9, Hint::None));
         assert_eq!(options.settings, [("hold_ns".to_owned(), 500)]);
         assert_eq!((options.pcpus.len(), options.policies.len()), (2, 1));
@@ -278,6 +347,10 @@ mod tests {
         assert!(with("suite = \"netbench\"\nvcpus = [4]\npcpus = 2").contains("`clients`"));
         assert!(with("suite = \"ticket\"\nvcpus = [100001]\npcpus = 2").contains("1 to 100000"));
         assert!(with("suite = \"ticket\"\nvcpus = [4]\npcpus = 513").contains("1 to 512"));
+        assert!(with("suite = \"ticket\"\nvcpus = [4]\npcpus = [2, 4]").contains("`vcpus_per_pcpu`"));
+        assert!(with("suite = \"ticket\"\nvcpus_per_pcpu = 4\npcpus = []").contains("1 to 512"));
+        assert!(with("suite = \"ticket\"\nvcpus = [4]\nvcpus_per_pcpu = 4\npcpus = 2").contains("`vcpus`"));
+        assert!(with("suite = \"ticket\"\nvcpus_per_pcpu = 300\npcpus = [1, 512]").contains("153600"));
         assert!(with("suite = \"ticket\"\nvcpus = [4]\npcpus = { count = 4, llc = 0 }").contains("at least 1"));
         assert!(with("suite = \"ticket\"\nvcpus = [4]\npcpus = 2\nreps = 0").contains("1 to 1000"));
         let unknown = "suite = \"ticket\"\npolicies = [\"rsld\"]\nvcpus = [4]\npcpus = 2";
@@ -292,6 +365,18 @@ mod tests {
         .unwrap();
         let lists = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
         let expected = Neighbours { cores: lists(&["0-1", "2-3", "4-5", "6-7"]), caches: lists(&["0-3", "4-7"]) };
-        assert_eq!(shaped.pcpus.neighbours(), expected);
+        assert_eq!(shaped.machines()[0].1, expected);
+    }
+
+    #[test]
+    fn machines_have_so_many_vcpus_for_each_pcpu() {
+        let scenario: Scenario = toml::from_str(
+            "suite = \"netbench\"\npolicies = [\"rsdl\"]\nclients_per_pcpu = 3\npcpus = { count = [1, 8], llc = 4 }\n",
+        )
+        .unwrap();
+        assert_eq!(scenario.problem(), None);
+        let machines = scenario.machines();
+        let sizes: Vec<_> = machines.iter().map(|(options, near)| (options.sizes(), near.caches.len())).collect();
+        assert_eq!(sizes, [(vec![3], 1), (vec![24], 2)]);
     }
 }

@@ -13,7 +13,7 @@ use super::plan::{CellPlan, WARM_UP};
 use super::runner::CompareError;
 use super::window::{VcpuCounts, Wall, Window};
 use super::{Options, netbench, weights, workload};
-use crate::carrier;
+use crate::carrier::{self, Simulated};
 use crate::host::{HostCosts, Neighbours};
 use crate::recording::{self, Header, RecordError};
 use crate::report::metric::Suite;
@@ -142,9 +142,9 @@ impl<'a> Stage<'a> {
         let (_, policy) = &options.policies[planned.policy];
         // The policies of a round meet the same chances.
         let seed = Draw::new(options.seed).number() ^ u64::from(planned.round);
-        let (decides, threads) =
+        let Simulated { decides, threads, one_lock } =
             carrier::simulated(policy, options.pcpus.len(), simulation.neighbours.topology(&options.pcpus), seed);
-        let costs = simulation.costs.simulated(threads);
+        let costs = simulation.costs.simulated(threads, one_lock);
         let cast = Cast::new(options, planned.size, &simulation.costs);
         let mut machine = Machine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
         if options.suite == Suite::Netbench {

@@ -75,15 +75,22 @@ fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
         _ => Hint::Full,
     };
     let numbers = || header.params.iter().filter_map(|(name, value)| Some((name, number(value)?)));
+    let each = numbers().find_map(|(name, each)| Some((name.strip_suffix("_per_pcpu")?, each)));
+    let sizes = match each {
+        Some((_, each)) => vec![each as u32 * header.pcpus.len() as u32],
+        None => numbers().filter(|(name, _)| is_size(name)).map(|(_, size)| size as u32).collect(),
+    };
+    let is_setting = |name: &str| !is_size(name) && name != "pcpus" && !name.ends_with("_per_pcpu");
     Ok(Options {
         suite,
         policies: vec![(header.policy.to_string(), header.policy.clone())],
-        sizes: numbers().filter(|(name, _)| is_size(name)).map(|(_, size)| size as u32).collect(),
+        sizes,
         reps: Some(1),
         duration: None,
         pcpus: header.pcpus.clone(),
         hint,
-        settings: numbers().filter(|(name, _)| !is_size(name)).map(|(name, n)| (name.to_owned(), n)).collect(),
+        settings: numbers().filter(|(name, _)| is_setting(name)).map(|(name, n)| (name.to_owned(), n)).collect(),
+        per_pcpu: None,
         quick: false,
         seed: 1,
     })

@@ -13,6 +13,8 @@ use stile_sched::sim::Costs;
 pub struct HostCosts {
     /// An exit from a guest and the return to it.
     pub exit_ns: u64,
+    /// The part of it until the monitor has the exit.
+    pub leave_ns: u64,
     /// What it takes more if the thread returns to another vCPU.
     pub switch_ns: u64,
     /// What it takes more if another vCPU's thread runs next.
@@ -25,6 +27,8 @@ pub struct HostCosts {
     pub hop_ns: u64,
     /// A PAUSE with a look at what is waited for.
     pub pause_ns: u64,
+    /// A question to `rsdl` under the lock of the run queue while another CPU asks, too.
+    pub lock_ns: u64,
 }
 
 impl Default for HostCosts {
@@ -32,12 +36,14 @@ impl Default for HostCosts {
     fn default() -> Self {
         Self {
             exit_ns: 25_000,
-            switch_ns: 2_000,
-            thread_switch_ns: 2_000,
-            kick_ns: 29_000,
-            wake_ns: 30_000,
-            hop_ns: 43,
-            pause_ns: 33,
+            leave_ns: 12_000,
+            switch_ns: 150,
+            thread_switch_ns: 2_100,
+            kick_ns: 25_000,
+            wake_ns: 28_000,
+            hop_ns: 42,
+            pause_ns: 25,
+            lock_ns: 460,
         }
     }
 }
@@ -50,14 +56,17 @@ impl HostCosts {
         serde_json::from_str(&text).map_err(|source| CostsError::Json { file: file.to_owned(), source })
     }
 
-    /// For the simulator, where vCPUs have threads of their own or share those of the pCPUs.
-    pub fn simulated(&self, threads: bool) -> Costs {
+    /// For the simulator, where vCPUs have threads of their own or share those of the pCPUs, and are all in one run queue
+    /// under one lock or in those of the host.
+    pub fn simulated(&self, threads: bool, one_lock: bool) -> Costs {
         Costs {
             exit: Nanos(self.exit_ns),
+            leave: Nanos(self.leave_ns),
             switch: Nanos(if threads { self.thread_switch_ns } else { self.switch_ns }),
             kick: Nanos(self.kick_ns),
             wake: Nanos(self.wake_ns),
             hop: Nanos(self.hop_ns),
+            lock: Nanos(if one_lock { self.lock_ns } else { 0 }),
         }
     }
 }

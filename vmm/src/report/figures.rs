@@ -53,14 +53,17 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
     let mut caption = metric.label().to_owned();
     caption[..1].make_ascii_uppercase();
     let time = metric.is_time();
-    let y_title = if time { "time (log scale)".to_owned() } else { metric.unit(block.suite).to_owned() };
+    // Over machines of all sizes throughput goes through as many powers.
+    let log = time || metric == Metric::Throughput && block.size_axis() == Params::PCPUS;
+    let unit = if time { "time" } else { metric.unit(block.suite) };
+    let y_title = if log { format!("{unit} (log scale)") } else { unit.to_owned() };
     let plot = Plot {
         title: format!("{} of {} by policy over {}", caption, block.title(), block.size_axis()),
         x_title: block.size_axis().to_owned(),
         y_title,
         categories: block.rows.iter().map(|row| category(row)).collect(),
         series: block.policies.iter().map(|policy| series(block, policies, policy, metric)).collect(),
-        scale: if time { Scale::Log } else { Scale::Linear },
+        scale: if log { Scale::Log } else { Scale::Linear },
         reference: metric.is_share().then_some(1.0),
         tick: if time { plot::time_tick } else { plot::number_tick },
     };

@@ -95,7 +95,9 @@ impl Suite {
     /// The metrics that decide how this suite went, the most important first. The tables show these.
     pub fn headline(self) -> &'static [Metric] {
         match self {
-            Self::Netbench => &[Metric::Throughput, Metric::LatencyP99, Metric::ClientErrors, Metric::StartLatencyMax],
+            Self::Netbench => {
+                &[Metric::Throughput, Metric::LatencyP99, Metric::Jain, Metric::ClientErrors, Metric::StartLatencyMax]
+            }
             Self::Ticket => &[Metric::Throughput, Metric::LatencyP99, Metric::Jain],
             Self::Pingpong => &[Metric::Throughput, Metric::LatencyP99, Metric::LatencyMax, Metric::Jain],
             Self::Mixed => &[

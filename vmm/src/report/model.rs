@@ -48,15 +48,18 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. `clients` or `vcpus` is its size; the others choose a variant of the
-/// suite.
+/// The parameters of a run, ordered by name. `clients`, `vcpus` or `pcpus` is its size; the others choose a variant of
+/// the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, ParamValue>);
 
 impl Params {
     /// Parameters that say how large a run is, with their spelling for readers.
-    const SIZES: [(&'static str, &'static str); 2] = [("clients", "clients"), ("vcpus", "vCPUs")];
+    const SIZES: [(&'static str, &'static str); 3] =
+        [("clients", "clients"), ("vcpus", "vCPUs"), ("pcpus", Self::PCPUS)];
+    /// What the sizes of compared machines count.
+    pub const PCPUS: &'static str = "pCPUs";
 
     /// These parameters and one more.
     #[must_use]

@@ -6,8 +6,15 @@ use crate::sim::{Costs, Machine};
 use crate::{Wait, Yield};
 use proptest::prelude::*;
 
-const COSTS: Costs =
-    Costs { exit: Nanos(1_000), switch: Nanos(1_000), kick: Nanos(3_000), wake: Nanos(3_000), hop: Nanos(50) };
+const COSTS: Costs = Costs {
+    exit: Nanos(1_000),
+    leave: Nanos::ZERO,
+    switch: Nanos(1_000),
+    kick: Nanos(3_000),
+    wake: Nanos(3_000),
+    hop: Nanos(50),
+    lock: Nanos::ZERO,
+};
 const YIELD: Why = Why::Yield(Yield { wait: Wait::Unknown, again: false });
 /// A slice, up to the next tick, which comes late.
 const LONGEST_LEASE: Nanos = Nanos::from_millis(8);

@@ -3,6 +3,7 @@
 use super::{LATE_KEPT, Machine};
 use crate::policy::{Decision, Placement, Policy, Why};
 use crate::sim::guest::Step;
+use crate::sim::slot::Asks;
 use crate::sim::vcpu::Place;
 use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
@@ -10,6 +11,9 @@ impl<P: Policy> Machine<P> {
     /// Tells the agenda when a slot does something next.
     pub(super) fn plan(&mut self, slot: usize) {
         let s = &self.slots[slot];
+        if let Some(asks) = s.asks {
+            return self.agenda.set(slot, asks.at);
+        }
         let at = match s.hand {
             None => s.told.min(s.deadline()).min(self.alarm(slot)),
             Some(v) => {
@@ -34,13 +38,22 @@ impl<P: Policy> Machine<P> {
 
     pub(super) fn advance(&mut self, slot: usize) {
         let now = self.now;
+        if let Some(asks) = self.slots[slot].asks {
+            // Who was told something meanwhile hears of it next.
+            return if asks.at <= now {
+                self.goes_on(slot, asks)
+            };
+        }
         let alarm = self.alarm(slot) <= now;
         let s = &mut self.slots[slot];
-        let interrupted = alarm || s.told <= now || s.timer <= now;
-        if s.told <= now {
+        let told = s.told <= now;
+        let interrupted = alarm || told || s.timer <= now;
+        if told {
             s.told = Time::NEVER;
         }
-        let Some(v) = s.hand else { return self.ask(slot, Why::Free) };
+        let Some(v) = s.hand else { return self.ask(slot, Why::Free, Nanos::ZERO) };
+        // A kick's way out of the guest is within its own cost.
+        let leave = if told { Nanos::ZERO } else { self.costs.leave };
         let ran = now.since(s.from);
         s.from = s.from.max(now);
         let vcpu = &mut self.vcpus[v];
@@ -50,15 +63,20 @@ impl<P: Policy> Machine<P> {
         }
         let seen = || vcpu.spins && vcpu.sees <= now && vcpu.guest.ready(&self.world, v);
         if vcpu.left > Nanos::ZERO && !seen() {
-            return self.ask(slot, Why::Check);
+            return self.ask(slot, Why::Check, leave);
         }
         let step = vcpu.guest.proceed(&mut self.world, v, now);
-        self.deliver(slot);
-        self.begin(slot, v, step, interrupted);
+        self.show(slot);
+        match step {
+            // What it sends goes out by its exit.
+            Step::Idle(_) => self.slots[slot].sends.append(&mut self.world.events),
+            _ => self.deliver(),
+        }
+        self.begin(slot, v, step, interrupted.then_some(leave));
     }
 
     /// The guest has come to its next step; some of them are stops.
-    fn begin(&mut self, slot: usize, v: usize, step: Step, interrupted: bool) {
+    fn begin(&mut self, slot: usize, v: usize, step: Step, interrupted: Option<Nanos>) {
         let vcpu = &mut self.vcpus[v];
         (vcpu.left, vcpu.spins) = match step {
             Step::Compute(span) => (self.draw.about(span, self.noise), false),
@@ -67,47 +85,99 @@ impl<P: Policy> Machine<P> {
             Step::Yield(_) | Step::Idle(_) => (Nanos::ZERO, false),
         };
         match step {
-            Step::Compute(_) | Step::Spin(_) if interrupted => self.ask(slot, Why::Check),
-            Step::Compute(_) | Step::Spin(_) => {}
-            Step::Yield(y) => self.yields(slot, v, y),
+            Step::Compute(_) | Step::Spin(_) => {
+                if let Some(leave) = interrupted {
+                    self.ask(slot, Why::Check, leave);
+                }
+            }
+            Step::Yield(y) => self.ask(slot, Why::Yield(y), self.costs.leave),
             Step::Idle(until) => {
-                if std::mem::take(&mut vcpu.event) || until <= self.now {
-                    return self.ask(slot, Why::Check);
-                }
-                if until != Time::NEVER {
-                    vcpu.deadline = Some((slot, until));
-                    self.slots[slot].deadlines.insert((until, v));
-                }
-                self.ask(slot, Why::Block);
+                vcpu.idles = until;
+                self.ask(slot, Why::Block, self.costs.leave);
             }
         }
     }
 
-    fn yields(&mut self, slot: usize, v: usize, y: Yield) {
+    /// The slot's vCPU leaves its guest, which takes so long, and the slot asks.
+    fn ask(&mut self, slot: usize, why: Why, leave: Nanos) {
+        if self.slots[slot].hand.is_some() {
+            let leave = self.exits(leave);
+            self.slots[slot].from = self.now + leave;
+            let asks = Asks { why, at: self.now + leave, has_lock: false };
+            if leave > Nanos::ZERO {
+                self.slots[slot].asks = Some(asks);
+                return;
+            }
+            return self.goes_on(slot, asks);
+        }
+        self.goes_on(slot, Asks { why, at: self.now, has_lock: false });
+    }
+
+    /// How long an exit takes this time, or a part of one.
+    fn exits(&mut self, usually: Nanos) -> Nanos {
+        if self.noise == 0 { usually } else { self.draw.exit(usually) }
+    }
+
+    /// The monitor has the exit, or then the lock.
+    fn goes_on(&mut self, slot: usize, asks: Asks) {
+        self.slots[slot].asks = None;
+        if asks.has_lock {
+            return self.decide(slot, asks.why);
+        }
+        if let Some(v) = self.slots[slot].hand {
+            self.totals.exits += 1;
+            self.vcpus[v].record.exits += 1;
+        }
+        self.world.events.append(&mut self.slots[slot].sends);
+        self.deliver();
+        if let Why::Yield(y) = asks.why
+            && self.is_alone(slot, y)
+        {
+            let back = self.costs.exit - self.costs.leave;
+            self.slots[slot].from = self.now + self.exits(back);
+            return;
+        }
+        self.slots[slot].wanted = false;
+        let at = self.lock.enter(self.now);
+        if at > self.now {
+            self.slots[slot].from = at;
+            self.slots[slot].asks = Some(Asks { at, has_lock: true, ..asks });
+        } else {
+            self.decide(slot, asks.why);
+        }
+    }
+
+    /// Counts a yield; true: nobody waits, so the vCPU just goes on.
+    fn is_alone(&mut self, slot: usize, y: Yield) -> bool {
         let count = &mut self.totals.yields;
         *match y.wait {
             Wait::Unknown | Wait::Spin => &mut count.unknown,
             Wait::Lock(_) => &mut count.lock,
             Wait::Message(_) => &mut count.message,
         } += 1;
-        let s = &mut self.slots[slot];
-        if self.ledger.waiting() == 0 && !s.wanted && !self.ledger.policy().is_told_of_lone_yields() {
-            s.from = self.now + self.draw.about(self.costs.exit, self.noise);
-            count.alone += 1;
-            self.totals.exits += 1;
-            self.vcpus[v].record.exits += 1;
-            return;
-        }
-        self.ask(slot, Why::Yield(y));
+        let policy = self.ledger.policy();
+        let alone = self.ledger.waiting() == 0 && !self.slots[slot].wanted && !policy.is_told_of_lone_yields();
+        count.alone += u64::from(alone);
+        alone
     }
 
-    fn ask(&mut self, slot: usize, why: Why) {
-        self.slots[slot].wanted = false;
-        self.slots[slot].placed = None;
-        if let Some(v) = self.slots[slot].hand {
-            self.totals.exits += 1;
-            self.vcpus[v].record.exits += 1;
+    /// The vCPU on this slot would idle: whether it does, or what it idles for has come.
+    fn blocks(&mut self, slot: usize) -> bool {
+        let Some(v) = self.slots[slot].hand else { return false };
+        let vcpu = &mut self.vcpus[v];
+        if std::mem::take(&mut vcpu.event) || vcpu.idles <= self.now {
+            return false;
         }
+        if vcpu.idles != Time::NEVER {
+            vcpu.deadline = Some((slot, vcpu.idles));
+            self.slots[slot].deadlines.insert((vcpu.idles, v));
+        }
+        true
+    }
+
+    fn decide(&mut self, slot: usize, why: Why) {
+        self.slots[slot].placed = None;
+        let why = if why == Why::Block && !self.blocks(slot) { Why::Check } else { why };
         while let Some(&(at, v)) = self.slots[slot].deadlines.first()
             && at <= self.now
         {
@@ -120,7 +190,7 @@ impl<P: Policy> Machine<P> {
             let Some(resumed) = resumed else { break };
             let v = resumed.vcpu.index();
             assert_eq!(self.vcpus[v].place, Place::Queued, "v{v} was held back");
-            self.place(v, resumed.placement, Some(slot));
+            self.place(v, resumed.placement, Some(slot), Nanos::ZERO);
         }
         self.decisions += 1;
         let alarm = self.ledger.alarm();
@@ -158,12 +228,14 @@ impl<P: Policy> Machine<P> {
         let switch = if switches { self.costs.switch } else { Nanos::ZERO };
         s.hand = next;
         s.last = next.or(s.last);
-        s.from = now + self.draw.about(self.costs.exit + switch, self.noise);
+        let back = self.exits(self.costs.exit - self.costs.leave + switch);
+        let s = &mut self.slots[slot];
+        s.from = now + self.lock.section() + back;
         // A timer that is set earlier is left, as the executors leave it: it costs a question.
         let armed = Some(s.timer).filter(|&at| at > now).unwrap_or(Time::NEVER);
         s.timer = armed.min(lease_end).min(s.deadline());
         if let Some(kick) = decision.kick {
-            self.want(kick.index());
+            self.want(kick.index(), Nanos::ZERO);
         }
     }
 
@@ -194,8 +266,8 @@ impl<P: Policy> Machine<P> {
         vcpu.first_ran.get_or_insert(now);
     }
 
-    /// Lets others see what the vCPU on this slot has done for them.
-    fn deliver(&mut self, from: usize) {
+    /// Lets others see what the vCPU on this slot has written for them.
+    fn show(&mut self, from: usize) {
         while let Some(v) = self.world.noticed.pop() {
             let Some(vcpu) = self.vcpus.get_mut(v) else { continue };
             vcpu.sees = self.now + self.costs.hop;
@@ -204,6 +276,10 @@ impl<P: Policy> Machine<P> {
                 _ => {}
             }
         }
+    }
+
+    /// Lets events come to those they are for.
+    fn deliver(&mut self) {
         while let Some(v) = self.world.events.pop() {
             match self.vcpus.get_mut(v) {
                 Some(vcpu) if vcpu.place != Place::Blocked => vcpu.event = true,
@@ -223,14 +299,16 @@ impl<P: Policy> Machine<P> {
             }
         }
         self.decisions += 1;
+        // Who asks anyway has the lock.
+        let waits = if asking.is_none() { self.lock.enter(self.now).since(self.now) } else { Nanos::ZERO };
         let placement = self.ledger.wake(VcpuId(v as u32), self.now);
         self.now = self.ledger.now();
         self.vcpus[v].since = self.now;
-        self.place(v, placement, asking);
+        self.place(v, placement, asking, waits);
     }
 
-    /// A vCPU went there.
-    fn place(&mut self, v: usize, placement: Placement, asking: Option<usize>) {
+    /// A vCPU went there; others are told of it so much later.
+    fn place(&mut self, v: usize, placement: Placement, asking: Option<usize>, later: Nanos) {
         self.vcpus[v].place = match placement {
             Placement::Run(slot) => {
                 let slot = slot.index();
@@ -238,13 +316,13 @@ impl<P: Policy> Machine<P> {
                 assert!(s.hand.is_none() && s.placed.is_none(), "slot {slot} is busy");
                 s.placed = Some(v);
                 if asking != Some(slot) {
-                    self.tell(slot);
+                    self.tell(slot, later);
                 }
                 Place::Placed(slot)
             }
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => {
                 if asking != Some(slot.index()) {
-                    self.want(slot.index());
+                    self.want(slot.index(), later);
                 }
                 Place::Queued
             }
@@ -253,16 +331,16 @@ impl<P: Policy> Machine<P> {
     }
 
     /// Stamps a slot; the first stamp kicks.
-    fn want(&mut self, slot: usize) {
+    fn want(&mut self, slot: usize, later: Nanos) {
         if self.slots[slot].hand.is_some() && !std::mem::replace(&mut self.slots[slot].wanted, true) {
-            self.tell(slot);
+            self.tell(slot, later);
         }
     }
 
-    fn tell(&mut self, slot: usize) {
+    fn tell(&mut self, slot: usize, later: Nanos) {
         let s = &mut self.slots[slot];
         let takes = if s.hand.is_some() { self.costs.kick } else { self.costs.wake };
-        s.told = s.told.min(self.now + takes);
+        s.told = s.told.min(self.now + later + takes);
         self.plan(slot);
     }
 }

@@ -11,6 +11,7 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
         suite,
         policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect(),
         sizes: vec![size],
+        per_pcpu: None,
         reps: Some(1),
         duration: Some(0.1),
         pcpus: (0..pcpus).collect(),
