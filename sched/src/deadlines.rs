@@ -36,6 +36,11 @@ impl Deadlines {
         self.up(i);
     }
 
+    /// A vCPU's deadline, or never.
+    pub(super) fn of(&self, vcpu: VcpuId) -> Time {
+        self.heap.get(self.at[vcpu.index()] as usize).map_or(Time::NEVER, |(time, _)| *time)
+    }
+
     /// Forgets a vCPU's deadline, if it has one here.
     pub(crate) fn remove(&mut self, vcpu: VcpuId) {
         let i = self.at[vcpu.index()] as usize;
@@ -125,6 +130,9 @@ mod tests {
                             prop_assert_eq!(model.remove(&v.0), least);
                         }
                     }
+                }
+                for vcpu in 0..20 {
+                    prop_assert_eq!(heap.of(VcpuId(vcpu)), model.get(&vcpu).map_or(Time::NEVER, |t| Time(*t)));
                 }
                 prop_assert_eq!(heap.earliest(), model.values().min().map_or(Time::NEVER, |t| Time(*t)));
             }

@@ -7,8 +7,10 @@
 mod cap;
 mod class;
 mod counts;
+pub mod evacuate;
 mod events;
 pub mod executors;
+pub mod fallback;
 pub mod host;
 #[cfg(not(all(test, shuttle)))]
 pub mod kick;
@@ -18,6 +20,7 @@ mod numbers;
 pub mod parker;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod watchdog;
 #[cfg(all(test, shuttle))]
 mod whole;
 
@@ -28,7 +31,7 @@ pub use cap::{Cap, Group, GroupId};
 pub use class::Class;
 
 use crate::histogram::Histogram;
-use crate::ledger::{Account, Trace};
+use crate::ledger::{Account, Seen, Trace};
 use crate::{Nice, Vcpu, VcpuId};
 use std::fmt;
 use std::sync::Arc;
@@ -70,10 +73,21 @@ pub trait Domain: Send + Sync {
 
     /// Sums over all vCPUs, ended ones too.
     fn totals(&self) -> Totals;
+
+    /// Who waits since when: appends the vCPUs of a stretch that begins with this id, and gives the id with which the next
+    /// one begins; `None` if there is none. The baseline without a policy knows nothing of it.
+    fn look(&self, _from: VcpuId, _seen: &mut Vec<Seen>) -> Option<VcpuId> {
+        None
+    }
+
+    /// The threads that carry vCPUs; none in the baseline, whose threads are the host's business.
+    fn threads(&self) -> Vec<kick::ThreadId> {
+        Vec::new()
+    }
 }
 
 /// What the scheduler has to know of a vCPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Attributes {
     /// Static priority within its class.
     pub nice: Nice,
@@ -188,7 +202,30 @@ impl Totals {
     }
 }
 
+impl Totals {
+    /// The sum of both.
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            exits: self.exits + other.exits,
+            switches: self.switches + other.switches,
+            migrations: self.migrations + other.migrations,
+            yields: self.yields.plus(&other.yields),
+        }
+    }
+}
+
 impl Yields {
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            unknown: self.unknown + other.unknown,
+            lock: self.lock + other.lock,
+            message: self.message + other.message,
+            alone: self.alone + other.alone,
+            switched: self.switched + other.switched,
+            stayed: self.stayed + other.stayed,
+        }
+    }
+
     /// What came since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -213,6 +250,9 @@ impl fmt::Debug for dyn Domain {
     }
 }
 
+/// vCPUs that [`Domain::look`] looks at in one go, so that the lock is held for microseconds.
+const STRETCH: usize = 64;
+
 /// Stack of a thread that runs vCPUs (unit: bytes): they only ever call into KVM and devices.
 const STACK_BYTES: usize = 128 * 1024;
 
@@ -231,7 +271,7 @@ fn enter_thread(cpus: &rustix::thread::CpuSet) {
 
 /// Gives the calling thread a nice value; without the right to, a negative one stays 0.
 fn set_nice(nice: Nice) {
-    if nice.get() != 0 {
+    if nice.get() != 0 && !cfg!(all(test, shuttle)) {
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), nice.get().into());
     }
 }

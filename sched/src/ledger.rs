@@ -14,8 +14,10 @@
 
 mod account;
 mod books;
+mod describe;
 mod event;
 mod figures;
+mod look;
 mod replay;
 mod ring;
 mod spans;
@@ -24,8 +26,11 @@ pub mod why;
 
 pub use account::{Account, Outcomes, Yielded};
 pub use books::Counts;
+pub use describe::describe;
+pub(crate) use describe::span;
 pub use event::{Event, WORDS, What};
 pub use figures::{Figures, VcpuFigures};
+pub use look::Seen;
 pub use replay::{Difference, Replay, Stop};
 pub use ring::Ring;
 pub use spans::{Began, Doing, Span, Spans};
@@ -123,7 +128,7 @@ impl<P: Policy> Ledger<P> {
     pub fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
         let now = self.advance(now);
         self.policy.add(vcpu, attributes, now);
-        self.books.added(vcpu, now);
+        self.books.added(vcpu, attributes, now);
         let Attributes { nice, class, group } = attributes;
         self.record(None, now, What::Add { vcpu, nice, class, group });
     }
@@ -131,7 +136,7 @@ impl<P: Policy> Ledger<P> {
     /// As [`Policy::remove`].
     pub fn remove(&mut self, vcpu: VcpuId, now: Time) {
         let now = self.advance(now);
-        self.books.throttled(vcpu, self.policy.throttled(vcpu, now).time);
+        self.keep_throttled(vcpu, now);
         self.policy.remove(vcpu);
         self.books.removed(vcpu, now);
         self.record(None, now, What::Remove { vcpu });
@@ -152,7 +157,7 @@ impl<P: Policy> Ledger<P> {
         let now = self.advance(now);
         let vcpu = self.books.on(slot);
         if let (Why::Retire, Some(vcpu)) = (why, vcpu) {
-            self.books.throttled(vcpu, self.policy.throttled(vcpu, now).time);
+            self.keep_throttled(vcpu, now);
         }
         let decision = self.policy.next(slot, why, now);
         self.books.asked(slot, why, decision, now);
@@ -172,7 +177,7 @@ impl<P: Policy> Ledger<P> {
         let now = self.advance(now);
         let taken = self.policy.steals(slot, thief, now);
         if taken {
-            self.books.stolen(slot, thief, now);
+            self.books.stolen(slot, thief);
         }
         self.record(Some(slot), now, What::Steal { slot, thief, taken });
         taken
@@ -234,6 +239,11 @@ impl<P: Policy> Ledger<P> {
     /// Counts of the domain.
     pub fn counts(&self) -> &Counts {
         self.books.counts()
+    }
+
+    /// The policy is about to forget a vCPU.
+    fn keep_throttled(&mut self, vcpu: VcpuId, now: Time) {
+        self.books.throttled(vcpu, self.policy.throttled(vcpu, now).time);
     }
 
     fn advance(&mut self, now: Time) -> Time {

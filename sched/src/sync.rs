@@ -33,6 +33,12 @@ pub(crate) use checker::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU3
 
 // No test for loom starts a domain.
 #[cfg(all(test, shuttle))]
+mod locks;
+#[cfg(all(test, shuttle))]
+pub(crate) use locks::{Mutex, RwLock};
+#[cfg(not(all(test, shuttle)))]
+pub(crate) use parking_lot::{Mutex, RwLock};
+#[cfg(all(test, shuttle))]
 pub(crate) use shuttle::{sync::mpsc, thread};
 #[cfg(not(all(test, shuttle)))]
 pub(crate) use std::{sync::mpsc, thread};

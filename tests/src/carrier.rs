@@ -1,12 +1,14 @@
 //! The ways to carry vCPUs: every domain and policy a test may want to try.
 
+use crate::watched::Watched;
 use std::fmt;
 use std::sync::Arc;
+use stile_sched::domain::Attributes;
 use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::lock::LockRules;
-use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule};
+use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule, wait_bound};
 use stile_sched::policy::{Capped, Freelist, Policy};
 use stile_sched::{Domain, Nanos};
 
@@ -62,7 +64,7 @@ impl Carrier {
         ]
     }
 
-    /// A new domain on two pCPUs, or on as many as there are.
+    /// A new domain on two pCPUs, or on as many as there are, which is watched if its policy promises anything.
     pub fn domain(self) -> Arc<dyn Domain> {
         self.domain_with(true, |policy, _| policy)
     }
@@ -86,10 +88,17 @@ impl Carrier {
         if self == Self::OnePcpuLeases {
             cpus.truncate(1);
         }
-        let rsdl = |yield_rule| -> Box<dyn Policy> {
-            around(Box::new(Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, cpus.len())), cpus.len())
+        let slots = cpus.len();
+        let config = |yield_rule| RsdlConfig { yield_rule, ..RsdlConfig::default() };
+        let rsdl = |yield_rule| -> Box<dyn Policy> { around(Box::new(Rsdl::new(config(yield_rule), slots)), slots) };
+        let freelist = || around(Box::new(Freelist::new(Nanos::from_millis(6), slots)), slots);
+        let watched = |yield_rule, domain: Arc<dyn Domain>| -> Arc<dyn Domain> {
+            let bound = move |me: Attributes, others: &[_]| {
+                let held_back = me.group.map_or(Nanos::ZERO, |group| Nanos(2 * group.cap.period().0));
+                wait_bound(&config(yield_rule), me, others, slots).map(|bound| bound + held_back)
+            };
+            Arc::new(Watched::new(domain, Box::new(bound)))
         };
-        let freelist = || around(Box::new(Freelist::new(Nanos::from_millis(6), cpus.len())), cpus.len());
         let rules = LockRules::default();
         let switches = leases::Switches { spin_detection, ..leases::Switches::default() };
         let executors = |policy| {
@@ -98,11 +107,16 @@ impl Carrier {
         };
         match self {
             Self::Host(yields) => Arc::new(HostThreads::new(&cpus, yields)),
-            Self::Rsdl(yield_rule) => executors(rsdl(yield_rule)),
+            Self::Rsdl(yield_rule) => watched(yield_rule, executors(rsdl(yield_rule))),
             Self::Freelist => executors(freelist()),
-            Self::RsdlLeases(yield_rule) => leases::start(&cpus, rsdl(yield_rule), rules, switches),
+            Self::RsdlLeases(yield_rule) => {
+                watched(yield_rule, leases::start(&cpus, rsdl(yield_rule), rules, switches))
+            }
             Self::FreelistLeases => leases::start(&cpus, freelist(), rules, switches),
-            Self::OnePcpuLeases => leases::start(&cpus, rsdl(RsdlConfig::default().yield_rule), rules, switches),
+            Self::OnePcpuLeases => {
+                let yield_rule = RsdlConfig::default().yield_rule;
+                watched(yield_rule, leases::start(&cpus, rsdl(yield_rule), rules, switches))
+            }
         }
     }
 }

@@ -7,10 +7,13 @@ pub mod carrier;
 pub mod guest;
 pub mod process;
 pub mod program;
+pub mod unfair;
+pub mod watched;
 
 pub use carrier::Carrier;
 pub use guest::{Guest, Recipe};
 pub use program::Program;
+pub use unfair::Unfair;
 
 use kvm_ioctls::Kvm;
 use std::io::Write;

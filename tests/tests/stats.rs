@@ -114,7 +114,7 @@ fn the_figures_of_vcpus_vms_and_the_domain_add_up_under_every_carrier() {
             times_are_the_time_that_passed(vm, made.between, stopped, carrier);
         }
         for (vm, by_itself) in ended.vms.iter().zip([false, false, false, true]) {
-            assert!(vm.ended && vm.vcpus.iter().all(|vcpu| vcpu.account.turns > 0), "{carrier}, {}", vm.name);
+            assert!(vm.ended && vm.vcpus.iter().all(|vcpu| vcpu.account.exits > 0), "{carrier}, {}", vm.name);
             vm.vcpus.iter().for_each(|vcpu| steal_is_the_wait_before_the_last_turn(vcpu, by_itself, carrier));
         }
         all_vcpus_are_the_domain(&ended, &*domain, carrier);

@@ -3,7 +3,9 @@
 use crate::config::{Algorithm, Config, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
 use crate::host::{self, CpuList};
 use std::sync::Arc;
+use stile_sched::domain::evacuate::Evacuate;
 use stile_sched::domain::executors::{self, Executors};
+use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::domain::{Attributes, Cap, Group, GroupId};
@@ -27,13 +29,32 @@ pub struct CarrierError {
 
 /// A domain on these host CPUs under this policy, which knows no caps.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, CarrierError> {
-    start(policy, cpus, |decides| decides)
+    match decides(policy, cpus.len(), host::topology(cpus)) {
+        Ok(decides) => Ok(start(policy, cpus, decides)?),
+        Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
+    }
 }
 
 /// A domain for this configuration: its policy keeps to caps if a VM has one.
 pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, CarrierError> {
-    let cpus = &config.host.pcpus;
-    start(&config.policy, cpus, |decides| if has_caps(config) { with_caps(decides, cpus.len()) } else { decides })
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    match decides_for(config) {
+        Ok(decides) => Ok(start(policy, cpus, decides)?),
+        Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
+    }
+}
+
+/// The same, which may go over to the host's scheduler; `None` where that decides anyway.
+pub fn switchable_for(config: &Config) -> Result<Option<Arc<Switchable>>, CarrierError> {
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    let Ok(decides) = decides_for(config) else { return Ok(None) };
+    Ok(Some(Arc::new(Switchable::new(start(policy, cpus, decides)?, &numbers(cpus)))))
+}
+
+fn decides_for(config: &Config) -> Result<Box<dyn Policy>, HostYield> {
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    let decides = decides(policy, cpus.len(), host::topology(cpus))?;
+    Ok(if has_caps(config) { with_caps(decides, cpus.len()) } else { decides })
 }
 
 /// Whether a VM of this configuration has a cap.
@@ -46,17 +67,13 @@ pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
     Box::new(Capped::new(decides, slots))
 }
 
-fn start(
-    policy: &PolicyConfig,
-    cpus: &CpuList,
-    with_caps: impl FnOnce(Box<dyn Policy>) -> Box<dyn Policy>,
-) -> Result<Arc<dyn Domain>, CarrierError> {
-    let numbers: Vec<usize> = cpus.iter().map(|cpu| cpu as usize).collect();
-    let decides = match decides(policy, numbers.len(), host::topology(cpus)) {
-        Ok(decides) => decides,
-        Err(yields) => return Ok(Arc::new(HostThreads::new(&numbers, yields))),
-    };
-    let decides = with_caps(decides);
+fn numbers(cpus: &CpuList) -> Vec<usize> {
+    cpus.iter().map(|cpu| cpu as usize).collect()
+}
+
+/// A domain that carries this policy out.
+fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, CarrierError> {
+    let numbers = numbers(cpus);
     let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
     let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
@@ -143,10 +160,14 @@ pub fn group(vm: &VmConfig) -> Option<Group> {
     Some(Group { id: GroupId::unique(), cap })
 }
 
-/// For how long a VM's cap may keep one of its vCPUs from running, one and a half periods, and half a period more until it
-/// has its turn.
+/// For how long a VM's cap may keep one of its vCPUs from running.
 pub fn cap_bound(vm: &VmConfig) -> Option<Nanos> {
-    vm.cap.map(|_| (2 * vm.cap_period.duration()).into())
+    vm.cap.map(|_| held_back(vm.cap_period.duration().into()))
+}
+
+/// A cap keeps a vCPU from running for one and a half periods, and half a period more until it has its turn.
+fn held_back(period: Nanos) -> Nanos {
+    Nanos(2 * period.0)
 }
 
 /// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.
@@ -166,6 +187,14 @@ pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
 /// CPU time of a vCPU of this nice value in a rotation of `rsdl`, as this policy sets it.
 pub fn per_rotation(policy: &PolicyConfig, nice: Nice) -> Nanos {
     Row::new(nice, interval(policy), variant(policy)).per_rotation()
+}
+
+/// The longest that a runnable vCPU may wait for one of so many pCPUs beside these others, by the policy's promise or by the
+/// configuration, and for its cap; `None` where neither says.
+pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
+    let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle);
+    let bound = wait_bound(policy, me, others, slots).or(configured.map(Nanos::from))?;
+    Some(bound + me.group.map_or(Nanos::ZERO, |group| held_back(group.cap.period())))
 }
 
 /// The longest that a runnable vCPU waits for one of so many pCPUs beside these others; `None` where the policy promises
@@ -234,6 +263,21 @@ mod tests {
         let bound = |policy: &str| wait_bound(&policy.parse().unwrap(), me, &others, 2);
         assert!(bound("rsdl").is_some_and(|bound| bound > Nanos::ZERO));
         assert_eq!((bound("host"), bound("o1")), (None, None));
+    }
+
+    #[test]
+    fn a_configured_bound_counts_where_the_policy_promises_nothing_but_not_for_class_idle() {
+        let others = [Attributes::default(); 3];
+        let bound = |policy: &str, class| {
+            let starvation_bound = "2s".parse().unwrap();
+            let policy = PolicyConfig { starvation_bound, ..policy.parse().unwrap() };
+            super::starvation_bound(&policy, Attributes { class, ..Attributes::default() }, &others, 2)
+        };
+        assert_eq!(bound("o1", Class::Normal), Some(Nanos::from_millis(2_000)));
+        assert_eq!(bound("o1", Class::Idle), None);
+        let promised = wait_bound(&"rsdl".parse().unwrap(), Attributes::default(), &others, 2);
+        assert_eq!(bound("rsdl", Class::Normal), promised);
+        assert_eq!(bound("rsdl", Class::Idle), None);
     }
 
     #[test]

@@ -133,6 +133,17 @@ fn a_sound_configuration_is_told_with_each_vms_weight_and_wait_bound() {
     );
     assert!(!rsdl.contains("bound: none") && !rsdl.contains("bound: 0"), "{rsdl}");
     assert_eq!(told("algorithm = \"host\"").matches("wait bound: none").count(), 2);
+    for (policy, then) in [
+        ("", "waits longer than its bound is told on stderr\n"),
+        ("on_starvation = \"fallback\"", "is told on stderr, and all vCPUs go over to the host's scheduler\n"),
+        ("starvation_bound = \"2s\"", "waits longer than its bound, or 2s without one, is told on stderr\n"),
+        ("algorithm = \"o1\"\nstarvation_bound = \"2s\"", "a vCPU that waits longer than 2s is told on stderr\n"),
+        ("algorithm = \"o1\"", "nobody watches: o1 promises nothing, and `starvation_bound` is none\n"),
+        ("algorithm = \"host\"", "nobody watches, the host's scheduler decides\n"),
+    ] {
+        let text = told(policy);
+        assert!(text.contains("  on starvation: ") && text.ends_with(then), "{text}");
+    }
 }
 
 #[test]
@@ -540,4 +551,11 @@ fn a_comparison_leaves_a_recording_of_each_run_that_replays() {
     let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "report/raw/ticket-rsdl-3-round-0.rec"]));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("ticket/2") && stdout.contains("all the same"), "{stdout}");
+    let twin = ["sim", "--replay", "report/raw/ticket-rsdl-3-round-0.rec", "--out", "twin"];
+    let (status, stdout, stderr) = output(stile(folder.path(), &twin));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("all the same") && stdout.contains("yields for locks/s"), "{stdout}");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "twin/simulated.rec"]));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("all the same"), "{stdout}");
 }

@@ -4,7 +4,7 @@ use crate::Nanos;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// CPU time that may be used in a period: a budget of half the period is a cap of 0.5 CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cap {
     budget: Nanos,
     period: Nanos,
@@ -43,7 +43,7 @@ impl GroupId {
 }
 
 /// The group a vCPU belongs to. It exists as long as it has members; the first one brings the cap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Group {
     /// Which one.
     pub id: GroupId,

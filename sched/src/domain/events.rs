@@ -13,6 +13,9 @@
 //! A vCPU with a thread of its own may also *nap*: blocked, but the policy does not know and its slot is its own still
 //! ([`Events::nap`]). Then the sender only rouses the thread, which sees to the rest. Whoever takes the slot meanwhile
 //! makes the nap a block ([`Events::settle`]), unless an event has come, and then it is the thread's business.
+//!
+//! When a vCPU leaves for another domain ([`Events::leave`]), what its word said goes with it. An event that comes later is
+//! left in the word of the dead ([`Events::missed`]); its sender sees everything that was done before the vCPU left.
 
 use crate::sync::{AtomicU8, Ordering};
 
@@ -59,8 +62,8 @@ impl Events {
 
     /// An event.
     pub(super) fn signal(&self) -> Found {
-        // Release pairs with the Acquires below.
-        match self.0.fetch_or(EVENT, Ordering::Release) {
+        // Release pairs with the Acquires below; Acquire with the Release in `missed`.
+        match self.0.fetch_or(EVENT, Ordering::AcqRel) {
             ASLEEP => Found::Blocked,
             DOZING => Found::Napping,
             _ => Found::Nothing,
@@ -90,6 +93,29 @@ impl Events {
     /// A running vCPU takes notice of the events that have come.
     pub(super) fn use_up(&self) {
         self.0.swap(RUNNING, Ordering::Acquire);
+    }
+}
+
+/// What a vCPU was about when it left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leaving {
+    /// It waited for an event.
+    pub(super) rests: bool,
+    /// An event had come.
+    pub(super) event: bool,
+}
+
+/// Leaving for another domain.
+impl Events {
+    /// The vCPU leaves; it does not run. Under the lock.
+    pub(super) fn leave(&self) -> Leaving {
+        let word = self.0.swap(DEAD, Ordering::AcqRel);
+        Leaving { rests: word & (BLOCKED | NAPPING) != 0, event: word & EVENT != 0 }
+    }
+
+    /// Whether an event came since the vCPU left. Whose event comes after this question sees what was done before it.
+    pub(super) fn missed(&self) -> bool {
+        self.0.swap(DEAD, Ordering::AcqRel) & EVENT != 0
     }
 }
 
@@ -187,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_vcpu_was_about_goes_with_it_and_a_later_event_is_missed_once() {
+        let events = running();
+        assert_eq!(events.leave(), Leaving { rests: false, event: false });
+        assert!(!events.missed());
+        assert_eq!(events.signal(), Found::Nothing);
+        assert!(events.missed() && !events.missed());
+        let (blocked, napping) = (running(), running());
+        assert!(blocked.block() && napping.nap());
+        assert_eq!(napping.leave(), Leaving { rests: true, event: false });
+        assert_eq!(blocked.signal(), Found::Blocked);
+        assert_eq!(blocked.leave(), Leaving { rests: true, event: true });
+        assert!(!blocked.unblock(), "it went with the vCPU");
+    }
+
+    #[test]
     fn events_for_the_dead_are_ignored() {
         let events = running();
         events.retire();
@@ -271,6 +312,27 @@ mod loom_tests {
     #[test]
     fn loom_no_event_is_lost_by_a_vcpu_that_blocks_again() {
         check(2);
+    }
+
+    #[test]
+    fn loom_an_event_for_a_vcpu_that_leaves_goes_with_it_or_is_missed_or_its_sender_knows() {
+        loom::model(|| {
+            let shared = Arc::new((Events::default(), AtomicBool::new(false)));
+            shared.0.use_up();
+            let sender = thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    let found = shared.0.signal();
+                    assert_eq!(found, Found::Nothing);
+                    shared.1.load(Ordering::Relaxed)
+                }
+            });
+            let leaving = shared.0.leave();
+            shared.1.store(true, Ordering::Relaxed);
+            let missed = shared.0.missed();
+            let knows = sender.join().unwrap();
+            assert!(leaving.event || missed || knows);
+        });
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod alarm;
 mod thread;
 
 use super::counts::{Counts, Tally};
+use super::evacuate::{Evacuate, Evacuated, Evacuee};
 use super::events::{Events, Found};
 use super::looks::Looks;
 use super::numbers::Numbers;
@@ -31,11 +32,11 @@ use super::parker::Parker;
 use super::{Attributes, Class, Domain, DomainError, Totals, kick};
 use crate::deadlines::Deadlines;
 use crate::histogram::Histogram;
-use crate::ledger::{self, Account, Ledger, Trace};
+use crate::ledger::{self, Account, Ledger, Seen, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
 use crate::policy::Policy;
 use crate::slot::SlotWord;
-use crate::sync::{AtomicBool, mpsc, thread::JoinHandle};
+use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
 use crate::{Slot, Time, Vcpu, VcpuId};
 use alarm::Watch;
@@ -52,7 +53,7 @@ const DUE_AT_ONCE: usize = 8;
 #[derive(Debug)]
 pub struct Executors {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What can be switched on and off, to measure what it is worth.
@@ -166,27 +167,41 @@ impl Executors {
             detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
         });
-        let mut domain = Self { shared, threads: Vec::new() };
+        let domain = Self { shared, threads: Mutex::default() };
         for (slot, &cpu) in cpus.iter().enumerate() {
             domain.start(Slot(slot as u16), cpu)?;
         }
         Ok(domain)
     }
 
-    fn start(&mut self, slot: Slot, cpu: usize) -> io::Result<()> {
+    fn start(&self, slot: Slot, cpu: usize) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
         let thread = crate::sync::thread::Builder::new()
             .name(format!("pcpu {cpu}"))
             .stack_size(super::STACK_BYTES)
             .spawn(move || thread::execute(&shared, slot, cpu, &ready))?;
-        self.threads.push(thread);
+        self.threads.lock().push(thread);
         started.recv().unwrap_or_else(|_| Err(io::Error::other("an executor ended while it started")))
     }
 }
 
 impl Drop for Executors {
     fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+impl Evacuate for Executors {
+    fn population(&self) -> usize {
+        self.shared.core.lock().vcpus.iter().flatten().count()
+    }
+
+    fn halt(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        if threads.is_empty() {
+            return;
+        }
         self.shared.ending.store(true, Ordering::SeqCst);
         for slot in &self.shared.slots {
             slot.word.want();
@@ -195,10 +210,22 @@ impl Drop for Executors {
                 kick::send(*thread);
             }
         }
-        for thread in self.threads.drain(..) {
+        for thread in threads {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
             let _ = thread.join();
         }
+    }
+
+    fn evacuate(&self) -> Evacuated {
+        let mut core = self.shared.core.lock();
+        let now = monotonic();
+        let ids = (0..core.vcpus.len()).map(|index| VcpuId(index as u32));
+        let vcpus = ids.filter_map(|id| self.shared.evict(&mut core, id, now)).collect();
+        Evacuated { vcpus, numbers: std::mem::take(&mut core.numbers) }
+    }
+
+    fn missed(&self, vcpu: VcpuId) -> bool {
+        self.shared.events[vcpu.index()].missed()
     }
 }
 
@@ -279,6 +306,14 @@ impl Domain for Executors {
         Some(Arc::clone(&self.shared.trace))
     }
 
+    fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
+        self.shared.core.lock().ledger.look(from, super::STRETCH, seen)
+    }
+
+    fn threads(&self) -> Vec<kick::ThreadId> {
+        self.shared.slots.iter().filter_map(|slot| slot.thread.get().copied()).collect()
+    }
+
     fn totals(&self) -> Totals {
         let core = self.shared.core.lock();
         let counted = self.shared.slots.iter().map(|slot| slot.counts.read());
@@ -327,6 +362,25 @@ impl Shared {
         if self.waiters.load(Ordering::Relaxed) != waiting {
             self.waiters.store(waiting, Ordering::Relaxed);
         }
+    }
+
+    /// Takes a vCPU out as it is. The executors have ended.
+    fn evict(&self, core: &mut Core, id: VcpuId, now: Time) -> Option<Evacuee> {
+        let entry = core.vcpus[id.index()].take()?;
+        let leaving = self.events[id.index()].leave();
+        let deadline = entry.deadline.map_or(Time::NEVER, |slot| core.deadlines[slot.index()].of(id));
+        let mut account = core.ledger.account_of(id, now)?;
+        entry.counted.enter(&mut account, |outcomes| &mut outcomes.alone);
+        Some(Evacuee {
+            id,
+            vcpu: entry.vcpu.expect("executors put their vCPUs down when they end"),
+            attributes: core.ledger.attributes_of(id)?,
+            rests: leaving.rests.then_some(deadline),
+            event: leaving.event,
+            retiring: entry.retiring,
+            account,
+            at: now,
+        })
     }
 
     /// Removes a vCPU the policy has let go of.

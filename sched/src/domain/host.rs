@@ -1,7 +1,9 @@
 //! The baseline: a thread per vCPU, and the host's own scheduler decides.
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
-//! accounts, not counted here.
+//! accounts, not counted here. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
+
+mod adopt;
 
 use super::counts::{Counts, Tally};
 use super::{Attributes, Class, Domain, DomainError, Totals, class, kick};
@@ -10,13 +12,12 @@ use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
 use crate::histogram::Histogram;
 use crate::ledger::{Account, Trace};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
 use crate::time::monotonic;
 use crate::{Nanos, Stop, Time, Vcpu, VcpuId};
-use parking_lot::{Mutex, RwLock};
 use rustix::thread::CpuSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 /// What the baseline does with a yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct HostThreads {
 #[derive(Debug)]
 struct Record {
     born: Time,
+    /// Its account up to then, in another mechanism.
+    before: Option<Box<Account>>,
     idle: Idle,
     thread: std::sync::OnceLock<kick::ThreadId>,
     parker: Parker,
@@ -50,9 +53,10 @@ struct Record {
 }
 
 impl Record {
-    fn new() -> Self {
+    fn new(born: Time) -> Self {
         Self {
-            born: monotonic(),
+            born,
+            before: None,
             idle: Idle::default(),
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
@@ -70,6 +74,15 @@ impl HostThreads {
         Self { cpus: set, yields, vcpus: RwLock::default(), numbers: Mutex::default(), ended: Arc::default() }
     }
 
+    /// Makes a vCPU known.
+    fn enter(&self, id: VcpuId, record: Arc<Record>) {
+        let mut vcpus = self.vcpus.write();
+        if vcpus.len() <= id.index() {
+            vcpus.resize(id.index() + 1, None);
+        }
+        vcpus[id.index()] = Some(record);
+    }
+
     fn record(&self, vcpu: VcpuId) -> Option<Arc<Record>> {
         self.vcpus.read().get(vcpu.index())?.clone()
     }
@@ -77,19 +90,13 @@ impl HostThreads {
 
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
-        let record = Arc::new(Record::new());
+        let record = Arc::new(Record::new(monotonic()));
         let id = self.numbers.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
-        {
-            let mut vcpus = self.vcpus.write();
-            if vcpus.len() <= id.index() {
-                vcpus.resize(id.index() + 1, None);
-            }
-            vcpus[id.index()] = Some(Arc::clone(&record));
-        }
+        self.enter(id, Arc::clone(&record));
         let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
         let shared = Arc::clone(&record);
         let (entered, answer) = mpsc::sync_channel(1);
-        let started = std::thread::Builder::new()
+        let started = threads::Builder::new()
             .name(format!("vcpu {id}"))
             .stack_size(super::STACK_BYTES)
             .spawn(move || {
@@ -99,7 +106,7 @@ impl Domain for HostThreads {
                 // Nobody waits for the answer of a normal vCPU.
                 let _ = entered.send(permitted);
                 if !refused {
-                    carry(vcpu, &shared, yields, &ended);
+                    carry(vcpu, &shared, Some(Time::NEVER), yields, &ended);
                 }
             })
             .map_err(DomainError::Thread);
@@ -164,13 +171,15 @@ fn enter_attributes(attributes: Attributes) -> io::Result<()> {
     }
 }
 
-/// The life of a vCPU's thread.
-fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mutex<Sums>) {
+/// The life of a vCPU's thread. The vCPU idles first, if a deadline is given.
+fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: HostYield, ended: &Mutex<Sums>) {
     // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
     let _ = record.thread.set(kick::this_thread());
-    record.idle.begin(record.born);
-    record.parker.wait(Time::NEVER);
-    record.idle.end(Time::NEVER, monotonic());
+    if let Some(until) = rests {
+        record.idle.begin(record.born);
+        record.parker.wait(until);
+        record.idle.end(until, monotonic());
+    }
     while !record.retiring.load(Relaxed) {
         let stop = vcpu.run();
         record.counts.exit();
@@ -185,7 +194,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, yields: HostYield, ended: &Mu
             Stop::Yield(y) => {
                 record.counts.yielded(y.wait);
                 if yields == HostYield::Sched {
-                    rustix::thread::sched_yield();
+                    threads::yield_now();
                 }
             }
             Stop::Done => break,
@@ -251,11 +260,13 @@ fn account_of(record: &Record, host: HostAccount) -> Account {
         run,
         wait: alive - idle - run,
         idle,
-        turns: host.switches,
+        // Each switch ended a turn, and there is one that none has ended yet.
+        turns: host.switches + u64::from(record.thread.get().is_some()),
         migrations: host.migrations,
         ..Account::default()
     };
     record.counts.read().enter(&mut account, |outcomes| &mut outcomes.untold);
+    record.before.iter().for_each(|before| account.merge(before));
     account
 }
 

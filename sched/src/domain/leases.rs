@@ -36,6 +36,7 @@
 
 mod alarm;
 mod core;
+mod evacuation;
 mod gate;
 mod record;
 mod ride;
@@ -48,12 +49,13 @@ mod thread;
 use self::alarm::{Alarm, Watch};
 use self::core::{Act, Acts, Core, Entry, SlotEntry};
 use super::counts::Tally;
+use super::evacuate::Evacuate;
 use super::events::Found;
 use super::executors::MAX_VCPUS;
 use super::numbers::Numbers;
 use super::{Attributes, Domain, DomainError, Totals, kick};
 use crate::histogram::Histogram;
-use crate::ledger::{self, Account, Ledger, Trace};
+use crate::ledger::{self, Account, Ledger, Seen, Trace};
 use crate::lock::{Caller, LockRules, QueueLock};
 use crate::policy::{Policy, Why};
 #[cfg(target_arch = "x86_64")]
@@ -143,7 +145,7 @@ impl<W: Word> std::fmt::Debug for Leases<W> {
 }
 
 /// A domain on these host CPUs, whose slots they are in this order; with slot words for one CPU if it is one.
-pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Domain> {
+pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Evacuate> {
     #[cfg(target_arch = "x86_64")]
     if let [_only] = cpus {
         return Arc::new(Leases::<Up>::new(cpus, policy, rules, switches));
@@ -202,8 +204,9 @@ impl<W: Word> Leases<W> {
     }
 }
 
-impl<W> Drop for Leases<W> {
-    fn drop(&mut self) {
+impl<W> Leases<W> {
+    /// Ends all threads, which leave their vCPUs in the core.
+    fn stop(&self) {
         self.shared.ending.store(true, Ordering::SeqCst);
         let mut threads = Vec::new();
         {
@@ -224,6 +227,12 @@ impl<W> Drop for Leases<W> {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
             let _ = thread.join();
         }
+    }
+}
+
+impl<W> Drop for Leases<W> {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -293,6 +302,16 @@ impl<W: Word> Domain for Leases<W> {
 
     fn trace(&self) -> Option<Arc<Trace>> {
         Some(Arc::clone(&self.shared.trace))
+    }
+
+    fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
+        self.shared.core.lock().ledger.look(from, super::STRETCH, seen)
+    }
+
+    fn threads(&self) -> Vec<kick::ThreadId> {
+        let core = self.shared.core.lock();
+        let alive = core.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some());
+        alive.map(|(index, _)| self.shared.records.of(VcpuId(index as u32)).thread()).collect()
     }
 
     fn totals(&self) -> Totals {

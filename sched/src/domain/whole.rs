@@ -7,10 +7,15 @@
 //! * no vCPU runs on two slots, and no more run than there are slots;
 //! * every vCPU is given back once, and the domain's threads end.
 //!
+//! The same has to hold when the domain goes over to the host's scheduler at any moment, even while it is told to end its
+//! vCPUs; from then on as many may run as there are.
+//!
 //! Another domain is tried by its constructor, as [`executors`] and [`leases`] are. A failure prints the schedule, which
 //! `shuttle::replay` runs again.
 
+use super::evacuate::Evacuate;
 use super::executors::{self, Executors};
+use super::fallback::Switchable;
 use super::leases::Switches;
 use super::{Attributes, Cap, Class, Domain, Group, GroupId, kick};
 use crate::lock::LockRules;
@@ -21,7 +26,7 @@ use crate::time::monotonic;
 use crate::{Nanos, Nice, Stop, Time, Vcpu, VcpuId, Wait, Yield};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::{Condvar, Mutex};
-use shuttle::{Config, MaxSteps, Runner};
+use shuttle::{Config, MaxSteps, Runner, thread};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -38,10 +43,24 @@ const INTERVAL: Nanos = Nanos::from_micros(100);
 const NAP: u64 = 100_000;
 
 /// Starts a domain with this many slots.
-type Start = fn(usize) -> Arc<dyn Domain>;
+type Start = fn(usize) -> Trial;
+
+/// A domain, and what is done to it while it runs.
+struct Trial {
+    domain: Arc<dyn Domain>,
+    change: Option<Change>,
+}
+
+type Change = Box<dyn FnOnce(&World) + Send>;
+
+impl From<Arc<dyn Evacuate>> for Trial {
+    fn from(domain: Arc<dyn Evacuate>) -> Self {
+        Self { domain, change: None }
+    }
+}
 
 /// A domain of executors; its policy and the rules of its lock are left to chance.
-fn executors(slots: usize) -> Arc<dyn Domain> {
+fn executors(slots: usize) -> Arc<dyn Evacuate> {
     let cpus: Vec<usize> = (0..slots).collect();
     Arc::new(
         Executors::new(&cpus, policy(slots), rules(), executors::Switches { spin_detection: random(2) == 0 }).unwrap(),
@@ -49,10 +68,22 @@ fn executors(slots: usize) -> Arc<dyn Domain> {
 }
 
 /// A domain of leases; its switches are left to chance as well.
-fn leases(slots: usize) -> Arc<dyn Domain> {
+fn leases(slots: usize) -> Arc<dyn Evacuate> {
     let cpus: Vec<usize> = (0..slots).collect();
     let switches = Switches { ride: random(2) == 0, steal: random(4) > 0, spin_detection: random(2) == 0 };
     super::leases::start(&cpus, policy(slots), rules(), switches)
+}
+
+/// A domain that goes over to the host's scheduler, by chance before, while or after it is told to end its vCPUs.
+fn switchable(first: Arc<dyn Evacuate>, slots: usize) -> Trial {
+    let cpus: Vec<usize> = (0..slots).collect();
+    let domain = Arc::new(Switchable::new(first, &cpus));
+    let falls = Arc::clone(&domain);
+    let fall_back = move |world: &World| {
+        world.slots.store(VCPUS, SeqCst);
+        falls.fall_back().unwrap();
+    };
+    Trial { domain, change: Some(Box::new(fall_back)) }
 }
 
 fn policy(slots: usize) -> Box<dyn Policy> {
@@ -70,7 +101,8 @@ fn rules() -> LockRules {
 /// What the scripts share. The atomics in it are no part of what is checked, hence std's.
 struct World {
     domain: OnceLock<Weak<dyn Domain>>,
-    slots: usize,
+    /// How many vCPUs may run at a time.
+    slots: AtomicUsize,
     running: AtomicUsize,
     guests: [Guest; VCPUS],
     /// The holder of a lock of the guests.
@@ -242,7 +274,7 @@ impl Vcpu for Script {
     fn run(&mut self) -> Stop {
         let world = Arc::clone(&self.world);
         assert!(!world.guests[self.me].running.swap(true, SeqCst), "vCPU {} runs twice", self.me);
-        assert!(world.running.fetch_add(1, SeqCst) < world.slots, "more vCPUs run than there are slots");
+        assert!(world.running.fetch_add(1, SeqCst) < world.slots.load(SeqCst), "more vCPUs run than there are slots");
         let stop = loop {
             if kick::is_pending() {
                 break Stop::Kicked;
@@ -282,23 +314,31 @@ fn group() -> Option<Group> {
 fn once(slots: usize, start: Start) {
     let world = Arc::new(World {
         domain: OnceLock::new(),
-        slots,
+        slots: AtomicUsize::new(slots),
         running: AtomicUsize::new(0),
         guests: Default::default(),
         turn: std::sync::Mutex::default(),
         progress: Mutex::default(),
         progressed: Condvar::new(),
     });
-    let domain = start(slots);
+    let Trial { domain, change } = start(slots);
     let _ = world.domain.set(Arc::downgrade(&domain));
     for guest in 0..VCPUS {
         let id = domain.add(Box::new(Script::new(&world, guest)), attributes()).unwrap();
         world.guests[guest].id.set(id).unwrap();
     }
+    let changes = change.map(|change| {
+        let world = Arc::clone(&world);
+        thread::spawn(move || {
+            (0..random(300)).for_each(|_| thread::yield_now());
+            change(&world);
+        })
+    });
     (0..VCPUS).for_each(|guest| domain.wake(world.id(guest)));
     world.wait_for(|progress| progress.through == VCPUS);
     (0..VCPUS).for_each(|guest| domain.retire(world.id(guest)));
     world.wait_for(|progress| progress.retired == VCPUS);
+    changes.into_iter().for_each(|thread| thread.join().unwrap());
     drop(domain);
     assert_eq!(world.progress.lock().unwrap().retired, VCPUS, "given back twice");
 }
@@ -313,20 +353,35 @@ fn check(slots: usize, start: Start) {
 
 #[test]
 fn shuttle_executors_of_two_slots_lose_no_wake_and_give_all_vcpus_back() {
-    check(2, executors);
+    check(2, |slots| executors(slots).into());
 }
 
 #[test]
 fn shuttle_executors_of_three_slots_lose_no_wake_and_give_all_vcpus_back() {
-    check(3, executors);
+    check(3, |slots| executors(slots).into());
 }
 
 #[test]
 fn shuttle_leases_of_two_slots_lose_no_wake_and_give_all_vcpus_back() {
-    check(2, leases);
+    check(2, |slots| leases(slots).into());
 }
 
 #[test]
 fn shuttle_leases_of_three_slots_lose_no_wake_and_give_all_vcpus_back() {
-    check(3, leases);
+    check(3, |slots| leases(slots).into());
+}
+
+#[test]
+fn shuttle_executors_that_fall_back_lose_no_wake_and_give_all_vcpus_back() {
+    check(2, |slots| switchable(executors(slots), slots));
+}
+
+#[test]
+fn shuttle_leases_that_fall_back_lose_no_wake_and_give_all_vcpus_back() {
+    check(2, |slots| switchable(leases(slots), slots));
+}
+
+#[test]
+fn shuttle_leases_of_one_slot_that_fall_back_lose_no_wake_and_give_all_vcpus_back() {
+    check(1, |slots| switchable(leases(slots), slots));
 }

@@ -1,5 +1,6 @@
 //! What became of a vCPU's time, and how often what happened to it.
 
+use crate::domain::Attributes;
 use crate::histogram::Histogram;
 use crate::{Nanos, Time, Wait};
 
@@ -158,6 +159,7 @@ impl Account {
 /// A vCPU in the ledger.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
+    pub(super) attributes: Attributes,
     pub(super) account: Account,
     pub(super) state: State,
     /// Since when it is in that state and its time is not accounted.
@@ -166,8 +168,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(now: Time) -> Self {
-        Self { account: Account::default(), state: State::Idle, since: now, last: None }
+    pub(super) fn new(attributes: Attributes, now: Time) -> Self {
+        Self { attributes, account: Account::default(), state: State::Idle, since: now, last: None }
     }
 
     /// Accounts its time up to now, and gives what was not yet.

@@ -6,9 +6,11 @@
 //! Invariant: every vCPU is in one [`State`] at a time, and its time is accounted up to when it got there.
 
 use super::account::{Account, Entry, State, Yielded};
+use crate::domain::Attributes;
 use crate::histogram::Histogram;
 use crate::policy::{Decision, Placement, Why};
 use crate::{Nanos, Slot, Time, VcpuId};
+use std::ops::Range;
 
 /// Accounts of all vCPUs, and counts of the domain.
 #[derive(Debug)]
@@ -52,11 +54,11 @@ impl Books {
     }
 
     /// A vCPU was taken in.
-    pub(super) fn added(&mut self, vcpu: VcpuId, now: Time) {
+    pub(super) fn added(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        self.vcpus[vcpu.index()] = Some(Box::new(Entry::new(now)));
+        self.vcpus[vcpu.index()] = Some(Box::new(Entry::new(attributes, now)));
     }
 
     /// A vCPU that did not run left.
@@ -94,9 +96,10 @@ impl Books {
     }
 
     /// A vCPU took a slot that had been handed to another one.
-    pub(super) fn stolen(&mut self, slot: Slot, thief: VcpuId, now: Time) {
+    pub(super) fn stolen(&mut self, slot: Slot, thief: VcpuId) {
+        // It has not begun to run, so it has waited all the time.
         let robbed = self.slots[slot.index()].on.take();
-        robbed.into_iter().for_each(|robbed| self.entry(robbed).enter(State::Waiting, now));
+        robbed.into_iter().for_each(|robbed| self.entry(robbed).state = State::Waiting);
         self.entry(thief).account.steals += 1;
     }
 
@@ -119,6 +122,23 @@ impl Books {
     /// Where a vCPU ran last.
     pub(super) fn last_slot(&self, vcpu: VcpuId) -> Option<Slot> {
         self.vcpus.get(vcpu.index())?.as_ref()?.last
+    }
+
+    /// The vCPUs whose ids lie in this range and that have not ended.
+    pub(super) fn stretch(&self, ids: Range<usize>) -> impl Iterator<Item = (VcpuId, &Entry)> {
+        let entries = self.vcpus.iter().enumerate().take(ids.end).skip(ids.start);
+        let known = entries.filter_map(|(index, entry)| Some((VcpuId(index as u32), entry.as_deref()?)));
+        known.filter(|(_, entry)| entry.state != State::Ended)
+    }
+
+    /// Above all ids there were.
+    pub(super) fn ids(&self) -> usize {
+        self.vcpus.len()
+    }
+
+    /// What its policy knows of a vCPU.
+    pub(super) fn attributes_of(&self, vcpu: VcpuId) -> Option<Attributes> {
+        Some(self.vcpus.get(vcpu.index())?.as_ref()?.attributes)
     }
 
     /// How long a vCPU has run in all, up to now.

@@ -7,6 +7,7 @@ use super::books::Books;
 use super::event::{Event, What};
 use super::spans::Spans;
 use super::{Account, Counts};
+use crate::domain::Attributes;
 use crate::policy::Why;
 use crate::{Time, VcpuId};
 
@@ -51,8 +52,8 @@ impl Figures {
         let now = event.time;
         self.from.get_or_insert(now);
         match event.what {
-            What::Add { vcpu, .. } => {
-                self.books.added(vcpu, now);
+            What::Add { vcpu, nice, class, group } => {
+                self.books.added(vcpu, Attributes { nice, class, group }, now);
                 self.since.resize(self.since.len().max(vcpu.index() + 1), None);
                 self.since[vcpu.index()] = Some(now);
             }
@@ -66,7 +67,7 @@ impl Figures {
                 ends.into_iter().for_each(|vcpu| self.end(vcpu, now));
                 self.books.asked(slot, why, decision, now);
             }
-            What::Steal { slot, thief, taken: true } => self.books.stolen(slot, thief, now),
+            What::Steal { slot, thief, taken: true } => self.books.stolen(slot, thief),
             What::Idled { vcpu, since } => self.books.idled(vcpu, since),
             What::Resume { placement, .. } => self.books.resumed(placement, now),
             What::Steal { .. } | What::Late { .. } | What::Gap { .. } => {}

@@ -7,6 +7,7 @@ use crate::{Wait, Yield};
 
 const A: VcpuId = VcpuId(0);
 const B: VcpuId = VcpuId(1);
+const C: VcpuId = VcpuId(2);
 const SLOT: Slot = Slot(0);
 
 fn at(us: u64) -> Time {
@@ -64,6 +65,19 @@ fn the_last_account_of_a_vcpu_that_ended_is_given_once() {
     assert_eq!((b.run, b.wait, b.total() + Nanos(1)), (us(10), us(30), us(70)));
     assert!([A, B].iter().all(|&vcpu| ledger.account_of(vcpu, at(80)).is_none()));
     assert_eq!(ledger.close(A).total(), Nanos::ZERO);
+}
+
+#[test]
+fn a_vcpu_whose_slot_was_stolen_before_it_began_has_waited_all_the_time() {
+    let mut ledger = a_runs_and_b_waits(rsdl());
+    ledger.add(C, Attributes::default(), at(25));
+    let _ = ledger.wake(C, at(30));
+    let decision = ledger.next(SLOT, Why::Block, at(50));
+    assert_eq!(decision.run.map(|lease| lease.vcpu), Some(B));
+    assert!(ledger.steals(SLOT, C, at(60)));
+    let _ = ledger.next(SLOT, Why::Free, at(60));
+    let (b, c) = (ledger.account_of(B, at(80)).unwrap(), ledger.account_of(C, at(80)).unwrap());
+    assert_eq!((b.run, b.wait, c.steals), (Nanos::ZERO, us(60), 1));
 }
 
 #[test]

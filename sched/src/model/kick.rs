@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 /// A thread of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ThreadId(pub(crate) i32);
+pub struct ThreadId(pub i32);
 
 #[derive(Debug)]
 struct Signals {

@@ -106,7 +106,11 @@ pub(super) struct RunArgs {
 #[derive(Debug, Args)]
 pub(super) struct SimArgs {
     /// What to simulate: suite, policies, sizes, pCPUs, costs
-    pub(super) file: PathBuf,
+    #[arg(required_unless_present = "replay")]
+    pub(super) file: Option<PathBuf>,
+    /// Replay a recorded run of a suite and simulate the same, and say how far simulated and measured figures differ
+    #[arg(long, value_name = "RECORDING", conflicts_with_all = ["file", "record"])]
+    pub(super) replay: Option<PathBuf>,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,

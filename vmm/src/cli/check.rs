@@ -2,8 +2,9 @@
 
 use super::{Failure, run, small};
 use crate::carrier;
-use crate::config::{Config, VmConfig};
+use crate::config::{Algorithm, Config, OnStarvation, PolicyConfig, VmConfig};
 use crate::report::format;
+use crate::watch;
 use std::iter;
 use std::path::Path;
 use stile_sched::domain::Attributes;
@@ -21,6 +22,7 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
         config.policy
     );
     terms(&config).iter().for_each(|line| println!("  {line}"));
+    println!("  on starvation: {}", on_starvation(&config.policy));
     Ok(())
 }
 
@@ -60,6 +62,26 @@ fn wait_bound(config: &Config, vm: &VmConfig) -> String {
         Some(bound) => format::time_us((bound + carrier::cap_bound(vm).unwrap_or_default()).0 as f64 / 1000.0),
         None => "none".to_owned(),
     }
+}
+
+/// What happens when a vCPU waits too long.
+fn on_starvation(policy: &PolicyConfig) -> String {
+    if !watch::is_watched(policy) {
+        return match policy.algorithm {
+            Algorithm::Host | Algorithm::HostNoyield => "nobody watches, the host's scheduler decides".to_owned(),
+            _ => format!("nobody watches: {policy} promises nothing, and `starvation_bound` is none"),
+        };
+    }
+    let bound = match (policy.algorithm, policy.starvation_bound.duration()) {
+        (Algorithm::Rsdl, Some(_)) => format!("its bound, or {} without one,", policy.starvation_bound),
+        (Algorithm::Rsdl, None) => "its bound".to_owned(),
+        _ => policy.starvation_bound.to_string(),
+    };
+    let then = match policy.on_starvation {
+        OnStarvation::Report => "",
+        OnStarvation::Fallback => ", and all vCPUs go over to the host's scheduler",
+    };
+    format!("a vCPU that waits longer than {bound} is told on stderr{then}")
 }
 
 /// Every vCPU of these VMs.

@@ -4,8 +4,8 @@ use super::Failure;
 use crate::recording::chrome::{self, TraceError};
 use crate::recording::explain::explain;
 use crate::recording::figures::{Figures, YieldCounts, figures};
-use crate::recording::replay::{ReplayError, Replayed, replay as ask_again};
-use crate::recording::{ReadError, Recording};
+use crate::recording::replay::{Replayed, replay as ask_again};
+use crate::recording::{Header, Recording};
 use crate::report::format::{si, time_us};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
@@ -51,12 +51,8 @@ pub(super) fn why(vcpu: &str, path: &Path, as_json: bool) -> Result<(), Failure>
 
 pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
     let recording = open(path)?;
-    let unreadable = |error: ReadError| Failure::input(error);
-    let replayed = ask_again(&recording).map_err(|error| match error {
-        ReplayError::Read(error) => unreadable(error),
-        error => Failure::input(error),
-    })?;
-    let figures = figures(&recording).map_err(unreadable)?;
+    let replayed = ask_again(&recording).map_err(Failure::input)?;
+    let figures = figures(&recording).map_err(Failure::input)?;
     let difference = verdict(&replayed);
     if as_json {
         let equal = replayed.stopped.is_none();
@@ -67,6 +63,17 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
         println!("{} under {} on pCPUs {}", header.workload, header.policy, header.pcpus);
         print_figures(&figures);
     }
+    tell(replayed, difference, as_json)
+}
+
+/// Replays a recording and says only whether all answers are the same.
+pub(super) fn replay_quietly(path: &Path) -> Result<(), Failure> {
+    let replayed = ask_again(&open(path)?).map_err(Failure::input)?;
+    let difference = verdict(&replayed);
+    tell(replayed, difference, false)
+}
+
+fn tell(replayed: Replayed, difference: Option<String>, as_json: bool) -> Result<(), Failure> {
     match (replayed.stopped, difference) {
         (Some(Stop::Gap { .. }), Some(told)) => {
             eprintln!("warning: {told}");
@@ -103,6 +110,22 @@ fn verdict(replayed: &Replayed) -> Option<String> {
             )
         }
     })
+}
+
+/// Figures of a measured run and of its simulated twin, and the ratio of each.
+pub(super) fn print_twins(header: &Header, measured: &Figures, simulated: &Figures) {
+    let params: Vec<String> = header.params.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    println!("{} under {} on pCPUs {}: {}", header.workload, header.policy, header.pcpus, params.join(", "));
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["", "measured", "simulated", "ratio"]);
+    for ((name, is_time, one), (_, _, other)) in measured.overall().into_iter().zip(simulated.overall()) {
+        let told = |value: f64| if is_time { time_us(value / 1e3) } else { si(value) };
+        let ratio = if one > 0.0 { format!("{:.2}", other / one) } else { "-".to_owned() };
+        table.add_row([name.to_owned(), told(one), told(other), ratio]);
+    }
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    println!("{table}");
 }
 
 fn print_figures(figures: &Figures) {

@@ -13,14 +13,16 @@ use crate::vm::console::Sink;
 use crate::vm::image::Image;
 use crate::vm::layout::Layout;
 use crate::vm::{Outcome, Spec, Vm};
+use crate::watch::Watched;
 use kvm_ioctls::Kvm;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use stile_sched::Domain;
 use stile_sched::domain::Attributes;
+use stile_sched::{Domain, VcpuId};
 
 /// How often the end of all VMs, Ctrl-C and the time limit are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -67,11 +69,13 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let interrupted = super::compare::on_interrupt()?;
-    let domain = carrier::domain_for(&config).map_err(Failure::run)?;
-    let recorder = args.record.as_deref().map(|path| record(path, args, &config, &*domain)).transpose()?;
-    let mut stats = Stats::new(args, config.host.pcpus.len(), &domain)?;
-    let vms = create(&kvm, &config, &images, &domain, &stats.console())?;
+    let watched = Watched::new(&config).map_err(Failure::run)?;
+    let domain = watched.domain();
+    let recorder = args.record.as_deref().map(|path| record(path, args, &config, &**domain)).transpose()?;
+    let mut stats = Stats::new(args, config.host.pcpus.len(), domain)?;
+    let vms = create(&kvm, &config, &images, domain, &stats.console())?;
     vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm)));
+    let _watchdog = watched.watch(names(&vms), Box::new(|text| eprint!("{text}"))).map_err(Failure::run)?;
     vms.iter().for_each(Vm::start);
     let ended_by_user = wait(&vms, &interrupted, args.limit, &mut stats)?;
     vms.iter().for_each(Vm::stop);
@@ -147,6 +151,15 @@ fn create_one(
         None => Vm::create(kvm, spec, Arc::clone(domain)),
     };
     made.map_err(|e| Failure::Run(miette::Report::from_err(e).wrap_err(format!("VM {}", spec.name))))
+}
+
+/// What vCPUs are called: VM/INDEX.
+fn names(vms: &[Vm]) -> HashMap<VcpuId, String> {
+    let of_vm = |vm: &Vm| {
+        let name = vm.state().name().to_owned();
+        vm.ids().into_iter().enumerate().map(move |(index, id)| (id, format!("{name}/{index}")))
+    };
+    vms.iter().flat_map(of_vm).collect()
 }
 
 /// Waits for all VMs to end; true if the user ended the wait.

@@ -1,24 +1,57 @@
 //! `stile sim` and `stile compare --sim`: a comparison on a machine that is not there.
 
-use super::Failure;
 use super::args::{CompareArgs, SimArgs};
 use super::compare::{Outcome, finish, on_interrupt, recordings_possible};
-use crate::compare::{Hint, Options, Plan, Progress, Runner, Scenario, Simulation};
+use super::{Failure, recordings};
+use crate::compare::{Hint, Options, Plan, Progress, Runner, Scenario, Simulation, TwinError, simulate_twin};
 use crate::host::{HostCosts, KvmUnavailable, Neighbours};
+use crate::recording::Recording;
+use crate::recording::figures::figures;
 use crate::report::metric::Suite;
 use serde_json::json;
 use std::path::Path;
+use std::time::Duration;
 
 /// Length of a window (units: s) where the user names none: enough for a hundred rotations.
 const WINDOW: f64 = 1.0;
 
-/// Simulates what a file says.
+/// Simulates what a file says, or what a recording is of.
 pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
-    let scenario = Scenario::load(&args.file).map_err(|e| Failure::Input(miette::Report::new(e)))?;
-    let costs = scenario.costs(&args.file).map_err(Failure::input)?;
+    match (&args.file, &args.replay) {
+        (_, Some(recording)) => replay(recording, &args.out),
+        (Some(file), None) => scenario(file, args),
+        (None, None) => unreachable!("the command line asks for one of them"),
+    }
+}
+
+fn scenario(file: &Path, args: &SimArgs) -> Result<(), Failure> {
+    let scenario = Scenario::load(file).map_err(|e| Failure::Input(miette::Report::new(e)))?;
+    let costs = scenario.costs(file).map_err(Failure::input)?;
     let machine = |(options, neighbours)| (options, Simulation { neighbours, costs });
     let machines: Vec<_> = scenario.machines().into_iter().map(machine).collect();
     run((&args.out, args.record), &machines, json!(scenario.pcpus), Vec::new())
+}
+
+/// Replays a recording, simulates its twin, and holds their figures against each other.
+fn replay(path: &Path, out: &Path) -> Result<(), Failure> {
+    let interrupted = on_interrupt()?;
+    recordings::replay_quietly(path)?;
+    let measured = Recording::open(path).map_err(Failure::input)?;
+    let figures_of = |recording: &Recording| figures(recording).map_err(Failure::input);
+    let of_measured = figures_of(&measured)?;
+    let into = out.join("simulated.rec");
+    std::fs::create_dir_all(out)
+        .map_err(|e| Failure::Input(miette::miette!("cannot make the folder {}: {e}", out.display())))?;
+    let length = Duration::from_nanos(of_measured.span_ns);
+    let twin = simulate_twin(&measured, length, HostCosts::default(), &into, &interrupted);
+    twin.map_err(|e| match e {
+        TwinError::Compare(e) => Failure::run(e),
+        e => Failure::input(e),
+    })?;
+    let of_twin = figures_of(&Recording::open(&into).map_err(Failure::run)?)?;
+    recordings::print_twins(measured.header(), &of_measured, &of_twin);
+    println!("\nthe simulated run: {}", into.display());
+    Ok(())
 }
 
 /// Simulates a comparison on as many pCPUs as it would have here, because the user wants that or there is no KVM.

@@ -52,7 +52,7 @@ pub(super) struct Window {
     pub(super) seconds: f64,
     pub(super) vcpus: Vec<VcpuCounts>,
     pub(super) totals: Totals,
-    /// `None` where the host decides, which knows neither kicks nor waits for a turn.
+    /// `None` where they are not known: the host knows neither kicks nor waits for a turn.
     pub(super) kicks: Option<Histogram>,
 }
 

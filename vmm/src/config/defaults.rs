@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use super::types::{
-    Algorithm, GoodnessSwitches, LockSwitches, Mechanism, PolicyConfig, PoliteSwitches, Variant, YieldRule,
+    Algorithm, GoodnessSwitches, LockSwitches, Mechanism, OnStarvation, PolicyConfig, PoliteSwitches, Variant,
+    YieldRule,
 };
-use super::values::{CapPeriod, MemorySize, RrInterval};
+use super::values::{CapPeriod, MemorySize, RrInterval, StarvationBound};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
 pub const RR_INTERVAL_MIN: RrInterval = RrInterval::from_const(Duration::from_micros(100));
@@ -16,6 +17,13 @@ pub const RR_INTERVAL_MIN: RrInterval = RrInterval::from_const(Duration::from_mi
 pub const RR_INTERVAL_MAX: RrInterval = RrInterval::from_const(Duration::from_secs(5));
 /// Quota of one round. RSDL's own value; quotas of 3 to 6 ms cost computing guests at most 1 %, 1 ms costs 7 %.
 pub const RR_INTERVAL: RrInterval = RrInterval::from_const(Duration::from_millis(6));
+
+/// Shortest `starvation_bound`: some turns.
+pub const STARVATION_BOUND_MIN: Duration = Duration::from_millis(100);
+/// Longest `starvation_bound`.
+pub const STARVATION_BOUND_MAX: Duration = Duration::from_secs(3600);
+/// A number that suits every number of vCPUs does not exist.
+pub const STARVATION_BOUND: StarvationBound = StarvationBound::from_const(None);
 
 /// Least memory of a VM: boot structures end at 2 MiB and an image starts there.
 pub const MEMORY_MIN: MemorySize = MemorySize::from_const(4 << 20);
@@ -79,6 +87,12 @@ impl Default for RrInterval {
     }
 }
 
+impl Default for StarvationBound {
+    fn default() -> Self {
+        STARVATION_BOUND
+    }
+}
+
 impl Default for PolicyConfig {
     fn default() -> Self {
         Self {
@@ -91,6 +105,8 @@ impl Default for PolicyConfig {
             variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,
             affinity: true,
+            starvation_bound: STARVATION_BOUND,
+            on_starvation: OnStarvation::Report,
             polite: PoliteSwitches::default(),
             goodness: GoodnessSwitches::default(),
             lock: LockSwitches::default(),

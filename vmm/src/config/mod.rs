@@ -37,10 +37,10 @@ pub use error::{ConfigError, Invalid, Problem};
 pub use policy_name::PolicyNameError;
 pub use reference::{reference_markdown, schema};
 pub use types::{
-    Algorithm, Config, GoodnessSwitches, HostConfig, LockSwitches, Mechanism, PolicyConfig, PoliteSwitches, Variant,
-    VmClass, VmConfig, YieldRule,
+    Algorithm, Config, GoodnessSwitches, HostConfig, LockSwitches, Mechanism, OnStarvation, PolicyConfig,
+    PoliteSwitches, Variant, VmClass, VmConfig, YieldRule,
 };
-pub use values::{CapPeriod, CpuCap, ImageRef, MemorySize, RrInterval, ValueError, VmName};
+pub use values::{CapPeriod, CpuCap, ImageRef, MemorySize, RrInterval, StarvationBound, ValueError, VmName};
 
 /// What a configuration is held against.
 #[derive(Debug, Clone)]

@@ -274,34 +274,33 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
     let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
     let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
-    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 4]>(), switches, bugs, lock).prop_map(
-        |(
-            algorithm,
-            mechanism,
-            rr_interval,
-            variant,
-            yield_rule,
-            [ride, steal, affinity, spin_detection],
-            polite,
-            goodness,
-            lock,
-        )| {
-            PolicyConfig {
-                algorithm,
-                mechanism,
-                ride,
-                steal,
-                spin_detection,
-                rr_interval,
-                variant,
-                yield_rule,
-                affinity,
-                polite,
-                goodness,
-                lock,
-            }
-        },
-    )
+    let bound = prop::option::of(100..=3_600_000u64).prop_map(|ms| match ms {
+        Some(ms) => format!("{ms}ms").parse::<StarvationBound>().unwrap(),
+        None => StarvationBound::default(),
+    });
+    let starvation = (bound, prop::sample::select(vec![OnStarvation::Report, OnStarvation::Fallback]));
+    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 4]>(), switches, bugs, lock, starvation)
+        .prop_map(
+            |(algorithm, mechanism, rr_interval, variant, yield_rule, flags, polite, goodness, lock, starvation)| {
+                let ([ride, steal, affinity, spin_detection], (starvation_bound, on_starvation)) = (flags, starvation);
+                PolicyConfig {
+                    algorithm,
+                    mechanism,
+                    ride,
+                    steal,
+                    spin_detection,
+                    rr_interval,
+                    variant,
+                    yield_rule,
+                    affinity,
+                    starvation_bound,
+                    on_starvation,
+                    polite,
+                    goodness,
+                    lock,
+                }
+            },
+        )
 }
 
 /// Any VM; its name ends in letters, so that no copy's number can make two names equal.
@@ -331,7 +330,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 39] = [
+    const KEYS: [&str; 41] = [
         "host",
         "host.pcpus",
         "policy",
@@ -341,6 +340,8 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.variant",
         "policy.yield",
         "policy.affinity",
+        "policy.starvation_bound",
+        "policy.on_starvation",
         "policy.polite",
         "policy.polite.directed",
         "policy.polite.keep_place",

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults;
-use super::values::{CapPeriod, CpuCap, ImageRef, MemorySize, RrInterval, VmName};
+use super::values::{CapPeriod, CpuCap, ImageRef, MemorySize, RrInterval, StarvationBound, VmName};
 use crate::host::CpuList;
 
 /// One configuration file.
@@ -67,6 +67,12 @@ pub struct PolicyConfig {
     pub yield_rule: YieldRule,
     /// A vCPU prefers the pCPU it last ran on. For `rsdl` and `freelist`.
     pub affinity: bool,
+    /// How long a vCPU may wait where the policy promises nothing; class `idle` may wait for ever all the same. For all but
+    /// `host` and `host-noyield`.
+    pub starvation_bound: StarvationBound,
+    /// What happens when a vCPU waits longer than the policy promises, or than `starvation_bound`. For all but `host` and
+    /// `host-noyield`.
+    pub on_starvation: OnStarvation,
     /// The parts of `yield = "polite"`.
     pub polite: PoliteSwitches,
     /// The old bugs of `goodness`.
@@ -113,6 +119,16 @@ pub enum Mechanism {
     Executors,
     /// A thread per vCPU runs while it holds a pCPU: a switch wakes a thread, a vCPU stays on its own.
     Leases,
+}
+
+/// What happens when a vCPU waits too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnStarvation {
+    /// It is told on stderr with the events that led there, once a minute for each vCPU.
+    Report,
+    /// It is told, and all vCPUs go over to the host's scheduler, as they are and for good.
+    Fallback,
 }
 
 /// What a yield does under `rsdl`.

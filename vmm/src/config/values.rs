@@ -97,6 +97,56 @@ impl fmt::Display for RrInterval {
     }
 }
 
+/// How long a vCPU may wait where its policy promises nothing: `none`, or 100ms to 3600s, in whole microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StarvationBound(Option<Duration>);
+
+impl StarvationBound {
+    pub(super) const fn from_const(bound: Option<Duration>) -> Self {
+        Self(bound)
+    }
+
+    /// The bound, if there is one.
+    pub fn duration(self) -> Option<Duration> {
+        self.0
+    }
+}
+
+impl FromStr for StarvationBound {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let (min, max) = (defaults::STARVATION_BOUND_MIN, defaults::STARVATION_BOUND_MAX);
+        let accepted = || format!("none, or {} to {}", Self(Some(min)), Self(Some(max)));
+        let Some(micros) = number_with_unit(text, &TIME_UNITS) else {
+            return Err(ValueError {
+                wrong: format!("`{}` is not a duration", text.escape_debug()),
+                accepted: format!("a whole number with us, ms or s, such as \"2s\"; {}", accepted()),
+            });
+        };
+        let bound = Duration::from_micros(micros);
+        if (min..=max).contains(&bound) {
+            Ok(Self(Some(bound)))
+        } else {
+            Err(ValueError { wrong: format!("`{text}` is out of range"), accepted: accepted() })
+        }
+    }
+}
+
+impl fmt::Display for StarvationBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            // Built from whole microseconds, so nothing is cut off.
+            Some(bound) => write_with_unit(f, bound.as_micros() as u64, &TIME_UNITS),
+            None => f.write_str("none"),
+        }
+    }
+}
+
 /// Units of memory, in bytes.
 const SIZE_UNITS: [(&str, u64); 3] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
 const PAGE_BYTES: u64 = 4096;
@@ -276,6 +326,14 @@ text_value!(RrInterval, "duration-us", {
     "pattern": "^[0-9]+(us|ms|s)$",
     "x-range": format!("{} to {}", defaults::RR_INTERVAL_MIN, defaults::RR_INTERVAL_MAX)
 });
+text_value!(StarvationBound, "duration-or-none", {
+    "pattern": "^(none|[0-9]+(us|ms|s))$",
+    "x-range": format!(
+        "none, or {} to {}",
+        StarvationBound(Some(defaults::STARVATION_BOUND_MIN)),
+        StarvationBound(Some(defaults::STARVATION_BOUND_MAX))
+    )
+});
 text_value!(MemorySize, "memory-size", {
     "pattern": "^[0-9]+[KMG]$",
     "x-range": format!("{} to {}", defaults::MEMORY_MIN, defaults::MEMORY_MAX)
@@ -297,6 +355,7 @@ pub use cap::{CapPeriod, CpuCap};
 pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueError>> {
     Some(match format {
         RrInterval::FORMAT => RrInterval::from_str(text).map(drop),
+        StarvationBound::FORMAT => StarvationBound::from_str(text).map(drop),
         CapPeriod::FORMAT => CapPeriod::from_str(text).map(drop),
         MemorySize::FORMAT => MemorySize::from_str(text).map(drop),
         VmName::FORMAT => VmName::from_str(text).map(drop),
@@ -308,6 +367,20 @@ pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bound_is_a_duration_within_its_range_or_none() {
+        for (text, millis) in [("none", None), ("2s", Some(2_000)), ("100ms", Some(100)), ("3600s", Some(3_600_000))] {
+            let value: StarvationBound = text.parse().unwrap();
+            assert_eq!((value.duration(), value.to_string().as_str()), (millis.map(Duration::from_millis), text));
+        }
+        for wrong in ["", "None", "2", "99ms", "3601s", "-1s"] {
+            assert!(
+                wrong.parse::<StarvationBound>().unwrap_err().accepted.contains("none, or 100ms to 3600s"),
+                "{wrong}"
+            );
+        }
+    }
 
     #[test]
     fn interval_with_each_unit_is_read_and_written_in_the_largest_exact_one() {

@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
-use stile_sched::domain::{Attributes, DomainError, Totals, Usage};
+use stile_sched::domain::{Attributes, DomainError, Totals};
 use stile_sched::histogram::Histogram;
 use stile_sched::ledger::{Account, Trace};
 use stile_sched::{Domain, Vcpu, VcpuId};
@@ -34,10 +34,6 @@ impl Domain for Shelf {
     fn retire(&self, vcpu: VcpuId) {
         let gone = self.take(vcpu);
         gone.into_iter().for_each(|vcpu| vcpu.retired(&Account::default()));
-    }
-
-    fn usage(&self, _: VcpuId) -> Option<Usage> {
-        None
     }
 
     fn account(&self, _: VcpuId) -> Option<Account> {

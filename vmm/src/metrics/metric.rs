@@ -77,6 +77,14 @@ pub static WAIT: Metric<Sample> = Metric {
     ..time(|s| Some(Value::Time(s.account.wait)))
 };
 
+/// Held back by a cap.
+pub static THROTTLED: Metric<Sample> = Metric {
+    name: "throttled_seconds",
+    heading: "capped",
+    help: "The part of its wait for which its VM's cap held it back.",
+    ..time(|s| Some(Value::Time(s.account.throttled)))
+};
+
 /// Waiting for an event.
 pub static IDLE: Metric<Sample> = Metric {
     name: "idle_seconds",
@@ -192,8 +200,22 @@ pub static SWITCHES: Metric<DomainSample> = Metric {
 };
 
 /// Those of a vCPU, and summed, of a VM.
-pub static OF_VCPUS: [&Metric<Sample>; 13] =
-    [&RUN, &WAIT, &IDLE, &STEAL, &WAITS, &TURNS, &MIGRATIONS, &STEALS, &YIELDS, &EXITS, &OVERRUN, &LENT, &BORROWED];
+pub static OF_VCPUS: [&Metric<Sample>; 14] = [
+    &RUN,
+    &WAIT,
+    &THROTTLED,
+    &IDLE,
+    &STEAL,
+    &WAITS,
+    &TURNS,
+    &MIGRATIONS,
+    &STEALS,
+    &YIELDS,
+    &EXITS,
+    &OVERRUN,
+    &LENT,
+    &BORROWED,
+];
 
 /// Those of the domain.
 pub static OF_DOMAIN: [&Metric<DomainSample>; 2] = [&KICKS, &SWITCHES];

@@ -4,8 +4,8 @@
 //! What is not known is `-`, never 0.
 
 use super::metric::{
-    BORROWED, EXITS, IDLE, KICKS, LENT, MIGRATIONS, Metric, OVERRUN, RUN, STEAL, STEALS, SWITCHES, TURNS, Value, WAIT,
-    WAITS, YIELDS,
+    BORROWED, EXITS, IDLE, KICKS, LENT, MIGRATIONS, Metric, OVERRUN, RUN, STEAL, STEALS, SWITCHES, THROTTLED, TURNS,
+    Value, WAIT, WAITS, YIELDS,
 };
 use super::reading::{Reading, Sample, VmReading};
 use crate::report::format::{count, si, time_us};
@@ -89,12 +89,13 @@ fn during() -> Vec<Column> {
     ]
 }
 
-fn in_all() -> [Column; 10] {
+fn in_all() -> [Column; 11] {
     [
         Column(&RUN, Show::Number, 0),
         Column(&RUN, Show::Share, 1),
         Column(&WAIT, Show::Number, 0),
         Column(&WAIT, Show::Share, 0),
+        Column(&THROTTLED, Show::Number, 3),
         Column(&IDLE, Show::Number, 0),
         Column(&IDLE, Show::Share, 2),
         Column(&STEAL, Show::Number, 3),
@@ -330,7 +331,7 @@ mod tests {
         host.domain.by_policy = false;
         let text = totals(&host, frame());
         assert!(text.contains("- kicks") && text.contains("40 switches"), "{text}");
-        let times = ["a", "1", "500", "ms", "50.0", "400", "ms", "40.0", "100", "ms", "10.0", "-", "-", "-", "-"];
+        let times = ["a", "1", "500", "ms", "50.0", "400", "ms", "40.0", "-", "100", "ms", "10.0", "-", "-", "-", "-"];
         assert_eq!(row(&text, "a "), times);
         let events = text.rsplit("\n\n").next().unwrap();
         assert_eq!(row(events, "a "), ["a", "1", "-", "-", "-", "7", "0", "-", "6", "-", "-", "-", "1.23k"]);

@@ -1,7 +1,9 @@
 //! What became of everybody's time in a recording, in figures.
 
 use super::reader::{ReadError, Recording};
+use crate::report::stats::jain;
 use serde::Serialize;
+use stile_sched::histogram::Histogram;
 use stile_sched::ledger::{self, Outcomes, VcpuFigures, Yielded};
 
 /// Figures of a recording. Times are in nanoseconds.
@@ -17,6 +19,14 @@ pub struct Figures {
     pub kick_p50_ns: u64,
     /// 99th percentile of it.
     pub kick_p99_ns: u64,
+    /// Median of all vCPUs' waits.
+    pub wait_p50_ns: u64,
+    /// 99th percentile of them.
+    pub wait_p99_ns: u64,
+    /// The longest.
+    pub wait_max_ns: u64,
+    /// Jain's index of the vCPUs' time on pCPUs: 1 is fair.
+    pub jain: f64,
     /// Yields while others waited.
     pub yields: Yields,
     /// Each vCPU, in the order in which they came.
@@ -75,6 +85,29 @@ impl From<&Yielded> for Yields {
     }
 }
 
+impl Figures {
+    /// What two runs of different lengths can be compared by: a name, whether it is a time (unit: ns), and how much.
+    pub fn overall(&self) -> Vec<(&'static str, bool, f64)> {
+        let seconds = self.span_ns.max(1) as f64 / 1e9;
+        let rate = |counts: YieldCounts| (counts.switched + counts.stayed) as f64 / seconds;
+        let run = self.vcpus.iter().map(|vcpu| vcpu.run_ns).sum::<u64>() as f64 / seconds / 1e9;
+        vec![
+            ("pCPUs busy", false, run),
+            ("Jain index of CPU time", false, self.jain),
+            ("switches/s", false, self.switches_per_s),
+            ("migrations/s", false, self.migrations_per_s),
+            ("yields for locks/s", false, rate(self.yields.lock)),
+            ("yields for messages/s", false, rate(self.yields.message)),
+            ("yields without a word/s", false, rate(self.yields.unknown)),
+            ("wait p50", true, self.wait_p50_ns as f64),
+            ("wait p99", true, self.wait_p99_ns as f64),
+            ("wait max", true, self.wait_max_ns as f64),
+            ("kick p50", true, self.kick_p50_ns as f64),
+            ("kick p99", true, self.kick_p99_ns as f64),
+        ]
+    }
+}
+
 /// Computes a recording's figures.
 pub fn figures(recording: &Recording) -> Result<Figures, ReadError> {
     let mut figures = ledger::Figures::new(recording.header().slots());
@@ -87,6 +120,10 @@ pub fn figures(recording: &Recording) -> Result<Figures, ReadError> {
     }
     let span = figures.span();
     let counts = figures.counts();
+    let lives = figures.vcpus();
+    let mut waits = Histogram::default();
+    lives.iter().for_each(|life| waits.merge(&life.account.waits));
+    let runs: Vec<f64> = lives.iter().map(|life| life.account.run.0 as f64).collect();
     let per_s = |count: u64| count as f64 * 1e9 / span.0.max(1) as f64;
     Ok(Figures {
         span_ns: span.0,
@@ -94,8 +131,12 @@ pub fn figures(recording: &Recording) -> Result<Figures, ReadError> {
         migrations_per_s: per_s(counts.migrations),
         kick_p50_ns: counts.kicks.quantile(0.5).0,
         kick_p99_ns: counts.kicks.quantile(0.99).0,
+        wait_p50_ns: waits.quantile(0.5).0,
+        wait_p99_ns: waits.quantile(0.99).0,
+        wait_max_ns: waits.max().0,
+        jain: jain(&runs).unwrap_or(1.0),
         yields: Yields::from(&counts.yields),
-        vcpus: figures.vcpus().iter().map(|life| vcpu(recording, life)).collect(),
+        vcpus: lives.iter().map(|life| vcpu(recording, life)).collect(),
         complete,
     })
 }

@@ -62,6 +62,9 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
             None => executor.idle(),
         };
     }
+    if let Some(hand) = hand {
+        executor.leave(hand);
+    }
 }
 
 struct Executor<'a> {
@@ -248,6 +251,15 @@ impl Executor<'_> {
             }
         }
         true
+    }
+
+    /// The executor ends with a vCPU in hand, which stays on the slot for all that the policy knows.
+    fn leave(&self, hand: Hand) {
+        let mut core = self.shared.core.lock();
+        let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
+        let counts = self.me.counts.read();
+        entry.counted = entry.counted.plus(counts.since(std::mem::replace(&mut entry.counts_before, counts)));
+        entry.vcpu = Some(hand.vcpu);
     }
 
     fn put_down(&self, core: &mut Core, hand: Hand) -> VcpuId {

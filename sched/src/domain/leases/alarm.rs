@@ -88,9 +88,9 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    /// Lets vCPUs go on that the policy held back. True: there are more, for another turn.
+    /// Lets vCPUs go on that the policy held back, unless all threads end. True: there are more, for another turn.
     pub(super) fn tick(&self, core: &mut Core, now: Time, acts: &mut Acts) -> bool {
-        while core.ledger.alarm() <= now {
+        while core.ledger.alarm() <= now && !self.ending.load(Ordering::Relaxed) {
             if acts.remaining_capacity() < 3 * ACTS_OF_A_DECISION {
                 return true;
             }

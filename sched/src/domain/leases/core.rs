@@ -14,7 +14,7 @@ use crate::policy::{Decision, Lease, Placement, Why};
 use crate::slot::Word;
 use crate::sync::Ordering;
 use crate::sync::thread::JoinHandle;
-use crate::{Slot, Time, VcpuId};
+use crate::{Slot, Time, Vcpu, VcpuId};
 use arrayvec::ArrayVec;
 
 /// Most things to do for others after one turn with the lock.
@@ -44,6 +44,15 @@ pub(super) struct Entry {
     /// Somebody has tried to steal the slot that was handed to it, and nobody may again before it has run.
     pub(super) robbed: bool,
     pub(super) thread: Option<JoinHandle<()>>,
+    /// What its thread left when it ended before the vCPU.
+    pub(super) left: Option<Left>,
+}
+
+/// A vCPU without a thread.
+pub(super) struct Left {
+    pub(super) vcpu: Box<dyn Vcpu>,
+    /// Its deadline, if it waits for an event.
+    pub(super) until: Time,
 }
 
 /// A slot, as the mechanism knows it.

@@ -3,7 +3,7 @@
 //! While it waits, its vCPU is blocked, napping, queued, or has been handed a slot. It is woken for a grant, for an event
 //! that found it napping (with one pCPU: for any event), for its end, or by its deadline; each time it looks at all of them.
 
-use super::core::Answer;
+use super::core::{Answer, Left};
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
 use crate::domain::looks::Looks;
@@ -42,8 +42,8 @@ type Next = ControlFlow<End, Rest>;
 enum End {
     /// The vCPU is done, and the core has forgotten it.
     Retired,
-    /// The domain ends.
-    Domain,
+    /// All threads of the domain end; the vCPU's deadline, if it waits.
+    Domain(Time),
 }
 
 /// The life of a vCPU's thread.
@@ -98,8 +98,10 @@ pub(super) fn carry<W: Word>(
             Break(end) => break end,
         }
     };
-    if end == End::Retired {
-        thread.vcpu.retired(&thread.last);
+    let (vcpu, last) = (thread.vcpu, thread.last);
+    match end {
+        End::Retired => vcpu.retired(&last),
+        End::Domain(until) => shared.core.lock_as(caller).entry(id).left = Some(Left { vcpu, until }),
     }
 }
 
@@ -134,7 +136,7 @@ impl<W: Word> Thread<'_, W> {
     fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, (Slot, Time)> {
         loop {
             if self.shared.ending.load(Ordering::Relaxed) {
-                return Break(End::Domain);
+                return Break(End::Domain(rest.until));
             }
             if let Some(slot) = self.me.take_grant()
                 && self.word(slot).start(self.id)
@@ -232,7 +234,8 @@ impl<W: Word> Thread<'_, W> {
         self.lease_end = first_question(self.lease_end, now);
         self.goes_on(now);
         // Kicks may just have been drained, but what they were for shows.
-        if self.word(slot).is_wanted() || self.me.retiring.load(Ordering::Relaxed) {
+        let told = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
+        if told || self.word(slot).is_wanted() {
             let stopped = Stopped { why: Why::Check, until: Time::NEVER };
             if let Some(next) = self.ask(slot, stopped) {
                 return next;
@@ -334,9 +337,6 @@ impl<W: Word> Thread<'_, W> {
 
     /// Tells the policy why the vCPU stopped. `None`: it goes on.
     fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
-        if self.shared.ending.load(Ordering::Relaxed) {
-            return Some(Break(End::Domain));
-        }
         let late = std::mem::take(&mut self.late);
         let (answer, gone) = self.shared.turn(self.asker, |core, now, acts| {
             if late > Nanos::ZERO {
@@ -355,6 +355,10 @@ impl<W: Word> Thread<'_, W> {
         });
         drop(gone);
         match answer {
+            Answer::GoesOn(_) if self.shared.ending.load(Ordering::Relaxed) => {
+                self.me.account.stop(monotonic());
+                Some(Break(End::Domain(Time::NEVER)))
+            }
             Answer::GoesOn(until) => {
                 self.lease_end = until;
                 self.goes_on(monotonic());

@@ -113,13 +113,24 @@ impl Rsdl {
 
     fn pay(&mut self, vcpu: VcpuId, paid: Nanos) {
         let served = self.served;
-        let v = self.vcpu(vcpu);
-        let before = v.stair;
-        v.used += paid;
-        let exhausted = v.used >= v.row.quota;
-        while v.used >= v.row.quota {
-            v.used = v.used.saturating_sub(v.row.quota);
-            v.stair = v.row.after(v.stair);
+        let v = self.vcpus[vcpu.index()].as_mut().expect("who pays is known");
+        let (before, mut left) = (v.stair, paid);
+        let exhausted = v.used + paid >= v.row.quota;
+        // Each stair's budget pays for what was used of its quota.
+        while v.used + left >= v.row.quota {
+            let rest = v.row.quota.saturating_sub(v.used);
+            left = left.saturating_sub(rest);
+            if let Some(budgets) = &mut self.budgets {
+                budgets.use_up(v.stair, rest);
+            }
+            (v.stair, v.used) = (v.row.after(v.stair), Nanos::ZERO);
+            if let Some(budgets) = &mut self.budgets {
+                budgets.grant(v.stair, v.row.quota);
+            }
+        }
+        v.used += left;
+        if let Some(budgets) = &mut self.budgets {
+            budgets.use_up(v.stair, left);
         }
         if exhausted && !std::mem::take(&mut v.slept) {
             self.clock.hold(before);
@@ -133,14 +144,6 @@ impl Rsdl {
         }
         self.clock.pass(paid);
         self.clock.keep_within(self.served.saturating_sub(LEVELS), self.served + DEEPEST);
-        if let Some(budgets) = &mut self.budgets {
-            budgets.use_up(before, paid);
-        }
-        let after = self.vcpu(vcpu).stair;
-        if after != before {
-            let left = self.quota_left(vcpu);
-            self.grant(after, left);
-        }
     }
 
     /// What a vCPU gains that slept while time was free: as if those that ran meanwhile had paid.

@@ -1,0 +1,59 @@
+//! Giving all vCPUs back, for another mechanism to go on with.
+
+use super::core::{Acts, Core};
+use super::{Leases, Shared};
+use crate::domain::evacuate::{Evacuate, Evacuated, Evacuee};
+use crate::slot::Word;
+use crate::sync::Ordering;
+use crate::time::monotonic;
+use crate::{Time, VcpuId};
+
+impl<W: Word> Evacuate for Leases<W> {
+    fn population(&self) -> usize {
+        self.shared.core.lock().vcpus.iter().flatten().count()
+    }
+
+    fn halt(&self) {
+        self.stop();
+    }
+
+    fn evacuate(&self) -> Evacuated {
+        let mut core = self.shared.core.lock();
+        let now = monotonic();
+        // A late sender of an event settles what naps, and must find nothing. Who is to run now does so elsewhere. Slot words
+        // may be touched from here: no thread of the domain is left.
+        let mut acts = Acts::new();
+        while self.shared.settle(&mut core, now, &mut acts) {
+            acts.clear();
+        }
+        let ids = (0..core.vcpus.len()).map(|index| VcpuId(index as u32));
+        let vcpus = ids.filter_map(|id| self.shared.evict(&mut core, id, now)).collect();
+        Evacuated { vcpus, numbers: std::mem::take(&mut core.numbers) }
+    }
+
+    fn missed(&self, vcpu: VcpuId) -> bool {
+        self.shared.records.of(vcpu).events.missed()
+    }
+}
+
+impl<W: Word> Shared<W> {
+    /// Takes a vCPU out as it is. Its thread has ended.
+    fn evict(&self, core: &mut Core, id: VcpuId, now: Time) -> Option<Evacuee> {
+        let account = self.complete(core.ledger.account_of(id, now)?, id, now);
+        let attributes = core.ledger.attributes_of(id)?;
+        let record = self.records.of(id);
+        let leaving = record.events.leave();
+        core.ended = core.ended.plus(record.counts.read());
+        let left = core.vcpus[id.index()].take()?.left.expect("threads leave their vCPUs here when they end");
+        Some(Evacuee {
+            id,
+            vcpu: left.vcpu,
+            attributes,
+            rests: leaving.rests.then_some(left.until),
+            event: leaving.event,
+            retiring: record.retiring.load(Ordering::Relaxed),
+            account,
+            at: now,
+        })
+    }
+}
