@@ -174,7 +174,8 @@ impl<'a> Runner<'a> {
             Source::Guests(context) => self.guests(context, planned, &params, notes)?,
             Source::Simulation(simulation, interrupted) => {
                 let path = self.recording(planned)?;
-                let recording = path.as_deref().map(|path| (path, params.clone()));
+                // A recording tells its size, whatever the report goes by.
+                let recording = path.as_deref().map(|path| (path, self.described(self.size(planned))));
                 simulated::measure(self.options, simulation, planned, recording, interrupted)?
             }
         };
@@ -243,14 +244,23 @@ impl<'a> Runner<'a> {
     }
 
     fn params(&self, planned: &CellPlan) -> Params {
+        let Some(each) = self.options.per_pcpu else { return self.described(self.size(planned)) };
+        let pcpus = Params::default().with("pcpus", self.options.pcpus.len() as u64);
+        self.described(pcpus.with(&format!("{}_per_pcpu", self.counted()), u64::from(each)))
+    }
+
+    fn size(&self, planned: &CellPlan) -> Params {
+        Params::default().with(self.counted(), u64::from(planned.size))
+    }
+
+    /// What sizes count.
+    fn counted(&self) -> &'static str {
+        if self.options.suite == Suite::Netbench { "clients" } else { "vcpus" }
+    }
+
+    /// These parameters, and those that all cells have.
+    fn described(&self, mut params: Params) -> Params {
         let options = self.options;
-        let size = if options.suite == Suite::Netbench { "clients" } else { "vcpus" };
-        let mut params = match options.per_pcpu {
-            None => Params::default().with(size, u64::from(planned.size)),
-            Some(each) => Params::default()
-                .with("pcpus", options.pcpus.len() as u64)
-                .with(&format!("{size}_per_pcpu"), u64::from(each)),
-        };
         if options.suite != Suite::Netbench {
             params = params.with("hint", options.hint.name());
         }
