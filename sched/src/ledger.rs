@@ -21,7 +21,6 @@ mod look;
 mod replay;
 mod ring;
 mod spans;
-mod text;
 pub mod why;
 
 pub use account::{Account, Outcomes, Yielded};

@@ -3,6 +3,7 @@
 use super::event::{Event, What};
 use crate::policy::{Decision, Placement, Why};
 use crate::{Nanos, Time, VcpuId, Wait, Yield};
+use std::fmt;
 use std::time::Duration;
 
 /// Tells what happened, with vCPUs by these names.
@@ -21,6 +22,19 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
         What::Steal { slot, thief, taken: false } => format!("{} was refused {slot}, handed to another", name(thief)),
         What::Ask { slot, vcpu, why, decision } => {
             format!("{slot}: {}; {}", asked(vcpu, why, name), decided(event.time, vcpu, why, decision, name))
+        }
+    }
+}
+
+/// The same with ids for names, and exact times (unit: ns), for whoever compares single events.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.time.0, describe(self, &|vcpu| vcpu.to_string()))?;
+        match self.what {
+            What::Ask { decision: Decision { run: Some(lease), .. }, .. } if lease.until != Time::NEVER => {
+                write!(f, " (until {})", lease.until.0)
+            }
+            _ => Ok(()),
         }
     }
 }
