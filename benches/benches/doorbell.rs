@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use stile_benches::{Limit, Promise, tell};
 use stile_sched::domain::executors::{Executors, Switches};
 use stile_sched::domain::{Attributes, DomainError, Totals, kick};
-use stile_sched::histogram::Histogram;
-use stile_sched::ledger::{Account, Trace};
+use stile_sched::ledger::Account;
 use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
@@ -59,14 +58,6 @@ impl Domain for Bare {
     }
 
     fn account(&self, _: VcpuId) -> Option<Account> {
-        None
-    }
-
-    fn kicks(&self) -> Histogram {
-        Histogram::default()
-    }
-
-    fn trace(&self) -> Option<Arc<Trace>> {
         None
     }
 

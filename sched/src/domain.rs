@@ -61,10 +61,14 @@ pub trait Domain: Send + Sync {
     }
 
     /// From the policy's wish that a slot asks, until it did. The baseline without a policy knows nothing of it.
-    fn kicks(&self) -> Histogram;
+    fn kicks(&self) -> Histogram {
+        Histogram::default()
+    }
 
     /// The latest questions to the policy and its answers; `None` without a policy.
-    fn trace(&self) -> Option<Arc<Trace>>;
+    fn trace(&self) -> Option<Arc<Trace>> {
+        None
+    }
 
     /// Whether a policy decides who runs; else the host does, and does not tell all.
     fn has_policy(&self) -> bool {

@@ -10,8 +10,7 @@ use super::{Attributes, Class, Domain, DomainError, Totals, class, kick};
 use crate::domain::executors::MAX_VCPUS;
 use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
-use crate::histogram::Histogram;
-use crate::ledger::{Account, Trace};
+use crate::ledger::Account;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
 use crate::time::monotonic;
 use crate::{Nanos, Stop, Time, Vcpu, VcpuId};
@@ -145,14 +144,6 @@ impl Domain for HostThreads {
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
         let record = self.record(vcpu)?;
         Some(account_of(&record, of_host(&record)))
-    }
-
-    fn kicks(&self) -> Histogram {
-        Histogram::default()
-    }
-
-    fn trace(&self) -> Option<Arc<Trace>> {
-        None
     }
 
     fn totals(&self) -> Totals {

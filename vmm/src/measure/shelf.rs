@@ -1,10 +1,8 @@
 //! A domain that runs nothing: it keeps vCPUs until somebody takes one to run it by hand.
 
 use parking_lot::Mutex;
-use std::sync::Arc;
 use stile_sched::domain::{Attributes, DomainError, Totals};
-use stile_sched::histogram::Histogram;
-use stile_sched::ledger::{Account, Trace};
+use stile_sched::ledger::Account;
 use stile_sched::{Domain, Vcpu, VcpuId};
 
 /// The vCPUs that nobody has taken.
@@ -37,14 +35,6 @@ impl Domain for Shelf {
     }
 
     fn account(&self, _: VcpuId) -> Option<Account> {
-        None
-    }
-
-    fn kicks(&self) -> Histogram {
-        Histogram::default()
-    }
-
-    fn trace(&self) -> Option<Arc<Trace>> {
         None
     }
 
