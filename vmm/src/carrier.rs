@@ -232,6 +232,7 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
             stay_with_running_peer: policy.polite.stay_with_running_peer,
             forgive: policy.polite.forgive,
             order_by_progress: policy.polite.order_by_progress,
+            guess_peer: policy.polite.guess_peer,
             strict: policy.polite.strict,
         }),
     };

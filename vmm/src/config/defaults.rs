@@ -131,6 +131,7 @@ impl Default for PoliteSwitches {
             stay_with_running_peer: true,
             forgive: true,
             order_by_progress: true,
+            guess_peer: true,
             strict: false,
         }
     }

@@ -164,6 +164,8 @@ pub struct PoliteSwitches {
     /// Of those that say nothing, who got on least lately is asked first, and who did not get on keeps its place: whether
     /// it did is told from how long it ran.
     pub order_by_progress: bool,
+    /// A yield that says nothing counts as one that names the vCPU beside which its vCPU has lately run without yielding.
+    pub guess_peer: bool,
     /// A yield always switches when a vCPU waits, whatever the other switches say.
     pub strict: bool,
 }

@@ -55,7 +55,9 @@ pub struct PoliteSwitches {
     pub forgive: bool,
     /// Rule 4's guess at who gets on: else all are asked in turn.
     pub order_by_progress: bool,
-    /// Never go on while somebody waits; overrides the two above.
+    /// Rule 4's guess at whom it waits for, from beside whom it got on: else nobody is known.
+    pub guess_peer: bool,
+    /// Never go on while somebody waits, whatever the others say.
     pub strict: bool,
 }
 
@@ -70,6 +72,7 @@ impl Default for PoliteSwitches {
             stay_with_running_peer: true,
             forgive: true,
             order_by_progress: true,
+            guess_peer: true,
             strict: false,
         }
     }
@@ -86,8 +89,13 @@ impl Rsdl {
         now: Time,
     ) -> Decision {
         let stays = self.vcpu(current).stays;
-        let target = match y.wait {
-            Wait::Unknown => {
+        self.votes(slot, current, now);
+        let guessed = match y.wait {
+            Wait::Unknown if switches.guess_peer => self.guess_peer(current),
+            _ => None,
+        };
+        let target = match (y.wait, guessed) {
+            (Wait::Unknown, None) => {
                 let v = self.vcpu(current);
                 if switches.forgive && !switches.strict && stays < v.patience {
                     return self.stay(slot, current);
@@ -98,8 +106,8 @@ impl Rsdl {
                 let got_on = self.got_on(slot, current) || !switches.order_by_progress;
                 return self.says_nothing(slot, current, got_on, now);
             }
-            Wait::Spin => return self.says_nothing(slot, current, !y.again || !switches.order_by_progress, now),
-            Wait::Message(peer) => {
+            (Wait::Spin, _) => return self.says_nothing(slot, current, !y.again || !switches.order_by_progress, now),
+            (Wait::Message(peer), _) | (Wait::Unknown, Some(peer)) => {
                 let runs = self.runs(peer);
                 if runs && switches.stay_with_running_peer && !switches.strict && stays < STAYS {
                     return self.stay(slot, current);
@@ -113,7 +121,7 @@ impl Rsdl {
                 }
                 peer
             }
-            Wait::Lock(holder) => {
+            (Wait::Lock(holder), _) => {
                 if switches.pair_lockers
                     && !switches.strict
                     && self.waits_for(holder) == Some(current)
