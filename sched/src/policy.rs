@@ -160,6 +160,8 @@ pub struct Decision {
     pub run: Option<Lease>,
     /// A slot that must be made to ask, mostly another one.
     pub kick: Option<Slot>,
+    /// The vCPU that goes on does so after this time.
+    pub pause: Nanos,
 }
 
 /// The right to run on a slot for some time.
@@ -173,9 +175,9 @@ pub struct Lease {
 
 impl Decision {
     /// Nothing to run.
-    pub const IDLE: Self = Self { run: None, kick: None };
+    pub const IDLE: Self = Self { run: None, kick: None, pause: Nanos::ZERO };
 
     fn run(vcpu: VcpuId, until: Time) -> Self {
-        Self { run: Some(Lease { vcpu, until }), kick: None }
+        Self { run: Some(Lease { vcpu, until }), kick: None, pause: Nanos::ZERO }
     }
 }

@@ -76,7 +76,7 @@ fn decided(
     decision: Decision,
     name: &dyn Fn(VcpuId) -> String,
 ) -> String {
-    let Decision { run, kick } = decision;
+    let Decision { run, kick, .. } = decision;
     let mut text = match run {
         None => "nobody runs".to_owned(),
         Some(lease) => {

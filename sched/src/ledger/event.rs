@@ -233,7 +233,7 @@ impl Event {
                 };
                 let until = if packed.lease == ENDLESS { Time::NEVER } else { time + Nanos(packed.lease.into()) };
                 let run = who(packed.next).map(|vcpu| Lease { vcpu, until });
-                let decision = Decision { run, kick: slot(packed.kick) };
+                let decision = Decision { run, kick: slot(packed.kick), pause: crate::Nanos::ZERO };
                 What::Ask { slot: slot(packed.slot)?, vcpu: who(packed.vcpu), why, decision }
             }
         };
@@ -379,7 +379,7 @@ mod tests {
             (vcpus(), prop_oneof![(1..4_000_000_000u64).prop_map(move |ns| Time(time + ns)), Just(Time::NEVER)]);
         let runs = prop::option::of(leases.prop_map(|(vcpu, until)| Lease { vcpu, until }));
         let asks = (slots(), prop::option::of(vcpus()), reasons(), runs, prop::option::of(slots()))
-            .prop_map(|(slot, vcpu, why, run, kick)| What::Ask { slot, vcpu, why, decision: Decision { run, kick } });
+            .prop_map(|(slot, vcpu, why, run, kick)| What::Ask { slot, vcpu, why, decision: Decision { run, kick, pause: crate::Nanos::ZERO } });
         prop_oneof![adds, wakes, resumes, steals, lates, removes, naps, gaps, asks]
             .prop_map(move |what| Event { time: Time(time), what })
     }

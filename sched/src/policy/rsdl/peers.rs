@@ -31,16 +31,18 @@ impl Peer {
     fn vote(&mut self, beside: bool, other: Option<VcpuId>) {
         if beside {
             self.votes = (self.votes + 1).min(Self::MOST);
+        } else if other.is_none() {
+            // Its peer may have left just before.
         } else if self.votes > 0 {
             self.votes -= 1;
-        } else if other.is_some() {
+        } else {
             (self.candidate, self.votes) = (other, 1);
         }
     }
 
     /// Waited in vain beside its candidate, again and again.
     fn in_vain(&mut self) {
-        self.votes = 0;
+        self.votes = self.votes.saturating_sub(2);
     }
 }
 

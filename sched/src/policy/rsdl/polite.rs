@@ -33,6 +33,9 @@ pub const REACH: Stair = 2;
 /// Yields in a row that let a vCPU go on while the peer it waits for runs.
 pub const STAYS: u32 = 20;
 
+/// Longer turns are no lockstep.
+const PAUSE_MOST: Nanos = Nanos::from_micros(100);
+
 /// A lease's rest that an eviction must save to be worth its kick.
 pub const WORTH: Nanos = Nanos::from_micros(300);
 
@@ -110,7 +113,7 @@ impl Rsdl {
             (Wait::Message(peer), _) | (Wait::Unknown, Some(peer)) => {
                 let runs = self.runs(peer);
                 if runs && switches.stay_with_running_peer && !switches.strict && stays < STAYS {
-                    return self.stay(slot, current);
+                    return self.meets(slot, current, peer);
                 }
                 if !runs
                     && switches.evict_for_peer
@@ -202,6 +205,16 @@ impl Rsdl {
         self.slots[slot.index()].paired = true;
         self.vcpu(peer).stays = 0;
         decision
+    }
+
+    /// Goes on beside its peer. Two whose exits are longer than their looks can miss each other for as long as their leases
+    /// last, each outside while the other looks; half a turn's pause of one of the two ends that.
+    fn meets(&mut self, slot: Slot, current: VcpuId, peer: VcpuId) -> Decision {
+        let s = &self.slots[slot.index()];
+        let turn = s.charged.since(s.since);
+        let missed = current < peer;
+        let pause = if missed && turn < PAUSE_MOST { Nanos(turn.0 / 2) } else { Nanos::ZERO };
+        Decision { pause, ..self.stay(slot, current) }
     }
 
     fn stay(&mut self, slot: Slot, current: VcpuId) -> Decision {
