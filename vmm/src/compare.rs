@@ -6,6 +6,7 @@
 
 mod audit;
 mod calibrate;
+mod case;
 mod cell;
 mod metrics;
 mod netbench;
@@ -15,15 +16,17 @@ mod progress;
 mod runner;
 mod scenario;
 mod simulated;
+mod site;
 mod twin;
 mod weights;
 mod window;
 mod workload;
 
-pub use options::{Hint, Options};
+pub use case::{Case, Machine, Setup};
+pub use options::{Hint, Options, default_policies};
 pub use plan::Plan;
 pub use progress::Progress;
 pub use runner::{CompareError, Runner};
 pub use scenario::{Counts, Pcpus, Scenario, ScenarioError, Shape};
-pub use simulated::Simulation;
+pub use simulated::{Simulation, has_model};
 pub use twin::{TwinError, simulate_twin};

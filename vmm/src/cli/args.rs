@@ -3,7 +3,7 @@
 use crate::compare::Hint;
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
-use crate::report::metric::Suite;
+use crate::report::suite::Suite;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -121,12 +121,12 @@ pub(super) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs or weights
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights or entry
     #[arg(default_value = "netbench")]
     pub(super) suite: Suite,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
-    /// host twice for an A/A run
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,rsdl")]
+    /// host twice for an A/A run; by default host and rsdl, and for entry freelist as well
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) policies: Vec<PolicyConfig>,
     /// Numbers of vCPUs, each a run of its own (all suites but netbench)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -2,11 +2,12 @@
 
 use super::args::CompareArgs;
 use super::{Failure, sim};
-use crate::compare::{Options, Plan, Progress, Runner};
+use crate::compare::{Options, Plan, Progress, Runner, default_policies};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
 use crate::report::model::{Report, RunContext, Sample};
+use crate::report::suite::Counted;
 use crate::report::{table, writer};
 use serde_json::json;
 use std::path::Path;
@@ -34,7 +35,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
         Err(why) if args.record => return Err(Failure::NoKvm(why)),
-        Err(why) => return sim::compare(args, options, Some(&why)),
+        Err(why) => return sim::compare(args, options, Some(why)),
     };
     let plan = Plan::new(&options);
     let facts = HostFacts::gather();
@@ -88,20 +89,13 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
             "--pcpus {pcpus}: there is no CPU {missing} to use"
         )));
     }
-    let netbench = args.suite == crate::report::metric::Suite::Netbench;
-    let (wrong, right) = if netbench { ("--vcpus", "--clients") } else { ("--clients", "--vcpus") };
-    if !if netbench { &args.vcpus } else { &args.clients }.is_empty() {
-        return Err(Failure::Input(miette::miette!(
-            help = format!("use {right}"),
-            "{wrong} has no meaning for the suite {}",
-            args.suite
-        )));
-    }
-    let names: Vec<String> = args.policies.iter().map(ToString::to_string).collect();
+    let sizes = sizes(args)?;
+    let policies = if args.policies.is_empty() { default_policies(args.suite) } else { args.policies.clone() };
+    let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
     Ok(Options {
         suite: args.suite,
-        policies: distinct_labels(&names).into_iter().zip(args.policies.iter().cloned()).collect(),
-        sizes: if netbench { args.clients.clone() } else { args.vcpus.clone() },
+        policies: distinct_labels(&names).into_iter().zip(policies).collect(),
+        sizes,
         per_pcpu: None,
         reps: args.reps,
         duration: args.duration,
@@ -111,6 +105,24 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         quick: args.quick,
         seed: args.seed,
     })
+}
+
+/// The sizes asked for; they must be of the kind that the suite counts.
+fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
+    let counted = args.suite.counted();
+    let given = |kind: Counted| match kind {
+        Counted::Clients => &args.clients,
+        Counted::Vcpus => &args.vcpus,
+    };
+    if let Some(wrong) = Counted::ALL.into_iter().find(|&kind| kind != counted && !given(kind).is_empty()) {
+        return Err(Failure::Input(miette::miette!(
+            help = format!("use --{}", counted.name()),
+            "--{} has no meaning for the suite {}",
+            wrong.name(),
+            args.suite
+        )));
+    }
+    Ok(given(counted).clone())
 }
 
 /// What a comparison came to.

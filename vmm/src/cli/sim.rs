@@ -3,11 +3,13 @@
 use super::args::{CompareArgs, SimArgs};
 use super::compare::{Outcome, finish, on_interrupt, recordings_possible};
 use super::{Failure, recordings};
-use crate::compare::{Hint, Options, Plan, Progress, Runner, Scenario, Simulation, TwinError, simulate_twin};
+use crate::compare::{
+    Hint, Options, Plan, Progress, Runner, Scenario, Simulation, TwinError, has_model, simulate_twin,
+};
 use crate::host::{HostCosts, KvmUnavailable, Neighbours};
 use crate::recording::Recording;
 use crate::recording::figures::figures;
-use crate::report::metric::Suite;
+use crate::report::suite::Suite;
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
@@ -55,13 +57,23 @@ fn replay(path: &Path, out: &Path) -> Result<(), Failure> {
 }
 
 /// Simulates a comparison on as many pCPUs as it would have here, because the user wants that or there is no KVM.
-pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<&KvmUnavailable>) -> Result<(), Failure> {
+pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<KvmUnavailable>) -> Result<(), Failure> {
     if options.hint == Hint::Silent {
         return Err(Failure::Input(miette::miette!(
             help = "simulated guests yield: --hint full or --hint none",
             "--hint silent: looking at a guest's code cannot be simulated{}",
             why.map(|why| format!(", and {why}")).unwrap_or_default()
         )));
+    }
+    if !has_model(options.suite) {
+        return Err(match why {
+            Some(why) => Failure::NoKvm(why),
+            None => Failure::Input(miette::miette!(
+                help = "leave out --sim, on a machine with KVM",
+                "--sim: there is no model of the guests of {}",
+                options.suite
+            )),
+        });
     }
     let mut notes = Vec::new();
     if let Some(why) = why {

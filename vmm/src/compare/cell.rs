@@ -1,35 +1,45 @@
 //! A cell of the suites whose VMs are there from the start and only compute with each other.
 
 use super::metrics::{detail, of_suite};
-use super::plan::{CellPlan, WARM_UP};
-use super::runner::{CompareError, Context};
+use super::plan::WARM_UP;
+use super::runner::CompareError;
+use super::site::Site;
 use super::window::Reading;
-use super::workload::Guest;
 use super::{weights, workload};
-use crate::recording::Recorder;
-use crate::report::metric::{Metric, Suite};
+use crate::report::metric::Metric;
+use crate::report::model::Params;
+use crate::report::suite::Suite;
 use crate::vm::console::Sink;
 use crate::vm::{Spec, Vm};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use stile_sched::Domain;
 use stile_sched::domain::Attributes;
 
-/// What a cell gave; `None` if the user ended it.
-pub(super) type Measured = Option<(BTreeMap<Metric, f64>, Value)>;
+/// What a cell gave: a sample, or several that differ in parameters of their own; `None` if the user ended it.
+pub(super) type Measured = Option<Vec<Measurement>>;
 
-pub(super) fn measure(
-    context: &Context<'_>,
-    label: &str,
-    planned: &CellPlan,
-    domain: Arc<dyn Domain>,
-    recorder: Option<&Recorder>,
-) -> Result<Measured, CompareError> {
-    let suite = context.options.suite;
-    let guests = workload::guests(suite, planned.size);
-    let cmdline = workload::cmdline(context.options, planned.size, context.loops_per_us);
-    let create = |guest: &Guest| {
+/// One sample of a cell.
+#[derive(Debug)]
+pub(super) struct Measurement {
+    /// Parameters besides the cell's.
+    pub(super) params: Params,
+    pub(super) values: BTreeMap<Metric, f64>,
+    pub(super) detail: Value,
+}
+
+impl Measurement {
+    /// The only one of its cell.
+    pub(super) fn only(values: BTreeMap<Metric, f64>, detail: Value) -> Measured {
+        Some(vec![Self { params: Params::default(), values, detail }])
+    }
+}
+
+pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let (options, planned) = (site.context.options, site.planned);
+    let suite = options.suite;
+    let guests = workload::guests(suite, planned.case.size);
+    let cmdline = workload::cmdline(options, planned.case.size, site.context.loops_per_us);
+    let create = |guest: &workload::Guest| {
         let spec = Spec {
             name: &guest.name,
             image: stile_guest_images::image(guest.image).expect("the suites run built-in images"),
@@ -40,41 +50,27 @@ pub(super) fn measure(
             console: Sink::Terminal,
             device: None,
         };
-        let failed = |source| CompareError::Create { name: guest.name.clone(), label: label.to_owned(), source };
-        Vm::create(context.kvm, &spec, Arc::clone(&domain)).map_err(failed)
+        site.create(&spec, None)
     };
     let vms = guests.iter().map(create).collect::<Result<Vec<Vm>, _>>()?;
-    vms.iter().for_each(|vm| recorder.into_iter().for_each(|recorder| recorder.name(vm)));
     vms.iter().for_each(Vm::start);
-    if !context.sleep(WARM_UP) {
+    if !site.sleep(WARM_UP) {
         return Ok(None);
     }
     let measured: Vec<&Vm> = vms.iter().collect();
-    let before = Reading::take(&measured, &*domain);
-    if !context.sleep(planned.window) {
+    let before = Reading::take(&measured, &*site.domain);
+    if !site.sleep(planned.window) {
         return Ok(None);
     }
-    let window = before.until(&Reading::take(&measured, &*domain));
-    vms.iter().try_for_each(|vm| still_runs(vm, label))?;
-    context.audit(&window, label)?;
+    let window = before.until(&Reading::take(&measured, &*site.domain));
+    vms.iter().try_for_each(|vm| site.still_runs(vm))?;
+    site.audit(&window)?;
     let values = match suite {
         Suite::Weights => {
-            let (_, policy) = &context.options.policies[planned.policy];
-            weights::values(policy, &guests, context.options.pcpus.iter().count(), &window)
+            let (_, policy) = &options.policies[planned.policy];
+            weights::values(policy, &guests, site.pcpus.len(), &window)
         }
         _ => of_suite(suite, &window),
     };
-    Ok(Some((values, detail(&window))))
-}
-
-/// A guest that ended was not measured.
-pub(super) fn still_runs(vm: &Vm, label: &str) -> Result<(), CompareError> {
-    match vm.state().outcome() {
-        None => Ok(()),
-        Some(outcome) => Err(CompareError::Ended {
-            name: vm.state().name().to_owned(),
-            label: label.to_owned(),
-            outcome: outcome.clone(),
-        }),
-    }
+    Ok(Measurement::only(values, detail(&window)))
 }

@@ -3,8 +3,9 @@
 use super::window::{VcpuCounts, Window};
 use super::workload::{Part, part};
 use crate::metrics::json::spans;
-use crate::report::metric::{Metric, Suite};
+use crate::report::metric::Metric;
 use crate::report::stats::{jain, max_share, min_share, percentile};
+use crate::report::suite::Suite;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use stile_abi::gauge::bucket_top;

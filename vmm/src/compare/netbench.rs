@@ -1,13 +1,13 @@
 //! A cell of netbench: client VMs, each with a server VM of its own, as a file server has a process for each connection;
 //! and meanwhile new VMs are started, to see how long a newcomer waits.
 
-use super::cell::{Measured, still_runs};
+use super::cell::{Measured, Measurement};
 use super::metrics::{activity, detail, fairness, latency, ops_rate};
-use super::plan::{CellPlan, WARM_UP};
-use super::runner::{CompareError, Context};
+use super::plan::WARM_UP;
+use super::runner::CompareError;
+use super::site::Site;
 use super::window::{Reading, VcpuCounts, Window};
-use crate::net::{self, PortNumber, Switch};
-use crate::recording::Recorder;
+use crate::net::{PortNumber, Switch};
 use crate::report::metric::Metric;
 use crate::vm::console::Sink;
 use crate::vm::{Spec, Vm};
@@ -15,7 +15,6 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stile_sched::Domain;
 use stile_sched::domain::Attributes;
 use stile_sched::time::monotonic;
 
@@ -28,30 +27,25 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// How often a start is looked at; its own time stamp is exact.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-pub(super) fn measure(
-    context: &Context<'_>,
-    label: &str,
-    planned: &CellPlan,
-    domain: Arc<dyn Domain>,
-    recorder: Option<&Recorder>,
-) -> Result<Measured, CompareError> {
-    let bench = Bench { context, label, domain, recorder, switch: Switch::new() };
-    let (servers, clients) = bench.pairs(planned.size)?;
+pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let bench = Bench { site, switch: Switch::new() };
+    let size = site.planned.case.size;
+    let (servers, clients) = bench.pairs(size)?;
     servers.iter().chain(&clients).for_each(Vm::start);
-    if !context.sleep(WARM_UP) {
+    if !site.sleep(WARM_UP) {
         return Ok(None);
     }
     let measured: Vec<&Vm> = clients.iter().chain(&servers).collect();
-    let (before, dropped) = (Reading::take(&measured, &*bench.domain), bench.dropped());
-    let Some(starts) = bench.starts(planned.window)? else { return Ok(None) };
-    let window = before.until(&Reading::take(&measured, &*bench.domain));
+    let (before, dropped) = (Reading::take(&measured, &*site.domain), bench.dropped());
+    let Some(starts) = bench.starts(site.planned.window)? else { return Ok(None) };
+    let window = before.until(&Reading::take(&measured, &*site.domain));
     let dropped = bench.dropped() - dropped;
-    measured.iter().try_for_each(|vm| still_runs(vm, label))?;
-    context.audit(&window, label)?;
+    measured.iter().try_for_each(|vm| site.still_runs(vm))?;
+    site.audit(&window)?;
     let mut detail = detail(&window);
     detail["start_latency_us"] = json!(starts);
-    detail["clients"] = json!(planned.size);
-    Ok(Some((values(&window, planned.size as usize, dropped, &starts), detail)))
+    detail["clients"] = json!(size);
+    Ok(Measurement::only(values(&window, size as usize, dropped, &starts), detail))
 }
 
 /// The metrics, for a window of the clients first and their servers then.
@@ -70,10 +64,7 @@ pub(super) fn values(window: &Window, clients: usize, dropped: u64, starts: &[f6
 }
 
 struct Bench<'a> {
-    context: &'a Context<'a>,
-    label: &'a str,
-    domain: Arc<dyn Domain>,
-    recorder: Option<&'a Recorder>,
+    site: &'a Site<'a>,
     switch: Arc<Switch>,
 }
 
@@ -84,7 +75,7 @@ impl Bench<'_> {
         for n in 0..clients {
             let port = |odd: u32| PortNumber::new((2 * n + odd) as u16).expect("at most 500 clients");
             let (server, client) = (port(1), port(2));
-            let seed = self.context.options.seed + u64::from(n);
+            let seed = self.site.context.options.seed + u64::from(n);
             pairs.0.push(self.guest("netbench-server", &format!("server-{n}"), Some(server), "")?);
             let line = format!("server={} seed={seed}", server.ip());
             pairs.1.push(self.guest("netbench-client", &format!("client-{n}"), Some(client), &line)?);
@@ -103,15 +94,7 @@ impl Bench<'_> {
             console: Sink::Terminal,
             device: None,
         };
-        let domain = Arc::clone(&self.domain);
-        let vm = match port {
-            Some(port) => net::create_vm(self.context.kvm, &spec, domain, &self.switch, port),
-            None => Vm::create(self.context.kvm, &spec, domain),
-        };
-        let failed = |source| CompareError::Create { name: name.to_owned(), label: self.label.to_owned(), source };
-        let vm = vm.map_err(failed)?;
-        self.recorder.into_iter().for_each(|recorder| recorder.name(&vm));
-        Ok(vm)
+        self.site.create(&spec, port.map(|port| (&self.switch, port)))
     }
 
     fn dropped(&self) -> u64 {
@@ -126,7 +109,7 @@ impl Bench<'_> {
         for n in 0..STARTS {
             times.push(self.start()?);
             let next = begin + part * (n + 1);
-            if !self.context.sleep(next.saturating_duration_since(Instant::now())) {
+            if !self.site.sleep(next.saturating_duration_since(Instant::now())) {
                 return Ok(None);
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
-use crate::report::metric::Suite;
+use crate::report::suite::Suite;
 use clap::ValueEnum;
 
 /// A comparison, as the user wants it.
@@ -54,6 +54,15 @@ impl Hint {
     }
 }
 
+/// What a suite compares unless it is told.
+pub fn default_policies(suite: Suite) -> Vec<PolicyConfig> {
+    let names: &[&str] = match suite {
+        Suite::Entry => &["host", "freelist", "rsdl"],
+        _ => &["host", "rsdl"],
+    };
+    names.iter().map(|name| name.parse().expect("the default policies are known")).collect()
+}
+
 impl Options {
     /// The sizes to run.
     pub fn sizes(&self) -> Vec<u32> {
@@ -66,6 +75,7 @@ impl Options {
             (Suite::Threeway, true) => vec![6, 12],
             (Suite::Threeway, false) => vec![6, 12, 24],
             (Suite::Weights, true) => vec![6],
+            (Suite::Entry, _) => vec![2],
             (_, true) => vec![4, 8],
             (Suite::Hogs | Suite::Weights, false) => vec![2, 8, 16],
             (_, false) => vec![4, 8, 16],

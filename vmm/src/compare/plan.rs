@@ -1,9 +1,9 @@
 //! What is run in which order, and how long it takes.
 
-use super::{Options, workload};
+use super::{Case, Options, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
-use crate::report::metric::Suite;
+use crate::report::suite::Suite;
 use std::time::Duration;
 use stile_sched::sim::Draw;
 
@@ -28,8 +28,8 @@ pub struct CellPlan {
     pub round: u32,
     /// Index into the options' policies.
     pub policy: usize,
-    /// vCPUs or clients.
-    pub size: u32,
+    /// What it runs.
+    pub case: Case,
     /// Length of its window.
     pub window: Duration,
 }
@@ -45,19 +45,19 @@ pub struct Plan {
 impl Plan {
     /// The plan for these options.
     pub fn new(options: &Options) -> Self {
-        let sizes = options.sizes();
-        let count = sizes.len() * options.policies.len() * options.rounds() as usize;
-        let once: f64 = sizes.iter().map(|&size| overhead(options.suite, size)).sum();
+        let cases = Case::all(options);
+        let count = cases.len() * options.policies.len() * options.rounds() as usize;
+        let once: f64 = cases.iter().map(|case| overhead(options.suite, case.size)).sum();
         let overhead = once * (options.policies.len() * options.rounds() as usize) as f64;
         let budget = if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET };
         let fitting = (budget - overhead) / count.max(1) as f64;
         let mut draw = Draw::new(options.seed);
         let mut cells = Vec::new();
         for round in 0..options.rounds() {
-            for &size in &sizes {
+            for &case in &cases {
                 let first = cells.len();
-                let window = window(options, size, fitting);
-                cells.extend((0..options.policies.len()).map(|policy| CellPlan { round, policy, size, window }));
+                let window = window(options, case.size, fitting);
+                cells.extend((0..options.policies.len()).map(|policy| CellPlan { round, policy, case, window }));
                 draw.shuffle(&mut cells[first..]);
             }
         }
@@ -88,7 +88,7 @@ impl Plan {
             "{}: {} {} under {} on pCPUs {}, {} rounds of {} s windows",
             options.suite,
             list(&mut options.sizes().iter().map(u32::to_string)),
-            if options.suite == Suite::Netbench { "clients" } else { "vCPUs" },
+            options.suite.counted().words(),
             list(&mut options.policies.iter().map(|(label, _)| label.clone())),
             options.pcpus,
             options.rounds(),
@@ -151,7 +151,7 @@ mod tests {
         for round in 0..options.rounds() {
             for size in options.sizes() {
                 for policy in 0..3 {
-                    let same = |cell: &&CellPlan| (cell.round, cell.policy, cell.size) == (round, policy, size);
+                    let same = |cell: &&CellPlan| (cell.round, cell.policy, cell.case.size) == (round, policy, size);
                     assert_eq!(plan.cells.iter().filter(same).count(), 1);
                 }
             }
@@ -172,7 +172,7 @@ mod tests {
     fn windows_of_weights_hold_ten_rotations_of_their_size_unless_the_user_names_a_length() {
         let options = Options { sizes: vec![6, 12], ..options(Suite::Weights, &["host", "rsdl"], false) };
         let windows = |options: &Options| {
-            let of = |size| Plan::new(options).cells.iter().find(|cell| cell.size == size).map(|cell| cell.window);
+            let of = |size| Plan::new(options).cells.iter().find(|cell| cell.case.size == size).map(|cell| cell.window);
             [of(6), of(12)].map(Option::unwrap)
         };
         // 120, 45 and 30 ms for each vCPU of nice 0, 5 and 10; on two pCPUs.

@@ -26,10 +26,10 @@ impl Progress {
     }
 
     /// A cell begins.
-    pub fn cell(&self, cell: &CellPlan, label: &str, unit: &str, total: Duration) {
+    pub fn cell(&self, cell: &CellPlan, label: &str, case: &str, total: Duration) {
         if let Some(bar) = &self.bar {
             let (total, round) = (total.as_secs(), cell.round + 1);
-            bar.set_message(format!("{total} s; round {round} of {}: {label}, {} {unit}", self.rounds, cell.size));
+            bar.set_message(format!("{total} s; round {round} of {}: {label}, {case}", self.rounds));
         }
     }
 

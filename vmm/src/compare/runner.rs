@@ -1,15 +1,15 @@
 //! Runs a plan, cell by cell.
 
-use super::audit::{Discrepancy, audit};
-use super::cell::Measured;
+use super::audit::Discrepancy;
+use super::cell::{Measured, Measurement};
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
-use super::window::Window;
+use super::site::Site;
 use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
-use crate::report::metric::Suite;
 use crate::report::model::{Params, Sample};
+use crate::report::suite::Suite;
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
 use std::path::PathBuf;
@@ -87,12 +87,6 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Sees to it that nothing is told from unsound accounts.
-    pub(super) fn audit(&self, window: &Window, label: &str) -> Result<(), CompareError> {
-        let unsound = |source| CompareError::Unsound { label: label.to_owned(), source };
-        audit(window, self.options.pcpus.iter().count()).map_err(unsound)
-    }
-
     /// Waits; false if the user ended the run meanwhile.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -144,20 +138,19 @@ impl<'a> Runner<'a> {
     /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
     pub fn run(self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
         let options = self.options;
-        let unit = if options.suite == Suite::Netbench { "clients" } else { "vCPUs" };
         let mut samples = Vec::with_capacity(plan.cells.len());
         let mut notes = Vec::new();
         let mut round = None;
-        for planned in &plan.cells {
+        for (done, planned) in plan.cells.iter().enumerate() {
             if round.replace(planned.round) != Some(planned.round) {
                 progress.round(planned.round);
             }
             let (label, _) = &options.policies[planned.policy];
-            progress.cell(planned, label, unit, plan.estimate());
+            progress.cell(planned, label, &planned.case.words(options.suite), plan.estimate());
             match self.cell(planned, &mut notes)? {
-                Some(sample) => samples.push(sample),
+                Some(measured) => samples.extend(measured),
                 None => {
-                    notes.push(format!("Ended by the user after {} of {} runs.", samples.len(), plan.cells.len()));
+                    notes.push(format!("Ended by the user after {done} of {} runs.", plan.cells.len()));
                     return Ok((samples, notes, false));
                 }
             }
@@ -166,8 +159,8 @@ impl<'a> Runner<'a> {
         Ok((samples, notes, true))
     }
 
-    /// One cell; `None` if the user ended it.
-    fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Sample>, CompareError> {
+    /// The samples of one cell; `None` if the user ended it.
+    fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Vec<Sample>>, CompareError> {
         let (label, _) = &self.options.policies[planned.policy];
         let params = self.params(planned);
         let measured = match &self.source {
@@ -179,14 +172,15 @@ impl<'a> Runner<'a> {
                 simulated::measure(self.options, simulation, planned, recording, interrupted)?
             }
         };
-        Ok(measured.map(|(values, detail)| Sample {
+        let sample = |Measurement { params: own, values, detail }| Sample {
             suite: self.options.suite,
             policy: label.clone(),
-            params,
+            params: params.clone().and(own),
             round: planned.round,
             values,
             detail,
-        }))
+        };
+        Ok(measured.map(|measured| measured.into_iter().map(sample).collect()))
     }
 
     /// One cell with guests.
@@ -198,20 +192,20 @@ impl<'a> Runner<'a> {
         notes: &mut Vec<String>,
     ) -> Result<Measured, CompareError> {
         let (label, policy) = &self.options.policies[planned.policy];
-        let domain = carrier::domain(policy, &self.options.pcpus)?;
+        let pcpus = planned.case.pcpus(self.options);
+        let domain = carrier::domain(policy, &pcpus)?;
         let recorder = self.recorder(planned, params, &*domain)?;
+        let site = Site { context, planned, label, pcpus, domain, recorder: recorder.as_ref() };
         let measured = match self.options.suite {
-            Suite::Netbench => netbench::measure(context, label, planned, domain, recorder.as_ref()),
-            _ => cell::measure(context, label, planned, domain, recorder.as_ref()),
+            Suite::Netbench => netbench::measure(&site),
+            _ => cell::measure(&site),
         };
         // A cell that failed has its recording, too.
         if let Some(recorder) = recorder {
             let Recorded { lost, .. } = recorder.finish()?;
             if lost > 0 {
-                let (size, round) = (planned.size, planned.round);
-                notes.push(format!(
-                    "{lost} events of {label}, size {size}, round {round} came too fast to be recorded."
-                ));
+                let (case, round) = (planned.case.words(self.options.suite), planned.round);
+                notes.push(format!("{lost} events of {label}, {case}, round {round} came too fast to be recorded."));
             }
         }
         measured
@@ -226,7 +220,8 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<Recorder>, CompareError> {
         let Some(path) = self.recording(planned)? else { return Ok(None) };
         let (_, policy) = &self.options.policies[planned.policy];
-        let header = Header::new(policy, &self.options.pcpus, self.options.suite.name(), params.clone());
+        let pcpus = planned.case.pcpus(self.options);
+        let header = Header::new(policy, &pcpus, self.options.suite.name(), params.clone());
         Ok(Some(Recorder::start(&path, header, domain)?))
     }
 
@@ -235,7 +230,10 @@ impl<'a> Runner<'a> {
         let (label, policy) = &self.options.policies[planned.policy];
         let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
         let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let name = format!("{}-{safe}-{}-round-{}.rec", self.options.suite, planned.size, planned.round);
+        let setup: String =
+            planned.case.setup_params(Params::default()).iter().map(|(_, value)| format!("{value}-")).collect();
+        let (suite, size, round) = (self.options.suite, planned.case.size, planned.round);
+        let name = format!("{suite}-{safe}-{setup}{size}-round-{round}.rec");
         let path = folder.join(name);
         match std::fs::create_dir_all(folder) {
             Ok(()) => Ok(Some(path)),
@@ -246,22 +244,18 @@ impl<'a> Runner<'a> {
     fn params(&self, planned: &CellPlan) -> Params {
         let Some(each) = self.options.per_pcpu else { return self.described(self.size(planned)) };
         let pcpus = Params::default().with("pcpus", self.options.pcpus.len() as u64);
-        self.described(pcpus.with(&format!("{}_per_pcpu", self.counted()), u64::from(each)))
+        self.described(pcpus.with(&format!("{}_per_pcpu", self.options.suite.counted().name()), u64::from(each)))
     }
 
     fn size(&self, planned: &CellPlan) -> Params {
-        Params::default().with(self.counted(), u64::from(planned.size))
-    }
-
-    /// What sizes count.
-    fn counted(&self) -> &'static str {
-        if self.options.suite == Suite::Netbench { "clients" } else { "vcpus" }
+        let size = Params::default().with(self.options.suite.counted().name(), u64::from(planned.case.size));
+        planned.case.setup_params(size)
     }
 
     /// These parameters, and those that all cells have.
     fn described(&self, mut params: Params) -> Params {
         let options = self.options;
-        if options.suite != Suite::Netbench {
+        if options.suite.waits() {
             params = params.with("hint", options.hint.name());
         }
         for (key, value) in &options.settings {

@@ -14,12 +14,12 @@
 //! pcpus = { count = [1, 8, 64], llc = 16 }
 //! ```
 
-use super::{Hint, Options};
+use super::{Hint, Options, has_model};
 use crate::config::PolicyConfig;
 
 use crate::host::{CostsError, HostCosts, Neighbours};
 use crate::report::distinct_labels;
-use crate::report::metric::Suite;
+use crate::report::suite::Suite;
 use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -211,6 +211,9 @@ impl Scenario {
     }
 
     fn size_problem(&self) -> Option<String> {
+        if !has_model(self.suite) {
+            return Some(format!("there is no model of the guests of {}", self.suite));
+        }
         let (vcpus, clients) = ((&self.vcpus, self.vcpus_per_pcpu), (&self.clients, self.clients_per_pcpu));
         let netbench = self.suite == Suite::Netbench;
         let (unit, (sizes, each), wrong) =

@@ -7,7 +7,7 @@
 mod cast;
 mod traffic;
 
-use super::cell::Measured;
+use super::cell::{Measured, Measurement};
 use super::metrics::{detail, of_suite};
 use super::plan::{CellPlan, WARM_UP};
 use super::runner::CompareError;
@@ -16,8 +16,8 @@ use super::{Options, netbench, weights, workload};
 use crate::carrier::{self, Simulated};
 use crate::host::{HostCosts, Neighbours};
 use crate::recording::{self, Header, RecordError};
-use crate::report::metric::Suite;
 use crate::report::model::Params;
+use crate::report::suite::Suite;
 use cast::{Actor, Cast, HOG_STEP};
 use serde_json::json;
 use std::path::Path;
@@ -44,6 +44,11 @@ const NEWCOMER: Nanos = Nanos::from_micros(100);
 const SWITCHING: u64 = 50;
 /// Kicks and switches that may have been under way.
 const UNDER_WAY: u64 = 10;
+
+/// Whether there are models of this suite's guests.
+pub fn has_model(suite: Suite) -> bool {
+    suite != Suite::Entry
+}
 
 /// A machine that is not there.
 #[derive(Debug)]
@@ -96,15 +101,15 @@ pub(super) fn measure(
     let values = match options.suite {
         Suite::Netbench => {
             let starts: Vec<f64> = newcomers.iter().map(|&newcomer| stage.start_latency(newcomer)).collect();
-            netbench::values(&window, planned.size as usize, 0, &starts)
+            netbench::values(&window, planned.case.size as usize, 0, &starts)
         }
         Suite::Weights => {
-            let guests = workload::guests(options.suite, planned.size);
+            let guests = workload::guests(options.suite, planned.case.size);
             weights::values(policy, &guests, options.pcpus.len(), &window)
         }
         suite => of_suite(suite, &window),
     };
-    Ok(Some((values, detail)))
+    Ok(Measurement::only(values, detail))
 }
 
 /// A cell on its way.
@@ -145,7 +150,7 @@ impl<'a> Stage<'a> {
         let Simulated { decides, threads, one_lock } =
             carrier::simulated(policy, options.pcpus.len(), simulation.neighbours.topology(&options.pcpus), seed);
         let costs = simulation.costs.simulated(threads, one_lock);
-        let cast = Cast::new(options, planned.size, &simulation.costs);
+        let cast = Cast::new(options, planned.case.size, &simulation.costs);
         let mut machine = Machine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
         if options.suite == Suite::Netbench {
             machine = machine.with_traffic(traffic::draw(seed));
@@ -272,7 +277,7 @@ impl<'a> Stage<'a> {
         let (late, count) = self.machine.late();
         let Some(first) = late.first() else { return Ok(()) };
         let label = self.options.policies[self.planned.policy].0.clone();
-        Err(CompareError::Late { label, size: self.planned.size, count, first: *first })
+        Err(CompareError::Late { label, size: self.planned.case.size, count, first: *first })
     }
 }
 

@@ -4,11 +4,11 @@
 
 use super::plan::{CellPlan, WARM_UP};
 use super::runner::CompareError;
-use super::{Hint, Options, Simulation, simulated};
+use super::{Case, Hint, Options, Simulation, simulated};
 use crate::host::HostCosts;
 use crate::recording::{Header, Recording};
-use crate::report::metric::Suite;
 use crate::report::model::ParamValue;
+use crate::report::suite::Suite;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub fn simulate_twin(
     let size = *options.sizes.first().unwrap_or(&1);
     let window = length.saturating_sub(WARM_UP).max(SHORTEST);
     let simulation = Simulation { neighbours: header.neighbours.clone(), costs };
-    let cell = CellPlan { round: 0, policy: 0, size, window };
+    let cell = CellPlan { round: 0, policy: 0, case: Case::of_size(size), window };
     simulated::measure(&options, &simulation, &cell, Some((into, header.params.clone())), interrupted)?;
     Ok(())
 }
@@ -67,7 +67,7 @@ fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
         ParamValue::Integer(number) => Some(*number),
         ParamValue::Text(_) => None,
     };
-    let is_size = |name: &str| name == "vcpus" || name == "clients";
+    let is_size = |name: &str| name == suite.counted().name();
     let said = header.params.get("hint").map(ToString::to_string);
     let hint = match said.as_deref() {
         Some("none") => Hint::None,

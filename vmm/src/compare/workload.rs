@@ -1,7 +1,7 @@
 //! What the suites of fixed VMs run, and who in them plays which part.
 
 use super::{Options, weights};
-use crate::report::metric::Suite;
+use crate::report::suite::Suite;
 use stile_sched::Nice;
 
 /// What a vCPU does in its suite.
@@ -51,6 +51,7 @@ fn image(suite: Suite) -> &'static str {
         Suite::Probe => "probe",
         Suite::Hogs | Suite::Weights => "hog",
         Suite::Netbench => "netbench-client",
+        Suite::Entry => "doorbell",
     }
 }
 

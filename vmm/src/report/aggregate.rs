@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::metric::{Metric, Suite};
+use super::metric::Metric;
 use super::model::{BASELINE, Cell, Params, Report, RunContext, SCHEMA, Sample};
 use super::stats;
+use super::suite::Suite;
 
 /// Values of one cell by round.
 type Rounds = BTreeMap<u32, f64>;

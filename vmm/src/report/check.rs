@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::metric::Suite;
 use super::model::{BASELINE, Cell, Report, SCHEMA};
 use super::stats::Interval;
+use super::suite::Suite;
 use super::{format, view};
 
 /// Relative slack when a number is held against others: files hold decimal digits, not the bits that were computed

@@ -1,6 +1,6 @@
 //! Which plots a block of the report gets, and their series.
 
-use super::metric::{Metric, Suite};
+use super::metric::Metric;
 use super::model::{BASELINE, Params};
 use super::plot::{self, Plot, PlotError, Point, Scale, Series};
 use super::view::Block;
@@ -25,28 +25,8 @@ pub fn slot(policies: &[&str], policy: &str) -> usize {
 
 /// The plots of a block.
 pub fn of(block: &Block<'_>, policies: &[&str]) -> Result<Vec<Figure>, PlotError> {
-    let metrics = plotted(block.suite).iter().filter(|metric| block.has(**metric));
+    let metrics = block.suite.plotted().iter().filter(|metric| block.has(**metric));
     metrics.map(|metric| figure(block, policies, *metric)).collect()
-}
-
-/// Throughput and latency for all; then what the suite is about.
-fn plotted(suite: Suite) -> &'static [Metric] {
-    match suite {
-        Suite::Netbench => &[Metric::Throughput, Metric::LatencyP99, Metric::StartLatencyMax],
-        Suite::Ticket => &[Metric::Throughput, Metric::LatencyP99],
-        Suite::Pingpong => &[Metric::Throughput, Metric::LatencyP99, Metric::LatencyMax],
-        Suite::Mixed => &[Metric::Throughput, Metric::LatencyP99, Metric::LockersCpuShare, Metric::HogsCpuShare],
-        Suite::Threeway => &[
-            Metric::Throughput,
-            Metric::PairThroughput,
-            Metric::LockersCpuShare,
-            Metric::PairsCpuShare,
-            Metric::HogsCpuShare,
-        ],
-        Suite::Probe => &[Metric::Throughput, Metric::LatencyP99, Metric::HogThroughput],
-        Suite::Hogs => &[Metric::Throughput, Metric::MinShare],
-        Suite::Weights => &[Metric::Throughput, Metric::Nice0Share, Metric::Nice5Share, Metric::Nice10Share],
-    }
 }
 
 fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure, PlotError> {

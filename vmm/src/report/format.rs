@@ -2,8 +2,9 @@
 //!
 //! Files keep full precision; nothing here is parsed back.
 
-use super::metric::{Metric, Suite};
+use super::metric::Metric;
 use super::stats::Interval;
+use super::suite::Suite;
 
 /// A value with its metric's unit where the number alone does not tell it: "30.6k", "1.20 ms", "0.99".
 pub fn value(metric: Metric, suite: Suite, value: f64) -> String {

@@ -6,9 +6,10 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use super::metric::{Metric, Suite};
+use super::metric::Metric;
 use super::model::{BASELINE, Cell, Report};
 use super::plot::{self, PlotError};
+use super::suite::Suite;
 use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};

@@ -6,8 +6,9 @@ use serde_json::json;
 
 use super::page;
 use crate::report::aggregate::tests::ticket;
-use crate::report::metric::{Metric, Suite};
+use crate::report::metric::Metric;
 use crate::report::model::{Params, Report, RunContext, Sample};
+use crate::report::suite::Suite;
 use crate::report::table::{self, Screen};
 use crate::report::{plot, writer};
 

@@ -1,143 +1,9 @@
-//! What is measured: the suites, the metrics, their units, and which way is better.
+//! What is measured: the metrics, their units, and which way is better.
 //!
 //! Names here are part of the report format; renaming one is a schema change. Nothing here measures or computes.
 
+use super::suite::Suite;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-
-/// A workload family that `compare` can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Suite {
-    /// Clients and servers that exchange file-server traffic over TCP.
-    Netbench,
-    /// All vCPUs contend for one ticket lock.
-    Ticket,
-    /// Pairs of vCPUs pass a message to and fro.
-    Pingpong,
-    /// Half of the vCPUs contend for a lock, the other half compute.
-    Mixed,
-    /// A third of the vCPUs each pass messages in pairs, contend for a lock, and compute.
-    Threeway,
-    /// Half of the vCPUs wake every 5 ms for a short job, the other half compute.
-    Probe,
-    /// All vCPUs compute.
-    Hogs,
-    /// All vCPUs compute, in VMs of different nice values.
-    Weights,
-}
-
-/// A suite name that does not exist.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("no suite is called `{0}`; there are netbench, ticket, pingpong, mixed, threeway, probe, hogs and weights")]
-pub struct UnknownSuite(String);
-
-impl Suite {
-    /// Every suite, in the order of a report.
-    pub const ALL: [Self; 8] = [
-        Self::Netbench,
-        Self::Ticket,
-        Self::Pingpong,
-        Self::Mixed,
-        Self::Threeway,
-        Self::Probe,
-        Self::Hogs,
-        Self::Weights,
-    ];
-
-    /// The name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Netbench => "netbench",
-            Self::Ticket => "ticket",
-            Self::Pingpong => "pingpong",
-            Self::Mixed => "mixed",
-            Self::Threeway => "threeway",
-            Self::Probe => "probe",
-            Self::Hogs => "hogs",
-            Self::Weights => "weights",
-        }
-    }
-
-    /// One line for readers who do not know the suite.
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::Netbench => {
-                "Client VMs send file-server requests to servers over TCP; latency is the time to an answer."
-            }
-            Self::Ticket => "All vCPUs take one ticket lock in turn; latency is the wait for the lock.",
-            Self::Pingpong => "Pairs of vCPUs pass a message to and fro; latency is the wait for the message.",
-            Self::Mixed => "Half of the vCPUs share a ticket lock, half compute; latency is the wait for the lock.",
-            Self::Threeway => {
-                "A third of the vCPUs each play ping-pong, share a ticket lock, and compute; latency is the wait for the lock."
-            }
-            Self::Probe => {
-                "Half of the vCPUs wake every 5 ms for a short job, half compute; latency is from wake to done."
-            }
-            Self::Hogs => "All vCPUs compute and none waits.",
-            Self::Weights => {
-                "All vCPUs compute, in VMs of nice 0, 5 and 10; shares are relative to the policy's weights."
-            }
-        }
-    }
-
-    /// Unit of [`Metric::Throughput`].
-    pub fn throughput_unit(self) -> &'static str {
-        match self {
-            Self::Netbench => "Mbit/s",
-            Self::Ticket | Self::Mixed | Self::Threeway => "locks/s",
-            Self::Pingpong => "messages/s",
-            Self::Probe => "requests/s",
-            Self::Hogs | Self::Weights => "iterations/s",
-        }
-    }
-
-    /// The metrics that decide how this suite went, the most important first. The tables show these.
-    pub fn headline(self) -> &'static [Metric] {
-        match self {
-            Self::Netbench => {
-                &[Metric::Throughput, Metric::LatencyP99, Metric::Jain, Metric::ClientErrors, Metric::StartLatencyMax]
-            }
-            Self::Ticket => &[Metric::Throughput, Metric::LatencyP99, Metric::Jain],
-            Self::Pingpong => &[Metric::Throughput, Metric::LatencyP99, Metric::LatencyMax, Metric::Jain],
-            Self::Mixed => &[
-                Metric::Throughput,
-                Metric::LatencyP99,
-                Metric::HogThroughput,
-                Metric::LockersCpuShare,
-                Metric::HogsCpuShare,
-            ],
-            Self::Threeway => &[
-                Metric::Throughput,
-                Metric::PairThroughput,
-                Metric::HogThroughput,
-                Metric::LockersCpuShare,
-                Metric::PairsCpuShare,
-                Metric::HogsCpuShare,
-                Metric::JainCpu,
-            ],
-            Self::Probe => &[Metric::Throughput, Metric::LatencyP99, Metric::HogThroughput],
-            Self::Hogs => &[Metric::Throughput, Metric::Jain, Metric::MinShare],
-            Self::Weights => {
-                &[Metric::Throughput, Metric::WeightError, Metric::Nice0Share, Metric::Nice5Share, Metric::Nice10Share]
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for Suite {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl std::str::FromStr for Suite {
-    type Err = UnknownSuite;
-
-    fn from_str(name: &str) -> Result<Self, UnknownSuite> {
-        Self::ALL.into_iter().find(|suite| suite.name() == name).ok_or_else(|| UnknownSuite(name.to_owned()))
-    }
-}
 
 /// Which direction of a metric is an improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -368,9 +234,6 @@ mod tests {
         for metric in Metric::ALL {
             assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());
         }
-        for suite in Suite::ALL {
-            assert_eq!(serde_json::to_value(suite).unwrap(), suite.name());
-        }
     }
 
     #[test]
@@ -378,17 +241,5 @@ mod tests {
         for suite in Suite::ALL {
             assert!(Metric::ALL.iter().all(|metric| !metric.unit(suite).is_empty()));
         }
-    }
-
-    #[test]
-    fn headlines_begin_with_throughput() {
-        assert!(Suite::ALL.iter().all(|suite| suite.headline()[0] == Metric::Throughput));
-    }
-
-    #[test]
-    fn suite_names_parse_back_and_others_are_refused() {
-        assert!(Suite::ALL.iter().all(|suite| suite.name().parse() == Ok(*suite)));
-        let refused = "tickets".parse::<Suite>().unwrap_err();
-        assert!(refused.to_string().contains("`tickets`"));
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | [`metric`] | names, units and directions of what is measured |
+//! | [`suite`], [`metric`] | names, units and directions of what is run and measured |
 //! | [`model`] | samples and reports as data |
 //! | [`stats`] | medians, intervals, paired ratios, fairness |
 //! | [`aggregate`] | from samples to cells |
@@ -32,6 +32,7 @@ pub mod model;
 pub mod plot;
 pub mod raw;
 pub mod stats;
+pub mod suite;
 pub mod summary;
 pub mod table;
 pub mod verdict;
@@ -40,6 +41,7 @@ pub mod writer;
 
 pub use aggregate::distinct_labels;
 pub use check::{CheckError, check_report};
-pub use metric::{Better, Metric, Suite};
+pub use metric::{Better, Metric};
 pub use model::{BASELINE, Cell, Params, Report, RunContext, Sample};
+pub use suite::{Counted, Suite};
 pub use writer::{WriteError, Written, write_all};

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::metric::{Better, Metric, Suite};
+use super::metric::{Better, Metric};
 use super::stats::Interval;
+use super::suite::{Counted, Suite};
 
 /// Version of the report format.
 pub const SCHEMA: u32 = 1;
@@ -48,7 +49,7 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. `clients`, `vcpus` or `pcpus` is its size; the others choose a variant of
+/// The parameters of a run, ordered by name. What a suite counts ([`Counted`]), or `pcpus`, is its size; the others choose a variant of
 /// the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -56,8 +57,10 @@ pub struct Params(BTreeMap<String, ParamValue>);
 
 impl Params {
     /// Parameters that say how large a run is, with their spelling for readers.
-    const SIZES: [(&'static str, &'static str); 3] =
-        [("clients", "clients"), ("vcpus", "vCPUs"), ("pcpus", Self::PCPUS)];
+    fn sizes() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let counted = Counted::ALL.into_iter().map(|counted| (counted.name(), counted.words()));
+        counted.chain([("pcpus", Self::PCPUS)])
+    }
     /// What the sizes of compared machines count.
     pub const PCPUS: &'static str = "pCPUs";
 
@@ -65,6 +68,13 @@ impl Params {
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<ParamValue>) -> Self {
         self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// These parameters and all those.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
         self
     }
 
@@ -80,12 +90,12 @@ impl Params {
 
     /// What the size counts ("vCPUs") and the size.
     pub fn size(&self) -> Option<(&'static str, &ParamValue)> {
-        Self::SIZES.iter().find_map(|(name, spelling)| Some((*spelling, self.0.get(*name)?)))
+        Self::sizes().find_map(|(name, spelling)| Some((spelling, self.0.get(name)?)))
     }
 
     /// The parameters other than the size: "hint full".
     pub fn variant(&self) -> String {
-        let size = Self::SIZES.iter().map(|(name, _)| *name).find(|name| self.0.contains_key(*name));
+        let size = Self::sizes().map(|(name, _)| name).find(|name| self.0.contains_key(*name));
         let rest = self.0.iter().filter(|(name, _)| Some(name.as_str()) != size);
         rest.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
     }

@@ -2,9 +2,10 @@
 //!
 //! Sentences count and quote; they never claim more than a table's signs do. What is neither better nor worse is open.
 
-use super::metric::{Metric, Suite};
+use super::metric::Metric;
 use super::model::{BASELINE, Cell, Report};
 use super::stats::MIN_FOR_VERDICT;
+use super::suite::Suite;
 use super::verdict::Verdict;
 use super::{format, view};
 

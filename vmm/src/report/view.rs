@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::metric::{Metric, Suite};
+use super::metric::Metric;
 use super::model::{Cell, Params, Report};
+use super::suite::Suite;
 
 /// The cells of one suite with one set of parameters other than the size.
 #[derive(Debug)]

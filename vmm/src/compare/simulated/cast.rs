@@ -3,7 +3,7 @@
 use crate::compare::workload::{self, Part, part};
 use crate::compare::{Hint, Options, netbench};
 use crate::host::HostCosts;
-use crate::report::metric::Suite;
+use crate::report::suite::Suite;
 use stile_sched::domain::Attributes;
 use stile_sched::sim::Guest;
 use stile_sched::sim::guest::{Patience, Phase};

@@ -1,0 +1,261 @@
+//! The suites: what they are called, what their sizes count, and which of their metrics matter.
+//!
+//! Names are part of the report format; renaming one is a schema change. How a suite is run is said in `compare`.
+
+use super::metric::Metric;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A workload family that `compare` can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Suite {
+    /// Clients and servers that exchange file-server traffic over TCP.
+    Netbench,
+    /// All vCPUs contend for one ticket lock.
+    Ticket,
+    /// Pairs of vCPUs pass a message to and fro.
+    Pingpong,
+    /// Half of the vCPUs contend for a lock, the other half compute.
+    Mixed,
+    /// A third of the vCPUs each pass messages in pairs, contend for a lock, and compute.
+    Threeway,
+    /// Half of the vCPUs wake every 5 ms for a short job, the other half compute.
+    Probe,
+    /// All vCPUs compute.
+    Hogs,
+    /// All vCPUs compute, in VMs of different nice values.
+    Weights,
+    /// All vCPUs ring a doorbell that asks for nothing, as fast as they can.
+    Entry,
+}
+
+/// A suite name that does not exist.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("no suite is called `{0}`; there are {names}", names = names())]
+pub struct UnknownSuite(String);
+
+/// "netbench, ticket, ... and weights".
+fn names() -> String {
+    super::format::list(&Suite::ALL.map(Suite::name))
+}
+
+/// What the sizes of a suite count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Client VMs.
+    Clients,
+    /// vCPUs of all VMs.
+    Vcpus,
+}
+
+impl Counted {
+    /// Everything that can be counted.
+    pub const ALL: [Self; 2] = [Self::Clients, Self::Vcpus];
+
+    /// The parameter in reports, and the option on command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Vcpus => "vcpus",
+        }
+    }
+
+    /// For readers.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Vcpus => "vCPUs",
+        }
+    }
+}
+
+/// What a suite is called and how it reads; the one place that says so.
+struct Facts {
+    name: &'static str,
+    about: &'static str,
+    unit: &'static str,
+    counted: Counted,
+    headline: &'static [Metric],
+    plotted: &'static [Metric],
+}
+
+impl Suite {
+    /// Every suite, in the order of a report.
+    pub const ALL: [Self; 9] = [
+        Self::Netbench,
+        Self::Ticket,
+        Self::Pingpong,
+        Self::Mixed,
+        Self::Threeway,
+        Self::Probe,
+        Self::Hogs,
+        Self::Weights,
+        Self::Entry,
+    ];
+
+    fn facts(self) -> Facts {
+        use Metric::{
+            ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, LatencyMax, LatencyP50, LatencyP99,
+            LockersCpuShare, MinShare, Nice0Share, Nice5Share, Nice10Share, PairThroughput, PairsCpuShare,
+            StartLatencyMax, Throughput, WeightError,
+        };
+        match self {
+            Self::Netbench => Facts {
+                name: "netbench",
+                about: "Client VMs send file-server requests to servers over TCP; latency is the time to an answer.",
+                unit: "Mbit/s",
+                counted: Counted::Clients,
+                headline: &[Throughput, LatencyP99, Jain, ClientErrors, StartLatencyMax],
+                plotted: &[Throughput, LatencyP99, StartLatencyMax],
+            },
+            Self::Ticket => Facts {
+                name: "ticket",
+                about: "All vCPUs take one ticket lock in turn; latency is the wait for the lock.",
+                unit: "locks/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, LatencyP99, Jain],
+                plotted: &[Throughput, LatencyP99],
+            },
+            Self::Pingpong => Facts {
+                name: "pingpong",
+                about: "Pairs of vCPUs pass a message to and fro; latency is the wait for the message.",
+                unit: "messages/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, LatencyP99, LatencyMax, Jain],
+                plotted: &[Throughput, LatencyP99, LatencyMax],
+            },
+            Self::Mixed => Facts {
+                name: "mixed",
+                about: "Half of the vCPUs share a ticket lock, half compute; latency is the wait for the lock.",
+                unit: "locks/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, LatencyP99, HogThroughput, LockersCpuShare, HogsCpuShare],
+                plotted: &[Throughput, LatencyP99, LockersCpuShare, HogsCpuShare],
+            },
+            Self::Threeway => Facts {
+                name: "threeway",
+                about: "A third of the vCPUs each play ping-pong, share a ticket lock, and compute; latency is the wait \
+                        for the lock.",
+                unit: "locks/s",
+                counted: Counted::Vcpus,
+                headline: &[
+                    Throughput,
+                    PairThroughput,
+                    HogThroughput,
+                    LockersCpuShare,
+                    PairsCpuShare,
+                    HogsCpuShare,
+                    JainCpu,
+                ],
+                plotted: &[Throughput, PairThroughput, LockersCpuShare, PairsCpuShare, HogsCpuShare],
+            },
+            Self::Probe => Facts {
+                name: "probe",
+                about: "Half of the vCPUs wake every 5 ms for a short job, half compute; latency is from wake to done.",
+                unit: "requests/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, LatencyP99, HogThroughput],
+                plotted: &[Throughput, LatencyP99, HogThroughput],
+            },
+            Self::Hogs => Facts {
+                name: "hogs",
+                about: "All vCPUs compute and none waits.",
+                unit: "iterations/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, Jain, MinShare],
+                plotted: &[Throughput, MinShare],
+            },
+            Self::Weights => Facts {
+                name: "weights",
+                about: "All vCPUs compute, in VMs of nice 0, 5 and 10; shares are relative to the policy's weights.",
+                unit: "iterations/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, WeightError, Nice0Share, Nice5Share, Nice10Share],
+                plotted: &[Throughput, Nice0Share, Nice5Share, Nice10Share],
+            },
+            Self::Entry => Facts {
+                name: "entry",
+                about: "All vCPUs ring a doorbell that asks for nothing, as fast as they can, on one pCPU (up) and on \
+                        all (smp); latency is from ringing to going on.",
+                unit: "doorbells/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, LatencyP50, LatencyP99, LatencyMax, Jain],
+                plotted: &[Throughput, LatencyP50, LatencyP99],
+            },
+        }
+    }
+
+    /// The name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// One line for readers who do not know the suite.
+    pub fn about(self) -> &'static str {
+        self.facts().about
+    }
+
+    /// Unit of [`Metric::Throughput`].
+    pub fn throughput_unit(self) -> &'static str {
+        self.facts().unit
+    }
+
+    /// What its sizes count.
+    pub fn counted(self) -> Counted {
+        self.facts().counted
+    }
+
+    /// Whether its guests wait for each other, and so may say what for.
+    pub fn waits(self) -> bool {
+        !matches!(self, Self::Netbench | Self::Entry)
+    }
+
+    /// The metrics that decide how this suite went, the most important first. The tables show these.
+    pub fn headline(self) -> &'static [Metric] {
+        self.facts().headline
+    }
+
+    /// The metrics that get a plot.
+    pub fn plotted(self) -> &'static [Metric] {
+        self.facts().plotted
+    }
+}
+
+impl std::fmt::Display for Suite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for Suite {
+    type Err = UnknownSuite;
+
+    fn from_str(name: &str) -> Result<Self, UnknownSuite> {
+        Self::ALL.into_iter().find(|suite| suite.name() == name).ok_or_else(|| UnknownSuite(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serialized_names_equal_the_table() {
+        for suite in Suite::ALL {
+            assert_eq!(serde_json::to_value(suite).unwrap(), suite.name());
+        }
+    }
+
+    #[test]
+    fn headlines_begin_with_throughput() {
+        assert!(Suite::ALL.iter().all(|suite| suite.headline()[0] == Metric::Throughput));
+    }
+
+    #[test]
+    fn suite_names_parse_back_and_others_are_refused_with_all_names() {
+        assert!(Suite::ALL.iter().all(|suite| suite.name().parse() == Ok(*suite)));
+        let refused = "tickets".parse::<Suite>().unwrap_err().to_string();
+        assert!(refused.contains("`tickets`") && refused.contains("netbench, ticket"), "{refused}");
+    }
+}
