@@ -160,7 +160,9 @@ pub struct Decision {
     pub run: Option<Lease>,
     /// A slot that must be made to ask, mostly another one.
     pub kick: Option<Slot>,
-    /// The vCPU that goes on does so after this time.
+    /// The vCPU that goes on keeps its slot and stays outside its guest for so long (unit: ns; at most
+    /// [`PAUSE_MAX`](Self::PAUSE_MAX)), or until its slot is wanted. For one that would come back too early to meet whom it
+    /// waits for.
     pub pause: Nanos,
 }
 
@@ -174,6 +176,8 @@ pub struct Lease {
 }
 
 impl Decision {
+    /// The longest pause.
+    pub const PAUSE_MAX: Nanos = Nanos(u16::MAX as u64);
     /// Nothing to run.
     pub const IDLE: Self = Self { run: None, kick: None, pause: Nanos::ZERO };
 

@@ -159,6 +159,9 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
     pub stay_with_running_peer: bool,
+    /// Of two vCPUs that wait for each other's messages, on pCPUs side by side, one pauses before it resumes, for half the
+    /// time from one of its yields to the next, so that they do not look at each other in turns.
+    pub break_lockstep: bool,
     /// A yield that says nothing of what it waits for resumes, as often in a row as that has paid lately.
     pub forgive: bool,
     /// Of those that say nothing, who got on least lately is asked first, and who did not get on keeps its place: whether

@@ -2,6 +2,7 @@
 
 use super::{Act, Core, DUE_AT_ONCE, Gone, Shared, SlotShared};
 use crate::domain::looks::Looks;
+use crate::domain::pause::pause;
 use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
@@ -39,6 +40,8 @@ struct After {
     acts: Acts,
     /// A vCPU the domain has let go of.
     gone: Option<Gone>,
+    /// How long the vCPU that goes on stays outside its guest.
+    pause: Nanos,
 }
 
 /// The life of an executor.
@@ -54,7 +57,7 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     let _ = me.thread.set(kick::this_thread());
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
-    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER, ask_at: Time::NEVER, pause: Nanos::ZERO };
+    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER, ask_at: Time::NEVER };
     let mut hand = None;
     while !shared.ending.load(Ordering::Relaxed) {
         hand = match hand {
@@ -76,7 +79,6 @@ struct Executor<'a> {
     armed: Time,
     /// When the policy wants to be asked, or a deadline or the alarm comes.
     ask_at: Time,
-    pause: Nanos,
 }
 
 impl Executor<'_> {
@@ -157,7 +159,6 @@ impl Executor<'_> {
         self.me.word.acknowledge();
         let mut after = After::default();
         let caller = hand.as_ref().map_or(Caller::Normal, |hand| hand.caller);
-        self.pause = Nanos::ZERO;
         let next = {
             let mut core = self.shared.core.lock_as(caller);
             let now = monotonic();
@@ -169,12 +170,7 @@ impl Executor<'_> {
         };
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Gone::give_back);
-        if self.pause > Nanos::ZERO {
-            let until = monotonic() + self.pause;
-            while monotonic() < until {
-                std::hint::spin_loop();
-            }
-        }
+        pause(after.pause, || self.me.word.is_wanted());
         if let Some(hand) = &next {
             self.arm(self.ask_at.min(hand.looks.next()));
         }
@@ -220,7 +216,7 @@ impl Executor<'_> {
         let why = self.final_reason(core, hand.as_ref(), stopped, now);
         let decision = core.ledger.next(self.slot, why, now);
         after.acts.extend(decision.kick.map(Act::Ask));
-        self.pause = decision.pause;
+        after.pause = decision.pause;
         let next = decision.run.map(|lease| lease.vcpu);
         let mut hand = match hand {
             Some(hand) if next == Some(hand.id) => Some(hand),

@@ -81,6 +81,44 @@ impl Rsdl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Attributes;
+    use crate::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
+    use crate::policy::{Decision, Policy, Why};
+    use crate::{Nanos, Wait, Yield};
+
+    const SLOTS: [Slot; 2] = [Slot(0), Slot(1)];
+    const A: VcpuId = VcpuId(0);
+    const C: VcpuId = VcpuId(2);
+
+    /// What A is told when it yields and says nothing while B queues, having run beside B, the other one, for so many leases.
+    fn told_after(leases: usize, guess_peer: bool) -> Decision {
+        let yield_rule = YieldRule::Polite(PoliteSwitches { guess_peer, forgive: false, ..PoliteSwitches::default() });
+        let mut policy = Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, 2);
+        for vcpu in (0..4).map(VcpuId) {
+            policy.add(vcpu, Attributes::default(), Time(0));
+            let _ = policy.wake(vcpu, Time(0));
+        }
+        let mut now = Time(1);
+        let mut on = SLOTS.map(|slot| policy.next(slot, Why::Free, now).run.unwrap());
+        // Two and two in turn; then C makes room for A while its neighbour runs on.
+        for _ in 0..2 * leases - 1 {
+            now = on[0].until.max(on[1].until);
+            on = SLOTS.map(|slot| policy.next(slot, Why::Check, now).run.unwrap());
+        }
+        assert_eq!(on[0].vcpu, C);
+        now = now + Nanos::from_millis(1);
+        assert_eq!(policy.next(SLOTS[0], Why::Block, now).run.unwrap().vcpu, A);
+        now = now + Nanos::from_micros(10);
+        policy.next(SLOTS[0], Why::Yield(Yield { wait: Wait::Unknown, again: false }), now)
+    }
+
+    #[test]
+    fn who_was_always_there_is_fetched_by_a_yield_that_names_nobody() {
+        let fetches = |decision: Decision| decision.kick == Some(SLOTS[1]) && decision.run.unwrap().vcpu == A;
+        assert!(fetches(told_after(6, true)));
+        assert!(!fetches(told_after(1, true)), "once may be chance");
+        assert!(!fetches(told_after(6, false)));
+    }
 
     #[test]
     fn who_is_there_most_of_the_time_is_found_and_nobody_else() {

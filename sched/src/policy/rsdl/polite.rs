@@ -8,13 +8,15 @@
 //!    lease ends. A holder of class idle runs at the yielder's cost.
 //! 2. *Lock, holder running* (or out of reach): the first queued vCPU that is not itself waiting for somebody goes next,
 //!    else the head, with a new lease. Letting in another waiter would only make it yield as well.
-//! 3. *Message, peer running*: the vCPU goes on, at most [`STAYS`] times in a row: an answer is nearer than a switch.
+//! 3. *Message, peer running*: the vCPU goes on, at most [`STAYS`] times in a row: an answer is nearer than a switch. One of
+//!    the two pauses first, lest they look at each other in turns.
 //!    *Peer queued*: it takes another slot, whose vCPU is evicted to its place in the queue, and both leases end together:
 //!    two that talk to each other get on only side by side. Not if that slot's vCPU was evicted before and has not had its
 //!    turn since, is half of such a pair itself, or has less than [`WORTH`] of its lease left; then as 1.
-//! 4. *Nothing known*: forgiven, as in 3, as often in a row as it has paid lately: twice as often after each time that the
-//!    vCPU got on by it, half as often after it did not. Else the vCPU goes behind all others of its stair and the head's,
-//!    and the head runs, or, if the head only waits as well, who is most likely to get on (`silent.rs`).
+//! 4. *Nothing known*: as in 3, if there is a vCPU beside which it used to get on (`peers.rs`). Else forgiven, as often in a
+//!    row as it has paid lately: twice as often after each time that the vCPU got on by it, half as often after it did not.
+//!    Else the vCPU goes behind all others of its stair and the head's, and the head runs, or, if the head only waits as
+//!    well, who is most likely to get on (`silent.rs`).
 //!    Who was seen spinning is not forgiven, having spun for long, and whether it got on is known.
 //!    Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they both want,
 //!    starves.
@@ -32,9 +34,6 @@ use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 pub const REACH: Stair = 2;
 /// Yields in a row that let a vCPU go on while the peer it waits for runs.
 pub const STAYS: u32 = 20;
-
-/// Longer turns are no lockstep.
-const PAUSE_MOST: Nanos = Nanos::from_micros(100);
 
 /// A lease's rest that an eviction must save to be worth its kick.
 pub const WORTH: Nanos = Nanos::from_micros(300);
@@ -54,6 +53,8 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// Rule 3's going on.
     pub stay_with_running_peer: bool,
+    /// Rule 3's pause.
+    pub break_lockstep: bool,
     /// Rule 4's going on.
     pub forgive: bool,
     /// Rule 4's guess at who gets on: else all are asked in turn.
@@ -73,6 +74,7 @@ impl Default for PoliteSwitches {
             evict_for_peer: true,
             pair_lockers: true,
             stay_with_running_peer: true,
+            break_lockstep: true,
             forgive: true,
             order_by_progress: true,
             guess_peer: true,
@@ -113,7 +115,7 @@ impl Rsdl {
             (Wait::Message(peer), _) | (Wait::Unknown, Some(peer)) => {
                 let runs = self.runs(peer);
                 if runs && switches.stay_with_running_peer && !switches.strict && stays < STAYS {
-                    return self.meets(slot, current, peer);
+                    return self.meets(switches, slot, current, peer);
                 }
                 if !runs
                     && switches.evict_for_peer
@@ -207,14 +209,15 @@ impl Rsdl {
         decision
     }
 
-    /// Goes on beside its peer. Two whose exits are longer than their looks can miss each other for as long as their leases
-    /// last, each outside while the other looks; half a turn's pause of one of the two ends that.
-    fn meets(&mut self, slot: Slot, current: VcpuId, peer: VcpuId) -> Decision {
+    /// Goes on beside its peer. Where an exit takes longer than a look, two can miss each other for as long as their leases
+    /// last, each outside while the other looks. One of the two stays outside for half a turn, a look and an exit, longer:
+    /// wherever in its own turn the other was, they now look at the same time.
+    fn meets(&mut self, switches: PoliteSwitches, slot: Slot, current: VcpuId, peer: VcpuId) -> Decision {
         let s = &self.slots[slot.index()];
         let turn = s.charged.since(s.since);
-        let missed = current < peer;
-        let pause = if missed && turn < PAUSE_MOST { Nanos(turn.0 / 2) } else { Nanos::ZERO };
-        Decision { pause, ..self.stay(slot, current) }
+        let half = Nanos(turn.0 / 2);
+        let pauses = switches.break_lockstep && current < peer && half <= Decision::PAUSE_MAX;
+        Decision { pause: if pauses { half } else { Nanos::ZERO }, ..self.stay(slot, current) }
     }
 
     fn stay(&mut self, slot: Slot, current: VcpuId) -> Decision {
