@@ -130,7 +130,7 @@ impl Rsdl {
                 if switches.pair_lockers
                     && !switches.strict
                     && self.waits_for(holder) == Some(current)
-                    && let Some(decision) = self.side_by_side(slot, current, holder, now)
+                    && let Some(decision) = self.side_by_side(switches, slot, current, holder, now)
                 {
                     return decision;
                 }
@@ -229,9 +229,9 @@ impl Rsdl {
     }
 
     /// Two that wait for each other's lock get on only together.
-    fn side_by_side(&mut self, slot: Slot, current: VcpuId, holder: VcpuId, now: Time) -> Option<Decision> {
+    fn side_by_side(&mut self, switches: PoliteSwitches, slot: Slot, current: VcpuId, holder: VcpuId, now: Time) -> Option<Decision> {
         if self.runs(holder) {
-            return (self.vcpu(current).stays < STAYS).then(|| self.stay(slot, current));
+            return (self.vcpu(current).stays < STAYS).then(|| self.meets(switches, slot, current, holder));
         }
         let other = self.evictable(slot, holder, now)?;
         // A third one that waits, perhaps for one of the two, would only be let in again.
