@@ -229,7 +229,14 @@ impl Rsdl {
     }
 
     /// Two that wait for each other's lock get on only together.
-    fn side_by_side(&mut self, switches: PoliteSwitches, slot: Slot, current: VcpuId, holder: VcpuId, now: Time) -> Option<Decision> {
+    fn side_by_side(
+        &mut self,
+        switches: PoliteSwitches,
+        slot: Slot,
+        current: VcpuId,
+        holder: VcpuId,
+        now: Time,
+    ) -> Option<Decision> {
         if self.runs(holder) {
             return (self.vcpu(current).stays < STAYS).then(|| self.meets(switches, slot, current, holder));
         }
