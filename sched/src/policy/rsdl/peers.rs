@@ -63,7 +63,9 @@ impl Rsdl {
     /// vain; then it knows nobody.
     pub(super) fn guess_peer(&mut self, current: VcpuId) -> Option<VcpuId> {
         let v = self.vcpu(current);
-        if v.stays >= STAYS {
+        if v.stays == STAYS {
+            // Once for each time.
+            v.stays += 1;
             v.peer.in_vain();
         }
         v.peer.known()
