@@ -5,9 +5,11 @@ use super::cell::{Measured, Measurement};
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
+use super::until::Watch;
 use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
+use crate::report::format;
 use crate::report::model::{Params, Sample};
 use crate::report::suite::Suite;
 use crate::vm::{CreateError, Outcome};
@@ -111,6 +113,28 @@ pub struct Runner<'a> {
     recordings: Option<PathBuf>,
 }
 
+/// What came of a run; what was measured is there however it ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// Everything measured.
+    pub samples: Vec<Sample>,
+    /// Remarks for the reader.
+    pub notes: Vec<String>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum End {
+    /// As planned.
+    Complete,
+    /// By the user.
+    Interrupted,
+    /// By a failure.
+    Failed(CompareError),
+}
+
 /// Where samples come from.
 enum Source<'a> {
     Guests(Context<'a>),
@@ -135,28 +159,40 @@ impl<'a> Runner<'a> {
         Self { recordings: Some(folder), ..self }
     }
 
-    /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
-    pub fn run(self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
+    /// Runs the plan, round by round.
+    pub fn run(self, plan: &Plan, progress: &mut Progress) -> Ran {
         let options = self.options;
-        let mut samples = Vec::with_capacity(plan.cells.len());
-        let mut notes = Vec::new();
-        let mut round = None;
-        for (done, planned) in plan.cells.iter().enumerate() {
-            if round.replace(planned.round) != Some(planned.round) {
-                progress.round(planned.round);
-            }
-            let (label, _) = &options.policies[planned.policy];
-            progress.cell(planned, label, &planned.case.words(options.suite), plan.estimate());
-            match self.cell(planned, &mut notes)? {
-                Some(measured) => samples.extend(measured),
-                None => {
-                    notes.push(format!("Ended by the user after {done} of {} runs.", plan.cells.len()));
-                    return Ok((samples, notes, false));
+        let mut watch = options.until.map(Watch::new);
+        let (mut samples, mut notes, mut done) = (Vec::new(), Vec::new(), 0);
+        for round in plan.cells.chunk_by(|a, b| a.round == b.round) {
+            progress.round(options, round[0].round);
+            for planned in round {
+                let (label, _) = &options.policies[planned.policy];
+                progress.cell(label, &planned.case.words(options.suite));
+                match self.cell(planned, &mut notes) {
+                    Ok(Some(measured)) => samples.extend(measured),
+                    Ok(None) => {
+                        notes.push(format!(
+                            "{}: ended by the user after {}.",
+                            options.suite,
+                            format::count(done, "run")
+                        ));
+                        return Ran { samples, notes, end: End::Interrupted };
+                    }
+                    Err(error) => {
+                        notes.push(format!("{}: failed after {}.", options.suite, format::count(done, "run")));
+                        return Ran { samples, notes, end: End::Failed(error) };
+                    }
                 }
+                done += 1;
+                progress.advance(plan.estimate_of(planned));
             }
-            progress.advance();
+            if let Some(why) = watch.as_mut().and_then(|watch| watch.enough(options, &samples)) {
+                notes.push(why);
+                break;
+            }
         }
-        Ok((samples, notes, true))
+        Ran { samples, notes, end: End::Complete }
     }
 
     /// The samples of one cell; `None` if the user ended it.
