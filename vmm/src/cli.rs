@@ -13,6 +13,7 @@
 mod args;
 mod check;
 mod compare;
+mod demands;
 mod pipe;
 mod recordings;
 mod run;
@@ -34,6 +35,8 @@ enum Failure {
     NoKvm(crate::host::KvmUnavailable),
     /// The run failed.
     Run(miette::Report),
+    /// It is worse than its baseline, which was told.
+    Worse,
     /// The user ended it.
     Interrupted,
 }
@@ -49,7 +52,7 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
-            Self::Run(_) => 1,
+            Self::Run(_) | Self::Worse => 1,
             Self::Input(_) => 2,
             Self::NoKvm(_) => 3,
             Self::Interrupted => 130,
@@ -87,7 +90,7 @@ pub fn main() -> ExitCode {
             match &failure {
                 Failure::Input(report) | Failure::Run(report) => eprintln!("{report:?}"),
                 Failure::NoKvm(why) => eprintln!("stile: {why}"),
-                Failure::Interrupted => {}
+                Failure::Worse | Failure::Interrupted => {}
             }
             ExitCode::from(failure.code())
         }

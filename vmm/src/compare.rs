@@ -8,6 +8,7 @@ mod audit;
 mod calibrate;
 mod case;
 mod cell;
+mod disturbed;
 mod metrics;
 mod netbench;
 mod options;

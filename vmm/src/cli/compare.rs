@@ -1,6 +1,7 @@
 //! `stile compare`: from the command line to a report.
 
 use super::args::{CompareArgs, Subject};
+use super::demands::Demands;
 use super::{Failure, sim};
 use crate::compare::{End, Options, Plan, Progress, Ran, Runner, Until, default_policies, reports};
 use crate::config::PolicyConfig;
@@ -39,6 +40,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         Err(why) if args.record => return Err(Failure::NoKvm(why)),
         Err(why) => return sim::compare(args, parts, Some(why)),
     };
+    let demands = Demands::new(args, &parts, false)?;
     let mut host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
     let interrupted = on_interrupt()?;
     let (autogroups, notes) = autogroups_off();
@@ -50,7 +52,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     // Before anything is printed, which may end the program.
     drop(autogroups);
     host["pcpus"] = json!(parts[0].pcpus.to_string());
-    finish(&args.out, &parts, Outcome { host, ran, simulated: false })
+    finish(&args.out, &parts, Outcome { host, ran, simulated: false }, &demands)
 }
 
 /// Runs one part after the other, until one does not come to its end.
@@ -186,7 +188,7 @@ pub(super) struct Outcome {
 }
 
 /// Writes the report and prints its table. The table is printed even where the report cannot be written.
-pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome) -> Result<(), Failure> {
+pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &Demands) -> Result<(), Failure> {
     let Outcome { mut host, ran: Ran { samples, notes, end }, simulated } = outcome;
     if let (End::Failed(_), true) = (&end, samples.is_empty()) {
         return end_of(end);
@@ -212,7 +214,8 @@ pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome) -> Result<
     let written = writer::write_all(out, &report, &samples).map_err(Failure::run);
     print!("{}", table::terminal(&report, table::Screen::detect()));
     println!("\nreport: {}", written?.html.display());
-    end_of(end)
+    // Whoever ended the run early knows why; that comes first.
+    end_of(end).and(demands.meet(&report))
 }
 
 fn end_of(end: End) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 use super::args::{CompareArgs, SimArgs};
 use super::compare::{Outcome, finish, on_interrupt, recordings_possible, run_all};
+use super::demands::Demands;
 use super::{Failure, recordings};
 use crate::compare::{Hint, Options, Plan, Runner, Scenario, Simulation, TwinError, has_model, simulate_twin};
 use crate::host::{HostCosts, KvmUnavailable, Neighbours};
@@ -30,7 +31,8 @@ fn scenario(file: &Path, args: &SimArgs) -> Result<(), Failure> {
     let costs = scenario.costs(file).map_err(Failure::input)?;
     let machine = |(options, neighbours)| (options, Simulation { neighbours, costs });
     let machines: Vec<_> = scenario.machines().into_iter().map(machine).collect();
-    run((&args.out, args.record), machines, json!(scenario.pcpus), Vec::new())
+    let remarks = Remarks { pcpus: json!(scenario.pcpus), notes: Vec::new() };
+    run((&args.out, args.record), machines, remarks, &Demands::default())
 }
 
 /// Replays a recording, simulates its twin, and holds their figures against each other.
@@ -93,17 +95,25 @@ pub(super) fn compare(args: &CompareArgs, parts: Vec<Options>, why: Option<KvmUn
         let neighbours = Neighbours::of(&options.pcpus);
         (options, Simulation { neighbours, costs: HostCosts::default() })
     };
+    let demands = Demands::new(args, &modelled, true)?;
     let machines: Vec<_> = modelled.into_iter().map(machine).collect();
     let pcpus = json!(machines[0].0.pcpus.to_string());
-    run((&args.out, args.record), machines, pcpus, notes)
+    run((&args.out, args.record), machines, Remarks { pcpus, notes }, &demands)
+}
+
+/// What a report says besides its figures.
+struct Remarks {
+    /// The machine.
+    pcpus: serde_json::Value,
+    notes: Vec<String>,
 }
 
 /// Runs one machine after the other.
 fn run(
     (out, record): (&Path, bool),
     machines: Vec<(Options, Simulation)>,
-    pcpus: serde_json::Value,
-    notes: Vec<String>,
+    Remarks { pcpus, notes }: Remarks,
+    demands: &Demands,
 ) -> Result<(), Failure> {
     let (parts, simulations): (Vec<Options>, Vec<Simulation>) = machines.into_iter().unzip();
     let Some(Simulation { costs, .. }) = simulations.first() else { return Ok(()) };
@@ -120,5 +130,5 @@ fn run(
     });
     ran.notes.splice(0..0, notes);
     let host = json!({ "simulated": { "pcpus": pcpus, "costs": costs } });
-    finish(out, &parts, Outcome { host, ran, simulated: true })
+    finish(out, &parts, Outcome { host, ran, simulated: true }, demands)
 }

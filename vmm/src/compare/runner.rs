@@ -2,18 +2,22 @@
 
 use super::audit::Discrepancy;
 use super::cell::{Measured, Measurement};
+use super::disturbed::Disturbances;
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
 use super::until::Watch;
 use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
+use crate::host::{Activity, Disturbance, frequency};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::format;
 use crate::report::model::{Params, Sample};
 use crate::report::suite::Suite;
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
+use serde_json::json;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -86,6 +90,8 @@ pub(super) struct Context<'a> {
     pub(super) options: &'a Options,
     pub(super) loops_per_us: u64,
     interrupted: &'a AtomicBool,
+    /// The CPUs' frequency when the latest wait ended: guests ran then.
+    mhz: Cell<Option<f64>>,
 }
 
 impl Context<'_> {
@@ -98,10 +104,25 @@ impl Context<'_> {
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                self.mhz.set(frequency(&self.options.pcpus));
                 return true;
             }
             std::thread::sleep(left.min(LOOK_EVERY));
         }
+    }
+}
+
+/// What a reader should know of a run.
+#[derive(Default)]
+struct Remarks {
+    notes: Vec<String>,
+    disturbances: Disturbances,
+}
+
+impl Remarks {
+    fn all(self) -> Vec<String> {
+        let disturbed = self.disturbances.notes();
+        self.notes.into_iter().chain(disturbed).collect()
     }
 }
 
@@ -145,7 +166,7 @@ impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted });
+        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted, mhz: Cell::new(None) });
         Self { options, source, recordings: None }
     }
 
@@ -163,48 +184,48 @@ impl<'a> Runner<'a> {
     pub fn run(self, plan: &Plan, progress: &mut Progress) -> Ran {
         let options = self.options;
         let mut watch = options.until.map(Watch::new);
-        let (mut samples, mut notes, mut done) = (Vec::new(), Vec::new(), 0);
-        for round in plan.cells.chunk_by(|a, b| a.round == b.round) {
+        let (mut samples, mut remarks, mut done) = (Vec::new(), Remarks::default(), 0);
+        let mut end = End::Complete;
+        'rounds: for round in plan.cells.chunk_by(|a, b| a.round == b.round) {
             progress.round(options, round[0].round);
             for planned in round {
                 let (label, _) = &options.policies[planned.policy];
                 progress.cell(label, &planned.case.words(options.suite));
-                match self.cell(planned, &mut notes) {
+                match self.cell(planned, &mut remarks) {
                     Ok(Some(measured)) => samples.extend(measured),
-                    Ok(None) => {
-                        notes.push(format!(
-                            "{}: ended by the user after {}.",
-                            options.suite,
-                            format::count(done, "run")
-                        ));
-                        return Ran { samples, notes, end: End::Interrupted };
-                    }
-                    Err(error) => {
-                        notes.push(format!("{}: failed after {}.", options.suite, format::count(done, "run")));
-                        return Ran { samples, notes, end: End::Failed(error) };
-                    }
+                    Ok(None) => end = End::Interrupted,
+                    Err(error) => end = End::Failed(error),
+                }
+                if !matches!(end, End::Complete) {
+                    break 'rounds;
                 }
                 done += 1;
                 progress.advance(plan.estimate_of(planned));
             }
             if let Some(why) = watch.as_mut().and_then(|watch| watch.enough(options, &samples)) {
-                notes.push(why);
+                remarks.notes.push(why);
                 break;
             }
         }
-        Ran { samples, notes, end: End::Complete }
+        let after = format::count(done, "run");
+        match &end {
+            End::Complete => {}
+            End::Interrupted => remarks.notes.push(format!("{}: ended by the user after {after}.", options.suite)),
+            End::Failed(error) => remarks.notes.push(format!("{}: failed after {after}: {error}", options.suite)),
+        }
+        Ran { samples, notes: remarks.all(), end }
     }
 
     /// The samples of one cell; `None` if the user ended it.
-    fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Vec<Sample>>, CompareError> {
+    fn cell(&self, planned: &CellPlan, remarks: &mut Remarks) -> Result<Option<Vec<Sample>>, CompareError> {
         let (label, _) = &self.options.policies[planned.policy];
-        let params = self.params(planned);
+        let params = planned.case.params(self.options);
         let measured = match &self.source {
-            Source::Guests(context) => self.guests(context, planned, &params, notes)?,
+            Source::Guests(context) => self.guests(context, planned, &params, remarks)?,
             Source::Simulation(simulation, interrupted) => {
                 let path = self.recording(planned)?;
                 // A recording tells its size, whatever the report goes by.
-                let recording = path.as_deref().map(|path| (path, self.described(self.size(planned))));
+                let recording = path.as_deref().map(|path| (path, planned.case.params_with_size(self.options)));
                 simulated::measure(self.options, simulation, planned, recording, interrupted)?
             }
         };
@@ -225,23 +246,29 @@ impl<'a> Runner<'a> {
         context: &Context<'_>,
         planned: &CellPlan,
         params: &Params,
-        notes: &mut Vec<String>,
+        remarks: &mut Remarks,
     ) -> Result<Measured, CompareError> {
         let (label, policy) = &self.options.policies[planned.policy];
         let pcpus = planned.case.pcpus(self.options);
+        let before = Activity::now(&pcpus);
         let domain = carrier::domain(policy, &pcpus)?;
         let recorder = self.recorder(planned, params, &*domain)?;
-        let site = Site { context, planned, label, pcpus, domain, recorder: recorder.as_ref() };
-        let measured = match self.options.suite {
+        let site = Site { context, planned, label, pcpus: pcpus.clone(), domain, recorder: recorder.as_ref() };
+        let mut measured = match self.options.suite {
             Suite::Netbench => netbench::measure(&site),
             _ => cell::measure(&site),
         };
+        let words = format!("{label}, {}, round {}", planned.case.words(self.options.suite), planned.round);
+        if let Ok(Some(measured)) = &mut measured {
+            let found = Disturbance { mhz: context.mhz.take(), ..before.until(&Activity::now(&pcpus)) };
+            measured.iter_mut().for_each(|measurement| measurement.detail["host"] = json!(found));
+            remarks.disturbances.add(words.clone(), found);
+        }
         // A cell that failed has its recording, too.
         if let Some(recorder) = recorder {
             let Recorded { lost, .. } = recorder.finish()?;
             if lost > 0 {
-                let (case, round) = (planned.case.words(self.options.suite), planned.round);
-                notes.push(format!("{lost} events of {label}, {case}, round {round} came too fast to be recorded."));
+                remarks.notes.push(format!("{lost} events of {words} came too fast to be recorded."));
             }
         }
         measured
@@ -275,28 +302,5 @@ impl<'a> Runner<'a> {
             Ok(()) => Ok(Some(path)),
             Err(source) => Err(RecordError::File { path, source }),
         }
-    }
-
-    fn params(&self, planned: &CellPlan) -> Params {
-        let Some(each) = self.options.per_pcpu else { return self.described(self.size(planned)) };
-        let pcpus = Params::default().with("pcpus", self.options.pcpus.len() as u64);
-        self.described(pcpus.with(&format!("{}_per_pcpu", self.options.suite.counted().name()), u64::from(each)))
-    }
-
-    fn size(&self, planned: &CellPlan) -> Params {
-        let size = Params::default().with(self.options.suite.counted().name(), u64::from(planned.case.size));
-        planned.case.setup_params(size)
-    }
-
-    /// These parameters, and those that all cells have.
-    fn described(&self, mut params: Params) -> Params {
-        let options = self.options;
-        if options.suite.waits() {
-            params = params.with("hint", options.hint.name());
-        }
-        for (key, value) in &options.settings {
-            params = params.with(key, *value);
-        }
-        params
     }
 }

@@ -20,14 +20,17 @@
 //! | [`facts`] | host facts as rows |
 //! | [`plot`], [`figures`], [`html`] | the page |
 //! | [`raw`], [`writer`] | files |
+//! | [`baseline`], [`junit`] | against an earlier report, for build servers |
 //! | [`check`] | is a file a valid report? |
 
 pub mod aggregate;
+pub mod baseline;
 pub mod check;
 pub mod facts;
 pub mod figures;
 pub mod format;
 pub mod html;
+pub mod junit;
 pub mod metric;
 pub mod model;
 pub mod plot;

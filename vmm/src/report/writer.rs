@@ -78,6 +78,11 @@ pub fn write_all(dir: &Path, report: &Report, samples: &[Sample]) -> Result<Writ
     Ok(written)
 }
 
+/// Writes a report's JUnit form.
+pub fn write_junit(path: &Path, xml: &str) -> Result<(), WriteError> {
+    write_file(path, |out| out.write_all(xml.as_bytes()))
+}
+
 fn write_json(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value)?;
     out.write_all(b"\n")
