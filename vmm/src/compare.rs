@@ -10,6 +10,7 @@ mod case;
 mod cell;
 mod disturbed;
 mod metrics;
+mod moment;
 mod netbench;
 mod options;
 mod plan;

@@ -11,18 +11,19 @@ use super::{Options, Simulation, calibrate, cell, netbench, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::host::{Activity, Disturbance, frequency};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
+use crate::report::detail::MOMENT;
 use crate::report::format;
 use crate::report::model::{Params, Sample};
 use crate::report::suite::Suite;
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
 use serde_json::json;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use stile_sched::Domain;
 use stile_sched::sim::LateVcpu;
+use stile_sched::{Domain, Nanos};
 
 /// How often a wait looks whether the user has ended the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -92,9 +93,19 @@ pub(super) struct Context<'a> {
     interrupted: &'a AtomicBool,
     /// The CPUs' frequency when the latest wait ended: guests ran then.
     mhz: Cell<Option<f64>>,
+    /// The longest wait so far under each policy.
+    worst: RefCell<Vec<Nanos>>,
 }
 
 impl Context<'_> {
+    /// Whether a wait is the longest so far under this policy, of which the next one is told otherwise.
+    pub(super) fn is_worst(&self, policy: usize, wait: Nanos) -> bool {
+        let worst = &mut self.worst.borrow_mut()[policy];
+        let is = wait > *worst;
+        *worst = wait.max(*worst);
+        is
+    }
+
     /// Waits; false if the user ended the run meanwhile.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -134,6 +145,15 @@ pub struct Runner<'a> {
     recordings: Option<PathBuf>,
 }
 
+/// Adds samples; of a policy's moments the latest is the worst, and the only one kept.
+fn keep(samples: &mut Vec<Sample>, measured: Vec<Sample>) {
+    for sample in measured.iter().filter(|sample| sample.detail.get(MOMENT).is_some()) {
+        let earlier = samples.iter_mut().filter(|other| other.policy == sample.policy);
+        earlier.filter_map(|other| other.detail.as_object_mut()).for_each(|detail| drop(detail.remove(MOMENT)));
+    }
+    samples.extend(measured);
+}
+
 /// What came of a run; what was measured is there however it ended.
 #[derive(Debug)]
 pub struct Ran {
@@ -166,7 +186,8 @@ impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted, mhz: Cell::new(None) });
+        let worst = RefCell::new(vec![Nanos::ZERO; options.policies.len()]);
+        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted, mhz: Cell::new(None), worst });
         Self { options, source, recordings: None }
     }
 
@@ -192,7 +213,7 @@ impl<'a> Runner<'a> {
                 let (label, _) = &options.policies[planned.policy];
                 progress.cell(label, &planned.case.words(options.suite));
                 match self.cell(planned, &mut remarks) {
-                    Ok(Some(measured)) => samples.extend(measured),
+                    Ok(Some(measured)) => keep(&mut samples, measured),
                     Ok(None) => end = End::Interrupted,
                     Err(error) => end = End::Failed(error),
                 }
@@ -253,7 +274,9 @@ impl<'a> Runner<'a> {
         let before = Activity::now(&pcpus);
         let domain = carrier::domain(policy, &pcpus)?;
         let recorder = self.recorder(planned, params, &*domain)?;
-        let site = Site { context, planned, label, pcpus: pcpus.clone(), domain, recorder: recorder.as_ref() };
+        let recorder_of = recorder.as_ref();
+        let (names, moment) = (RefCell::default(), RefCell::default());
+        let site = Site { context, planned, label, pcpus: pcpus.clone(), domain, recorder: recorder_of, names, moment };
         let mut measured = match self.options.suite {
             Suite::Netbench => netbench::measure(&site),
             _ => cell::measure(&site),
@@ -263,6 +286,9 @@ impl<'a> Runner<'a> {
             let found = Disturbance { mhz: context.mhz.take(), ..before.until(&Activity::now(&pcpus)) };
             measured.iter_mut().for_each(|measurement| measurement.detail["host"] = json!(found));
             remarks.disturbances.add(words.clone(), found);
+            if let (Some(moment), [first, ..]) = (site.moment.take(), &mut measured[..]) {
+                first.detail[MOMENT] = json!(moment);
+            }
         }
         // A cell that failed has its recording, too.
         if let Some(recorder) = recorder {

@@ -1,13 +1,14 @@
 //! The report as one static page: readable without network or script, in light and dark, wide and narrow.
 //!
-//! Everything shown comes from the [`Report`]; text is escaped by the template. Order: summary, host, the sources' tables,
+//! Everything shown comes from the [`Report`] and its [`Sample`]s; text is escaped by the template. Order: summary, host, the sources' tables,
 //! results at a glance, then per suite its plots and headline figures, then all figures, the policies, and how to read it all.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
+use super::detail::Details;
 use super::metric::Metric;
-use super::model::{BASELINE, Cell, Report};
+use super::model::{BASELINE, Cell, Report, Sample};
 use super::plot::{self, PlotError};
 use super::suite::Suite;
 use super::summary::{self, Summary};
@@ -17,8 +18,8 @@ use super::{facts, figures, format, sources};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page.
-pub fn page(report: &Report) -> Result<String, PlotError> {
+/// The page; distributions, shares and moments are in the samples only.
+pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
     let blocks = view::blocks(report);
     let policies = view::policies(report);
     let simulated = if report.simulated { "simulated " } else { "" };
@@ -28,7 +29,7 @@ pub fn page(report: &Report) -> Result<String, PlotError> {
             format!("stile: {simulated}{}", format::list(&suites.iter().map(|suite| suite.name()).collect::<Vec<_>>()))
         }
     };
-    let suites = blocks.iter().map(|block| suite(block, &policies)).collect::<Result<Vec<_>, _>>()?;
+    let suites = blocks.iter().map(|block| suite(block, &policies, Details(samples))).collect::<Result<Vec<_>, _>>()?;
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -153,8 +154,9 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn suite(block: &Block<'_>, policies: &[&str]) -> Result<Markup, PlotError> {
-    let figures = figures::of(block, policies)?;
+fn suite(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Markup, PlotError> {
+    let figures = figures::of(block, policies, details)?;
+    let moments = figures::moments(block, details);
     let legend = block.policies.iter().map(|policy| Ok((*policy, plot::legend_key(figures::slot(policies, policy))?)));
     let legend = legend.collect::<Result<Vec<_>, PlotError>>()?;
     let metrics: Vec<Metric> = block.headline().collect();
@@ -167,6 +169,10 @@ fn suite(block: &Block<'_>, policies: &[&str]) -> Result<Markup, PlotError> {
                 figcaption { (figure.caption) }
                 (PreEscaped(&figure.svg))
             } } }
+            @for figure in &moments { figure.moment {
+                figcaption { (figure.caption) }
+                div.scroll { (PreEscaped(&figure.svg)) }
+            } }
             div.scroll { table {
                 thead { tr {
                     th { "size" } th { "metric" }

@@ -18,6 +18,7 @@
 //! | [`sources`] | the tables of the reports that suites come from |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
+//! | [`detail`], [`moment`] | what samples tell besides their metrics |
 //! | [`plot`], [`figures`], [`html`] | the page |
 //! | [`raw`], [`writer`] | files |
 //! | [`baseline`], [`junit`] | against an earlier report, for build servers |
@@ -26,6 +27,7 @@
 pub mod aggregate;
 pub mod baseline;
 pub mod check;
+pub mod detail;
 pub mod facts;
 pub mod figures;
 pub mod format;
@@ -33,6 +35,7 @@ pub mod html;
 pub mod junit;
 pub mod metric;
 pub mod model;
+pub mod moment;
 pub mod plot;
 pub mod raw;
 pub mod sources;

@@ -73,7 +73,7 @@ pub fn write_all(dir: &Path, report: &Report, samples: &[Sample]) -> Result<Writ
     };
     write_file(&written.host, |out| write_json(out, &report.host))?;
     write_file(&written.json, |out| write_json(out, report))?;
-    let page = html::page(report).map_err(|source| WriteError::Page { path: written.html.clone(), source })?;
+    let page = html::page(report, samples).map_err(|source| WriteError::Page { path: written.html.clone(), source })?;
     write_file(&written.html, |out| out.write_all(page.as_bytes()))?;
     Ok(written)
 }
