@@ -91,7 +91,7 @@ fn a_baseline_that_does_not_fit_is_refused_before_anything_is_run() {
     let against = "--sim --duration 0.05 --out new --baseline";
     for (run, told) in [
         (format!("compare probe {against} old/report.json"), "is of hogs, and this comparison of probe"),
-        (format!("compare hogs --vcpus 6 {against} old/report.json"), "hogs with vcpus 4"),
+        (format!("compare hogs --vcpus 6 {against} old/report.json"), "vcpus 4, and this comparison hogs with"),
         (format!("compare hogs --vcpus 4 --reps 2 {against} old/report.json"), "--reps 3 or more"),
         (format!("compare hogs --vcpus 4 {against} other.json"), "has schema 99"),
         (format!("compare hogs --vcpus 4 {against} none.json"), "cannot read none.json"),

@@ -144,7 +144,10 @@ mod tests {
 
     #[test]
     fn without_a_whole_wait_there_is_no_moment() {
-        let ledger = in_turns(&[], 64);
+        let mut ledger = Ledger::new(Freelist::new(Nanos::from_micros(1), 1), 1, 64);
+        ledger.add(VcpuId(0), Attributes::default(), Time(1));
+        // It waits without end, as far as the rings know.
+        let _ = ledger.wake(VcpuId(0), Time(2));
         assert_eq!(longest(&ledger.trace(), &"0".parse().unwrap(), &Names::default(), Nanos::ZERO), None);
     }
 }

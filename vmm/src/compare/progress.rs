@@ -21,6 +21,8 @@ pub struct Progress {
     began: Instant,
     /// What runs: "netbench, round 2 of 5".
     round: String,
+    /// How surely the time left is known.
+    about: &'static str,
 }
 
 impl Progress {
@@ -33,12 +35,13 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Self { bar, whole, done: Duration::ZERO, began: Instant::now(), round: String::new() }
+        Self { bar, whole, done: Duration::ZERO, began: Instant::now(), round: String::new(), about: "about" }
     }
 
     /// A round begins; told where there is no bar.
     pub(super) fn round(&mut self, options: &Options, round: u32) {
         let of = if options.until.is_some() { String::new() } else { format!(" of {}", options.rounds()) };
+        self.about = if options.until.is_some() { "at most" } else { "about" };
         self.round = format!("{}, round {}{of}", options.suite, round + 1);
         if self.bar.is_none() {
             eprintln!("{}, {}", self.round, self.left());
@@ -74,7 +77,7 @@ impl Progress {
     }
 
     fn left(&self) -> String {
-        format!("about {} left", span(left(self.whole, self.done, self.began.elapsed())))
+        format!("{} {} left", self.about, span(left(self.whole, self.done, self.began.elapsed())))
     }
 }
 

@@ -116,8 +116,7 @@ fn timeline(block: &Block<'_>, sample: &Sample, moment: &Moment) -> Figure {
         "the longest wait of its window".to_owned()
     };
     let title = format!("Who ran on which pCPU while {} waited {waited} under {policy}", moment.vcpu);
-    let caption =
-        format!("{policy}, {size}, round {round}: {} waited {waited} for a pCPU, {of} ({})", moment.vcpu, block.suite);
+    let caption = format!("{policy}, {size}, round {round}: {} waited {waited} for a pCPU, {of}", moment.vcpu);
     Figure { caption, svg: timeline::svg(moment, &title) }
 }
 

@@ -1,7 +1,8 @@
 //! The report as one static page: readable without network or script, in light and dark, wide and narrow.
 //!
-//! Everything shown comes from the [`Report`] and its [`Sample`]s; text is escaped by the template. Order: summary, host, the sources' tables,
-//! results at a glance, then per suite its plots and headline figures, then all figures, the policies, and how to read it all.
+//! Everything shown comes from the [`Report`] and its [`Sample`]s; text is escaped by the template. Order: summary, the sources'
+//! tables, results at a glance, then per suite its plots, worst moments and headline figures, then the host, all figures,
+//! the policies, and how to read it all.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
@@ -46,6 +47,7 @@ pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
                     (sources::html(&sources::tables(report)))
                     @if !blocks.is_empty() { (glance(&blocks, &policies)) }
                     @for suite in &suites { (suite) }
+                    (host(report))
                     (appendix(report, &blocks))
                 }
             }
@@ -55,7 +57,6 @@ pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
 }
 
 fn head(report: &Report) -> Markup {
-    let facts = facts::rows(&report.host);
     let Summary { opening, findings } = summary::summarize(report);
     html! {
         header {
@@ -67,6 +68,12 @@ fn head(report: &Report) -> Markup {
         @if !report.notes.is_empty() {
             ul.notes { @for note in &report.notes { li { (note) } } }
         }
+    }
+}
+
+fn host(report: &Report) -> Markup {
+    let facts = facts::rows(&report.host);
+    html! {
         @if !facts.is_empty() {
             h2 { "Host" }
             dl.facts {
@@ -250,7 +257,10 @@ fn reading_guide(report: &Report) -> Markup {
                 "meanwhile counts for both sides; the figure is the median of these ratios, not the ratio of medians." }
             li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). Up to "
                 "five rounds they are the range of the samples and cover the median in 75 % (3 rounds), 88 % (4) or "
-                "94 % (5) of cases; below three there is none." }
+                "94 % (5) of cases; with more, in 92 % at least; below three there is none." }
+            li { "A distribution has the waits of all rounds; of the vCPUs' CPU times each bar is a rank's median over the "
+                "rounds. A timeline shows the longest wait that the scheduler's event rings still held when the policy's "
+                "worst window ended; grey are turns too short to be told apart." }
             li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in "
                 "twenty where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
             li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of "
