@@ -104,10 +104,10 @@ fn simulated(block: &Block<'_>) -> &'static str {
 
 /// The worst moments of a block: a timeline for each policy that has one.
 pub fn moments(block: &Block<'_>, details: Details<'_>) -> Vec<Figure> {
-    details.moments(block).map(|(sample, moment)| timeline(block, sample, &moment)).collect()
+    details.moments(block).map(|(sample, moment)| timeline(sample, &moment)).collect()
 }
 
-fn timeline(block: &Block<'_>, sample: &Sample, moment: &Moment) -> Figure {
+fn timeline(sample: &Sample, moment: &Moment) -> Figure {
     let (policy, size, round) = (&sample.policy, sample.params.size_label(), sample.round + 1);
     let [waited, longest, kept] = [moment.waited(), moment.longest, moment.kept].map(format::time_us);
     let of = if moment.longest > moment.waited() * 1.01 {
