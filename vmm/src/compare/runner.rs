@@ -235,8 +235,8 @@ impl<'a> Runner<'a> {
         let after = format::count(done, "run");
         match &end {
             End::Complete => {}
-            End::Interrupted => remarks.notes.push(format!("{}: ended by the user after {after}.", options.suite)),
-            End::Failed(error) => remarks.notes.push(format!("{}: failed after {after}: {error}", options.suite)),
+            End::Interrupted => remarks.notes.push(format!("Ended by the user after {after}.")),
+            End::Failed(error) => remarks.notes.push(format!("Failed after {after}: {error}.")),
         }
         Ran { samples, notes: remarks.all(), end }
     }

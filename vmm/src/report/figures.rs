@@ -10,8 +10,7 @@ use super::view::Block;
 use super::{format, stats};
 
 /// The quantiles of a distribution that are plotted.
-const QUANTILES: [(f64, &str); 9] = [
-    (0.01, "1 %"),
+const QUANTILES: [(f64, &str); 8] = [
     (0.1, "10 %"),
     (0.25, "25 %"),
     (0.5, "50 %"),
