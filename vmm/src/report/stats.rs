@@ -7,7 +7,7 @@
 //! rounds it is simply the samples' range, which covers the true median with probability 1 - 2^(1-n): 75 % for three
 //! rounds, 88 % for four, 94 % for five. Beyond that the bootstrap alone would be too sure of itself (88 % for seven), so
 //! an interval is never narrower than the order statistics that cover the median in 92.5 % of all cases, whatever the
-//! samples' distribution (Wilks 1948). Below [`MIN_FOR_INTERVAL`] no interval is given at all, and a report calls a
+//! samples' distribution (Thompson 1936). Below [`MIN_FOR_INTERVAL`] no interval is given at all, and a report calls a
 //! difference proved only from [`MIN_FOR_VERDICT`] rounds on.
 
 use std::collections::BTreeMap;
