@@ -43,11 +43,11 @@ fn the_host_against_itself_tells_how_many_ratios_include_one() {
 #[test]
 fn rounds_go_on_until_intervals_are_narrow_and_the_report_says_what_ended_it() {
     let folder = tempfile::tempdir().unwrap();
-    let run = "compare hogs --sim --vcpus 4 --duration 0.1 --limit 60 --until";
+    let run = "compare hogs --sim --vcpus 4 --duration 0.1 --limit 86400 --until";
     let (status, stdout, stderr) = stile(folder.path(), &format!("{run} 5"));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("Ended after 5 rounds: the interval of each"), "{stdout}");
-    let (status, stdout, stderr) = stile(folder.path(), &run.replace("60 --until", "0.01 --until 0.001"));
+    let (status, stdout, stderr) = stile(folder.path(), &run.replace("86400 --until", "0.01 --until 0.001"));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("Ended after 1 round by the limit of 10.0 ms"), "{stdout}");
 }
