@@ -1,13 +1,15 @@
 //! Where a cell is measured: its domain, and what else it finds there.
 
 use super::audit::audit;
+use super::moment;
 use super::plan::CellPlan;
 use super::runner::{CompareError, Context};
 use super::window::Window;
 use crate::host::CpuList;
 use crate::net::{self, PortNumber, Switch};
-use crate::recording::Recorder;
+use crate::recording::{Named, Names, Recorder};
 use crate::vm::{Outcome, Spec, Vm};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use stile_sched::Domain;
@@ -21,6 +23,8 @@ pub(super) struct Site<'a> {
     pub(super) pcpus: CpuList,
     pub(super) domain: Arc<dyn Domain>,
     pub(super) recorder: Option<&'a Recorder>,
+    /// Of the VMs' vCPUs.
+    pub(super) names: RefCell<Vec<Named>>,
 }
 
 impl Site<'_> {
@@ -34,6 +38,7 @@ impl Site<'_> {
         let failed = |source| CompareError::Create { name: spec.name.to_owned(), label: self.label.to_owned(), source };
         let vm = vm.map_err(failed)?;
         self.recorder.into_iter().for_each(|recorder| recorder.name(&vm));
+        self.names.borrow_mut().extend(Names::of_vm(&vm));
         Ok(vm)
     }
 
@@ -42,8 +47,14 @@ impl Site<'_> {
         self.context.sleep(time)
     }
 
-    /// Sees to it that nothing is told from unsound accounts.
+    /// At the end of a window, while guests still run: sees to it that nothing is told from unsound accounts, and keeps
+    /// who ran during its longest wait if that is the run's worst so far.
     pub(super) fn audit(&self, window: &Window) -> Result<(), CompareError> {
+        let longest = window.vcpus.iter().map(|vcpu| vcpu.waits.max()).max().unwrap_or_default();
+        if let Some(trace) = self.domain.trace().filter(|_| self.context.is_worst(self.planned.policy, longest)) {
+            let names = self.names.borrow().clone().into();
+            *self.context.moment.borrow_mut() = moment::longest(&trace, &self.pcpus, &names, longest);
+        }
         let unsound = |source| CompareError::Unsound { label: self.label.to_owned(), source };
         audit(window, self.pcpus.len()).map_err(unsound)
     }
