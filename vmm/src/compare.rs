@@ -8,6 +8,8 @@ mod audit;
 mod calibrate;
 mod case;
 mod cell;
+mod interactive;
+mod load;
 mod metrics;
 mod netbench;
 mod options;
@@ -23,6 +25,7 @@ mod window;
 mod workload;
 
 pub use case::{Case, Machine, Setup};
+pub use load::Load;
 pub use options::{Hint, Options, default_policies};
 pub use plan::Plan;
 pub use progress::Progress;

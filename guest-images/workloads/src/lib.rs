@@ -13,7 +13,7 @@
 //! | `period_us`, `work_us` | frames: time between jobs, work of each | 20000, 1000 |
 //! | `waits`, `wait_us` | frames: pieces of a job, and the wait for a device after each | 0, 0 |
 //! | `burst`, `rest` | frames, terminal: periods with a job, and without, in turn | 1, 0 |
-//! | `period_us`, `work_us`, `shell_us` | terminal: time between keys, its work before and after the shell's | 20000, 100, 300 |
+//! | `period_us`, `work_us` | terminal: time between keys, work of both vCPUs for each | 20000, 500 |
 //! | `buffer_mb` | memload: what is copied | 16 |
 //! | `touch_kb`, `work_us` | script: memory it fills, work | 128, 200 |
 //! | `jobs`, `cached`, `io_us` | make: compilations, percent of them in the cache, each wait for the disk | 64, 0, 2000 |

@@ -29,8 +29,13 @@ pub fn main(cpu: Cpu) -> u32 {
     }
 }
 
+/// What a key takes (units: ns): a fifth to be read, three fifths in the shell, a fifth to be drawn.
+fn work_ns(params: &Params) -> u64 {
+    params.number("work_us", 500) * 1000
+}
+
 fn terminal(cpu: Cpu, params: &Params) -> ! {
-    let work = params.work(params.number("work_us", 100) * 1000);
+    let work = params.work(work_ns(params) / 5);
     let mut deadlines = deadlines(params);
     doorbell::progress(milestone::READY);
     for key in 1.. {
@@ -48,7 +53,7 @@ fn terminal(cpu: Cpu, params: &Params) -> ! {
 }
 
 fn shell(cpu: Cpu, params: &Params) -> ! {
-    let work = params.work(params.number("shell_us", 300) * 1000);
+    let work = params.work(work_ns(params) * 3 / 5);
     let mut last = 0;
     loop {
         last = wait_for_change(cpu, &KEY, last);

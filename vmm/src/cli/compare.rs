@@ -7,7 +7,7 @@ use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
 use crate::report::model::{Report, RunContext, Sample};
-use crate::report::suite::Counted;
+use crate::report::suite::{Counted, Suite};
 use crate::report::{table, writer};
 use serde_json::json;
 use std::path::Path;
@@ -90,12 +90,16 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         )));
     }
     let sizes = sizes(args)?;
+    if !args.loads.is_empty() && args.suite != Suite::Interactive {
+        return Err(Failure::Input(miette::miette!("--loads has no meaning for the suite {}", args.suite)));
+    }
     let policies = if args.policies.is_empty() { default_policies(args.suite) } else { args.policies.clone() };
     let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
     Ok(Options {
         suite: args.suite,
         policies: distinct_labels(&names).into_iter().zip(policies).collect(),
         sizes,
+        loads: args.loads.clone(),
         per_pcpu: None,
         reps: args.reps,
         duration: args.duration,

@@ -5,7 +5,7 @@ use super::cell::{Measured, Measurement};
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
-use super::{Options, Simulation, calibrate, cell, netbench, simulated};
+use super::{Options, Simulation, calibrate, cell, interactive, netbench, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::model::{Params, Sample};
@@ -47,6 +47,28 @@ pub enum CompareError {
         label: String,
         /// How.
         outcome: Outcome,
+    },
+    /// A guest that does not get to where it should.
+    #[error("VM {name} under {label} {how_far} after {limit:?}")]
+    Stuck {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// How far it was.
+        how_far: String,
+        /// It was given so long.
+        limit: Duration,
+    },
+    /// A guest that cannot be measured.
+    #[error("VM {name} under {label} {why}")]
+    Broken {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// The scheduler's accounts of a window contradict each other.
     #[error("the accounts of {label} are unsound, which is a bug of stile")]
@@ -198,6 +220,7 @@ impl<'a> Runner<'a> {
         let site = Site { context, planned, label, pcpus, domain, recorder: recorder.as_ref() };
         let measured = match self.options.suite {
             Suite::Netbench => netbench::measure(&site),
+            Suite::Interactive => interactive::measure(&site),
             _ => cell::measure(&site),
         };
         // A cell that failed has its recording, too.
@@ -248,7 +271,10 @@ impl<'a> Runner<'a> {
     }
 
     fn size(&self, planned: &CellPlan) -> Params {
-        let size = Params::default().with(self.options.suite.counted().name(), u64::from(planned.case.size));
+        let size = match planned.case.has_usual_size() {
+            true => Params::default(),
+            false => Params::default().with(self.options.suite.counted().name(), u64::from(planned.case.size)),
+        };
         planned.case.setup_params(size)
     }
 

@@ -13,6 +13,7 @@
 //! | [`aggregate`] | from samples to cells |
 //! | [`verdict`] | better or worse, and how surely |
 //! | [`view`] | cells arranged as rows and columns |
+//! | [`rating`] | what latencies and missed deadlines feel like |
 //! | [`mod@format`] | numbers for readers |
 //! | [`summary`] | the report in a few sentences |
 //! | [`table`] | terminal and Markdown |
@@ -30,6 +31,7 @@ pub mod html;
 pub mod metric;
 pub mod model;
 pub mod plot;
+pub mod rating;
 pub mod raw;
 pub mod stats;
 pub mod suite;
