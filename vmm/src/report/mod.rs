@@ -15,6 +15,7 @@
 //! | [`view`] | cells arranged as rows and columns |
 //! | [`rating`] | what latencies and missed deadlines feel like |
 //! | [`mod@format`] | numbers for readers |
+//! | [`sources`] | the tables of the reports that the suites come from |
 //! | [`summary`] | the report in a few sentences |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
@@ -33,6 +34,7 @@ pub mod model;
 pub mod plot;
 pub mod rating;
 pub mod raw;
+pub mod sources;
 pub mod stats;
 pub mod suite;
 pub mod summary;

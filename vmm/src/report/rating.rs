@@ -54,6 +54,17 @@ impl Probe {
         }
     }
 
+    /// The part of a CPU that it wants.
+    pub fn wants(self) -> f64 {
+        match self {
+            Self::Beryl => 0.4,
+            Self::Galeon => 0.15,
+            Self::Mp3 => 0.05,
+            Self::Terminal => 0.0125,
+            Self::Mouse => 0.006_25,
+        }
+    }
+
     /// Bounds of great, good, ok and bad.
     #[rustfmt::skip] // a table
     fn bounds(self) -> [Bound; 4] {

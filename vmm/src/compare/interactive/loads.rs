@@ -44,7 +44,7 @@ impl Loaded {
             Load::None | Load::Forkload => return Ok(Self { vms: Vec::new(), jobs, reloaders: Vec::new() }),
             Load::Memload => {
                 let buffer = own("buffer_mb", BUFFER_MB);
-                ("memload", size, 1, MEMORY + (2 * buffer << 20), format!("{calibration} buffer_mb={buffer}"))
+                ("memload", size, 1, MEMORY + ((2 * buffer) << 20), format!("{calibration} buffer_mb={buffer}"))
             }
             Load::Execload => ("script", size, 1, MEMORY, calibration),
             Load::Make => ("make", 1, size, BUILD_MEMORY, format!("{calibration} jobs={jobs}")),
