@@ -384,7 +384,7 @@ mod tests {
         assert!(findings[0].contains("1 of 2 ratings are the same"), "{findings:?}");
         assert!(findings[1].contains("0 ratings are better here and 1 worse"), "{findings:?}");
         assert!(findings[1].contains("mouse beside memload under host (good there, awful here)"), "{findings:?}");
-        assert!(findings[1].contains("make takes 0.500 times as long as with them (1.10 there)"), "{findings:?}");
+        assert!(findings[1].contains("make takes 0.50 times as long as with them (1.10 there)"), "{findings:?}");
     }
 
     #[test]
