@@ -20,7 +20,7 @@ const BUILD_MEMORY: u64 = 16 << 20;
 /// Buffer that a memload copies, as the source's (unit: MB).
 const BUFFER_MB: u64 = 16;
 /// Jobs of a build for each second that a window is meant to have: about what two pCPUs do beside the probes.
-const JOBS_PER_S: f64 = 180.0;
+const JOBS_PER_S: f64 = 260.0;
 const CACHED_JOBS_PER_S: f64 = 400.0;
 /// Compilations whose result the compiler cache has (unit: percent).
 const CACHED: u64 = 85;
