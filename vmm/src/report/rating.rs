@@ -54,7 +54,10 @@ impl Probe {
         }
     }
 
-    /// The part of a CPU that it wants.
+    /// The part of a CPU that galeon wants while it scrolls.
+    pub const GALEON_SCROLLING: f64 = 0.3;
+
+    /// The part of a CPU that it wants in the mean.
     pub fn wants(self) -> f64 {
         match self {
             Self::Beryl => 0.4,

@@ -258,22 +258,35 @@ impl<'a> Figures<'a> {
         })
     }
 
-    /// What an equal share is worth to beryl, where it got less than it wants.
+    /// What an equal share is worth to those who draw, where they got less than they want.
     fn shares(&self) -> Vec<String> {
         let (Some(policy), Some(pcpus)) = (self.promising(), self.pcpus) else { return Vec::new() };
+        let short = |load, probe| self.felt(policy, load, probe).filter(|felt| felt.rating > Rating::Good);
         let sentence = |rated: &Rated| {
-            let felt = self.felt(policy, rated.load, Probe::Beryl)?;
             let share = equal_share(pcpus, rated.computing)?;
-            let wants = Probe::Beryl.wants();
-            (share < wants && felt.rating > Rating::Good).then(|| {
+            let (beryl, galeon) = (Probe::Beryl.wants(), Probe::Galeon.wants());
+            let drawing = short(rated.load, Probe::Beryl).filter(|_| share < beryl).map(|felt| {
                 format!(
-                    "Beryl wants {wants:.2} of a CPU; beside {}, whose {} vCPUs always compute, an equal share of {pcpus} \
-                     pCPUs is {share:.2}, so that a policy that is fair at equal nice values must miss {:.0} % of its \
-                     pictures at least; {policy} missed {:.0} %.",
+                    "beryl wants {beryl:.2}, and a policy that is fair at equal nice values must miss {:.0} % of its pictures \
+                     at least ({policy} missed {:.0} %)",
+                    100.0 * (1.0 - share / beryl),
+                    felt.missed
+                )
+            });
+            let scrolling = short(rated.load, Probe::Galeon).filter(|_| share < Probe::GALEON_SCROLLING).map(|_| {
+                format!(
+                    "galeon wants {:.2} while it scrolls and {galeon:.2} in the mean, and so keeps up only on what it may save \
+                     while it rests",
+                    Probe::GALEON_SCROLLING
+                )
+            });
+            let why: Vec<String> = drawing.into_iter().chain(scrolling).collect();
+            (!why.is_empty()).then(|| {
+                format!(
+                    "Beside {}, whose {} vCPUs always compute, an equal share of {pcpus} pCPUs is {share:.2} of a CPU: {}.",
                     rated.load,
                     rated.computing,
-                    100.0 * (1.0 - share / wants),
-                    felt.missed
+                    why.join("; ")
                 )
             })
         };
