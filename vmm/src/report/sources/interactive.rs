@@ -29,7 +29,8 @@ pub fn table(report: &Report) -> Option<SourceTable> {
     header.extend(figures.policies.iter().map(|policy| (*policy).to_owned()));
     header.extend(KERNELS.iter().map(|(kernel, _)| format!("source: {kernel}")));
     let rows = RATED.iter().flat_map(|rated| figures.rows(rated)).collect();
-    let findings = [figures.agreement(), figures.disagreement(), figures.promise(), figures.throughput()];
+    let findings =
+        [figures.agreement(), figures.disagreement(), figures.expiry(), figures.promise(), figures.throughput()];
     let findings = findings.into_iter().flatten().chain(figures.shares()).collect();
     Some(SourceTable { title: TITLE.to_owned(), citation: CITATION, header, rows, findings })
 }

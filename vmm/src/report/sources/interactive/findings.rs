@@ -11,6 +11,10 @@ use crate::report::rating::{Probe, Rating};
 const PROMISING: [&str; 2] = ["rsdl+polite", "rsdl"];
 /// How far throughput may be below that of `host`.
 const WITHIN: f64 = 0.05;
+/// A ratio this far above 1 counts as one where there are too few rounds for an interval.
+const SEEN: f64 = 0.02;
+/// Deadlines missed more that count as more (unit: percent of all).
+const WORSE: f64 = 10.0;
 
 /// A rating here beside the source's.
 struct Compared {
@@ -21,6 +25,22 @@ struct Compared {
     ours: Rating,
     /// How many ratings ours is better (below 0) or worse (above) than the nearest of theirs.
     off: i32,
+}
+
+/// A build without yields, over the same with yields.
+struct Build {
+    load: &'static str,
+    there: f64,
+    here: f64,
+    /// It takes longer here.
+    longer: bool,
+}
+
+impl std::fmt::Display for Build {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (there, here) = (format::ratio(self.there), format::ratio(self.here));
+        write!(f, "without yields {} takes {here} times as long as with them ({there} there)", self.load)
+    }
 }
 
 impl Figures<'_> {
@@ -39,11 +59,14 @@ impl Figures<'_> {
         compared
     }
 
-    /// How much longer a build takes without yields: in the source, and here.
-    fn without_yields(&self) -> Vec<(&'static str, f64, f64)> {
+    /// What builds take without yields, as a ratio: there, and here.
+    fn without_yields(&self) -> Vec<Build> {
         let ratio = |(load, [real, ..]): &(&'static str, [[f64; 3]; 3])| {
-            let here = |policy| self.cell(policy, load, None, Metric::BuildReal).map(|cell| cell.median);
-            Some((*load, real[1] / real[0], here("host-noyield")? / here("host")?))
+            let cell = self.cell("host-noyield", load, None, Metric::BuildReal)?;
+            let here = cell.ratio_to_host?;
+            // Without an interval a difference is one that can be seen.
+            let longer = cell.ratio_ci95.map_or(here > 1.0 + SEEN, |interval| interval.lo > 1.0);
+            Some(Build { load, there: real[1] / real[0], here, longer })
         };
         TIMES.iter().filter_map(ratio).collect()
     }
@@ -52,12 +75,12 @@ impl Figures<'_> {
         let compared = self.compared();
         let same = compared.iter().filter(|c| c.off == 0).count();
         let near = compared.iter().filter(|c| c.off.abs() == 1).count();
-        let builds = self.without_yields().into_iter().filter(|(_, there, here)| (*there > 1.0) == (*here > 1.0));
+        let builds = self.without_yields().into_iter().filter(|build| build.longer == (build.there > 1.0));
         let mut sentence = format!(
             "As in the source: {same} of {} ratings are the same, and {near} more differ by one step",
             compared.len()
         );
-        sentence.extend(builds.map(|build| format!("; {}", of_build(build))));
+        sentence.extend(builds.map(|build| format!("; {build}")));
         (!compared.is_empty()).then_some(sentence + ".")
     }
 
@@ -65,8 +88,8 @@ impl Figures<'_> {
         let mut compared = self.compared();
         let count = |sign: i32| compared.iter().filter(|c| c.off.signum() == sign).count();
         let (better, worse) = (count(-1), count(1));
-        let builds = self.without_yields().into_iter().filter(|(_, there, here)| (*there > 1.0) != (*here > 1.0));
-        let builds: Vec<String> = builds.map(|build| format!("; {}", of_build(build))).collect();
+        let builds = self.without_yields().into_iter().filter(|build| build.longer != (build.there > 1.0));
+        let builds: Vec<String> = builds.map(|build| format!("; {build}")).collect();
         if better + worse == 0 && builds.is_empty() {
             return None;
         }
@@ -82,6 +105,22 @@ impl Figures<'_> {
             "Unlike the source: {better} ratings are better here and {worse} worse{furthest}{}.",
             builds.concat()
         ))
+    }
+
+    /// What a yield to the end of the line costs who draws, beside one that does nothing.
+    pub(super) fn expiry(&self) -> Option<String> {
+        let worse = |rated: &Rated| {
+            let missed = |policy| Some(self.felt(policy, rated.load, Probe::Beryl)?.missed);
+            let (expire, none) = (missed("rsdl+expire")?, missed("rsdl+none")?);
+            let theirs = rated.ratings[0][0];
+            (expire > none + WORSE).then(|| {
+                format!("beside {} beryl misses {expire:.0} instead of {none:.0} % (-mm2: {theirs})", rated.load)
+            })
+        };
+        let worse: Vec<String> = RATED.iter().filter_map(worse).collect();
+        let told =
+            || format!("A yield to the end of the line is what hurts who yields: with it, {}.", format::list(&worse));
+        (!worse.is_empty()).then(told)
     }
 
     fn promising(&self) -> Option<&'static str> {
@@ -175,11 +214,6 @@ pub(super) fn off(probe: Probe, ours: Rating, theirs: &str) -> i32 {
         ours if ours > worst => ours.distance(worst) as i32,
         _ => 0,
     }
-}
-
-fn of_build((load, there, here): (&str, f64, f64)) -> String {
-    let (there, here) = (format::ratio(there), format::ratio(here));
-    format!("without yields {load} takes {here} times as long as with them ({there} there)")
 }
 
 /// The share of each vCPU that wants more than it gets, where so many always compute beside the probes; `None` where

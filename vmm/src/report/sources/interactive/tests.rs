@@ -97,3 +97,26 @@ fn shares_give_everybody_what_it_wants_or_an_equal_part() {
     assert!((given + 10.0 * share - 2.0).abs() < 1e-9, "{share}");
     assert_eq!(equal_share(2.0, 0), None);
 }
+
+#[test]
+fn a_build_that_takes_longer_without_yields_agrees_with_the_source() {
+    let times = [("host", 4e6), ("host-noyield", 4.4e6)];
+    let mut samples = times.map(|(policy, us)| sample(policy, "make", None, &[(Metric::BuildReal, us)])).to_vec();
+    samples.push(probe("host", "none", Probe::Mouse, 1_000.0, 0.0));
+    let findings = table_of(&samples).unwrap().findings;
+    assert!(findings[0].contains("make takes 1.10 times as long as with them (1.10 there)"), "{findings:?}");
+}
+
+#[test]
+fn a_yield_to_the_end_of_the_line_is_told_where_it_costs_pictures() {
+    let of = |expire| {
+        let samples = [("rsdl+expire", expire), ("rsdl+none", 60.0)];
+        table_of(&samples.map(|(policy, missed)| probe(policy, "memload", Probe::Beryl, 90_000.0, missed)))
+            .unwrap()
+            .findings
+    };
+    let told =
+        |findings: Vec<String>| findings.iter().any(|f| f.contains("misses 95 instead of 60 % (-mm2: awful/bad)"));
+    assert!(told(of(95.0)));
+    assert!(!told(of(65.0)));
+}
