@@ -91,8 +91,8 @@ impl Case {
 
     /// For who watches: "8 vCPUs", "2 vCPUs, machine up".
     pub fn words(self, suite: Suite) -> String {
-        let setup = self.setup_params(Params::default()).variant();
-        let separator = if setup.is_empty() { "" } else { ", " };
-        format!("{} {}{separator}{setup}", self.size, suite.counted().words())
+        let setup = self.setup_params(Params::default());
+        let setup: String = setup.iter().map(|(name, value)| format!(", {name} {value}")).collect();
+        format!("{} {}{setup}", self.size, suite.counted().words())
     }
 }

@@ -49,8 +49,8 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. What a suite counts ([`Counted`]), or `pcpus`, is its size, or else `probe`, which
-/// part of the run was looked at; the others choose a variant of the suite.
+/// The parameters of a run, ordered by name. What a suite counts ([`Counted`]), or `pcpus`, is its size, or else `probe` or `load`,
+/// which part of the run was looked at; the others choose a variant of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, ParamValue>);
@@ -59,7 +59,7 @@ impl Params {
     /// Parameters that say how large a run is, or else which part of it was looked at, with their spelling for readers.
     fn sizes() -> impl Iterator<Item = (&'static str, &'static str)> {
         let counted = Counted::ALL.into_iter().map(|counted| (counted.name(), counted.words()));
-        counted.chain([("pcpus", Self::PCPUS), ("probe", "probe")])
+        counted.chain([("pcpus", Self::PCPUS), ("probe", "probe"), ("load", "load")])
     }
     /// What the sizes of compared machines count.
     pub const PCPUS: &'static str = "pCPUs";
@@ -221,5 +221,6 @@ mod tests {
         assert_eq!(sizeless.size_label(), "hint none");
         let part = Params::default().with("probe", "mouse").with("load", "none");
         assert_eq!((part.size_label().as_str(), part.variant().as_str()), ("mouse", "load none"));
+        assert_eq!(Params::default().with("load", "none").with("hint", "full").size_label(), "none");
     }
 }
