@@ -21,7 +21,7 @@ use graph::{Graph, JOBS_MAX, State};
 use job::{Piece, Workbench};
 use stile_rt::abi::{Hint, HintKind};
 use stile_rt::clock::{self, Ticks};
-use stile_rt::sync::TicketLock;
+use stile_rt::sync::{Manners, TicketLock};
 use stile_rt::{Boot, Cpu, doorbell, heap};
 
 /// Yields of who finds no job, before it blocks.
@@ -50,7 +50,7 @@ pub fn main(cpu: Cpu) -> u32 {
     let compilations = params.number("jobs", 64) as usize;
     let graph = Graph::new(compilations)
         .unwrap_or_else(|| refuse(cpu, format_args!("jobs={compilations}: 1 to {} are possible", Graph::MOST)));
-    let bench = set_up(cpu);
+    let bench = set_up(cpu, &params);
     Worker { cpu, params, graph, bench, cached: params.number("cached", 0) }.work();
     // The monitor ends the VM when it has seen the end.
     loop {
@@ -59,16 +59,15 @@ pub fn main(cpu: Cpu) -> u32 {
 }
 
 /// The vCPU's tools. The heap has a plain lock, so that one vCPU after the other makes its own, and then never again.
-fn set_up(cpu: Cpu) -> Box<Workbench> {
+fn set_up(cpu: Cpu, params: &Params) -> Box<Workbench> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     if cpu.index() == 0 {
         heap::init(Boot::page());
         SET_UP.store(true, Ordering::Release);
     }
     // Acquire pairs with the Release of who was before.
-    while !SET_UP.load(Ordering::Acquire) || NEXT.load(Ordering::Acquire) != cpu.index() {
-        doorbell::yield_now(Hint::UNKNOWN);
-    }
+    let my_turn = || SET_UP.load(Ordering::Acquire) && NEXT.load(Ordering::Acquire) == cpu.index();
+    params.patience.wait(my_turn, || HintKind::Unknown);
     let bench = Box::new(Workbench::new());
     NEXT.store(cpu.index() + 1, Ordering::Release);
     bench
@@ -101,7 +100,7 @@ impl Worker {
                     }
                 }
                 None if self.is_over() => return,
-                None if polls < POLLS => {
+                None if polls < POLLS && self.params.patience.manners != Manners::Silent => {
                     polls += 1;
                     doorbell::yield_now(Hint { kind: HintKind::Unknown, again: polls > 1 });
                 }
