@@ -16,12 +16,13 @@ pub mod job;
 
 use crate::params::{Params, refuse};
 use alloc::boxed::Box;
+use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use graph::{Graph, JOBS_MAX, State};
 use job::{Piece, Workbench};
 use stile_rt::abi::{Hint, HintKind};
 use stile_rt::clock::{self, Ticks};
-use stile_rt::sync::{Manners, TicketLock};
+use stile_rt::sync::{Manners, YieldingLock};
 use stile_rt::{Boot, Cpu, doorbell, heap};
 
 /// Yields of who finds no job, before it blocks.
@@ -31,14 +32,12 @@ const WORKERS_MAX: usize = 64;
 
 /// The heap is there.
 static SET_UP: AtomicBool = AtomicBool::new(false);
-/// Protects the states of the jobs.
-static JOBSERVER: TicketLock = TicketLock::new();
-static STATES: [AtomicU32; JOBS_MAX] = [const { AtomicU32::new(State::Waiting as u32) }; JOBS_MAX];
+/// What became of each job.
+static JOBS: YieldingLock<[State; JOBS_MAX]> = YieldingLock::new([State::Waiting; JOBS_MAX]);
 /// What each job made.
 static RESULTS: [AtomicU64; JOBS_MAX] = [const { AtomicU64::new(0) }; JOBS_MAX];
-/// Protects the books of the allocator; bit n of the word is set while place n is taken.
-static BOOKS: TicketLock = TicketLock::new();
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// The books of the allocator: bit n is set while place n is taken.
+static BOOKS: YieldingLock<u64> = YieldingLock::new(0);
 
 /// Every vCPU is a worker.
 pub fn main(cpu: Cpu) -> u32 {
@@ -111,26 +110,23 @@ impl Worker {
 
     /// A job that may begin.
     fn take(&self) -> Option<usize> {
-        let _guard = JOBSERVER.lock(self.cpu.index(), self.params.patience);
-        let job = self.graph.ready(|job| State::of(STATES[job].load(Ordering::Relaxed)))?;
-        STATES[job].store(State::Running as u32, Ordering::Relaxed);
+        let mut jobs = JOBS.lock(&self.cpu, self.params.patience);
+        let job = self.graph.ready(|job| jobs[job])?;
+        jobs[job] = State::Running;
         Some(job)
     }
 
     /// Ends a job; whether it was the last one.
     fn finish(&self, job: usize) -> bool {
-        let guard = JOBSERVER.lock(self.cpu.index(), self.params.patience);
-        let before = STATES[job].swap(State::Done as u32, Ordering::Relaxed);
-        assert!(before == State::Running as u32, "job {job} was ended in state {before}");
-        drop(guard);
+        let before = mem::replace(&mut JOBS.lock(&self.cpu, self.params.patience)[job], State::Done);
+        assert!(before == State::Running, "job {job} was ended in state {before:?}");
         // Some may wait for it.
         doorbell::kick_others();
         job == self.graph.last()
     }
 
     fn is_over(&self) -> bool {
-        let _guard = JOBSERVER.lock(self.cpu.index(), self.params.patience);
-        (0..=self.graph.last()).all(|job| STATES[job].load(Ordering::Relaxed) == State::Done as u32)
+        JOBS.lock(&self.cpu, self.params.patience)[..=self.graph.last()].iter().all(|job| *job == State::Done)
     }
 
     fn run(&mut self, job: usize) {
@@ -171,17 +167,15 @@ impl Worker {
 
     /// Takes a place, of which there is one for each worker.
     fn allocate(&self) -> u32 {
-        let _guard = BOOKS.lock(self.cpu.index(), self.params.patience);
-        let taken = TAKEN.load(Ordering::Relaxed);
-        let free = taken.trailing_ones();
-        assert!(free < Boot::page().vcpus(), "the allocator has no place left: {taken:b}");
-        TAKEN.store(taken | 1 << free, Ordering::Relaxed);
-        free
+        let mut taken = BOOKS.lock(&self.cpu, self.params.patience);
+        let place = taken.trailing_ones();
+        assert!(place < Boot::page().vcpus(), "the allocator has no place left: {:b}", *taken);
+        *taken |= 1 << place;
+        place
     }
 
     fn free(&self, place: u32) {
-        let _guard = BOOKS.lock(self.cpu.index(), self.params.patience);
-        TAKEN.store(TAKEN.load(Ordering::Relaxed) & !(1 << place), Ordering::Relaxed);
+        *BOOKS.lock(&self.cpu, self.params.patience) &= !(1 << place);
     }
 
     fn wait_for_disk(&self) {

@@ -12,25 +12,13 @@ const HEADERS: usize = 0;
 
 /// What became of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
 pub enum State {
     /// Not begun.
-    Waiting = 0,
+    Waiting,
     /// Begun.
-    Running = 1,
+    Running,
     /// Ended.
-    Done = 2,
-}
-
-impl State {
-    /// The state of this number; what is none is [`State::Running`], in which nobody touches a job.
-    pub fn of(number: u32) -> Self {
-        match number {
-            0 => Self::Waiting,
-            2 => Self::Done,
-            _ => Self::Running,
-        }
-    }
+    Done,
 }
 
 /// The jobs of a build, numbered from 0 so that none needs a later one: headers, compilations, archives, link.

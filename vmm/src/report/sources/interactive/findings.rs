@@ -178,8 +178,9 @@ impl Figures<'_> {
             let (beryl, galeon) = (Probe::Beryl.wants(), Probe::Galeon.wants());
             let drawing = short(rated.load, Probe::Beryl).filter(|_| share < beryl).map(|felt| {
                 format!(
-                    "beryl wants {beryl:.2}, so that it must miss {:.0} % of its pictures at least under a policy that is fair at equal nice \
-                     values ({policy} missed {:.0} %)",
+                    "beryl wants {beryl:.2}, so that it {} {:.0} % of its pictures at least under a policy that is fair at \
+                     equal nice values ({policy} missed {:.0} %)",
+                    if rated.always { "must miss" } else { "would miss" },
                     100.0 * (1.0 - share / beryl),
                     felt.missed
                 )
