@@ -17,6 +17,7 @@ pub use unfair::Unfair;
 
 use kvm_ioctls::Kvm;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Names, separated by commas, of what must be there: its absence fails a test instead of skipping it.
@@ -35,10 +36,28 @@ pub fn kvm() -> Option<Kvm> {
         Ok(kvm) => return Some(kvm),
         Err(why) => why,
     };
-    let required = std::env::var(REQUIRE).unwrap_or_default();
-    assert!(!required.split(',').any(|name| name.trim() == "kvm"), "{REQUIRE} names kvm, but {why}");
-    skip(&why.to_string());
+    missing("kvm", &why.to_string());
     None
+}
+
+/// The browser Chromium, or `None` after saying why the test is skipped.
+///
+/// # Panics
+/// Where the environment requires Chromium and there is none.
+pub fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("chromium")).find(|program| program.is_file());
+    if found.is_none() {
+        missing("chromium", "there is no program `chromium`; it is in the package of that name");
+    }
+    found
+}
+
+/// Something that a test needs is not there.
+fn missing(what: &str, why: &str) {
+    let required = std::env::var(REQUIRE).unwrap_or_default();
+    assert!(!required.split(',').any(|name| name.trim() == what), "{REQUIRE} names {what}, but {why}");
+    skip(why);
 }
 
 /// Says on stderr that the calling test is skipped, and why.

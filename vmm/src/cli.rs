@@ -3,14 +3,18 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | a guest or the run itself failed |
+//! | 1 | a guest or the run itself failed; or the run is worse than what `--baseline` names |
 //! | 2 | what the user gave cannot be used; nothing was started |
 //! | 3 | KVM cannot be used here |
 //! | 130 | ended by Ctrl-C; what was measured is kept |
+//!
+//! A program whose output nobody reads any more is ended by SIGPIPE.
 
 mod args;
 mod check;
 mod compare;
+mod demands;
+mod pipe;
 mod recordings;
 mod run;
 mod sim;
@@ -31,6 +35,8 @@ enum Failure {
     NoKvm(crate::host::KvmUnavailable),
     /// The run failed.
     Run(miette::Report),
+    /// It is worse than its baseline, which was told.
+    Worse,
     /// The user ended it.
     Interrupted,
 }
@@ -46,7 +52,7 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
-            Self::Run(_) => 1,
+            Self::Run(_) | Self::Worse => 1,
             Self::Input(_) => 2,
             Self::NoKvm(_) => 3,
             Self::Interrupted => 130,
@@ -56,6 +62,7 @@ impl Failure {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    pipe::end_when_closed();
     let cli = Cli::parse();
     // Reports of errors follow the terminal's width; without one they are as plain as a log wants them.
     let fancy = std::io::stderr().is_terminal();
@@ -83,7 +90,7 @@ pub fn main() -> ExitCode {
             match &failure {
                 Failure::Input(report) | Failure::Run(report) => eprintln!("{report:?}"),
                 Failure::NoKvm(why) => eprintln!("stile: {why}"),
-                Failure::Interrupted => {}
+                Failure::Worse | Failure::Interrupted => {}
             }
             ExitCode::from(failure.code())
         }

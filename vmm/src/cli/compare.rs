@@ -1,18 +1,21 @@
 //! `stile compare`: from the command line to a report.
 
-use super::args::CompareArgs;
+use super::args::{CompareArgs, Subject};
+use super::demands::Demands;
 use super::{Failure, sim};
-use crate::compare::{Options, Plan, Progress, Runner, default_policies};
+use crate::compare::{End, Options, Plan, Progress, Ran, Runner, Until, default_policies, reports};
+use crate::config::PolicyConfig;
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
-use crate::report::model::{Report, RunContext, Sample};
+use crate::report::model::{Report, RunContext};
 use crate::report::suite::{Counted, Suite};
 use crate::report::{table, writer};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// A flag that Ctrl-C and SIGTERM set. A second one changes nothing: it may be the same key, sent to the process and to
 /// its group.
@@ -25,32 +28,57 @@ pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
-    let options = options(args)?;
+    let parts = parts(args)?;
     if args.sim {
-        return sim::compare(args, options, None);
+        return sim::compare(args, parts, None);
     }
     if args.record {
-        recordings_possible(&options)?;
+        parts.iter().try_for_each(recordings_possible)?;
     }
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
         Err(why) if args.record => return Err(Failure::NoKvm(why)),
-        Err(why) => return sim::compare(args, options, Some(why)),
+        Err(why) => return sim::compare(args, parts, Some(why)),
     };
-    let plan = Plan::new(&options);
-    let facts = HostFacts::gather();
+    let demands = Demands::new(args, &parts, false)?;
+    let mut host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
     let interrupted = on_interrupt()?;
-    eprintln!("{}", plan.announcement(&options));
-    let (_autogroups, mut notes) = autogroups_off();
-    let progress = Progress::new(&plan);
-    let runner = Runner::new(&kvm, &options, &interrupted);
-    let runner = if args.record { runner.recording_into(args.out.join("raw")) } else { runner };
-    let (samples, remarks, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
+    let (autogroups, notes) = autogroups_off();
+    let mut ran = run_all(&parts, Plan::announcement, |options| {
+        let runner = Runner::new(&kvm, options, &interrupted);
+        if args.record { runner.recording_into(args.out.join("raw")) } else { runner }
+    });
+    ran.notes.splice(0..0, notes);
+    // Before anything is printed, which may end the program.
+    drop(autogroups);
+    host["pcpus"] = json!(parts[0].pcpus.to_string());
+    finish(&args.out, &parts, Outcome { host, ran, simulated: false }, &demands)
+}
+
+/// Runs one part after the other, until one does not come to its end.
+pub(super) fn run_all<'a>(
+    parts: &'a [Options],
+    announcement: impl Fn(&Plan, &Options) -> String,
+    mut runner: impl FnMut(&'a Options) -> Runner<'a>,
+) -> Ran {
+    let plans: Vec<Plan> = parts.iter().map(Plan::new).collect();
+    plans.iter().zip(parts).for_each(|(plan, options)| eprintln!("{}", announcement(plan, options)));
+    let mut progress = Progress::new(plans.iter().map(Plan::estimate).sum());
+    let mut all = Ran { samples: Vec::new(), notes: Vec::new(), end: End::Complete };
+    let mut planned = Duration::ZERO;
+    for (plan, options) in plans.iter().zip(parts) {
+        let Ran { samples, notes, end } = runner(options).run(plan, &mut progress);
+        all.samples.extend(samples);
+        all.notes.extend(notes);
+        all.end = end;
+        if !matches!(all.end, End::Complete) {
+            break;
+        }
+        planned += plan.estimate();
+        progress.reached(planned);
+    }
     progress.finish();
-    notes.extend(remarks);
-    let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
-    host["pcpus"] = json!(options.pcpus.to_string());
-    finish(&args.out, &options, Outcome { host, samples, notes, complete, simulated: false })
+    all
 }
 
 /// Recordings are asked for: one policy at least must have something to record.
@@ -80,7 +108,33 @@ fn autogroups_off() -> (Option<AutogroupsOff>, Vec<String>) {
     }
 }
 
-fn options(args: &CompareArgs) -> Result<Options, Failure> {
+/// What is to be run: a suite, or all those of the reports.
+fn parts(args: &CompareArgs) -> Result<Vec<Options>, Failure> {
+    match args.suite {
+        Subject::One(suite) => {
+            let common = options(args, suite)?;
+            let default = || labelled(&default_policies(suite));
+            let policies = if common.policies.is_empty() { default() } else { common.policies };
+            let budget = args.full.then_some(f64::INFINITY);
+            Ok(vec![Options { sizes: sizes(args, suite)?, policies, budget, ..common }])
+        }
+        Subject::Reports if args.clients.is_empty() && args.vcpus.is_empty() => {
+            Ok(reports(&options(args, Suite::Netbench)?))
+        }
+        Subject::Reports => Err(Failure::Input(miette::miette!(
+            help = "leave out --vcpus and --clients, or compare one of the suites alone",
+            "each of the suites of the reports has sizes of its own"
+        ))),
+    }
+}
+
+fn labelled(policies: &[PolicyConfig]) -> Vec<(String, PolicyConfig)> {
+    let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
+    distinct_labels(&names).into_iter().zip(policies.iter().cloned()).collect()
+}
+
+/// What does not depend on the suite; without policies if none are named.
+fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
     let available = allowed_cpus().map_err(Failure::run)?;
     let pcpus = args.pcpus.clone().unwrap_or_else(|| available.clone());
     if let Some(missing) = pcpus.iter().find(|&cpu| !available.contains(cpu)) {
@@ -89,16 +143,13 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
             "--pcpus {pcpus}: there is no CPU {missing} to use"
         )));
     }
-    let sizes = sizes(args)?;
-    if !args.loads.is_empty() && args.suite != Suite::Interactive {
-        return Err(Failure::Input(miette::miette!("--loads has no meaning for the suite {}", args.suite)));
+    if !args.loads.is_empty() && suite != Suite::Interactive {
+        return Err(Failure::Input(miette::miette!("--loads has no meaning for the suite {suite}")));
     }
-    let policies = if args.policies.is_empty() { default_policies(args.suite) } else { args.policies.clone() };
-    let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
     Ok(Options {
-        suite: args.suite,
-        policies: distinct_labels(&names).into_iter().zip(policies).collect(),
-        sizes,
+        suite,
+        policies: labelled(&args.policies),
+        sizes: Vec::new(),
         loads: args.loads.clone(),
         per_pcpu: None,
         reps: args.reps,
@@ -107,13 +158,16 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         hint: args.hint,
         settings: args.settings.clone(),
         quick: args.quick,
+        full: args.full,
+        budget: None,
+        until: args.until.map(|width| Until { width, limit: Duration::from_secs_f64(args.limit) }),
         seed: args.seed,
     })
 }
 
 /// The sizes asked for; they must be of the kind that the suite counts.
-fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
-    let counted = args.suite.counted();
+fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
+    let counted = suite.counted();
     let given = |kind: Counted| match kind {
         Counted::Clients => &args.clients,
         Counted::Vcpus => &args.vcpus,
@@ -123,7 +177,7 @@ fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
             help = format!("use --{}", counted.name()),
             "--{} has no meaning for the suite {}",
             wrong.name(),
-            args.suite
+            suite
         )));
     }
     Ok(given(counted).clone())
@@ -133,30 +187,45 @@ fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
 pub(super) struct Outcome {
     /// Facts for the report.
     pub(super) host: serde_json::Value,
-    pub(super) samples: Vec<Sample>,
-    pub(super) notes: Vec<String>,
-    /// Not ended by the user.
-    pub(super) complete: bool,
+    pub(super) ran: Ran,
     pub(super) simulated: bool,
 }
 
-/// Prints the table and writes the report.
-pub(super) fn finish(out: &Path, options: &Options, outcome: Outcome) -> Result<(), Failure> {
-    let Outcome { mut host, samples, notes, complete, simulated } = outcome;
-    let policies = options.policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
-    host["policies"] = serde_json::Value::Object(policies.collect());
+/// Writes the report and prints its table. The table is printed even where the report cannot be written.
+pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &Demands) -> Result<(), Failure> {
+    let Outcome { mut host, ran: Ran { samples, notes, end }, simulated } = outcome;
+    if let (End::Failed(_), true) = (&end, samples.is_empty()) {
+        return end_of(end);
+    }
+    let mut policies: Vec<&(String, PolicyConfig)> = Vec::new();
+    for policy in parts.iter().flat_map(|options| &options.policies) {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    let full = policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
+    host["policies"] = serde_json::Value::Object(full.collect());
     let context = RunContext {
         command: std::env::args().collect(),
         host,
-        policies: options.policies.iter().map(|(label, _)| label.clone()).collect(),
-        seed: options.seed,
-        interrupted: !complete,
+        policies: policies.iter().map(|(label, _)| label.clone()).collect(),
+        seed: parts.first().map_or(0, |options| options.seed),
+        interrupted: !matches!(end, End::Complete),
         simulated,
         notes,
     };
     let report = Report::from_samples(&samples, context);
+    let written = writer::write_all(out, &report, &samples).map_err(Failure::run);
     print!("{}", table::terminal(&report, table::Screen::detect()));
-    let written = writer::write_all(out, &report, &samples).map_err(Failure::run)?;
-    println!("\nreport: {}", written.html.display());
-    if complete { Ok(()) } else { Err(Failure::Interrupted) }
+    println!("\nreport: {}", written?.html.display());
+    // Whoever ended the run early knows why; that comes first.
+    end_of(end).and(demands.meet(&report))
+}
+
+fn end_of(end: End) -> Result<(), Failure> {
+    match end {
+        End::Complete => Ok(()),
+        End::Interrupted => Err(Failure::Interrupted),
+        End::Failed(error) => Err(Failure::run(error)),
+    }
 }

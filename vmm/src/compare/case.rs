@@ -75,6 +75,22 @@ impl Case {
         }
     }
 
+    /// Its parameters in the report.
+    pub fn params(self, options: &Options) -> Params {
+        let Some(each) = options.per_pcpu else { return self.params_with_size(options) };
+        let pcpus = Params::default().with("pcpus", options.pcpus.len() as u64);
+        described(options, pcpus.with(&format!("{}_per_pcpu", options.suite.counted().name()), u64::from(each)))
+    }
+
+    /// The same, by its size, whatever the report goes by.
+    pub fn params_with_size(self, options: &Options) -> Params {
+        let size = match self.has_usual_size() {
+            true => Params::default(),
+            false => Params::default().with(options.suite.counted().name(), u64::from(self.size)),
+        };
+        described(options, self.setup_params(size))
+    }
+
     /// Its parameters in the report, the size apart.
     pub fn setup_params(self, params: Params) -> Params {
         match self.setup {
@@ -95,4 +111,15 @@ impl Case {
         let setup: String = setup.iter().map(|(name, value)| format!(", {name} {value}")).collect();
         format!("{} {}{setup}", self.size, suite.counted().words())
     }
+}
+
+/// These parameters, and those that all cells have.
+fn described(options: &Options, mut params: Params) -> Params {
+    if options.suite.waits() {
+        params = params.with("hint", options.hint.name());
+    }
+    for (key, value) in &options.settings {
+        params = params.with(key, *value);
+    }
+    params
 }

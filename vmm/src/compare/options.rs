@@ -1,6 +1,6 @@
 //! What a comparison is asked to do.
 
-use super::Load;
+use super::{Load, Until};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::Suite;
@@ -31,6 +31,12 @@ pub struct Options {
     pub settings: Vec<(String, u64)>,
     /// A short run.
     pub quick: bool,
+    /// The sizes of the report that the suite comes from, whatever time they take.
+    pub full: bool,
+    /// What the run may take, about (units: s); `None`: what its kind may.
+    pub budget: Option<f64>,
+    /// More rounds than usual, until intervals are narrow.
+    pub until: Option<Until>,
     /// Seed.
     pub seed: u64,
 }
@@ -74,6 +80,7 @@ impl Options {
             return self.sizes.clone();
         }
         match (self.suite, self.quick) {
+            (Suite::Netbench, _) if self.full => (4..=48).step_by(4).collect(),
             (Suite::Netbench, true) => vec![4, 48],
             (Suite::Netbench, false) => vec![4, 16, 32, 48],
             (Suite::Threeway, true) => vec![6, 12],
@@ -93,8 +100,8 @@ impl Options {
         if self.loads.is_empty() { &Load::ALL } else { &self.loads }
     }
 
-    /// The rounds to run: with five an interval can be given, and the quick run's time allows three; `interactive` has many
-    /// cells, and time for fewer.
+    /// The rounds that windows are made to fit: with five an interval can be given, and the quick run's time allows
+    /// three; `interactive` has many cells, and time for fewer.
     pub fn rounds(&self) -> u32 {
         let usual = match (self.suite, self.quick) {
             (Suite::Interactive, true) => 1,
@@ -102,5 +109,10 @@ impl Options {
             (_, false) => 5,
         };
         self.reps.unwrap_or(usual)
+    }
+
+    /// The rounds to run at most.
+    pub fn most_rounds(&self) -> u32 {
+        self.until.map_or(self.rounds(), |_| Until::MOST_ROUNDS)
     }
 }

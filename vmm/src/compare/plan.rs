@@ -3,6 +3,7 @@
 use super::{Case, Options, interactive, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
+use crate::report::format;
 use crate::report::suite::Suite;
 use std::time::Duration;
 use stile_sched::sim::Draw;
@@ -43,19 +44,22 @@ pub struct Plan {
     /// In the order they are run.
     pub cells: Vec<CellPlan>,
     overhead: f64,
+    /// It ends by then, at most.
+    limit: Option<Duration>,
 }
 
 impl Plan {
     /// The plan for these options.
     pub fn new(options: &Options) -> Self {
         let cases = Case::all(options);
-        let count = cases.len() * options.policies.len() * options.rounds() as usize;
         let once: f64 = cases.iter().map(|case| overhead(options.suite, case.size)).sum();
-        let overhead = once * (options.policies.len() * options.rounds() as usize) as f64;
-        let fitting = (budget(options) - overhead) / count.max(1) as f64;
+        let of_rounds = |rounds: u32| once * options.policies.len() as f64 * f64::from(rounds);
+        let count = cases.len() * options.policies.len() * options.rounds() as usize;
+        let budget = options.budget.unwrap_or(usual_budget(options));
+        let fitting = (budget - of_rounds(options.rounds())) / count.max(1) as f64;
         let mut draw = Draw::new(options.seed);
         let mut cells = Vec::new();
-        for round in 0..options.rounds() {
+        for round in 0..options.most_rounds() {
             for &case in &cases {
                 let first = cells.len();
                 let window = window(options, case.size, fitting);
@@ -63,12 +67,19 @@ impl Plan {
                 draw.shuffle(&mut cells[first..]);
             }
         }
-        Self { cells, overhead }
+        let limit = options.until.map(|until| until.limit);
+        Self { cells, overhead: of_rounds(options.most_rounds()), limit }
     }
 
-    /// How long it takes, about.
+    /// How long it takes, about; at most, if more is measured until it is enough.
     pub fn estimate(&self) -> Duration {
-        Duration::from_secs_f64(self.overhead) + self.cells.iter().map(|cell| cell.window).sum::<Duration>()
+        let all = Duration::from_secs_f64(self.overhead) + self.cells.iter().map(|cell| cell.window).sum::<Duration>();
+        self.limit.map_or(all, |limit| limit.min(all))
+    }
+
+    /// How long one of its cells takes, about.
+    pub fn estimate_of(&self, cell: &CellPlan) -> Duration {
+        cell.window + Duration::from_secs_f64(self.overhead / self.cells.len().max(1) as f64)
     }
 
     /// Lengths of the windows, in seconds.
@@ -80,7 +91,8 @@ impl Plan {
 
     /// One line that says what is about to run, and how long that takes.
     pub fn announcement(&self, options: &Options) -> String {
-        format!("{}, about {} s", self.scope(options), self.estimate().as_secs_f64().ceil())
+        let about = if self.limit.is_some() { "at most" } else { "about" };
+        format!("{}, {about} {} s", self.scope(options), self.estimate().as_secs_f64().ceil())
     }
 
     /// What is about to run.
@@ -90,19 +102,22 @@ impl Plan {
             Suite::Interactive => format!("loads {}", list(&mut options.loads().iter().map(|l| l.name().to_owned()))),
             suite => format!("{} {}", list(&mut options.sizes().iter().map(u32::to_string)), suite.counted().words()),
         };
+        let rounds = match options.until {
+            Some(until) => format!("rounds until intervals are at most {} wide,", format::percent(until.width)),
+            None => format!("{} rounds", options.rounds()),
+        };
         format!(
-            "{}: {what} under {} on pCPUs {}, {} rounds of {} s windows",
+            "{}: {what} under {} on pCPUs {}, {rounds} of {} s windows",
             options.suite,
             list(&mut options.policies.iter().map(|(label, _)| label.clone())),
             options.pcpus,
-            options.rounds(),
             self.windows(),
         )
     }
 }
 
-/// What the run may take (units: s).
-fn budget(options: &Options) -> f64 {
+/// What the run may take unless it is told (units: s).
+fn usual_budget(options: &Options) -> f64 {
     match (options.suite, options.quick) {
         (Suite::Interactive, true) => QUICK_INTERACTIVE_BUDGET,
         (Suite::Interactive, false) => INTERACTIVE_BUDGET,
@@ -142,11 +157,11 @@ fn overhead(suite: Suite, size: u32) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::Hint;
     use super::*;
 
-    fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
+    pub(in crate::compare) fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
         Options {
             suite,
             policies: policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect(),
@@ -159,6 +174,9 @@ mod tests {
             hint: Hint::Full,
             settings: Vec::new(),
             quick,
+            full: false,
+            budget: None,
+            until: None,
             seed: 1,
         }
     }

@@ -2,21 +2,28 @@
 
 use super::audit::Discrepancy;
 use super::cell::{Measured, Measurement};
+use super::disturbed::Disturbances;
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
+use super::until::Watch;
 use super::{Options, Simulation, calibrate, cell, interactive, netbench, simulated};
 use crate::carrier::{self, CarrierError};
+use crate::host::{Activity, Disturbance, frequency};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
+use crate::report::detail::MOMENT;
+use crate::report::format;
 use crate::report::model::{Params, Sample};
 use crate::report::suite::Suite;
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
+use serde_json::json;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use stile_sched::Domain;
 use stile_sched::sim::LateVcpu;
+use stile_sched::{Domain, Nanos};
 
 /// How often a wait looks whether the user has ended the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -106,9 +113,21 @@ pub(super) struct Context<'a> {
     pub(super) options: &'a Options,
     pub(super) loops_per_us: u64,
     interrupted: &'a AtomicBool,
+    /// The CPUs' frequency when the latest wait ended: guests ran then.
+    mhz: Cell<Option<f64>>,
+    /// The longest wait so far under each policy.
+    worst: RefCell<Vec<Nanos>>,
 }
 
 impl Context<'_> {
+    /// Whether a wait is the longest so far under this policy, of which the next one is told otherwise.
+    pub(super) fn is_worst(&self, policy: usize, wait: Nanos) -> bool {
+        let worst = &mut self.worst.borrow_mut()[policy];
+        let is = wait > *worst;
+        *worst = wait.max(*worst);
+        is
+    }
+
     /// Waits; false if the user ended the run meanwhile.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -118,10 +137,25 @@ impl Context<'_> {
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                self.mhz.set(frequency(&self.options.pcpus));
                 return true;
             }
             std::thread::sleep(left.min(LOOK_EVERY));
         }
+    }
+}
+
+/// What a reader should know of a run.
+#[derive(Default)]
+struct Remarks {
+    notes: Vec<String>,
+    disturbances: Disturbances,
+}
+
+impl Remarks {
+    fn all(self) -> Vec<String> {
+        let disturbed = self.disturbances.notes();
+        self.notes.into_iter().chain(disturbed).collect()
     }
 }
 
@@ -131,6 +165,37 @@ pub struct Runner<'a> {
     source: Source<'a>,
     /// The folder of recordings, if there are to be any.
     recordings: Option<PathBuf>,
+}
+
+/// Adds samples; of a policy's moments the latest is the worst, and the only one kept.
+fn keep(samples: &mut Vec<Sample>, measured: Vec<Sample>) {
+    for sample in measured.iter().filter(|sample| sample.detail.get(MOMENT).is_some()) {
+        let earlier = samples.iter_mut().filter(|other| other.policy == sample.policy);
+        earlier.filter_map(|other| other.detail.as_object_mut()).for_each(|detail| drop(detail.remove(MOMENT)));
+    }
+    samples.extend(measured);
+}
+
+/// What came of a run; what was measured is there however it ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// Everything measured.
+    pub samples: Vec<Sample>,
+    /// Remarks for the reader.
+    pub notes: Vec<String>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum End {
+    /// As planned.
+    Complete,
+    /// By the user.
+    Interrupted,
+    /// By a failure.
+    Failed(CompareError),
 }
 
 /// Where samples come from.
@@ -143,7 +208,8 @@ impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted });
+        let worst = RefCell::new(vec![Nanos::ZERO; options.policies.len()]);
+        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted, mhz: Cell::new(None), worst });
         Self { options, source, recordings: None }
     }
 
@@ -157,40 +223,52 @@ impl<'a> Runner<'a> {
         Self { recordings: Some(folder), ..self }
     }
 
-    /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
-    pub fn run(self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
+    /// Runs the plan, round by round.
+    pub fn run(self, plan: &Plan, progress: &mut Progress) -> Ran {
         let options = self.options;
-        let mut samples = Vec::with_capacity(plan.cells.len());
-        let mut notes = Vec::new();
-        let mut round = None;
-        for (done, planned) in plan.cells.iter().enumerate() {
-            if round.replace(planned.round) != Some(planned.round) {
-                progress.round(planned.round);
-            }
-            let (label, _) = &options.policies[planned.policy];
-            progress.cell(planned, label, &planned.case.words(options.suite), plan.estimate());
-            match self.cell(planned, &mut notes)? {
-                Some(measured) => samples.extend(measured),
-                None => {
-                    notes.push(format!("Ended by the user after {done} of {} runs.", plan.cells.len()));
-                    return Ok((samples, notes, false));
+        let mut watch = options.until.map(Watch::new);
+        let (mut samples, mut remarks, mut done) = (Vec::new(), Remarks::default(), 0);
+        let mut end = End::Complete;
+        'rounds: for round in plan.cells.chunk_by(|a, b| a.round == b.round) {
+            progress.round(options, round[0].round);
+            for planned in round {
+                let (label, _) = &options.policies[planned.policy];
+                progress.cell(label, &planned.case.words(options.suite));
+                match self.cell(planned, &mut remarks) {
+                    Ok(Some(measured)) => keep(&mut samples, measured),
+                    Ok(None) => end = End::Interrupted,
+                    Err(error) => end = End::Failed(error),
                 }
+                if !matches!(end, End::Complete) {
+                    break 'rounds;
+                }
+                done += 1;
+                progress.advance(plan.estimate_of(planned));
             }
-            progress.advance();
+            if let Some(why) = watch.as_mut().and_then(|watch| watch.enough(options, &samples)) {
+                remarks.notes.push(why);
+                break;
+            }
         }
-        Ok((samples, notes, true))
+        let after = format::count(done, "run");
+        match &end {
+            End::Complete => {}
+            End::Interrupted => remarks.notes.push(format!("{}: ended by the user after {after}.", options.suite)),
+            End::Failed(error) => remarks.notes.push(format!("{}: failed after {after}: {error}", options.suite)),
+        }
+        Ran { samples, notes: remarks.all(), end }
     }
 
     /// The samples of one cell; `None` if the user ended it.
-    fn cell(&self, planned: &CellPlan, notes: &mut Vec<String>) -> Result<Option<Vec<Sample>>, CompareError> {
+    fn cell(&self, planned: &CellPlan, remarks: &mut Remarks) -> Result<Option<Vec<Sample>>, CompareError> {
         let (label, _) = &self.options.policies[planned.policy];
-        let params = self.params(planned);
+        let params = planned.case.params(self.options);
         let measured = match &self.source {
-            Source::Guests(context) => self.guests(context, planned, &params, notes)?,
+            Source::Guests(context) => self.guests(context, planned, &params, remarks)?,
             Source::Simulation(simulation, interrupted) => {
                 let path = self.recording(planned)?;
                 // A recording tells its size, whatever the report goes by.
-                let recording = path.as_deref().map(|path| (path, self.described(self.size(planned))));
+                let recording = path.as_deref().map(|path| (path, planned.case.params_with_size(self.options)));
                 simulated::measure(self.options, simulation, planned, recording, interrupted)?
             }
         };
@@ -211,24 +289,35 @@ impl<'a> Runner<'a> {
         context: &Context<'_>,
         planned: &CellPlan,
         params: &Params,
-        notes: &mut Vec<String>,
+        remarks: &mut Remarks,
     ) -> Result<Measured, CompareError> {
         let (label, policy) = &self.options.policies[planned.policy];
         let pcpus = planned.case.pcpus(self.options);
+        let before = Activity::now(&pcpus);
         let domain = carrier::domain(policy, &pcpus)?;
         let recorder = self.recorder(planned, params, &*domain)?;
-        let site = Site { context, planned, label, pcpus, domain, recorder: recorder.as_ref() };
-        let measured = match self.options.suite {
+        let recorder_of = recorder.as_ref();
+        let (names, moment) = (RefCell::default(), RefCell::default());
+        let site = Site { context, planned, label, pcpus: pcpus.clone(), domain, recorder: recorder_of, names, moment };
+        let mut measured = match self.options.suite {
             Suite::Netbench => netbench::measure(&site),
             Suite::Interactive => interactive::measure(&site),
             _ => cell::measure(&site),
         };
+        let words = format!("{label}, {}, round {}", planned.case.words(self.options.suite), planned.round);
+        if let Ok(Some(measured)) = &mut measured {
+            let found = Disturbance { mhz: context.mhz.take(), ..before.until(&Activity::now(&pcpus)) };
+            measured.iter_mut().for_each(|measurement| measurement.detail["host"] = json!(found));
+            remarks.disturbances.add(words.clone(), found);
+            if let (Some(moment), [first, ..]) = (site.moment.take(), &mut measured[..]) {
+                first.detail[MOMENT] = json!(moment);
+            }
+        }
         // A cell that failed has its recording, too.
         if let Some(recorder) = recorder {
             let Recorded { lost, .. } = recorder.finish()?;
             if lost > 0 {
-                let (case, round) = (planned.case.words(self.options.suite), planned.round);
-                notes.push(format!("{lost} events of {label}, {case}, round {round} came too fast to be recorded."));
+                remarks.notes.push(format!("{lost} events of {words} came too fast to be recorded."));
             }
         }
         measured
@@ -262,31 +351,5 @@ impl<'a> Runner<'a> {
             Ok(()) => Ok(Some(path)),
             Err(source) => Err(RecordError::File { path, source }),
         }
-    }
-
-    fn params(&self, planned: &CellPlan) -> Params {
-        let Some(each) = self.options.per_pcpu else { return self.described(self.size(planned)) };
-        let pcpus = Params::default().with("pcpus", self.options.pcpus.len() as u64);
-        self.described(pcpus.with(&format!("{}_per_pcpu", self.options.suite.counted().name()), u64::from(each)))
-    }
-
-    fn size(&self, planned: &CellPlan) -> Params {
-        let size = match planned.case.has_usual_size() {
-            true => Params::default(),
-            false => Params::default().with(self.options.suite.counted().name(), u64::from(planned.case.size)),
-        };
-        planned.case.setup_params(size)
-    }
-
-    /// These parameters, and those that all cells have.
-    fn described(&self, mut params: Params) -> Params {
-        let options = self.options;
-        if options.suite.waits() {
-            params = params.with("hint", options.hint.name());
-        }
-        for (key, value) in &options.settings {
-            params = params.with(key, *value);
-        }
-        params
     }
 }

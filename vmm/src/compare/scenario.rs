@@ -276,6 +276,9 @@ impl Scenario {
             hint: if self.hints { Hint::Full } else { Hint::None },
             settings: self.set.iter().map(|(key, value)| (key.clone(), *value)).collect(),
             quick: false,
+            full: false,
+            budget: None,
+            until: None,
             seed: self.seed,
         }
     }

@@ -1,13 +1,16 @@
 //! Where a cell is measured: its domain, and what else it finds there.
 
 use super::audit::audit;
+use super::moment;
 use super::plan::CellPlan;
 use super::runner::{CompareError, Context};
 use super::window::Window;
 use crate::host::CpuList;
 use crate::net::{self, PortNumber, Switch};
-use crate::recording::Recorder;
+use crate::recording::{Named, Names, Recorder};
+use crate::report::moment::Moment;
 use crate::vm::{Outcome, Spec, Vm};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_sched::Domain;
@@ -24,6 +27,9 @@ pub(super) struct Site<'a> {
     pub(super) pcpus: CpuList,
     pub(super) domain: Arc<dyn Domain>,
     pub(super) recorder: Option<&'a Recorder>,
+    pub(super) names: RefCell<Vec<Named>>,
+    /// The cell's longest wait, if it is the run's worst so far.
+    pub(super) moment: RefCell<Option<Moment>>,
 }
 
 impl Site<'_> {
@@ -37,6 +43,7 @@ impl Site<'_> {
         let failed = |source| CompareError::Create { name: spec.name.to_owned(), label: self.label.to_owned(), source };
         let vm = vm.map_err(failed)?;
         self.recorder.into_iter().for_each(|recorder| recorder.name(&vm));
+        self.names.borrow_mut().extend(Names::of_vm(&vm));
         Ok(vm)
     }
 
@@ -70,8 +77,14 @@ impl Site<'_> {
         CompareError::Broken { name: vm.state().name().to_owned(), label: self.label.to_owned(), why }
     }
 
-    /// Sees to it that nothing is told from unsound accounts.
+    /// At the end of a window, while guests still run: sees to it that nothing is told from unsound accounts, and keeps
+    /// who ran during its longest wait if that is the run's worst so far.
     pub(super) fn audit(&self, window: &Window) -> Result<(), CompareError> {
+        let longest = window.vcpus.iter().map(|vcpu| vcpu.waits.max()).max().unwrap_or_default();
+        if let Some(trace) = self.domain.trace().filter(|_| self.context.is_worst(self.planned.policy, longest)) {
+            let names = self.names.borrow().clone().into();
+            *self.moment.borrow_mut() = moment::longest(&trace, &self.pcpus, &names, longest);
+        }
         let unsound = |source| CompareError::Unsound { label: self.label.to_owned(), source };
         audit(window, self.pcpus.len()).map_err(unsound)
     }

@@ -93,6 +93,9 @@ fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
         settings: numbers().filter(|(name, _)| is_setting(name)).map(|(name, n)| (name.to_owned(), n)).collect(),
         per_pcpu: None,
         quick: false,
+        full: false,
+        budget: None,
+        until: None,
         seed: 1,
     })
 }

@@ -2,10 +2,12 @@
 //!
 //! - [`facts`] reads what the host is, without judging it; it goes into every report.
 //! - [`kvm`] opens KVM or says why not.
+//! - `activity` tells what the host did besides while something was measured.
 //! - [`doctor`] draws the conclusions for `stile doctor`.
 //!
 //! Nothing here changes the host, and nothing here is needed while guests run.
 
+mod activity;
 mod autogroup;
 pub mod costs;
 pub mod cpu;
@@ -21,6 +23,7 @@ mod report;
 mod root;
 mod rusage;
 
+pub use activity::{Activity, Disturbance, frequency};
 pub use autogroup::AutogroupsOff;
 pub use costs::{CostsError, HostCosts};
 pub use cpu::{Neighbours, allowed_cpus, topology};

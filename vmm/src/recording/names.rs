@@ -42,7 +42,7 @@ impl From<Names> for Vec<Named> {
 
 impl Names {
     /// Those of a VM's vCPUs. They have their ids since it was made.
-    pub(super) fn of_vm(vm: &Vm) -> impl Iterator<Item = Named> + '_ {
+    pub(crate) fn of_vm(vm: &Vm) -> impl Iterator<Item = Named> + '_ {
         let named = |(index, id): (u32, VcpuId)| Named {
             id: id.0,
             since: vm.created().0,

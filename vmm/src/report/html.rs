@@ -1,24 +1,26 @@
 //! The report as one static page: readable without network or script, in light and dark, wide and narrow.
 //!
-//! Everything shown comes from the [`Report`]; text is escaped by the template. Order: summary, host, results at a
-//! glance, then per suite its plots and headline figures, then all figures, the policies, and how to read it all.
+//! Everything shown comes from the [`Report`] and its [`Sample`]s; text is escaped by the template. Order: summary, the sources'
+//! tables, results at a glance, then per suite its plots, worst moments and headline figures, then the host, all figures,
+//! the policies, and how to read it all.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
+use super::detail::Details;
 use super::metric::Metric;
-use super::model::{BASELINE, Cell, Report};
+use super::model::{BASELINE, Cell, Report, Sample};
 use super::plot::{self, PlotError};
 use super::suite::Suite;
 use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};
-use super::{facts, figures, format};
+use super::{facts, figures, format, sources};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page.
-pub fn page(report: &Report) -> Result<String, PlotError> {
+/// The page; distributions, shares and moments are in the samples only.
+pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
     let blocks = view::blocks(report);
     let policies = view::policies(report);
     let simulated = if report.simulated { "simulated " } else { "" };
@@ -28,7 +30,7 @@ pub fn page(report: &Report) -> Result<String, PlotError> {
             format!("stile: {simulated}{}", format::list(&suites.iter().map(|suite| suite.name()).collect::<Vec<_>>()))
         }
     };
-    let suites = blocks.iter().map(|block| suite(block, &policies)).collect::<Result<Vec<_>, _>>()?;
+    let suites = blocks.iter().map(|block| suite(block, &policies, Details(samples))).collect::<Result<Vec<_>, _>>()?;
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -42,8 +44,10 @@ pub fn page(report: &Report) -> Result<String, PlotError> {
             body {
                 main {
                     (head(report))
+                    (sources::html(&sources::tables(report)))
                     @if !blocks.is_empty() { (glance(&blocks, &policies)) }
                     @for suite in &suites { (suite) }
+                    (host(report))
                     (appendix(report, &blocks))
                 }
             }
@@ -53,7 +57,6 @@ pub fn page(report: &Report) -> Result<String, PlotError> {
 }
 
 fn head(report: &Report) -> Markup {
-    let facts = facts::rows(&report.host);
     let Summary { opening, findings } = summary::summarize(report);
     html! {
         header {
@@ -65,6 +68,12 @@ fn head(report: &Report) -> Markup {
         @if !report.notes.is_empty() {
             ul.notes { @for note in &report.notes { li { (note) } } }
         }
+    }
+}
+
+fn host(report: &Report) -> Markup {
+    let facts = facts::rows(&report.host);
+    html! {
         @if !facts.is_empty() {
             h2 { "Host" }
             dl.facts {
@@ -152,8 +161,9 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn suite(block: &Block<'_>, policies: &[&str]) -> Result<Markup, PlotError> {
-    let figures = figures::of(block, policies)?;
+fn suite(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Markup, PlotError> {
+    let figures = figures::of(block, policies, details)?;
+    let moments = figures::moments(block, details);
     let legend = block.policies.iter().map(|policy| Ok((*policy, plot::legend_key(figures::slot(policies, policy))?)));
     let legend = legend.collect::<Result<Vec<_>, PlotError>>()?;
     let metrics: Vec<Metric> = block.headline().collect();
@@ -166,6 +176,10 @@ fn suite(block: &Block<'_>, policies: &[&str]) -> Result<Markup, PlotError> {
                 figcaption { (figure.caption) }
                 (PreEscaped(&figure.svg))
             } } }
+            @for figure in &moments { figure.moment {
+                figcaption { (figure.caption) }
+                div.scroll { (PreEscaped(&figure.svg)) }
+            } }
             div.scroll { table {
                 thead { tr {
                     th { "size" } th { "metric" }
@@ -243,7 +257,10 @@ fn reading_guide(report: &Report) -> Markup {
                 "meanwhile counts for both sides; the figure is the median of these ratios, not the ratio of medians." }
             li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). Up to "
                 "five rounds they are the range of the samples and cover the median in 75 % (3 rounds), 88 % (4) or "
-                "94 % (5) of cases; below three there is none." }
+                "94 % (5) of cases; with more, in 92 % at least; below three there is none." }
+            li { "A distribution has the waits of all rounds; of the vCPUs' CPU times each bar is a rank's median over the "
+                "rounds. A timeline shows the longest wait that the scheduler's event rings still held when the policy's "
+                "worst window ended; grey are turns too short to be told apart." }
             li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in "
                 "twenty where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
             li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of "

@@ -30,14 +30,14 @@ fn report(samples: &[Sample]) -> Report {
 
 #[test]
 fn an_empty_interrupted_report_renders() {
-    let page = page(&report(&[])).unwrap();
+    let page = page(&report(&[]), &[]).unwrap();
     assert!(page.contains("interrupted before anything was measured"));
     assert_eq!(unbalanced(&page), [""; 0]);
 }
 
 #[test]
 fn a_single_sample_renders() {
-    let page = page(&report(&ticket("host", Metric::Throughput, &[1000.0]))).unwrap();
+    let page = page(&report(&ticket("host", Metric::Throughput, &[1000.0])), &[]).unwrap();
     assert!(page.contains("1.00k locks/s") && page.contains("<circle"));
     assert_eq!(unbalanced(&page), [""; 0]);
 }
@@ -51,7 +51,7 @@ fn whatever_comes_from_outside_is_escaped() {
         ..RunContext::default()
     };
     let samples = ticket("<u>policy", Metric::Throughput, &[1.0; 3]);
-    let page = page(&Report::from_samples(&samples, context)).unwrap();
+    let page = page(&Report::from_samples(&samples, context), &samples).unwrap();
     for tag in ["<script", "<b>cpu", "<i>note", "<u>policy"] {
         assert!(!page.contains(tag), "{tag}");
     }
@@ -59,7 +59,7 @@ fn whatever_comes_from_outside_is_escaped() {
 
 #[test]
 fn nothing_is_loaded_from_elsewhere_and_no_script_runs() {
-    let page = page(&report(&ticket("host", Metric::LatencyP99, &[5.0; 3]))).unwrap();
+    let page = page(&report(&ticket("host", Metric::LatencyP99, &[5.0; 3])), &[]).unwrap();
     for outside in ["<script", "<link", "@import", "url(", "src=", "href="] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -80,7 +80,7 @@ fn the_style_maps_every_colour_that_plots_use() {
 fn better_and_worse_are_signed_and_shaded() {
     let host = ticket("host", Metric::Throughput, &[1.0; 5]);
     let samples = [host, ticket("up", Metric::Throughput, &[2.0; 5]), ticket("down", Metric::Throughput, &[0.5; 5])];
-    let page = page(&report(&samples.concat())).unwrap();
+    let page = page(&report(&samples.concat()), &[]).unwrap();
     assert!(page.contains(r#"<td class="number better" title="better"><b class="sign">+</b> <b>2.00</b>"#), "{page}");
     assert!(page.contains(r#"<td class="number worse" title="worse"><b class="sign">−</b> <b>0.50</b>"#), "{page}");
 }
@@ -202,7 +202,7 @@ fn invented(rounds: u32) -> Report {
 fn a_full_report_renders_and_preview_is_kept_if_asked_for() {
     let (full, few, one) = (invented(5), invented(3), invented(1));
     for report in [&full, &few, &one] {
-        assert_eq!(unbalanced(&page(report).unwrap()), [""; 0]);
+        assert_eq!(unbalanced(&page(report, &[]).unwrap()), [""; 0]);
     }
     let Some(dir) = std::env::var_os("STILE_PREVIEW").map(std::path::PathBuf::from) else { return };
     for (name, report) in [("full", full), ("few-rounds", few), ("one-round", one), ("empty", self::report(&[]))] {

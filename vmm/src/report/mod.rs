@@ -17,20 +17,27 @@
 //! | [`mod@format`] | numbers for readers |
 //! | [`sources`] | the tables of the reports that the suites come from |
 //! | [`summary`] | the report in a few sentences |
+//! | [`sources`] | the tables of the reports that suites come from |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
+//! | [`detail`], [`moment`] | what samples tell besides their metrics |
 //! | [`plot`], [`figures`], [`html`] | the page |
 //! | [`raw`], [`writer`] | files |
+//! | [`baseline`], [`junit`] | against an earlier report, for build servers |
 //! | [`check`] | is a file a valid report? |
 
 pub mod aggregate;
+pub mod baseline;
 pub mod check;
+pub mod detail;
 pub mod facts;
 pub mod figures;
 pub mod format;
 pub mod html;
+pub mod junit;
 pub mod metric;
 pub mod model;
+pub mod moment;
 pub mod plot;
 pub mod rating;
 pub mod raw;

@@ -4,10 +4,13 @@
 
 use super::metric::Metric;
 use super::model::{BASELINE, Cell, Report};
-use super::stats::MIN_FOR_VERDICT;
+use super::stats::{Interval, MIN_FOR_VERDICT};
 use super::suite::Suite;
 use super::verdict::Verdict;
 use super::{format, view};
+
+/// Part of the intervals of equal figures that miss 1, about.
+const MISSED: f64 = 0.05;
 
 /// A report in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +41,15 @@ pub fn summarize(report: &Report) -> Summary {
         ));
     }
     let others = policies.iter().filter(|policy| **policy != BASELINE);
-    let findings = others.filter_map(|policy| against_baseline(report, policy));
+    let findings =
+        others.filter_map(|policy| against_itself(report, policy).or_else(|| against_baseline(report, policy)));
     Summary { opening, findings: findings.chain(failures(report, Metric::ClientErrors, &policies)).collect() }
+}
+
+/// The cells whose ratios to the baseline decide how a policy went: those of the headline metrics that a ratio judges.
+pub fn headline_ratios(report: &Report) -> impl Iterator<Item = &Cell> {
+    let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
+    report.cells.iter().filter(|cell| cell.policy != BASELINE && cell.ratio_to_host.is_some()).filter(decides)
 }
 
 fn scope(report: &Report) -> String {
@@ -50,6 +60,34 @@ fn scope(report: &Report) -> String {
     let suites: Vec<&str> = view::suites(report).into_iter().map(Suite::name).collect();
     let rounds = format::count(report.rounds as usize, "round");
     format!("{rounds} of {}, interleaved under {}.", format::list(&suites), format::list(&view::policies(report)))
+}
+
+/// The baseline a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, where about
+/// one in twenty does not by chance. ...". None for another policy, and without intervals.
+fn against_itself(report: &Report, policy: &str) -> Option<String> {
+    let again = policy.strip_prefix(BASELINE)?.strip_prefix('#')?;
+    again.parse::<u32>().ok()?;
+    let cells = headline_ratios(report).filter(|cell| cell.policy == policy);
+    let found: Vec<(f64, Interval)> = cells.filter_map(|cell| Some((cell.ratio_to_host?, cell.ratio_ci95?))).collect();
+    let including = found.iter().filter(|(_, interval)| interval.lo <= 1.0 && 1.0 <= interval.hi).count();
+    let ratios = || found.iter().map(|(ratio, _)| *ratio);
+    let (lo, hi) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
+    // What equal figures give: twice as many and one more would be too many to believe in chance alone.
+    let expected = found.len() as f64 * MISSED;
+    let missed = found.len() - including;
+    let means = if missed as f64 > 2.0 * expected + 1.0 {
+        "That is more than chance explains: something differs between first and second, and no sign of this machine is \
+         to be trusted until it is found"
+    } else {
+        "That is what chance explains: signs mean what they say, and differences within this range are none"
+    };
+    Some(format!(
+        "{policy} is {BASELINE} again: of {} {including} include 1 in their intervals ({} to {}), where about one in \
+         twenty misses it by chance. {means}.",
+        format::count(found.len(), "headline ratio"),
+        format::ratio(lo),
+        format::ratio(hi),
+    ))
 }
 
 /// "rsdl against host: throughput better in 5, worse in 1 of 7 settings (0.94 to 4.40 times); p99 latency better in
@@ -115,6 +153,29 @@ mod tests {
         let expected = "5 rounds of ticket, interleaved under host and rsdl. rsdl against host: \
                         throughput better in 1, worse in 0 of 1 setting (4.40 times).";
         assert_eq!(text, expected);
+    }
+
+    fn twice(second: &[f64]) -> String {
+        let host = ticket("host", Metric::Throughput, &[100.0; 5]);
+        let again = [Metric::Throughput, Metric::LatencyP99].map(|metric| ticket("host#2", metric, second));
+        let host_p99 = ticket("host", Metric::LatencyP99, &[100.0; 5]);
+        text(&[vec![host, host_p99], again.to_vec()].concat().concat(), false)
+    }
+
+    #[test]
+    fn the_baseline_against_itself_tells_how_many_ratios_include_one() {
+        let text = twice(&[98.0, 99.0, 101.0, 102.0, 103.0]);
+        assert!(text.contains("of 2 headline ratios 2 include 1 in their intervals (1.01 to 1.01)"), "{text}");
+        assert!(text.contains("signs mean what they say"), "{text}");
+    }
+
+    #[test]
+    fn the_baseline_differing_from_itself_is_a_warning() {
+        let text = twice(&[120.0, 121.0, 122.0, 123.0, 124.0]);
+        assert!(
+            text.contains("of 2 headline ratios 0 include 1") && text.contains("more than chance explains"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -73,9 +73,14 @@ pub fn write_all(dir: &Path, report: &Report, samples: &[Sample]) -> Result<Writ
     };
     write_file(&written.host, |out| write_json(out, &report.host))?;
     write_file(&written.json, |out| write_json(out, report))?;
-    let page = html::page(report).map_err(|source| WriteError::Page { path: written.html.clone(), source })?;
+    let page = html::page(report, samples).map_err(|source| WriteError::Page { path: written.html.clone(), source })?;
     write_file(&written.html, |out| out.write_all(page.as_bytes()))?;
     Ok(written)
+}
+
+/// Writes a report's JUnit form.
+pub fn write_junit(path: &Path, xml: &str) -> Result<(), WriteError> {
+    write_file(path, |out| out.write_all(xml.as_bytes()))
 }
 
 fn write_json(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {

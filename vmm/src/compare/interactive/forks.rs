@@ -3,11 +3,15 @@
 
 use super::super::runner::CompareError;
 use super::super::site::Site;
+use crate::recording::Recorder;
 use crate::vm::console::Sink;
-use crate::vm::{Outcome, Spec};
+use crate::vm::{Outcome, Spec, Vm};
+use kvm_ioctls::Kvm;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use stile_abi::exit;
+use stile_sched::Domain;
 use stile_sched::domain::Attributes;
 
 /// Memory of a small VM (units: bytes).
@@ -17,14 +21,25 @@ const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// What the threads share.
 pub(super) struct Forks<'a> {
-    site: &'a Site<'a>,
+    kvm: &'a Kvm,
+    domain: Arc<dyn Domain>,
+    recorder: Option<&'a Recorder>,
+    /// The policy's.
+    label: &'a str,
     done: AtomicU64,
     stopping: AtomicBool,
 }
 
 impl<'a> Forks<'a> {
     pub(super) fn new(site: &'a Site<'a>) -> Self {
-        Self { site, done: AtomicU64::new(0), stopping: AtomicBool::new(false) }
+        Self {
+            kvm: site.context.kvm,
+            domain: Arc::clone(&site.domain),
+            recorder: site.recorder,
+            label: site.label,
+            done: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        }
     }
 
     /// VMs that have come and gone.
@@ -50,15 +65,20 @@ impl<'a> Forks<'a> {
             console: Sink::Discard,
             device: None,
         };
+        let (name, label) = (name.clone(), self.label.to_owned());
         while !self.stopping.load(Relaxed) {
-            let vm = self.site.create(&spec, None)?;
+            let vm = match Vm::create(self.kvm, &spec, Arc::clone(&self.domain)) {
+                Ok(vm) => vm,
+                Err(source) => return Err(CompareError::Create { name, label, source }),
+            };
+            self.recorder.into_iter().for_each(|recorder| recorder.name(&vm));
             vm.start();
             match vm.wait_for(ENDS_WITHIN) {
                 Some(Outcome::Exit(exit::OK)) => drop(vm),
-                Some(outcome) => return Err(self.site.ended(&vm, &outcome)),
+                Some(outcome) => return Err(CompareError::Ended { name, label, outcome }),
                 None => {
-                    let how_far = format!("had not ended, the {}th of its kind", self.done() + 1);
-                    return Err(self.site.stuck(&vm, how_far, ENDS_WITHIN));
+                    let how_far = format!("had not ended, the {}th of its kind,", self.done() + 1);
+                    return Err(CompareError::Stuck { name, label, how_far, limit: ENDS_WITHIN });
                 }
             }
             self.done.fetch_add(1, Relaxed);

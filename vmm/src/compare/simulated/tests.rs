@@ -20,6 +20,9 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
         // Fewer messages, for a debug build.
         settings: vec![("work_ns".to_owned(), 2_000)],
         quick: false,
+        full: false,
+        budget: None,
+        until: None,
         seed: 1,
     }
 }

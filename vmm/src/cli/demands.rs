@@ -1,0 +1,48 @@
+//! What is asked of a comparison beside its report: not to be worse than an earlier one, and to be told to a build server.
+
+use super::Failure;
+use super::args::CompareArgs;
+use crate::compare::{Case, Options};
+use crate::report::baseline::{Baseline, Wanted};
+use crate::report::model::Report;
+use crate::report::stats::MIN_FOR_INTERVAL;
+use crate::report::{junit, writer};
+use std::path::PathBuf;
+
+/// The demands of a command line; by default none.
+#[derive(Debug, Default)]
+pub(super) struct Demands {
+    baseline: Option<Baseline>,
+    junit: Option<PathBuf>,
+}
+
+impl Demands {
+    /// Those of this command line, if what is going to be run can meet them.
+    pub(super) fn new(args: &CompareArgs, parts: &[Options], simulated: bool) -> Result<Self, Failure> {
+        let Some(path) = &args.baseline else { return Ok(Self { baseline: None, junit: args.junit.clone() }) };
+        if parts.iter().any(|options| (options.rounds() as usize) < MIN_FOR_INTERVAL) {
+            return Err(Failure::Input(miette::miette!(
+                help = format!("--reps {MIN_FOR_INTERVAL} or more"),
+                "--baseline: with so few rounds a figure has no interval, and nothing can be told from chance"
+            )));
+        }
+        let baseline = Baseline::read(path, args.tolerance).map_err(Failure::input)?;
+        let cases = parts.iter().flat_map(|options| Case::all(options).into_iter().map(move |case| (options, case)));
+        let settings = cases.map(|(options, case)| (options.suite, case.params(options))).collect();
+        let policies = parts.iter().flat_map(|options| &options.policies).map(|(label, _)| label.as_str()).collect();
+        baseline.fits(&Wanted { settings, policies, simulated }).map_err(Failure::input)?;
+        Ok(Self { baseline: Some(baseline), junit: args.junit.clone() })
+    }
+
+    /// Holds a report against the demands, and says what came of it.
+    pub(super) fn meet(&self, report: &Report) -> Result<(), Failure> {
+        let judgement = self.baseline.as_ref().map(|baseline| baseline.judge(report));
+        if let Some(path) = &self.junit {
+            let xml = junit::xml(report, judgement.as_ref()).map_err(Failure::run)?;
+            writer::write_junit(path, &xml).map_err(Failure::run)?;
+        }
+        let Some(judgement) = judgement else { return Ok(()) };
+        judgement.told.iter().for_each(|line| println!("{line}"));
+        if judgement.worse.is_empty() { Ok(()) } else { Err(Failure::Worse) }
+    }
+}

@@ -1,0 +1,111 @@
+//! Bars side by side: a group for each policy, a bar for each vCPU, against a line at what is fair.
+
+use super::axis::Axis;
+use super::{DrawError, GRID, INK, PALETTE, PlotError, SIZE, label, number_tick};
+use plotters::prelude::*;
+
+/// Part of a group's place that bars fill.
+const FILLED: f64 = 0.86;
+
+/// The bars of one policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Whose they are.
+    pub name: String,
+    /// Its place in the palette.
+    pub slot: usize,
+    /// Their heights.
+    pub bars: Vec<f64>,
+}
+
+/// Groups of bars, from zero.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// Description for readers who do not see it.
+    pub title: String,
+    /// Title of the horizontal axis.
+    pub x_title: String,
+    /// Title of the vertical axis.
+    pub y_title: String,
+    /// A value to mark with a line across.
+    pub reference: f64,
+    /// The groups.
+    pub groups: Vec<Group>,
+}
+
+impl Bars {
+    /// Draws them as an SVG element.
+    pub fn svg(&self) -> Result<String, PlotError> {
+        let mut svg = String::new();
+        self.draw(&mut svg).map_err(|source| PlotError { title: self.title.clone(), source })?;
+        Ok(label(&svg, SIZE, &self.title))
+    }
+
+    fn draw(&self, svg: &mut String) -> Result<(), DrawError> {
+        let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+        let heights = self.groups.iter().flat_map(|group| group.bars.iter().copied());
+        let vertical = Axis::linear(heights.fold(self.reference, f64::max));
+        let mut chart = ChartBuilder::on(&root)
+            .margin(8)
+            .margin_right(12)
+            .x_label_area_size(44)
+            .y_label_area_size(72)
+            .build_cartesian_2d(Axis::categories(self.groups.len()), vertical)?;
+        let name = |x: &f64| self.groups.get(x.round() as usize).map(|group| group.name.clone()).unwrap_or_default();
+        let tick = |y: &f64| number_tick(*y);
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .bold_line_style(GRID)
+            .light_line_style(TRANSPARENT)
+            .axis_style(INK)
+            .label_style(("sans-serif", 15).into_font().color(&INK))
+            .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
+            .x_label_formatter(&name)
+            .y_label_formatter(&tick)
+            .x_desc(&self.x_title)
+            .y_desc(&self.y_title)
+            .draw()?;
+        for (place, group) in self.groups.iter().enumerate() {
+            let width = FILLED / group.bars.len().max(1) as f64;
+            let left = |nth: usize| place as f64 - FILLED / 2.0 + nth as f64 * width;
+            let style = PALETTE[group.slot % PALETTE.len()].filled();
+            let bar = |(nth, height): (usize, &f64)| {
+                Rectangle::new([(left(nth), 0.0), (left(nth) + width * 0.85, *height)], style)
+            };
+            chart.draw_series(group.bars.iter().enumerate().map(bar))?;
+        }
+        let ends = [(-0.5, self.reference), (self.groups.len() as f64 - 0.5, self.reference)];
+        chart.draw_series(DashedLineSeries::new(ends, 6, 4, INK.stroke_width(1)))?;
+        root.present()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars(heights: &[&[f64]]) -> String {
+        let group =
+            |(slot, bars): (usize, &&[f64])| Group { name: format!("policy-{slot}"), slot, bars: bars.to_vec() };
+        let groups = heights.iter().enumerate().map(group).collect();
+        let (title, x_title) = ("shares".to_owned(), "vCPUs".to_owned());
+        Bars { title, x_title, y_title: "share".to_owned(), reference: 1.0, groups }.svg().unwrap()
+    }
+
+    #[test]
+    fn every_bar_is_drawn_in_its_groups_colour() {
+        let svg = bars(&[&[1.5, 0.5], &[1.0, 1.0, 0.0]]);
+        let of = |color: &str| svg.lines().filter(|line| line.starts_with("<rect") && line.contains(color)).count();
+        assert_eq!((of("#595959"), of("#0072B2")), (2, 3), "{svg}");
+        assert!(svg.contains("policy-1"));
+    }
+
+    #[test]
+    fn no_bars_still_draw_axes() {
+        for groups in [&[][..], &[&[][..]]] {
+            let svg = bars(groups);
+            assert!(svg.contains("share") && !svg.contains("NaN"));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `stile compare` as a user and a build server meet it: exit codes, what is refused, what is told, and closed pipes.
+
+use std::fs;
+use std::io::pipe;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_stile");
+const SIGPIPE: i32 = 13;
+
+/// Exit code, standard output, and the words of standard error.
+fn stile(folder: &Path, arguments: &str) -> (Option<i32>, String, String) {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments.split(' ')).current_dir(folder).stdin(Stdio::null());
+    let Output { status, stdout, stderr } = command.output().expect("cargo built the program");
+    let stderr = String::from_utf8_lossy(&stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    (status.code(), String::from_utf8_lossy(&stdout).into_owned(), stderr)
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_ends_the_program_without_a_word() {
+    for arguments in [&["schema"][..], &["--help"], &["doctor"]] {
+        let (reader, writer) = pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(PROGRAM);
+        let Output { status, stderr, .. } =
+            command.args(arguments).stdout(writer).stderr(Stdio::piped()).output().expect("cargo built the program");
+        assert_eq!((status.signal(), String::from_utf8_lossy(&stderr).as_ref()), (Some(SIGPIPE), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_host_against_itself_tells_how_many_ratios_include_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "compare hogs --sim --policies host,host --vcpus 4,6 --duration 0.1 --reps 5";
+    let (status, stdout, stderr) = stile(folder.path(), run);
+    assert_eq!(status, Some(0), "{stderr}");
+    let text = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("host#2 is host again: of ") && text.contains("include 1 in their intervals"), "{text}");
+}
+
+#[test]
+fn rounds_go_on_until_intervals_are_narrow_and_the_report_says_what_ended_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "compare hogs --sim --vcpus 4 --duration 0.1 --limit 60 --until";
+    let (status, stdout, stderr) = stile(folder.path(), &format!("{run} 5"));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("Ended after 5 rounds: the interval of each"), "{stdout}");
+    let (status, stdout, stderr) = stile(folder.path(), &run.replace("60 --until", "0.01 --until 0.001"));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("Ended after 1 round by the limit of 10.0 ms"), "{stdout}");
+}
+
+#[test]
+fn a_comparison_is_held_against_an_earlier_one_and_told_to_a_build_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "compare hogs --sim --vcpus 4 --duration 0.05 --reps 3 --out";
+    let (status, _, stderr) = stile(folder.path(), &format!("{run} old"));
+    assert_eq!(status, Some(0), "{stderr}");
+    let (status, stdout, stderr) =
+        stile(folder.path(), &format!("{run} new --baseline old/report.json --junit cells.xml"));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("none is worse by more than 10 %"), "{stdout}");
+    let xml = fs::read_to_string(folder.path().join("cells.xml")).unwrap();
+    assert!(xml.contains("classname=\"hogs.rsdl\"") && xml.contains("failures=\"0\""), "{xml}");
+
+    // The same, had the old one been ten times as fast.
+    let old = folder.path().join("old/report.json");
+    let mut report: serde_json::Value = serde_json::from_str(&fs::read_to_string(&old).unwrap()).unwrap();
+    for cell in report["cells"].as_array_mut().unwrap().iter_mut().filter(|cell| cell["metric"] == "throughput") {
+        let scaled = |value: &serde_json::Value| serde_json::json!(value.as_f64().unwrap() * 10.0);
+        let all = |values: &serde_json::Value| values.as_array().unwrap().iter().map(scaled).collect::<Vec<_>>();
+        (cell["median"], cell["samples"], cell["ci95"]) =
+            (scaled(&cell["median"]), all(&cell["samples"]).into(), all(&cell["ci95"]).into());
+    }
+    fs::write(&old, report.to_string()).unwrap();
+    let (status, stdout, stderr) =
+        stile(folder.path(), &format!("{run} new --baseline old/report.json --junit cells.xml"));
+    assert_eq!((status, stderr.contains("Error")), (Some(1), false), "{stderr}");
+    assert!(stdout.contains("hogs: rsdl, 4 vCPUs: throughput") && stdout.contains("0.10 times what was"), "{stdout}");
+    assert!(fs::read_to_string(folder.path().join("cells.xml")).unwrap().contains("failures=\"2\""));
+}
+
+#[test]
+fn a_baseline_that_does_not_fit_is_refused_before_anything_is_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, _, stderr) = stile(folder.path(), "compare hogs --sim --vcpus 4 --duration 0.05 --reps 3 --out old");
+    assert_eq!(status, Some(0), "{stderr}");
+    fs::write(folder.path().join("other.json"), "{\"schema\": 99}").unwrap();
+    let against = "--sim --duration 0.05 --out new --baseline";
+    for (run, told) in [
+        (format!("compare probe {against} old/report.json"), "is of hogs, and this comparison of probe"),
+        (format!("compare hogs --vcpus 6 {against} old/report.json"), "vcpus 4, and this comparison hogs with"),
+        (format!("compare hogs --vcpus 4 --reps 2 {against} old/report.json"), "--reps 3 or more"),
+        (format!("compare hogs --vcpus 4 {against} other.json"), "has schema 99"),
+        (format!("compare hogs --vcpus 4 {against} none.json"), "cannot read none.json"),
+    ] {
+        let (status, stdout, stderr) = stile(folder.path(), &run);
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{run}: {stderr}");
+        assert!(stderr.contains(told), "{run}: no `{told}` in: {stderr}");
+    }
+    assert!(!folder.path().join("new").exists());
+}
+
+#[test]
+fn the_suites_of_the_reports_run_one_after_the_other_into_one_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, stdout, stderr) = stile(folder.path(), "compare reports --sim --quick --duration 0.02 --reps 1");
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("simulated netbench") && stdout.contains("no model of the guests of entry"), "{stdout}");
+    // One line for each suite and round, and no bar, where nobody watches.
+    assert_eq!(stderr.matches("round 1 of 1").count(), 1, "{stderr}");
+    let (status, _, stderr) = stile(folder.path(), "compare reports --vcpus 4");
+    assert_eq!(status, Some(2), "{stderr}");
+    assert!(stderr.contains("sizes of its own"), "{stderr}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_with_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("taken"), "").unwrap();
+    let (status, stdout, stderr) =
+        stile(folder.path(), "compare hogs --sim --vcpus 4 --duration 0.05 --reps 1 --out taken");
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stdout.contains("simulated hogs") && stderr.contains("name another one with --out"), "{stdout}{stderr}");
+}
