@@ -1,7 +1,7 @@
 //! The suite `interactive`: every load with its probes as real guests, briefly.
 
 use std::sync::atomic::AtomicBool;
-use stile::compare::{CompareError, Hint, Load, Options, Plan, Progress, Runner};
+use stile::compare::{CompareError, End, Hint, Load, Options, Plan, Progress, Ran, Runner};
 use stile::host::allowed_cpus;
 use stile::report::model::{ParamValue, Sample};
 use stile::report::rating::Probe;
@@ -25,15 +25,21 @@ fn options(loads: &[Load], settings: &[(&str, u64)]) -> Options {
         hint: Hint::Full,
         settings: settings.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
         quick: true,
+        full: false,
+        budget: None,
+        until: None,
         seed: 1,
     }
 }
 
 fn run(kvm: &kvm_ioctls::Kvm, options: &Options) -> Result<Vec<Sample>, CompareError> {
     let (plan, going_on) = (Plan::new(options), AtomicBool::new(false));
-    let (samples, _, complete) = Runner::new(kvm, options, &going_on).run(&plan, &Progress::new(&plan))?;
-    assert!(complete);
-    Ok(samples)
+    let Ran { samples, end, .. } = Runner::new(kvm, options, &going_on).run(&plan, &mut Progress::new(plan.estimate()));
+    match end {
+        End::Complete => Ok(samples),
+        End::Interrupted => panic!("nobody interrupted the run"),
+        End::Failed(why) => Err(why),
+    }
 }
 
 fn text(sample: &Sample, name: &str) -> Option<String> {
