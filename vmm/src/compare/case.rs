@@ -105,11 +105,12 @@ impl Case {
         matches!(self.setup, Setup::Load(load) if load.usual_size() == self.size)
     }
 
-    /// For who watches: "8 vCPUs", "2 vCPUs, machine up".
+    /// For who watches: "8 vCPUs", "2 vCPUs, machine up", "load make".
     pub fn words(self, suite: Suite) -> String {
         let setup = self.setup_params(Params::default());
-        let setup: String = setup.iter().map(|(name, value)| format!(", {name} {value}")).collect();
-        format!("{} {}{setup}", self.size, suite.counted().words())
+        let size = (!self.has_usual_size()).then(|| format!("{} {}", self.size, suite.counted().words()));
+        let setup = setup.iter().map(|(name, value)| format!("{name} {value}"));
+        size.into_iter().chain(setup).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -16,7 +16,8 @@ use crate::report::suite::Suite;
 use crate::report::view;
 use source::{KERNELS, RATED, Rated, TIMES};
 
-const TITLE: &str = "What a user notices beside loads, and what a yield has to do with it";
+const TITLE: &str =
+    "What a user notices beside loads, and what a yield has to do with it: rating, p99, deadlines missed";
 const CITATION: &str =
     "\"RSDL-mm 0.28\", a test of -mm2, -mm2 without sched_yield, and RSDL without sched_yield (2007)";
 const BUILD: [(Metric, &str); 3] =
@@ -25,9 +26,9 @@ const BUILD: [(Metric, &str); 3] =
 /// The source's table with a report's figures; `None` if it has none of this suite.
 pub fn table(report: &Report) -> Option<SourceTable> {
     let figures = Figures::of(report)?;
-    let mut header = vec!["load".to_owned(), "what".to_owned()];
+    let mut header = vec![String::new()];
     header.extend(figures.policies.iter().map(|policy| (*policy).to_owned()));
-    header.extend(KERNELS.iter().map(|(kernel, _)| format!("source: {kernel}")));
+    header.extend(KERNELS.iter().map(|(kernel, _)| format!("there: {kernel}")));
     let rows = RATED.iter().flat_map(|rated| figures.rows(rated)).collect();
     let findings =
         [figures.agreement(), figures.disagreement(), figures.expiry(), figures.promise(), figures.throughput()];
@@ -46,7 +47,8 @@ struct Felt {
 impl std::fmt::Display for Felt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { rating, p99_us, missed } = self;
-        write!(f, "{}, {}, {missed:.1} %", rating.name(), format::time_us(*p99_us))
+        write!(f, "{}, {}", rating.name(), format::time_us(*p99_us))?;
+        if *missed > 0.0 { write!(f, ", {missed:.1} %") } else { Ok(()) }
     }
 }
 
@@ -84,9 +86,9 @@ impl<'a> Figures<'a> {
     fn rows(&self, rated: &'static Rated) -> Vec<Vec<String>> {
         let row = |what: &str, ours: &dyn Fn(&str) -> Option<String>, theirs: [String; 3]| {
             let ours: Vec<_> = self.policies.iter().map(|policy| ours(policy)).collect();
-            let labels = [rated.title.to_owned(), what.to_owned()];
+            let label = format!("{}: {what}", rated.title);
             let cells = ours.iter().map(|cell| cell.clone().unwrap_or_default());
-            ours.iter().any(Option::is_some).then(|| labels.into_iter().chain(cells).chain(theirs).collect())
+            ours.iter().any(Option::is_some).then(|| [label].into_iter().chain(cells).chain(theirs).collect())
         };
         let probes = Probe::ALL.iter().zip(rated.ratings).filter_map(|(&probe, theirs)| {
             let felt = |policy: &str| self.felt(policy, rated.load, probe).map(|felt| felt.to_string());

@@ -3,7 +3,7 @@
 
 /// The source's kernels, and the policies that stand for them.
 pub(super) const KERNELS: [(&str, &str); 3] =
-    [("-mm2", "host"), ("-mm2+noyield", "host-noyield"), ("rsdl+noyield", "rsdl+none")];
+    [("-mm2", "host"), ("-mm2, no yield", "host-noyield"), ("rsdl, no yield", "rsdl+none")];
 
 /// The source's ratings for a load, by probe and kernel; two where it gives two.
 pub(super) struct Rated {

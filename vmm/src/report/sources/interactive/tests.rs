@@ -36,10 +36,10 @@ fn a_row_has_our_rating_with_its_figures_and_the_sources_beside() {
         sample("host", "make", None, &[(Metric::BuildReal, 2.5e6)]),
     ];
     let table = table_of(&samples).unwrap();
-    assert_eq!(table.header.len(), 6);
-    let row = ["memload x10", "beryl", "good, 20.0 ms, 2.0 %", "awful/bad", "great", "good"];
+    assert_eq!(table.header.len(), 5);
+    let row = ["memload x10: beryl", "good, 20.0 ms, 2.0 %", "awful/bad", "great", "good"];
     assert_eq!(table.rows[0], row);
-    assert_eq!(table.rows[1], ["make -j5", "real", "2.50 s", "481.9 s", "530.7 s", "489.3 s"]);
+    assert_eq!(table.rows[1], ["make -j5: real", "2.50 s", "481.9 s", "530.7 s", "489.3 s"]);
 }
 
 #[test]
