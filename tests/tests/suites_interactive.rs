@@ -15,13 +15,13 @@ const POLICIES: [&str; 2] = ["host", "rsdl+polite"];
 fn options(loads: &[Load], settings: &[(&str, u64)]) -> Options {
     Options {
         suite: Suite::Interactive,
-        policies: POLICIES.map(|name| (name.to_owned(), name.parse().unwrap())).into(),
+        policies: POLICIES.map(|name| (name.to_owned(), name.parse().expect("the policies are known"))).into(),
         sizes: Vec::new(),
         loads: loads.to_vec(),
         reps: Some(1),
         duration: Some(0.2),
         per_pcpu: None,
-        pcpus: allowed_cpus().unwrap().iter().take(2).collect(),
+        pcpus: allowed_cpus().expect("a process may know its CPUs").iter().take(2).collect(),
         hint: Hint::Full,
         settings: settings.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
         quick: true,
@@ -49,7 +49,7 @@ fn text(sample: &Sample, name: &str) -> Option<String> {
 /// Runs one load under both policies, and looks that it did something and that every probe was looked at.
 fn runs(load: Load) {
     let kvm = require_kvm!();
-    let samples = run(&kvm, &options(&[load], &[("buffer_mb", 2), ("jobs", 24)])).unwrap();
+    let samples = run(&kvm, &options(&[load], &[("buffer_mb", 2), ("jobs", 24)])).unwrap_or_else(|why| panic!("{why}"));
     for policy in POLICIES {
         let of = |probe: Option<Probe>| {
             let wanted = |sample: &&Sample| {
@@ -73,7 +73,8 @@ fn runs(load: Load) {
             assert!((0.0..=100.0).contains(&missed), "{policy}, {probe:?}: {missed}");
         }
     }
-    let table = interactive::table(&Report::from_samples(&samples, Default::default())).unwrap();
+    let table = interactive::table(&Report::from_samples(&samples, Default::default()))
+        .expect("the report has cells of the suite");
     assert!(table.rows.iter().all(|row| row.len() == table.header.len()), "{table:?}");
 }
 
@@ -110,7 +111,7 @@ fn probes_run_beside_a_build_with_a_compiler_cache() {
 #[test]
 fn a_load_that_refuses_its_parameters_ends_the_run_and_is_named() {
     let kvm = require_kvm!();
-    let refused = run(&kvm, &options(&[Load::Make], &[("jobs", 0)])).unwrap_err();
+    let refused = run(&kvm, &options(&[Load::Make], &[("jobs", 0)])).expect_err("there is no build of nothing");
     assert!(matches!(&refused, CompareError::Ended { name, .. } if name == "make-0"), "{refused}");
 }
 
