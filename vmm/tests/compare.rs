@@ -125,3 +125,18 @@ fn a_report_that_cannot_be_written_is_told_with_its_table() {
     assert_eq!(status, Some(1), "{stderr}");
     assert!(stdout.contains("simulated hogs") && stderr.contains("name another one with --out"), "{stdout}{stderr}");
 }
+
+#[test]
+fn what_a_run_that_fails_half_way_has_measured_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = "suite = \"hogs\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\nduration = 0.05\nreps = 3\n";
+    fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
+    // The recording of the last round cannot be written.
+    fs::create_dir_all(folder.path().join("report/raw/hogs-rsdl-4-round-2.rec")).unwrap();
+    let (status, stdout, stderr) = stile(folder.path(), "sim scenario.toml --record --out report");
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("hogs-rsdl-4-round-2.rec") && stdout.contains("Failed after 2 runs"), "{stdout}{stderr}");
+    let report: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(folder.path().join("report/report.json")).unwrap()).unwrap();
+    assert_eq!((&report["rounds"], &report["interrupted"]), (&2.into(), &true.into()));
+}

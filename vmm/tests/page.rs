@@ -96,7 +96,7 @@ fn a_browser_finds_every_suites_figures_without_an_error_and_shows_them() {
         // Its plots, its distribution, its shares, its worst moment.
         let expected = suite.plotted().len() + 3;
         assert_eq!(section.matches("<figure").count(), expected, "{suite}");
-        assert_eq!(section.matches("<svg viewBox=\"0 0 600 330\"").count(), expected - 1, "{suite}");
+        assert_eq!(section.matches("<svg viewBox=\"0 0 600 336\"").count(), expected - 1, "{suite}");
         for metric in suite.headline() {
             assert!(section.contains(metric.label()), "{suite} without {}", metric.label());
         }

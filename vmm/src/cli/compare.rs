@@ -69,7 +69,9 @@ pub(super) fn run_all<'a>(
     for (plan, options) in plans.iter().zip(parts) {
         let Ran { samples, notes, end } = runner(options).run(plan, &mut progress);
         all.samples.extend(samples);
-        all.notes.extend(notes);
+        // A note of one of several says of which.
+        let suite = if parts.len() > 1 { format!("{}: ", options.suite) } else { String::new() };
+        all.notes.extend(notes.into_iter().map(|note| suite.clone() + &note));
         all.end = end;
         if !matches!(all.end, End::Complete) {
             break;

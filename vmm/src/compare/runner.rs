@@ -9,11 +9,12 @@ use super::site::Site;
 use super::until::Watch;
 use super::{Options, Simulation, calibrate, cell, interactive, netbench, simulated};
 use crate::carrier::{self, CarrierError};
-use crate::host::{Activity, Disturbance, frequency};
+use crate::host::{Disturbance, DisturbanceMeter, frequency};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::detail::MOMENT;
 use crate::report::format;
 use crate::report::model::{Params, Sample};
+use crate::report::moment::Moment;
 use crate::report::suite::Suite;
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
@@ -117,6 +118,8 @@ pub(super) struct Context<'a> {
     mhz: Cell<Option<f64>>,
     /// The longest wait so far under each policy.
     worst: RefCell<Vec<Nanos>>,
+    /// Who ran during the cell's longest wait, if that is the longest so far.
+    pub(super) moment: RefCell<Option<Moment>>,
 }
 
 impl Context<'_> {
@@ -209,7 +212,8 @@ impl<'a> Runner<'a> {
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
         let worst = RefCell::new(vec![Nanos::ZERO; options.policies.len()]);
-        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted, mhz: Cell::new(None), worst });
+        let (mhz, moment) = (Cell::default(), RefCell::default());
+        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted, mhz, worst, moment });
         Self { options, source, recordings: None }
     }
 
@@ -253,8 +257,8 @@ impl<'a> Runner<'a> {
         let after = format::count(done, "run");
         match &end {
             End::Complete => {}
-            End::Interrupted => remarks.notes.push(format!("{}: ended by the user after {after}.", options.suite)),
-            End::Failed(error) => remarks.notes.push(format!("{}: failed after {after}: {error}", options.suite)),
+            End::Interrupted => remarks.notes.push(format!("Ended by the user after {after}.")),
+            End::Failed(error) => remarks.notes.push(format!("Failed after {after}: {error}.")),
         }
         Ran { samples, notes: remarks.all(), end }
     }
@@ -264,7 +268,7 @@ impl<'a> Runner<'a> {
         let (label, _) = &self.options.policies[planned.policy];
         let params = planned.case.params(self.options);
         let measured = match &self.source {
-            Source::Guests(context) => self.guests(context, planned, &params, remarks)?,
+            Source::Guests(context) => self.watched(context, planned, &params, remarks)?,
             Source::Simulation(simulation, interrupted) => {
                 let path = self.recording(planned)?;
                 // A recording tells its size, whatever the report goes by.
@@ -283,41 +287,58 @@ impl<'a> Runner<'a> {
         Ok(measured.map(|measured| measured.into_iter().map(sample).collect()))
     }
 
-    /// One cell with guests.
-    fn guests(
+    /// One cell with guests, and what the host did besides.
+    fn watched(
         &self,
         context: &Context<'_>,
         planned: &CellPlan,
         params: &Params,
         remarks: &mut Remarks,
     ) -> Result<Measured, CompareError> {
+        let pcpus = &self.options.pcpus;
+        let before = DisturbanceMeter::now(pcpus);
+        let Some(mut measured) = self.guests(context, planned, params, &mut remarks.notes)? else { return Ok(None) };
+        let found = Disturbance { mhz: context.mhz.take(), ..before.until(&DisturbanceMeter::now(pcpus)) };
+        for measurement in &mut measured {
+            measurement.detail["host"] = json!(found);
+        }
+        if let (Some(moment), [first, ..]) = (context.moment.take(), &mut measured[..]) {
+            first.detail[MOMENT] = json!(moment);
+        }
+        remarks.disturbances.add(self.words(planned), found);
+        Ok(Some(measured))
+    }
+
+    /// Which cell it is: "rsdl, 4 vCPUs, round 0".
+    fn words(&self, planned: &CellPlan) -> String {
+        let (label, _) = &self.options.policies[planned.policy];
+        format!("{label}, {}, round {}", planned.case.words(self.options.suite), planned.round)
+    }
+
+    /// One cell with guests.
+    fn guests(
+        &self,
+        context: &Context<'_>,
+        planned: &CellPlan,
+        params: &Params,
+        notes: &mut Vec<String>,
+    ) -> Result<Measured, CompareError> {
         let (label, policy) = &self.options.policies[planned.policy];
         let pcpus = planned.case.pcpus(self.options);
-        let before = Activity::now(&pcpus);
         let domain = carrier::domain(policy, &pcpus)?;
         let recorder = self.recorder(planned, params, &*domain)?;
-        let recorder_of = recorder.as_ref();
-        let (names, moment) = (RefCell::default(), RefCell::default());
-        let site = Site { context, planned, label, pcpus: pcpus.clone(), domain, recorder: recorder_of, names, moment };
-        let mut measured = match self.options.suite {
+        let (recorder_of, names) = (recorder.as_ref(), RefCell::default());
+        let site = Site { context, planned, label, pcpus, domain, recorder: recorder_of, names };
+        let measured = match self.options.suite {
             Suite::Netbench => netbench::measure(&site),
             Suite::Interactive => interactive::measure(&site),
             _ => cell::measure(&site),
         };
-        let words = format!("{label}, {}, round {}", planned.case.words(self.options.suite), planned.round);
-        if let Ok(Some(measured)) = &mut measured {
-            let found = Disturbance { mhz: context.mhz.take(), ..before.until(&Activity::now(&pcpus)) };
-            measured.iter_mut().for_each(|measurement| measurement.detail["host"] = json!(found));
-            remarks.disturbances.add(words.clone(), found);
-            if let (Some(moment), [first, ..]) = (site.moment.take(), &mut measured[..]) {
-                first.detail[MOMENT] = json!(moment);
-            }
-        }
         // A cell that failed has its recording, too.
         if let Some(recorder) = recorder {
             let Recorded { lost, .. } = recorder.finish()?;
             if lost > 0 {
-                remarks.notes.push(format!("{lost} events of {words} came too fast to be recorded."));
+                notes.push(format!("{lost} events of {} came too fast to be recorded.", self.words(planned)));
             }
         }
         measured

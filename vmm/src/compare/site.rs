@@ -8,7 +8,6 @@ use super::window::Window;
 use crate::host::CpuList;
 use crate::net::{self, PortNumber, Switch};
 use crate::recording::{Named, Names, Recorder};
-use crate::report::moment::Moment;
 use crate::vm::{Outcome, Spec, Vm};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -27,9 +26,8 @@ pub(super) struct Site<'a> {
     pub(super) pcpus: CpuList,
     pub(super) domain: Arc<dyn Domain>,
     pub(super) recorder: Option<&'a Recorder>,
+    /// Of the VMs' vCPUs.
     pub(super) names: RefCell<Vec<Named>>,
-    /// The cell's longest wait, if it is the run's worst so far.
-    pub(super) moment: RefCell<Option<Moment>>,
 }
 
 impl Site<'_> {
@@ -83,7 +81,7 @@ impl Site<'_> {
         let longest = window.vcpus.iter().map(|vcpu| vcpu.waits.max()).max().unwrap_or_default();
         if let Some(trace) = self.domain.trace().filter(|_| self.context.is_worst(self.planned.policy, longest)) {
             let names = self.names.borrow().clone().into();
-            *self.moment.borrow_mut() = moment::longest(&trace, &self.pcpus, &names, longest);
+            *self.context.moment.borrow_mut() = moment::longest(&trace, &self.pcpus, &names, longest);
         }
         let unsound = |source| CompareError::Unsound { label: self.label.to_owned(), source };
         audit(window, self.pcpus.len()).map_err(unsound)

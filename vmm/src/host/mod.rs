@@ -2,16 +2,16 @@
 //!
 //! - [`facts`] reads what the host is, without judging it; it goes into every report.
 //! - [`kvm`] opens KVM or says why not.
-//! - `activity` tells what the host did besides while something was measured.
+//! - `disturbance` tells what the host did besides while something was measured.
 //! - [`doctor`] draws the conclusions for `stile doctor`.
 //!
 //! Nothing here changes the host, and nothing here is needed while guests run.
 
-mod activity;
 mod autogroup;
 pub mod costs;
 pub mod cpu;
 mod cpulist;
+mod disturbance;
 pub mod doctor;
 pub mod facts;
 #[cfg(test)]
@@ -23,11 +23,11 @@ mod report;
 mod root;
 mod rusage;
 
-pub use activity::{Activity, Disturbance, frequency};
 pub use autogroup::AutogroupsOff;
 pub use costs::{CostsError, HostCosts};
 pub use cpu::{Neighbours, allowed_cpus, topology};
 pub use cpulist::{CpuList, CpuListError};
+pub use disturbance::{Disturbance, DisturbanceMeter, frequency};
 pub use doctor::{Diagnosis, Finding, State, diagnose};
 pub use facts::{HostFacts, Live, vcpus_move_freely};
 pub use kvm::{Backend, KvmUnavailable, open_kvm};

@@ -10,8 +10,7 @@ use super::view::Block;
 use super::{format, stats};
 
 /// The quantiles of a distribution that are plotted.
-const QUANTILES: [(f64, &str); 9] = [
-    (0.01, "1 %"),
+const QUANTILES: [(f64, &str); 8] = [
     (0.1, "10 %"),
     (0.25, "25 %"),
     (0.5, "50 %"),
@@ -104,10 +103,10 @@ fn simulated(block: &Block<'_>) -> &'static str {
 
 /// The worst moments of a block: a timeline for each policy that has one.
 pub fn moments(block: &Block<'_>, details: Details<'_>) -> Vec<Figure> {
-    details.moments(block).map(|(sample, moment)| timeline(block, sample, &moment)).collect()
+    details.moments(block).map(|(sample, moment)| timeline(sample, &moment)).collect()
 }
 
-fn timeline(block: &Block<'_>, sample: &Sample, moment: &Moment) -> Figure {
+fn timeline(sample: &Sample, moment: &Moment) -> Figure {
     let (policy, size, round) = (&sample.policy, sample.params.size_label(), sample.round + 1);
     let [waited, longest, kept] = [moment.waited(), moment.longest, moment.kept].map(format::time_us);
     let of = if moment.longest > moment.waited() * 1.01 {

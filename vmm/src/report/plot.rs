@@ -16,7 +16,7 @@ use thiserror::Error;
 use super::format;
 
 /// Size of a plot (units: SVG user units, px at its natural size).
-const SIZE: (u32, u32) = (600, 330);
+const SIZE: (u32, u32) = (600, 336);
 /// Size of a legend's key.
 const KEY_SIZE: (u32, u32) = (30, 14);
 /// Colours that are apart for all common colour blindnesses and at least 3:1 to white; the first is the baseline's.
@@ -135,8 +135,8 @@ impl Plot {
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
             .margin_right(12)
-            .x_label_area_size(44)
-            .y_label_area_size(72)
+            .x_label_area_size(50)
+            .y_label_area_size(88)
             .build_cartesian_2d(Axis::categories(self.categories.len()), axis.clone())?;
         let size_name = |x: &f64| self.categories.get(x.round() as usize).cloned().unwrap_or_default();
         let tick_name = |y: &f64| (self.tick)(*y);

@@ -48,8 +48,8 @@ impl Bars {
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
             .margin_right(12)
-            .x_label_area_size(44)
-            .y_label_area_size(72)
+            .x_label_area_size(50)
+            .y_label_area_size(88)
             .build_cartesian_2d(Axis::categories(self.groups.len()), vertical)?;
         let name = |x: &f64| self.groups.get(x.round() as usize).map(|group| group.name.clone()).unwrap_or_default();
         let tick = |y: &f64| number_tick(*y);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// What has happened since the host started, as far as it tells.
 #[derive(Debug, Clone)]
-pub struct Activity {
+pub struct DisturbanceMeter {
     at: Instant,
     pcpus: usize,
     busy: Option<Duration>,
@@ -36,7 +36,7 @@ pub struct Disturbance {
     pub mhz: Option<f64>,
 }
 
-impl Activity {
+impl DisturbanceMeter {
     /// Now, of these CPUs.
     pub fn now(pcpus: &CpuList) -> Self {
         let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -136,9 +136,10 @@ mod tests {
     }
 
     fn between(before: &FakeHost, after: &FakeHost, own_ms: u64) -> Disturbance {
-        let before = Activity::at(&before.root(), &cpus(), Duration::from_secs(5));
-        let after = Activity::at(&after.root(), &cpus(), Duration::from_secs(5) + Duration::from_millis(own_ms));
-        before.until(&Activity { at: before.at + Duration::from_secs(1), ..after })
+        let before = DisturbanceMeter::at(&before.root(), &cpus(), Duration::from_secs(5));
+        let after =
+            DisturbanceMeter::at(&after.root(), &cpus(), Duration::from_secs(5) + Duration::from_millis(own_ms));
+        before.until(&DisturbanceMeter { at: before.at + Duration::from_secs(1), ..after })
     }
 
     #[test]
