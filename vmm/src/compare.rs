@@ -9,6 +9,8 @@ mod calibrate;
 mod case;
 mod cell;
 mod disturbed;
+mod interactive;
+mod load;
 mod metrics;
 mod moment;
 mod netbench;
@@ -27,6 +29,7 @@ mod window;
 mod workload;
 
 pub use case::{Case, Machine, Setup};
+pub use load::Load;
 pub use options::{Hint, Options, default_policies};
 pub use plan::Plan;
 pub use progress::Progress;

@@ -15,6 +15,7 @@ pub mod layout;
 mod outcome;
 pub mod paging;
 mod registers;
+pub mod reload;
 mod setup;
 mod spin;
 mod state;
@@ -32,8 +33,9 @@ use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use layout::{Layout, LayoutError};
 use registers::Registers;
 use state::{Mapped, Members};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use stile_abi::MMIO_BASE;
 use stile_sched::domain::{Attributes, DomainError, Usage};
 use stile_sched::{Domain, Time, VcpuId};
@@ -144,7 +146,7 @@ impl Vm {
         let device = spec.device.map(|make| make(&memory)).transpose().map_err(CreateError::Device)?;
         let device = device.map(|device| Mapped { base: MMIO_BASE, device });
         let params =
-            BootParams { cmdline: spec.cmdline, tsc_khz: clock.khz(), net_mmio: device.as_ref().map(|d| d.base) };
+            BootParams { cmdline: spec.cmdline, tsc_khz: clock.khz(), device_mmio: device.as_ref().map(|d| d.base) };
         let root = boot::prepare(&memory, &layout, &image, &params)?;
         let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(refused("its CPU features"))?;
         let state = Arc::new(VmState::new(spec.name, layout, memory, clock, spec.console.clone(), device));
@@ -208,6 +210,20 @@ impl Vm {
             graves.1 -= 1;
         }
         self.state.outcome().cloned().unwrap_or(Outcome::Stopped)
+    }
+
+    /// As [`wait`](Self::wait), but no longer than this; `None` if it has not ended by then.
+    pub fn wait_for(&self, limit: Duration) -> Option<Outcome> {
+        let until = Instant::now() + limit;
+        let mut graves = self.graves.lock().unwrap_or_else(PoisonError::into_inner);
+        while graves.1 > 0 {
+            match graves.0.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(_) => graves.1 -= 1,
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Some(self.state.outcome().cloned().unwrap_or(Outcome::Stopped))
     }
 
     /// What its vCPUs share.

@@ -60,6 +60,11 @@ impl Gauge {
         Self::add(&self.errors, n);
     }
 
+    /// Adds to a word of the workload's own.
+    pub fn add_spare(&self, word: usize, n: u64) {
+        Self::add(&self.spare[word], n);
+    }
+
     fn add(counter: &AtomicU64, n: u64) {
         counter.store(counter.load(Relaxed).wrapping_add(n), Relaxed);
     }

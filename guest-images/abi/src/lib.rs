@@ -131,8 +131,8 @@ pub struct BootInfo {
     pub heap_start: u64,
     /// One past the last byte of free memory; page-aligned.
     pub heap_end: u64,
-    /// Address of the network device's virtio-mmio registers, 0: no device.
-    pub net_mmio: u64,
+    /// Address of the device's registers, 0: no device. A network device's are those of virtio-mmio.
+    pub device_mmio: u64,
     /// Bytes used of `cmdline`.
     pub cmdline_len: u32,
     /// Keeps the structure free of padding; 0.

@@ -45,9 +45,9 @@ impl Boot {
         (self.0.heap_start, self.0.heap_end.saturating_sub(self.0.heap_start))
     }
 
-    /// Address of the network device's registers, if the VM has one.
-    pub fn net_mmio(self) -> Option<u64> {
-        (self.0.net_mmio != 0).then_some(self.0.net_mmio)
+    /// Address of the device's registers, if the VM has one.
+    pub fn device_mmio(self) -> Option<u64> {
+        (self.0.device_mmio != 0).then_some(self.0.device_mmio)
     }
 
     pub(crate) fn call_block(self, vcpu: u32) -> &'static CallBlock {

@@ -20,6 +20,7 @@ pub mod cmdline;
 pub mod console;
 pub mod cpu;
 pub mod doorbell;
+pub mod exec;
 pub mod heap;
 #[cfg(feature = "guest")]
 mod mem;

@@ -1,10 +1,20 @@
-//! Locks and messages that spin for a moment and then yield, saying what they wait for; or do not.
+//! Locks and messages that spin for a moment and then yield, saying what they wait for, or do not; and pipes, at which
+//! vCPUs block.
 
 mod mailbox;
+mod park;
+mod pipe;
+#[cfg(test)]
+mod testing;
 mod ticket;
+mod waiters;
+mod yielding;
 
 pub use mailbox::Mailbox;
+pub use park::Park;
+pub use pipe::{Notifies, Pipe};
 pub use ticket::{TicketGuard, TicketLock};
+pub use yielding::{YieldingGuard, YieldingLock};
 
 use crate::doorbell;
 use stile_abi::{Hint, HintKind};
@@ -37,6 +47,11 @@ impl Patience {
     /// Waits until `done` holds: spins, then yields with the target that `target` names at that moment, again and
     /// again.
     pub fn wait(self, done: impl Fn() -> bool, target: impl Fn() -> HintKind) {
+        self.wait_as(doorbell::yield_now, done, target);
+    }
+
+    /// The same, for one who yields like this. `done` is not asked again once it holds.
+    fn wait_as(self, yields: impl Fn(Hint), done: impl Fn() -> bool, target: impl Fn() -> HintKind) {
         let mut again = false;
         if self.manners == Manners::Silent {
             while !done() {
@@ -56,7 +71,7 @@ impl Patience {
                 return;
             }
             let kind = if tells { target() } else { HintKind::Unknown };
-            doorbell::yield_now(Hint { kind, again: again && tells });
+            yields(Hint { kind, again: again && tells });
             again = true;
         }
     }

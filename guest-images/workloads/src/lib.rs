@@ -10,6 +10,13 @@
 //! | `spins` | PAUSEs before a yield | 200 |
 //! | `hint` | `full`, `none`: whether yields say what they wait for; `silent`: no yields | `full` |
 //! | `period_us`, `work_us` | probe: time between wakes, work at each | 5000, 200 |
+//! | `period_us`, `work_us` | frames: time between jobs, work of each | 20000, 1000 |
+//! | `waits`, `wait_us` | frames: pieces of a job, and the wait for a device after each | 0, 0 |
+//! | `burst`, `rest` | frames, terminal: periods with a job, and without, in turn | 1, 0 |
+//! | `period_us`, `work_us` | terminal: time between keys, work of both vCPUs for each | 20000, 500 |
+//! | `buffer_mb` | memload: what is copied | 16 |
+//! | `touch_kb`, `work_us` | script: memory it fills, work | 128, 200 |
+//! | `jobs`, `cached`, `io_us` | make: compilations, percent of them in the cache, each wait for the disk | 64, 0, 2000 |
 //! | `net.ip` | netbench: own address, `10.0.0.1/16` | none |
 //! | `server` | netbench-client: its server's address | none |
 //! | `seed` | netbench-client: which sequence of operations | 1 |
@@ -18,9 +25,13 @@
 
 extern crate alloc;
 
+pub mod deadline;
 pub mod doorbell;
+pub mod frames;
 pub mod hello;
 pub mod hog;
+pub mod make;
+pub mod memload;
 pub mod mix;
 pub mod netbench;
 pub mod netbench_client;
@@ -28,7 +39,9 @@ pub mod netbench_server;
 pub mod params;
 pub mod pingpong;
 pub mod probe;
+pub mod script;
 pub mod tbench;
+pub mod terminal;
 pub mod ticket;
 
 /// Makes a binary of a workload: the guest's entry point, or an empty host program when not built as a guest.

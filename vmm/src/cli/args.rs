@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::compare::Hint;
+use crate::compare::{Hint, Load};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::{Suite, UnknownSuite};
@@ -122,12 +122,13 @@ pub(super) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights or entry; or reports, for those of the reports
-    /// that this project grew from, one after the other in a quarter of an hour
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, entry or interactive; or reports, for those of the
+    /// reports that this project grew from, one after the other in a quarter of an hour
     #[arg(default_value = "netbench")]
     pub(super) suite: Subject,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
-    /// host twice for an A/A run; by default host and rsdl, and for entry freelist as well
+    /// host twice for an A/A run; by default host and rsdl, for entry freelist as well, for interactive all
+    /// of host and rsdl
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) policies: Vec<PolicyConfig>,
     /// Numbers of vCPUs, each a run of its own (all suites but netbench)
@@ -136,6 +137,9 @@ pub(super) struct CompareArgs {
     /// Numbers of client VMs, each a run of its own (netbench)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(super) clients: Vec<u32>,
+    /// What runs beside the probes, each a run of its own; by default all (interactive)
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
+    pub(super) loads: Vec<Load>,
     /// Rounds; every round runs every policy once with every parameter
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) reps: Option<u32>,
@@ -158,7 +162,7 @@ pub(super) struct CompareArgs {
     /// A parameter of the guests' workload, such as hold_ns=500; may be repeated
     #[arg(long = "set", value_name = "KEY=NUMBER", value_parser = setting)]
     pub(super) settings: Vec<(String, u64)>,
-    /// A short run: at most 20 s on 2 CPUs
+    /// A short run: at most 20 s on 2 CPUs, 30 s for interactive
     #[arg(long)]
     pub(super) quick: bool,
     /// The sizes of the report that the suite comes from, if it comes from one, and windows of 3 s, whatever time that takes

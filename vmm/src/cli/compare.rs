@@ -145,10 +145,14 @@ fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
             "--pcpus {pcpus}: there is no CPU {missing} to use"
         )));
     }
+    if !args.loads.is_empty() && suite != Suite::Interactive {
+        return Err(Failure::Input(miette::miette!("--loads has no meaning for the suite {suite}")));
+    }
     Ok(Options {
         suite,
         policies: labelled(&args.policies),
         sizes: Vec::new(),
+        loads: args.loads.clone(),
         per_pcpu: None,
         reps: args.reps,
         duration: args.duration,

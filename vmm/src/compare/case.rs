@@ -1,6 +1,6 @@
 //! What a cell runs besides its policy: how large, and set up how.
 
-use super::Options;
+use super::{Load, Options};
 use crate::host::CpuList;
 use crate::report::model::Params;
 use crate::report::suite::Suite;
@@ -21,6 +21,8 @@ pub enum Setup {
     Usual,
     /// On all pCPUs, or on one.
     On(Machine),
+    /// Beside this load.
+    Load(Load),
 }
 
 /// Which of the pCPUs are used.
@@ -56,6 +58,11 @@ impl Case {
             Suite::Entry => {
                 [Machine::Smp, Machine::Up].into_iter().flat_map(|machine| with(Setup::On(machine))).collect()
             }
+            Suite::Interactive if sizes.is_empty() => {
+                let usual = |&load: &Load| Self { size: load.usual_size(), setup: Setup::Load(load) };
+                options.loads().iter().map(usual).collect()
+            }
+            Suite::Interactive => options.loads().iter().flat_map(|&load| with(Setup::Load(load))).collect(),
             _ => with(Setup::Usual).collect(),
         }
     }
@@ -64,7 +71,7 @@ impl Case {
     pub fn pcpus(self, options: &Options) -> CpuList {
         match self.setup {
             Setup::On(Machine::Up) => options.pcpus.iter().take(1).collect(),
-            Setup::On(Machine::Smp) | Setup::Usual => options.pcpus.clone(),
+            Setup::On(Machine::Smp) | Setup::Usual | Setup::Load(_) => options.pcpus.clone(),
         }
     }
 
@@ -77,7 +84,10 @@ impl Case {
 
     /// The same, by its size, whatever the report goes by.
     pub fn params_with_size(self, options: &Options) -> Params {
-        let size = Params::default().with(options.suite.counted().name(), u64::from(self.size));
+        let size = match self.has_usual_size() {
+            true => Params::default(),
+            false => Params::default().with(options.suite.counted().name(), u64::from(self.size)),
+        };
         described(options, self.setup_params(size))
     }
 
@@ -86,14 +96,21 @@ impl Case {
         match self.setup {
             Setup::Usual => params,
             Setup::On(machine) => params.with("machine", machine.name()),
+            Setup::Load(load) => params.with("load", load.name()),
         }
     }
 
-    /// For who watches: "8 vCPUs", "2 vCPUs, machine up".
+    /// Whether its size follows from its set-up, so that reports need not tell it.
+    pub fn has_usual_size(self) -> bool {
+        matches!(self.setup, Setup::Load(load) if load.usual_size() == self.size)
+    }
+
+    /// For who watches: "8 vCPUs", "2 vCPUs, machine up", "load make".
     pub fn words(self, suite: Suite) -> String {
-        let setup = self.setup_params(Params::default()).variant();
-        let separator = if setup.is_empty() { "" } else { ", " };
-        format!("{} {}{separator}{setup}", self.size, suite.counted().words())
+        let setup = self.setup_params(Params::default());
+        let size = (!self.has_usual_size()).then(|| format!("{} {}", self.size, suite.counted().words()));
+        let setup = setup.iter().map(|(name, value)| format!("{name} {value}"));
+        size.into_iter().chain(setup).collect::<Vec<_>>().join(", ")
     }
 }
 

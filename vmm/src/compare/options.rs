@@ -1,6 +1,6 @@
 //! What a comparison is asked to do.
 
-use super::Until;
+use super::{Load, Until};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::Suite;
@@ -15,6 +15,8 @@ pub struct Options {
     pub policies: Vec<(String, PolicyConfig)>,
     /// Numbers of vCPUs or clients; empty: the suite's own.
     pub sizes: Vec<u32>,
+    /// Loads beside the probes of `interactive`; empty: all.
+    pub loads: Vec<Load>,
     /// Rounds; `None`: as many as the kind of run has.
     pub reps: Option<u32>,
     /// Length of a window (units: s); `None`: what fits the time of the run.
@@ -65,6 +67,7 @@ impl Hint {
 pub fn default_policies(suite: Suite) -> Vec<PolicyConfig> {
     let names: &[&str] = match suite {
         Suite::Entry => &["host", "freelist", "rsdl"],
+        Suite::Interactive => &["host", "host-noyield", "rsdl+none", "rsdl+expire", "rsdl+polite"],
         _ => &["host", "rsdl"],
     };
     names.iter().map(|name| name.parse().expect("the default policies are known")).collect()
@@ -84,16 +87,28 @@ impl Options {
             (Suite::Threeway, false) => vec![6, 12, 24],
             (Suite::Weights, true) => vec![6],
             (Suite::Entry, _) => vec![2],
+            // Each load has a usual size of its own.
+            (Suite::Interactive, _) => Vec::new(),
             (_, true) => vec![4, 8],
             (Suite::Hogs | Suite::Weights, false) => vec![2, 8, 16],
             (_, false) => vec![4, 8, 16],
         }
     }
 
+    /// The loads to run beside the probes of `interactive`.
+    pub fn loads(&self) -> &[Load] {
+        if self.loads.is_empty() { &Load::ALL } else { &self.loads }
+    }
+
     /// The rounds that windows are made to fit: with five an interval can be given, and the quick run's time allows
-    /// three.
+    /// three; `interactive` has many cells, and time for fewer.
     pub fn rounds(&self) -> u32 {
-        self.reps.unwrap_or(if self.quick { 3 } else { 5 })
+        let usual = match (self.suite, self.quick) {
+            (Suite::Interactive, true) => 1,
+            (Suite::Interactive, false) | (_, true) => 3,
+            (_, false) => 5,
+        };
+        self.reps.unwrap_or(usual)
     }
 
     /// The rounds to run at most.

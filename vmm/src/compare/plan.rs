@@ -1,6 +1,6 @@
 //! What is run in which order, and how long it takes.
 
-use super::{Case, Options, workload};
+use super::{Case, Options, interactive, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
 use crate::report::format;
@@ -16,6 +16,9 @@ const PER_VM: f64 = 0.008;
 /// What a default and a quick run may take (units: s), with some room for what cannot be foreseen.
 const DEFAULT_BUDGET: f64 = 110.0;
 const QUICK_BUDGET: f64 = 17.0;
+/// The same for `interactive`, which compares more policies, and each beside six loads.
+const INTERACTIVE_BUDGET: f64 = 230.0;
+const QUICK_INTERACTIVE_BUDGET: f64 = 27.0;
 /// Bounds of a window's length if the user names none (units: s).
 const WINDOW: std::ops::RangeInclusive<f64> = 0.4..=3.0;
 
@@ -51,8 +54,8 @@ impl Plan {
         let cases = Case::all(options);
         let once: f64 = cases.iter().map(|case| overhead(options.suite, case.size)).sum();
         let of_rounds = |rounds: u32| once * options.policies.len() as f64 * f64::from(rounds);
-        let budget = options.budget.unwrap_or(if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET });
         let count = cases.len() * options.policies.len() * options.rounds() as usize;
+        let budget = options.budget.unwrap_or(usual_budget(options));
         let fitting = (budget - of_rounds(options.rounds())) / count.max(1) as f64;
         let mut draw = Draw::new(options.seed);
         let mut cells = Vec::new();
@@ -95,19 +98,31 @@ impl Plan {
     /// What is about to run.
     pub fn scope(&self, options: &Options) -> String {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+        let what = match options.suite {
+            Suite::Interactive => format!("loads {}", list(&mut options.loads().iter().map(|l| l.name().to_owned()))),
+            suite => format!("{} {}", list(&mut options.sizes().iter().map(u32::to_string)), suite.counted().words()),
+        };
         let rounds = match options.until {
             Some(until) => format!("rounds until intervals are at most {} wide,", format::percent(until.width)),
             None => format!("{} rounds", options.rounds()),
         };
         format!(
-            "{}: {} {} under {} on pCPUs {}, {rounds} of {} s windows",
+            "{}: {what} under {} on pCPUs {}, {rounds} of {} s windows",
             options.suite,
-            list(&mut options.sizes().iter().map(u32::to_string)),
-            options.suite.counted().words(),
             list(&mut options.policies.iter().map(|(label, _)| label.clone())),
             options.pcpus,
             self.windows(),
         )
+    }
+}
+
+/// What the run may take unless it is told (units: s).
+fn usual_budget(options: &Options) -> f64 {
+    match (options.suite, options.quick) {
+        (Suite::Interactive, true) => QUICK_INTERACTIVE_BUDGET,
+        (Suite::Interactive, false) => INTERACTIVE_BUDGET,
+        (_, true) => QUICK_BUDGET,
+        (_, false) => DEFAULT_BUDGET,
     }
 }
 
@@ -133,7 +148,11 @@ fn rotations(options: &Options, size: u32) -> f64 {
 
 /// Time of a cell outside its window (units: s).
 fn overhead(suite: Suite, size: u32) -> f64 {
-    let vms = if suite == Suite::Netbench { 2 * size + 5 } else { workload::guests(suite, size).len() as u32 };
+    let vms = match suite {
+        Suite::Netbench => 2 * size + 5,
+        Suite::Interactive => interactive::PROBE_VMS + size,
+        _ => workload::guests(suite, size).len() as u32,
+    };
     WARM_UP.as_secs_f64() + PER_CELL + PER_VM * f64::from(vms)
 }
 
@@ -147,6 +166,7 @@ pub(super) mod tests {
             suite,
             policies: policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect(),
             sizes: Vec::new(),
+            loads: Vec::new(),
             per_pcpu: None,
             reps: None,
             duration: None,
@@ -177,12 +197,21 @@ pub(super) mod tests {
 
     #[test]
     fn the_default_runs_stay_within_their_time() {
-        for suite in Suite::ALL {
+        for suite in Suite::ALL.into_iter().filter(|suite| *suite != Suite::Interactive) {
             let default = Plan::new(&options(suite, &["host", "rsdl"], false));
             assert!(default.estimate().as_secs() < 120, "{suite}");
             let quick = Plan::new(&options(suite, &["host", "rsdl"], true));
             assert!(quick.estimate().as_secs() < 20, "{suite}");
         }
+    }
+
+    #[test]
+    fn interactive_stays_within_its_time_with_all_its_loads_and_policies() {
+        let policies = ["host", "host-noyield", "rsdl+none", "rsdl+expire", "rsdl+polite"];
+        let run = |quick| Plan::new(&options(Suite::Interactive, &policies, quick));
+        assert!(run(false).estimate().as_secs() < 240, "{:?}", run(false).estimate());
+        assert!(run(true).estimate().as_secs() < 30, "{:?}", run(true).estimate());
+        assert_eq!(run(true).cells.len(), 6 * policies.len());
     }
 
     #[test]

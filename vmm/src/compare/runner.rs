@@ -7,7 +7,7 @@ use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
 use super::until::Watch;
-use super::{Options, Simulation, calibrate, cell, netbench, simulated};
+use super::{Options, Simulation, calibrate, cell, interactive, netbench, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::host::{Disturbance, DisturbanceMeter, frequency};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
@@ -55,6 +55,28 @@ pub enum CompareError {
         label: String,
         /// How.
         outcome: Outcome,
+    },
+    /// A guest that does not get to where it should.
+    #[error("VM {name} under {label} {how_far} after {limit:?}")]
+    Stuck {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// How far it was.
+        how_far: String,
+        /// It was given so long.
+        limit: Duration,
+    },
+    /// A guest that cannot be measured.
+    #[error("VM {name} under {label} {why}")]
+    Broken {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// The scheduler's accounts of a window contradict each other.
     #[error("the accounts of {label} are unsound, which is a bug of stile")]
@@ -309,6 +331,7 @@ impl<'a> Runner<'a> {
         let site = Site { context, planned, label, pcpus, domain, recorder: recorder_of, names };
         let measured = match self.options.suite {
             Suite::Netbench => netbench::measure(&site),
+            Suite::Interactive => interactive::measure(&site),
             _ => cell::measure(&site),
         };
         // A cell that failed has its recording, too.

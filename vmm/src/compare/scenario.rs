@@ -267,6 +267,7 @@ impl Scenario {
         Options {
             suite: self.suite,
             policies: distinct_labels(&self.policies).into_iter().zip(policies).collect(),
+            loads: Vec::new(),
             sizes: self.sizes(pcpus),
             per_pcpu: self.per_pcpu(),
             reps: Some(self.reps),

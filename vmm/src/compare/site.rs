@@ -11,8 +11,11 @@ use crate::recording::{Named, Names, Recorder};
 use crate::vm::{Outcome, Spec, Vm};
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stile_sched::Domain;
+
+/// How often one who waits for a guest looks.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The place of one cell.
 pub(super) struct Site<'a> {
@@ -45,6 +48,31 @@ impl Site<'_> {
     /// Waits; false if the user ended the run meanwhile.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         self.context.sleep(time)
+    }
+
+    /// Waits until the workloads of all these are set up; false if the user ended the run meanwhile.
+    pub(super) fn all_ready(&self, vms: &[&Vm], limit: Duration) -> Result<bool, CompareError> {
+        let begun = Instant::now();
+        while let Some(vm) = vms.iter().find(|vm| vm.state().ready().is_none()) {
+            self.still_runs(vm)?;
+            if begun.elapsed() > limit {
+                return Err(self.stuck(vm, "was not ready".to_owned(), limit));
+            }
+            if !self.sleep(LOOK_EVERY) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A guest that was only so far after its time.
+    pub(super) fn stuck(&self, vm: &Vm, how_far: String, limit: Duration) -> CompareError {
+        CompareError::Stuck { name: vm.state().name().to_owned(), label: self.label.to_owned(), how_far, limit }
+    }
+
+    /// A guest that cannot be measured.
+    pub(super) fn broken(&self, vm: &Vm, why: String) -> CompareError {
+        CompareError::Broken { name: vm.state().name().to_owned(), label: self.label.to_owned(), why }
     }
 
     /// At the end of a window, while guests still run: sees to it that nothing is told from unsound accounts, and keeps

@@ -84,6 +84,7 @@ fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
     Ok(Options {
         suite,
         policies: vec![(header.policy.to_string(), header.policy.clone())],
+        loads: Vec::new(),
         sizes,
         reps: Some(1),
         duration: None,

@@ -27,6 +27,8 @@ pub(super) struct VcpuCounts {
     pub(super) wall: Wall,
     /// How long its wait under way has lasted (unit: ns).
     pub(super) waiting_ns: u64,
+    /// The workload's own words.
+    pub(super) spare: [u64; 3],
     /// Its waits or responses by length; empty if others' histogram holds them.
     pub(super) latency: Box<[u32]>,
 }
@@ -64,6 +66,11 @@ impl Reading {
         Self { at, vcpus, totals: domain.totals(), kicks: domain.has_policy().then(|| domain.kicks()) }
     }
 
+    /// How long the wait under way of a vCPU had lasted then (unit: ns).
+    pub(super) fn waiting_ns(&self, vcpu: usize) -> u64 {
+        self.vcpus[vcpu].waiting_ns
+    }
+
     /// The window from `self` to `later`.
     pub(super) fn until(&self, later: &Self) -> Window {
         let vcpus = self.vcpus.iter().zip(&later.vcpus).map(|(a, b)| b.since(a)).collect();
@@ -85,6 +92,7 @@ impl VcpuCounts {
             steal: self.steal.zip(earlier.steal).map(|(now, then)| Steal { before: then.after, ..now }),
             wall: Wall { least: self.wall.least - earlier.wall.most, most: self.wall.most - earlier.wall.least },
             waiting_ns: self.waiting_ns,
+            spare: std::array::from_fn(|word| self.spare[word].wrapping_sub(earlier.spare[word])),
             latency,
         }
     }
@@ -105,11 +113,28 @@ fn read_vm(vm: &Vm, domain: &dyn Domain) -> Vec<VcpuCounts> {
     (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu)).zip(vm.ids()).map(read).collect()
 }
 
+/// The operations that a vCPU has done so far.
+pub(super) fn ops(state: &VmState, vcpu: u32) -> u64 {
+    word(state, state.layout().gauge(vcpu) + offset_of!(stile_abi::Gauge, ops) as u64)
+}
+
+/// The workload's own words of a vCPU.
+pub(super) fn spare(state: &VmState, vcpu: u32) -> [u64; 3] {
+    spare_of(state, state.layout().gauge(vcpu))
+}
+
+fn spare_of(state: &VmState, gauge: u64) -> [u64; 3] {
+    let first = gauge + offset_of!(stile_abi::Gauge, spare) as u64;
+    std::array::from_fn(|n| word(state, first + (n * size_of::<u64>()) as u64))
+}
+
+fn word(state: &VmState, at: u64) -> u64 {
+    state.memory().load::<u64>(GuestAddress(at), Relaxed).expect("gauges lie inside memory")
+}
+
 fn read_gauge(state: &VmState, gauge: u64) -> VcpuCounts {
     let memory = state.memory();
-    let word = |offset: usize| {
-        memory.load::<u64>(GuestAddress(gauge + offset as u64), Relaxed).expect("gauges lie inside memory")
-    };
+    let word = |offset: usize| word(state, gauge + offset as u64);
     let mut bytes = vec![0; 4 * BUCKETS];
     let histogram = gauge + offset_of!(stile_abi::Gauge, latency) as u64;
     memory.read_slice(&mut bytes, GuestAddress(histogram)).expect("gauges lie inside memory");
@@ -125,6 +150,7 @@ fn read_gauge(state: &VmState, gauge: u64) -> VcpuCounts {
         errors: word(offset_of!(stile_abi::Gauge, errors)),
         steal: seen.map(|seen| Steal { seen, ..Steal::default() }),
         waiting_ns,
+        spare: spare_of(state, gauge),
         latency,
         ..VcpuCounts::default()
     }

@@ -52,6 +52,7 @@ fn image(suite: Suite) -> &'static str {
         Suite::Hogs | Suite::Weights => "hog",
         Suite::Netbench => "netbench-client",
         Suite::Entry => "doorbell",
+        Suite::Interactive => "frames",
     }
 }
 

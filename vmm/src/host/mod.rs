@@ -21,6 +21,7 @@ pub mod kvm;
 pub mod realtime;
 mod report;
 mod root;
+mod rusage;
 
 pub use autogroup::AutogroupsOff;
 pub use costs::{CostsError, HostCosts};
@@ -31,3 +32,4 @@ pub use doctor::{Diagnosis, Finding, State, diagnose};
 pub use facts::{HostFacts, Live, vcpus_move_freely};
 pub use kvm::{Backend, KvmUnavailable, open_kvm};
 pub use root::HostRoot;
+pub use rusage::system_time;

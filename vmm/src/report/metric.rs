@@ -71,6 +71,14 @@ pub enum Metric {
     Nice5Share,
     /// As for nice 0, for nice 10.
     Nice10Share,
+    /// Deadlines missed, of all that went by.
+    MissedShare,
+    /// From the start of a build until its last job was done.
+    BuildReal,
+    /// Time that a build's vCPUs ran.
+    BuildUser,
+    /// Time that the monitor was in the host's kernel during a build.
+    BuildSys,
 }
 
 /// What a metric is called and how it reads; the one place that says so.
@@ -84,7 +92,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -111,6 +119,10 @@ impl Metric {
         Self::Nice0Share,
         Self::Nice5Share,
         Self::Nice10Share,
+        Self::MissedShare,
+        Self::BuildReal,
+        Self::BuildUser,
+        Self::BuildSys,
     ];
 
     #[rustfmt::skip] // a table
@@ -143,6 +155,10 @@ impl Metric {
             Self::Nice0Share      => ("nice0_share",       "CPU of nice 0",    "nice 0",    "of its weight", Higher),
             Self::Nice5Share      => ("nice5_share",       "CPU of nice 5",    "nice 5",    "of its weight", Higher),
             Self::Nice10Share     => ("nice10_share",      "CPU of nice 10",   "nice 10",   "of its weight", Higher),
+            Self::MissedShare     => ("missed_share",      "missed deadlines", "missed",    "%",             Lower),
+            Self::BuildReal       => ("build_real",        "real time of a build", "real",  "us",            Lower),
+            Self::BuildUser       => ("build_user",        "user time of a build", "user",  "us",            Lower),
+            Self::BuildSys        => ("build_sys",         "system time of a build", "sys", "us",            Lower),
         };
         Facts { name, label, short, unit, better }
     }

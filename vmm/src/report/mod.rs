@@ -13,7 +13,9 @@
 //! | [`aggregate`] | from samples to cells |
 //! | [`verdict`] | better or worse, and how surely |
 //! | [`view`] | cells arranged as rows and columns |
+//! | [`rating`] | what latencies and missed deadlines feel like |
 //! | [`mod@format`] | numbers for readers |
+//! | [`sources`] | the tables of the reports that the suites come from |
 //! | [`summary`] | the report in a few sentences |
 //! | [`sources`] | the tables of the reports that suites come from |
 //! | [`table`] | terminal and Markdown |
@@ -37,6 +39,7 @@ pub mod metric;
 pub mod model;
 pub mod moment;
 pub mod plot;
+pub mod rating;
 pub mod raw;
 pub mod sources;
 pub mod stats;

@@ -49,17 +49,17 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. What a suite counts ([`Counted`]), or `pcpus`, is its size; the others choose a variant of
-/// the suite.
+/// The parameters of a run, ordered by name. What a suite counts ([`Counted`]), or `pcpus`, is its size, or else `probe` or `load`,
+/// which part of the run was looked at; the others choose a variant of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, ParamValue>);
 
 impl Params {
-    /// Parameters that say how large a run is, with their spelling for readers.
+    /// Parameters that say how large a run is, or else which part of it was looked at, with their spelling for readers.
     fn sizes() -> impl Iterator<Item = (&'static str, &'static str)> {
         let counted = Counted::ALL.into_iter().map(|counted| (counted.name(), counted.words()));
-        counted.chain([("pcpus", Self::PCPUS)])
+        counted.chain([("pcpus", Self::PCPUS), ("probe", "probe"), ("load", "load")])
     }
     /// What the sizes of compared machines count.
     pub const PCPUS: &'static str = "pCPUs";
@@ -100,9 +100,13 @@ impl Params {
         rest.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// The size for readers: "16 vCPUs"; the variant if there is no size.
+    /// The size for readers: "16 vCPUs", "beryl"; the variant if there is no size.
     pub fn size_label(&self) -> String {
-        self.size().map_or_else(|| self.variant(), |(what, value)| format!("{value} {what}"))
+        match self.size() {
+            Some((what, ParamValue::Integer(size))) => format!("{size} {what}"),
+            Some((_, ParamValue::Text(part))) => part.clone(),
+            None => self.variant(),
+        }
     }
 }
 
@@ -228,5 +232,8 @@ mod tests {
         assert_eq!((params.size_label().as_str(), params.variant().as_str()), ("16 vCPUs", "hint full"));
         let sizeless = Params::default().with("hint", "none");
         assert_eq!(sizeless.size_label(), "hint none");
+        let part = Params::default().with("probe", "mouse").with("load", "none");
+        assert_eq!((part.size_label().as_str(), part.variant().as_str()), ("mouse", "load none"));
+        assert_eq!(Params::default().with("load", "none").with("hint", "full").size_label(), "none");
     }
 }

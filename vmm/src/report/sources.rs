@@ -3,6 +3,7 @@
 //! Each such suite has a module here that makes its table of a report's cells. What a table claims follows from the
 //! cells: a finding is a sentence made of figures, in favour or not.
 
+pub mod interactive;
 mod show;
 
 pub(super) use show::{html, markdown, terminal};
@@ -28,7 +29,7 @@ pub struct SourceTable {
 type MakeTable = fn(&Report) -> Option<SourceTable>;
 
 /// The tables there are, in the order of a report.
-const TABLES: &[MakeTable] = &[];
+const TABLES: &[MakeTable] = &[interactive::table];
 
 /// The tables that a report has cells for.
 pub fn tables(report: &Report) -> Vec<SourceTable> {

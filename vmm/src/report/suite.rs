@@ -28,6 +28,8 @@ pub enum Suite {
     Weights,
     /// All vCPUs ring a doorbell that asks for nothing, as fast as they can.
     Entry,
+    /// What a user would notice, beside loads.
+    Interactive,
 }
 
 /// A suite name that does not exist.
@@ -82,7 +84,7 @@ struct Facts {
 
 impl Suite {
     /// Every suite, in the order of a report.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Netbench,
         Self::Ticket,
         Self::Pingpong,
@@ -92,13 +94,14 @@ impl Suite {
         Self::Hogs,
         Self::Weights,
         Self::Entry,
+        Self::Interactive,
     ];
 
     fn facts(self) -> Facts {
         use Metric::{
-            ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, LatencyMax, LatencyP50, LatencyP99,
-            LockersCpuShare, MinShare, Nice0Share, Nice5Share, Nice10Share, PairThroughput, PairsCpuShare,
-            StartLatencyMax, Throughput, WeightError,
+            BuildReal, BuildSys, BuildUser, ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, LatencyMax,
+            LatencyP50, LatencyP99, LockersCpuShare, MinShare, MissedShare, Nice0Share, Nice5Share, Nice10Share,
+            PairThroughput, PairsCpuShare, StartLatencyMax, Throughput, WeightError,
         };
         match self {
             Self::Netbench => Facts {
@@ -182,6 +185,15 @@ impl Suite {
                 counted: Counted::Vcpus,
                 headline: &[Throughput, LatencyP50, LatencyP99, LatencyMax, Jain],
                 plotted: &[Throughput, LatencyP50, LatencyP99],
+            },
+            Self::Interactive => Facts {
+                name: "interactive",
+                about: "Five probes that a user would notice (pictures, scrolling, music, a terminal, a mouse) beside a \
+                        load; latency is from due to done, and a deadline is the begin of the next period.",
+                unit: "ops/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, LatencyP99, MissedShare, BuildReal, BuildUser, BuildSys],
+                plotted: &[Throughput, LatencyP99, MissedShare],
             },
         }
     }

@@ -52,8 +52,8 @@ pub struct BootParams<'a> {
     pub cmdline: &'a str,
     /// TSC frequency (units: kHz).
     pub tsc_khz: u32,
-    /// Registers of the network device.
-    pub net_mmio: Option<u64>,
+    /// Registers of the device.
+    pub device_mmio: Option<u64>,
 }
 
 /// [`BootInfo`] as guest memory wants it.
@@ -98,7 +98,7 @@ fn boot_info(layout: &Layout, params: &BootParams<'_>) -> Result<Page, BootError
         steals: layout.steals.start,
         heap_start: layout.heap.start,
         heap_end: layout.heap.end,
-        net_mmio: params.net_mmio.unwrap_or(0),
+        device_mmio: params.device_mmio.unwrap_or(0),
         cmdline_len: text.len() as u32,
         reserved: 0,
         cmdline,
@@ -152,7 +152,7 @@ fn map(
     tables.map(Range { start: layout.calls.start, end: layout.stacks.start }, Rights::Write)?;
     (0..layout.vcpus).try_for_each(|vcpu| tables.map(layout.stack(vcpu), Rights::Write))?;
     tables.map(layout.heap, Rights::Write)?;
-    if let Some(registers) = params.net_mmio {
+    if let Some(registers) = params.device_mmio {
         tables.map(page(registers), Rights::Device)?;
     }
     Ok(tables.root())

@@ -13,7 +13,7 @@ const WINDOW_BYTES: usize = 0x1000;
 
 /// The device that the boot page names. Called once: it is taken over from whoever had it before.
 pub fn device(boot: Boot) -> Result<MmioTransport<'static>, NetError> {
-    let address = boot.net_mmio().and_then(|address| NonNull::new(address as *mut _));
+    let address = boot.device_mmio().and_then(|address| NonNull::new(address as *mut _));
     let header = address.ok_or(NetError::Driver(DriverError::NotANetwork))?;
     // SAFETY: the monitor maps one window of registers at this page-aligned address for the life of the VM.
     unsafe { MmioTransport::new(header, WINDOW_BYTES) }.map_err(|_| NetError::Driver(DriverError::NotANetwork))

@@ -10,6 +10,7 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
     Options {
         suite,
         policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect(),
+        loads: Vec::new(),
         sizes: vec![size],
         per_pcpu: None,
         reps: Some(1),

@@ -1,0 +1,34 @@
+//! How a vCPU stops, is woken and lets others run: the doorbells, or threads in a test.
+
+use crate::{Cpu, doorbell};
+use stile_abi::Hint;
+
+/// A vCPU, as far as waiting goes.
+pub trait Park {
+    /// Its index within the VM.
+    fn index(&self) -> u32;
+    /// Blocks until an event; returns at once if one came since the last call. May return for no reason.
+    fn idle(&self);
+    /// Sends an event to another vCPU.
+    fn kick(&self, vcpu: u32);
+    /// Lets others run.
+    fn yield_now(&self, hint: Hint);
+}
+
+impl Park for Cpu {
+    fn index(&self) -> u32 {
+        Cpu::index(*self)
+    }
+
+    fn idle(&self) {
+        doorbell::idle(*self, None);
+    }
+
+    fn kick(&self, vcpu: u32) {
+        doorbell::kick(vcpu);
+    }
+
+    fn yield_now(&self, hint: Hint) {
+        doorbell::yield_now(hint);
+    }
+}

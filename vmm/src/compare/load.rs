@@ -1,0 +1,65 @@
+//! The loads of the suite `interactive`: what runs beside its probes.
+
+use clap::ValueEnum;
+
+/// What runs beside the probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Load {
+    /// Nothing
+    None,
+    /// VMs that copy a 16 MB buffer without end
+    Memload,
+    /// VMs that replace their program by itself without end
+    Execload,
+    /// Small VMs that are started and ended without end
+    Forkload,
+    /// A build
+    Make,
+    /// A build with a compiler cache that knows most of it
+    MakeCcache,
+}
+
+impl Load {
+    /// Every load, in the order of the source's table.
+    pub const ALL: [Self; 6] =
+        [Self::None, Self::Memload, Self::Execload, Self::Forkload, Self::Make, Self::MakeCcache];
+
+    /// As command lines and reports write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Memload => "memload",
+            Self::Execload => "execload",
+            Self::Forkload => "forkload",
+            Self::Make => "make",
+            Self::MakeCcache => "make-ccache",
+        }
+    }
+
+    /// vCPUs of the load, or VMs started at once, as the source had processes.
+    pub fn usual_size(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Memload | Self::Execload | Self::Forkload => 10,
+            Self::Make | Self::MakeCcache => 5,
+        }
+    }
+
+    /// Whether it comes to an end, which is the window's.
+    pub fn is_build(self) -> bool {
+        matches!(self, Self::Make | Self::MakeCcache)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_and_reports_name_loads_alike() {
+        for load in Load::ALL {
+            assert_eq!(load.to_possible_value().map(|value| value.get_name().to_owned()).as_deref(), Some(load.name()));
+        }
+        assert_eq!(Load::ALL, Load::value_variants());
+    }
+}
