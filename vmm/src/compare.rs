@@ -5,28 +5,33 @@
 //! time, so that what drifts on the host meets all of them; ratios pair the samples of one round.
 
 mod audit;
+mod bare;
+mod boot;
 mod calibrate;
 mod case;
 mod cell;
+mod jitter;
 mod metrics;
 mod netbench;
 mod options;
+mod partition;
 mod plan;
 mod progress;
 mod runner;
 mod scenario;
 mod simulated;
 mod site;
+mod step;
 mod twin;
 mod weights;
 mod window;
 mod workload;
 
-pub use case::{Case, Machine, Setup};
+pub use case::{Case, Machine, Setup, UnknownSetup, VmShape};
 pub use options::{Hint, Options, default_policies};
 pub use plan::Plan;
 pub use progress::Progress;
-pub use runner::{CompareError, Runner};
+pub use runner::{CompareError, End, Ran, Runner};
 pub use scenario::{Counts, Pcpus, Scenario, ScenarioError, Shape};
 pub use simulated::{Simulation, has_model};
 pub use twin::{TwinError, simulate_twin};

@@ -21,6 +21,7 @@ extern crate alloc;
 pub mod doorbell;
 pub mod hello;
 pub mod hog;
+pub mod idle;
 pub mod mix;
 pub mod netbench;
 pub mod netbench_client;

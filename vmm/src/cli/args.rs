@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::compare::Hint;
+use crate::compare::{Hint, Setup};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::Suite;
@@ -121,19 +121,26 @@ pub(super) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights or entry
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, entry, partition or boot
     #[arg(default_value = "netbench")]
     pub(super) suite: Suite,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
-    /// host twice for an A/A run; by default host and rsdl, and for entry freelist as well
+    /// host twice for an A/A run; by default host and rsdl, for entry freelist as well, for a full netbench o1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) policies: Vec<PolicyConfig>,
-    /// Numbers of vCPUs, each a run of its own (all suites but netbench)
+    /// Numbers of vCPUs, each a run of its own (all suites but netbench and boot)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) vcpus: Vec<u32>,
     /// Numbers of client VMs, each a run of its own (netbench)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(super) clients: Vec<u32>,
+    /// Numbers of VMs asked for at once, each a run of its own (boot)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) vms: Vec<u32>,
+    /// How the suite is set up: up, smp, affinity (netbench); up, smp, bare-up, bare-smp (entry); no-locks, locks
+    /// (partition); VCPUSxMEMORY such as 4x16M (boot). By default all but netbench's
+    #[arg(long = "setup", value_name = "LIST", value_delimiter = ',')]
+    pub(super) setups: Vec<Setup>,
     /// Rounds; every round runs every policy once with every parameter
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) reps: Option<u32>,
@@ -152,6 +159,9 @@ pub(super) struct CompareArgs {
     /// A short run: at most 20 s on 2 CPUs
     #[arg(long)]
     pub(super) quick: bool,
+    /// All that the suite's source did, unscaled: for netbench 4 to 48 clients, three setups, windows of 12 s, 3 rounds
+    #[arg(long, conflicts_with_all = ["quick", "sim"])]
+    pub(super) full: bool,
     /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used
     #[arg(long)]
     pub(super) sim: bool,

@@ -2,15 +2,16 @@
 
 use super::args::CompareArgs;
 use super::{Failure, sim};
-use crate::compare::{Options, Plan, Progress, Runner, default_policies};
+use crate::compare::{End, Options, Plan, Progress, Ran, Runner, Setup, default_policies};
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
+use crate::report::journal::Journal;
 use crate::report::model::{Report, RunContext, Sample};
 use crate::report::suite::Counted;
-use crate::report::{table, writer};
+use crate::report::{raw, table, writer};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -40,17 +41,19 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let plan = Plan::new(&options);
     let facts = HostFacts::gather();
     let interrupted = on_interrupt()?;
+    let journal = Journal::create(&args.out).map_err(Failure::input)?;
     eprintln!("{}", plan.announcement(&options));
     let (_autogroups, mut notes) = autogroups_off();
     let progress = Progress::new(&plan);
-    let runner = Runner::new(&kvm, &options, &interrupted);
+    let runner = Runner::new(&kvm, &options, &interrupted).keeping(journal);
+    let runner = runner.with_steps_in(args.out.join("netbench"));
     let runner = if args.record { runner.recording_into(args.out.join("raw")) } else { runner };
-    let (samples, remarks, complete) = runner.run(&plan, &progress).map_err(Failure::run)?;
+    let Ran { samples, notes: remarks, end } = runner.run(&plan, &progress);
     progress.finish();
     notes.extend(remarks);
     let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
     host["pcpus"] = json!(options.pcpus.to_string());
-    finish(&args.out, &options, Outcome { host, samples, notes, complete, simulated: false })
+    finish(&args.out, &options, Outcome { host, samples, notes, end, simulated: false })
 }
 
 /// Recordings are asked for: one policy at least must have something to record.
@@ -90,12 +93,15 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         )));
     }
     let sizes = sizes(args)?;
-    let policies = if args.policies.is_empty() { default_policies(args.suite) } else { args.policies.clone() };
+    let setups = setups(args)?;
+    let policies =
+        if args.policies.is_empty() { default_policies(args.suite, args.full) } else { args.policies.clone() };
     let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
     Ok(Options {
         suite: args.suite,
         policies: distinct_labels(&names).into_iter().zip(policies).collect(),
         sizes,
+        setups,
         per_pcpu: None,
         reps: args.reps,
         duration: args.duration,
@@ -103,6 +109,7 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         hint: args.hint,
         settings: args.settings.clone(),
         quick: args.quick,
+        full: args.full,
         seed: args.seed,
     })
 }
@@ -113,6 +120,7 @@ fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
     let given = |kind: Counted| match kind {
         Counted::Clients => &args.clients,
         Counted::Vcpus => &args.vcpus,
+        Counted::Vms => &args.vms,
     };
     if let Some(wrong) = Counted::ALL.into_iter().find(|&kind| kind != counted && !given(kind).is_empty()) {
         return Err(Failure::Input(miette::miette!(
@@ -125,20 +133,44 @@ fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
     Ok(given(counted).clone())
 }
 
+/// The setups asked for; they must be among those that the suite has.
+fn setups(args: &CompareArgs) -> Result<Vec<Setup>, Failure> {
+    let Some(wrong) = args.setups.iter().find(|setup| !setup.suits(args.suite)) else { return Ok(args.setups.clone()) };
+    let own = Setup::of(args.suite, true, false);
+    let has = own.iter().filter(|setup| **setup != Setup::Usual).map(ToString::to_string).collect::<Vec<_>>();
+    let help = match has.is_empty() {
+        true => format!("{} has none to choose", args.suite),
+        false => format!("{} has {}", args.suite, has.join(", ")),
+    };
+    Err(Failure::Input(miette::miette!(help = help, "--setup {wrong} has no meaning for the suite {}", args.suite)))
+}
+
+/// What was measured is there, but no report of it.
+#[derive(Debug, thiserror::Error)]
+#[error("the report cannot be written; every sample is in {}", samples.display())]
+struct Unwritten {
+    samples: PathBuf,
+    #[source]
+    source: writer::WriteError,
+}
+
 /// What a comparison came to.
 pub(super) struct Outcome {
     /// Facts for the report.
     pub(super) host: serde_json::Value,
     pub(super) samples: Vec<Sample>,
     pub(super) notes: Vec<String>,
-    /// Not ended by the user.
-    pub(super) complete: bool,
+    pub(super) end: End,
     pub(super) simulated: bool,
 }
 
 /// Prints the table and writes the report.
 pub(super) fn finish(out: &Path, options: &Options, outcome: Outcome) -> Result<(), Failure> {
-    let Outcome { mut host, samples, notes, complete, simulated } = outcome;
+    let Outcome { mut host, samples, notes, end, simulated } = outcome;
+    let end = match end {
+        End::Failed(error) if samples.is_empty() => return Err(Failure::run(error)),
+        end => end,
+    };
     let policies = options.policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
     host["policies"] = serde_json::Value::Object(policies.collect());
     let context = RunContext {
@@ -146,13 +178,28 @@ pub(super) fn finish(out: &Path, options: &Options, outcome: Outcome) -> Result<
         host,
         policies: options.policies.iter().map(|(label, _)| label.clone()).collect(),
         seed: options.seed,
-        interrupted: !complete,
+        interrupted: !matches!(end, End::Complete),
         simulated,
         notes,
     };
     let report = Report::from_samples(&samples, context);
     print!("{}", table::terminal(&report, table::Screen::detect()));
-    let written = writer::write_all(out, &report, &samples).map_err(Failure::run)?;
-    println!("\nreport: {}", written.html.display());
-    if complete { Ok(()) } else { Err(Failure::Interrupted) }
+    let written = writer::write_all(out, &report, &samples);
+    if let Ok(written) = &written {
+        println!("\nreport: {}", written.html.display());
+    }
+    let unwritten = written.err().map(|source| match simulated {
+        true => Failure::run(source),
+        false => Failure::run(Unwritten { samples: out.join("raw").join(raw::JSON_LINES), source }),
+    });
+    match (end, unwritten) {
+        (End::Failed(error), unwritten) => {
+            // What ended the run comes last, and decides how the program ends.
+            unwritten.into_iter().for_each(|failure| failure.tell());
+            Err(Failure::run(error))
+        }
+        (_, Some(failure)) => Err(failure),
+        (End::Interrupted, None) => Err(Failure::Interrupted),
+        (End::Complete, None) => Ok(()),
+    }
 }

@@ -4,7 +4,7 @@ use super::args::{CompareArgs, SimArgs};
 use super::compare::{Outcome, finish, on_interrupt, recordings_possible};
 use super::{Failure, recordings};
 use crate::compare::{
-    Hint, Options, Plan, Progress, Runner, Scenario, Simulation, TwinError, has_model, simulate_twin,
+    End, Hint, Options, Plan, Progress, Runner, Scenario, Simulation, TwinError, has_model, simulate_twin,
 };
 use crate::host::{HostCosts, KvmUnavailable, Neighbours};
 use crate::recording::Recording;
@@ -75,6 +75,12 @@ pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<KvmU
             )),
         });
     }
+    if options.full || !options.setups.is_empty() {
+        return Err(match why {
+            Some(why) => Failure::NoKvm(why),
+            None => Failure::Input(miette::miette!("--setup has no meaning for a simulated machine")),
+        });
+    }
     let mut notes = Vec::new();
     if let Some(why) = why {
         eprintln!("stile: {why}\nThe same comparison is simulated instead.");
@@ -101,7 +107,7 @@ fn run(
         recordings_possible(first)?;
     }
     let interrupted = on_interrupt()?;
-    let (mut samples, mut complete) = (Vec::new(), true);
+    let (mut samples, mut end) = (Vec::new(), End::Complete);
     for (options, simulation) in machines {
         let plan = Plan::new(options);
         eprintln!("simulated {}", plan.scope(options));
@@ -110,14 +116,13 @@ fn run(
         let runner = if record { runner.recording_into(out.join("raw")) } else { runner };
         let ran = runner.run(&plan, &progress);
         progress.finish();
-        let (sampled, remarks, ended) = ran.map_err(Failure::run)?;
-        samples.extend(sampled);
-        notes.extend(remarks);
-        complete = ended;
-        if !complete {
+        samples.extend(ran.samples);
+        notes.extend(ran.notes);
+        end = ran.end;
+        if !matches!(end, End::Complete) {
             break;
         }
     }
     let host = json!({ "simulated": { "pcpus": pcpus, "costs": costs } });
-    finish(out, first, Outcome { host, samples, notes, complete, simulated: true })
+    finish(out, first, Outcome { host, samples, notes, end, simulated: true })
 }

@@ -1,11 +1,17 @@
 //! A cell of netbench: client VMs, each with a server VM of its own, as a file server has a process for each connection;
 //! and meanwhile new VMs are started, to see how long a newcomer waits.
+//!
+//! Neither the ramp-up (clients connect, caches fill) nor the ramp-down is measured: clients go on for a moment after the
+//! window's second reading, so that nothing in it is theirs who leave.
+//!
+//! With affinity there is a domain for each pCPU, and a client, its server and the frames between them stay in one.
 
 use super::cell::{Measured, Measurement};
 use super::metrics::{activity, detail, fairness, latency, ops_rate};
-use super::plan::WARM_UP;
+use super::plan::{RAMP_DOWN, WARM_UP};
 use super::runner::CompareError;
 use super::site::Site;
+use super::step::Step;
 use super::window::{Reading, VcpuCounts, Window};
 use crate::net::{PortNumber, Switch};
 use crate::report::metric::Metric;
@@ -27,25 +33,51 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// How often a start is looked at; its own time stamp is exact.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
-    let bench = Bench { site, switch: Switch::new() };
-    let size = site.planned.case.size;
-    let (servers, clients) = bench.pairs(size)?;
-    servers.iter().chain(&clients).for_each(Vm::start);
-    if !site.sleep(WARM_UP) {
+/// Measures on one site, or on several of which each has its part of the clients.
+pub(super) fn measure(sites: &[Site<'_>], step: Option<&Step>) -> Result<Measured, CompareError> {
+    let Some(first) = sites.first() else { return Ok(None) };
+    let (planned, bench) = (first.planned, Bench { sites, step, switch: Switch::new() });
+    let size = planned.case.size;
+    let parts = bench.parts(size)?;
+    // Servers first: a client that finds none waits before it tries again.
+    parts.iter().flat_map(|part| &part.servers).for_each(Vm::start);
+    parts.iter().flat_map(|part| &part.clients).for_each(Vm::start);
+    if !first.sleep(WARM_UP) {
         return Ok(None);
     }
-    let measured: Vec<&Vm> = clients.iter().chain(&servers).collect();
-    let (before, dropped) = (Reading::take(&measured, &*site.domain), bench.dropped());
-    let Some(starts) = bench.starts(site.planned.window)? else { return Ok(None) };
-    let window = before.until(&Reading::take(&measured, &*site.domain));
-    let dropped = bench.dropped() - dropped;
-    measured.iter().try_for_each(|vm| site.still_runs(vm))?;
-    site.audit(&window)?;
+    let (before, dropped) = (bench.read(&parts), bench.dropped());
+    let Some(starts) = bench.starts(planned.window)? else { return Ok(None) };
+    let (after, dropped) = (bench.read(&parts), bench.dropped() - dropped);
+    if !first.sleep(RAMP_DOWN) {
+        return Ok(None);
+    }
+    let mut windows = Vec::new();
+    for (part, (before, after)) in parts.iter().zip(before.iter().zip(&after)) {
+        let window = before.until(after);
+        part.vms().try_for_each(|vm| part.site.still_runs(vm))?;
+        part.site.audit(&window)?;
+        windows.push(window);
+    }
+    let window = clients_first(windows, &parts);
     let mut detail = detail(&window);
     detail["start_latency_us"] = json!(starts);
     detail["clients"] = json!(size);
     Ok(Measurement::only(values(&window, size as usize, dropped, &starts), detail))
+}
+
+/// The windows of all parts as one: the clients of all, then the servers of all.
+fn clients_first(windows: Vec<Window>, parts: &[Part<'_>]) -> Window {
+    let (clients, servers): (Vec<_>, Vec<_>) = windows
+        .into_iter()
+        .zip(parts)
+        .map(|(mut window, part)| {
+            let servers = window.vcpus.split_off(part.clients.len());
+            (window, servers)
+        })
+        .unzip();
+    let mut all = Window::join(clients);
+    all.vcpus.extend(servers.into_iter().flatten());
+    all
 }
 
 /// The metrics, for a window of the clients first and their servers then.
@@ -63,27 +95,51 @@ pub(super) fn values(window: &Window, clients: usize, dropped: u64, starts: &[f6
     values
 }
 
-struct Bench<'a> {
+/// What is measured on one site.
+struct Part<'a> {
     site: &'a Site<'a>,
+    clients: Vec<Vm>,
+    servers: Vec<Vm>,
+}
+
+impl Part<'_> {
+    /// The clients first.
+    fn vms(&self) -> impl Iterator<Item = &Vm> {
+        self.clients.iter().chain(&self.servers)
+    }
+}
+
+struct Bench<'a> {
+    sites: &'a [Site<'a>],
+    step: Option<&'a Step>,
     switch: Arc<Switch>,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
     /// Servers and their clients, none running yet. Ports are numbered from 1: servers odd, clients even.
-    fn pairs(&self, clients: u32) -> Result<(Vec<Vm>, Vec<Vm>), CompareError> {
-        let mut pairs = (Vec::new(), Vec::new());
+    fn parts(&self, clients: u32) -> Result<Vec<Part<'a>>, CompareError> {
+        let part = |site| Part { site, clients: Vec::new(), servers: Vec::new() };
+        let mut parts: Vec<Part<'_>> = self.sites.iter().map(part).collect();
         for n in 0..clients {
+            let Part { site, clients, servers } = &mut parts[n as usize % self.sites.len()];
             let port = |odd: u32| PortNumber::new((2 * n + odd) as u16).expect("at most 500 clients");
             let (server, client) = (port(1), port(2));
-            let seed = self.site.context.options.seed + u64::from(n);
-            pairs.0.push(self.guest("netbench-server", &format!("server-{n}"), Some(server), "")?);
+            let seed = site.context.options.seed + u64::from(n);
+            servers.push(self.guest(site, "netbench-server", &format!("server-{n}"), Some(server), "")?);
             let line = format!("server={} seed={seed}", server.ip());
-            pairs.1.push(self.guest("netbench-client", &format!("client-{n}"), Some(client), &line)?);
+            clients.push(self.guest(site, "netbench-client", &format!("client-{n}"), Some(client), &line)?);
         }
-        Ok(pairs)
+        Ok(parts)
     }
 
-    fn guest(&self, image: &str, name: &str, port: Option<PortNumber>, line: &str) -> Result<Vm, CompareError> {
+    fn guest(
+        &self,
+        site: &Site<'_>,
+        image: &str,
+        name: &str,
+        port: Option<PortNumber>,
+        line: &str,
+    ) -> Result<Vm, CompareError> {
         let spec = Spec {
             name,
             image: stile_guest_images::image(image).expect("the suites run built-in images"),
@@ -91,34 +147,39 @@ impl Bench<'_> {
             memory: MEMORY,
             attributes: Attributes::default(),
             cmdline: line,
-            console: Sink::Terminal,
+            console: self.step.map_or(Sink::Terminal, |step| step.console(name)),
             device: None,
         };
-        self.site.create(&spec, port.map(|port| (&self.switch, port)))
+        site.create(&spec, port.map(|port| (&self.switch, port)))
+    }
+
+    fn read(&self, parts: &[Part<'_>]) -> Vec<Reading> {
+        let read = |part: &Part<'_>| Reading::take(&part.vms().collect::<Vec<_>>(), &*part.site.domain);
+        parts.iter().map(read).collect()
     }
 
     fn dropped(&self) -> u64 {
         self.switch.total().drops.total()
     }
 
-    /// The window: starts a VM at the beginning of each of its parts. Times from asking for the VM until its code runs
-    /// (units: us); `None` if the user ended the run.
+    /// The window: starts a VM at the beginning of each of its parts, on one site after the other. Times from asking for the
+    /// VM until its code runs (units: us); `None` if the user ended the run.
     fn starts(&self, window: Duration) -> Result<Option<Vec<f64>>, CompareError> {
         let mut times = Vec::new();
         let (begin, part) = (Instant::now(), window / STARTS);
-        for n in 0..STARTS {
-            times.push(self.start()?);
+        for (n, site) in (0..STARTS).zip(self.sites.iter().cycle()) {
+            times.push(self.start(site)?);
             let next = begin + part * (n + 1);
-            if !self.site.sleep(next.saturating_duration_since(Instant::now())) {
+            if !site.sleep(next.saturating_duration_since(Instant::now())) {
                 return Ok(None);
             }
         }
         Ok(Some(times))
     }
 
-    fn start(&self) -> Result<f64, CompareError> {
+    fn start(&self, site: &Site<'_>) -> Result<f64, CompareError> {
         let asked = monotonic();
-        let vm = self.guest("hello", "newcomer", None, "console=none")?;
+        let vm = self.guest(site, "hello", "newcomer", None, "console=none")?;
         vm.start();
         let begin = Instant::now();
         while vm.state().started().is_none() && begin.elapsed() < START_LIMIT {

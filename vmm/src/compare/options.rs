@@ -1,5 +1,6 @@
 //! What a comparison is asked to do.
 
+use super::Setup;
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::Suite;
@@ -14,6 +15,8 @@ pub struct Options {
     pub policies: Vec<(String, PolicyConfig)>,
     /// Numbers of vCPUs or clients; empty: the suite's own.
     pub sizes: Vec<u32>,
+    /// How the suite is set up; empty: as the kind of run does it.
+    pub setups: Vec<Setup>,
     /// Rounds; `None`: as many as the kind of run has.
     pub reps: Option<u32>,
     /// Length of a window (units: s); `None`: what fits the time of the run.
@@ -28,6 +31,8 @@ pub struct Options {
     pub settings: Vec<(String, u64)>,
     /// A short run.
     pub quick: bool,
+    /// Everything that the suite's source did, for as long as it takes.
+    pub full: bool,
     /// Seed.
     pub seed: u64,
 }
@@ -55,8 +60,9 @@ impl Hint {
 }
 
 /// What a suite compares unless it is told.
-pub fn default_policies(suite: Suite) -> Vec<PolicyConfig> {
+pub fn default_policies(suite: Suite, full: bool) -> Vec<PolicyConfig> {
     let names: &[&str] = match suite {
+        Suite::Netbench if full => &["host", "o1", "rsdl"],
         Suite::Entry => &["host", "freelist", "rsdl"],
         _ => &["host", "rsdl"],
     };
@@ -70,20 +76,29 @@ impl Options {
             return self.sizes.clone();
         }
         match (self.suite, self.quick) {
+            (Suite::Netbench, _) if self.full => (4..=48).step_by(4).collect(),
             (Suite::Netbench, true) => vec![4, 48],
             (Suite::Netbench, false) => vec![4, 16, 32, 48],
             (Suite::Threeway, true) => vec![6, 12],
             (Suite::Threeway, false) => vec![6, 12, 24],
             (Suite::Weights, true) => vec![6],
             (Suite::Entry, _) => vec![2],
+            (Suite::Partition, true) => vec![8],
+            (Suite::Boot, true) => vec![1, 100],
+            (Suite::Boot, false) => vec![1, 10, 100],
             (_, true) => vec![4, 8],
             (Suite::Hogs | Suite::Weights, false) => vec![2, 8, 16],
             (_, false) => vec![4, 8, 16],
         }
     }
 
-    /// The rounds to run: with five an interval can be given, and the quick run's time allows three.
+    /// The setups to run.
+    pub fn setups(&self) -> Vec<Setup> {
+        if self.setups.is_empty() { Setup::of(self.suite, self.full, self.quick) } else { self.setups.clone() }
+    }
+
+    /// The rounds to run: with five an interval can be given, and the time of quick and of full runs allows three.
     pub fn rounds(&self) -> u32 {
-        self.reps.unwrap_or(if self.quick { 3 } else { 5 })
+        self.reps.unwrap_or(if self.quick || self.full { 3 } else { 5 })
     }
 }

@@ -1,6 +1,6 @@
 //! What is run in which order, and how long it takes.
 
-use super::{Case, Options, workload};
+use super::{Case, Options, Setup, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
 use crate::report::suite::Suite;
@@ -9,12 +9,16 @@ use stile_sched::sim::Draw;
 
 /// Before a window: guests start, caches fill, the policy settles.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
+/// After the window of a suite whose clients leave: what they do in their last moments is not measured.
+pub(super) const RAMP_DOWN: Duration = Duration::from_millis(100);
 /// Making and ending the VMs of a cell, seen on a slow host: some of it each, and some for every VM.
 const PER_CELL: f64 = 0.08;
 const PER_VM: f64 = 0.008;
 /// What a default and a quick run may take (units: s), with some room for what cannot be foreseen.
 const DEFAULT_BUDGET: f64 = 110.0;
 const QUICK_BUDGET: f64 = 17.0;
+/// A window of a full run (units: s): more than a client waits for an answer.
+const FULL_WINDOW: f64 = 12.0;
 /// Bounds of a window's length if the user names none (units: s).
 const WINDOW: std::ops::RangeInclusive<f64> = 0.4..=3.0;
 
@@ -47,7 +51,7 @@ impl Plan {
     pub fn new(options: &Options) -> Self {
         let cases = Case::all(options);
         let count = cases.len() * options.policies.len() * options.rounds() as usize;
-        let once: f64 = cases.iter().map(|case| overhead(options.suite, case.size)).sum();
+        let once: f64 = cases.iter().map(|case| overhead(options.suite, *case)).sum();
         let overhead = once * (options.policies.len() * options.rounds() as usize) as f64;
         let budget = if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET };
         let fitting = (budget - overhead) / count.max(1) as f64;
@@ -101,6 +105,7 @@ impl Plan {
 fn window(options: &Options, size: u32, fitting: f64) -> Duration {
     let own = match options.suite {
         Suite::Weights => rotations(options, size),
+        Suite::Netbench if options.full => FULL_WINDOW,
         _ => fitting.clamp(*WINDOW.start(), *WINDOW.end()),
     };
     Duration::from_secs_f64(options.duration.unwrap_or(own))
@@ -118,9 +123,16 @@ fn rotations(options: &Options, size: u32) -> f64 {
 }
 
 /// Time of a cell outside its window (units: s).
-fn overhead(suite: Suite, size: u32) -> f64 {
-    let vms = if suite == Suite::Netbench { 2 * size + 5 } else { workload::guests(suite, size).len() as u32 };
-    WARM_UP.as_secs_f64() + PER_CELL + PER_VM * f64::from(vms)
+fn overhead(suite: Suite, case: Case) -> f64 {
+    let warm_up = WARM_UP.as_secs_f64();
+    let (waits, vms) = match (suite, case.setup) {
+        (_, Setup::Bare(_)) => (0.0, 0),
+        (Suite::Netbench, _) => (warm_up + RAMP_DOWN.as_secs_f64(), 2 * case.size + 5),
+        (Suite::Partition, _) => (2.0 * warm_up, case.size + 1),
+        (Suite::Boot, _) => (0.0, case.size),
+        _ => (warm_up, workload::guests(suite, case.size).len() as u32),
+    };
+    waits + PER_CELL + PER_VM * f64::from(vms)
 }
 
 #[cfg(test)]
@@ -133,6 +145,7 @@ mod tests {
             suite,
             policies: policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect(),
             sizes: Vec::new(),
+            setups: Vec::new(),
             per_pcpu: None,
             reps: None,
             duration: None,
@@ -140,6 +153,7 @@ mod tests {
             hint: Hint::Full,
             settings: Vec::new(),
             quick,
+            full: false,
             seed: 1,
         }
     }

@@ -5,14 +5,20 @@ use super::cell::{Measured, Measurement};
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
-use super::{Options, Simulation, calibrate, cell, netbench, simulated};
+use super::step::{Step, StepError};
+use super::{Options, Setup, Simulation, bare, boot, calibrate, cell, netbench, partition, simulated};
 use crate::carrier::{self, CarrierError};
+use crate::host::CpuList;
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
+use crate::report::journal::Journal;
 use crate::report::model::{Params, Sample};
 use crate::report::suite::Suite;
+use crate::report::writer::WriteError;
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
+use serde_json::json;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stile_sched::Domain;
@@ -73,9 +79,47 @@ pub enum CompareError {
         /// The first of them.
         first: LateVcpu,
     },
+    /// A guest did not come to its end, or to where it should be.
+    #[error("VM {name} of {label} makes no progress: {progress}")]
+    Stuck {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// How far it was.
+        progress: String,
+    },
     /// A recording.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The folder of a step.
+    #[error(transparent)]
+    Step(#[from] StepError),
+    /// The samples.
+    #[error(transparent)]
+    Keep(#[from] WriteError),
+}
+
+/// What came of a plan.
+#[derive(Debug)]
+pub struct Ran {
+    /// What was measured, however it ended.
+    pub samples: Vec<Sample>,
+    /// Remarks for the reader.
+    pub notes: Vec<String>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum End {
+    /// With the last cell of its plan.
+    Complete,
+    /// The user ended it.
+    Interrupted,
+    /// A cell failed.
+    Failed(CompareError),
 }
 
 /// What a cell needs besides its plan.
@@ -109,6 +153,17 @@ pub struct Runner<'a> {
     source: Source<'a>,
     /// The folder of recordings, if there are to be any.
     recordings: Option<PathBuf>,
+    /// The folder for what is kept of each step of a suite that goes by steps.
+    steps: Option<PathBuf>,
+    /// Where samples are kept as they come.
+    journal: Option<Journal>,
+}
+
+/// Where a part of a cell runs.
+struct Place {
+    pcpus: CpuList,
+    domain: Arc<dyn Domain>,
+    recorder: Option<Recorder>,
 }
 
 /// Where samples come from.
@@ -122,12 +177,13 @@ impl<'a> Runner<'a> {
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
         let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted });
-        Self { options, source, recordings: None }
+        Self { options, source, recordings: None, steps: None, journal: None }
     }
 
     /// The same without guests.
     pub fn simulated(simulation: &'a Simulation, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
-        Self { options, source: Source::Simulation(simulation, interrupted), recordings: None }
+        let source = Source::Simulation(simulation, interrupted);
+        Self { options, source, recordings: None, steps: None, journal: None }
     }
 
     /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
@@ -135,11 +191,30 @@ impl<'a> Runner<'a> {
         Self { recordings: Some(folder), ..self }
     }
 
-    /// Runs the plan: the samples, remarks for the reader, and whether it came to its end.
-    pub fn run(self, plan: &Plan, progress: &Progress) -> Result<(Vec<Sample>, Vec<String>, bool), CompareError> {
+    /// The same, and of each step of netbench a folder in this one says what host and guests did meanwhile.
+    pub fn with_steps_in(self, folder: PathBuf) -> Self {
+        Self { steps: Some(folder), ..self }
+    }
+
+    /// The same, and each sample is kept in this journal as soon as it is there.
+    pub fn keeping(self, journal: Journal) -> Self {
+        Self { journal: Some(journal), ..self }
+    }
+
+    /// Runs the plan.
+    pub fn run(mut self, plan: &Plan, progress: &Progress) -> Ran {
+        let mut ran = Ran { samples: Vec::with_capacity(plan.cells.len()), notes: Vec::new(), end: End::Complete };
+        match self.cells(plan, progress, &mut ran) {
+            Ok(true) => {}
+            Ok(false) => ran.end = End::Interrupted,
+            Err(error) => ran.end = End::Failed(error),
+        }
+        ran
+    }
+
+    /// Runs the cells of a plan in order; false if the user ended it.
+    fn cells(&mut self, plan: &Plan, progress: &Progress, ran: &mut Ran) -> Result<bool, CompareError> {
         let options = self.options;
-        let mut samples = Vec::with_capacity(plan.cells.len());
-        let mut notes = Vec::new();
         let mut round = None;
         for (done, planned) in plan.cells.iter().enumerate() {
             if round.replace(planned.round) != Some(planned.round) {
@@ -147,16 +222,22 @@ impl<'a> Runner<'a> {
             }
             let (label, _) = &options.policies[planned.policy];
             progress.cell(planned, label, &planned.case.words(options.suite), plan.estimate());
-            match self.cell(planned, &mut notes)? {
-                Some(measured) => samples.extend(measured),
-                None => {
-                    notes.push(format!("Ended by the user after {done} of {} runs.", plan.cells.len()));
-                    return Ok((samples, notes, false));
-                }
+            let runs = plan.cells.len();
+            let measured = self.cell(planned, &mut ran.notes);
+            match &measured {
+                Err(_) => ran.notes.push(format!("The run failed after {done} of {runs} runs.")),
+                Ok(None) => ran.notes.push(format!("Ended by the user after {done} of {runs} runs.")),
+                Ok(Some(_)) => {}
+            }
+            let Some(measured) = measured? else { return Ok(false) };
+            for sample in measured {
+                let kept = self.journal.as_mut().map_or(Ok(()), |journal| journal.add(&sample));
+                ran.samples.push(sample);
+                kept?;
             }
             progress.advance();
         }
-        Ok((samples, notes, true))
+        Ok(true)
     }
 
     /// The samples of one cell; `None` if the user ended it.
@@ -192,16 +273,27 @@ impl<'a> Runner<'a> {
         notes: &mut Vec<String>,
     ) -> Result<Measured, CompareError> {
         let (label, policy) = &self.options.policies[planned.policy];
-        let pcpus = planned.case.pcpus(self.options);
-        let domain = carrier::domain(policy, &pcpus)?;
-        let recorder = self.recorder(planned, params, &*domain)?;
-        let site = Site { context, planned, label, pcpus, domain, recorder: recorder.as_ref() };
-        let measured = match self.options.suite {
-            Suite::Netbench => netbench::measure(&site),
-            _ => cell::measure(&site),
+        if let Setup::Bare(_) = planned.case.setup {
+            return bare::measure(context, planned, policy);
+        }
+        let parts = planned.case.pcpus(self.options).into_iter();
+        let places: Vec<Place> =
+            parts.map(|pcpus| self.place(planned, params, pcpus)).collect::<Result<_, CompareError>>()?;
+        let sites = places.iter().map(|place| {
+            let (pcpus, domain) = (place.pcpus.clone(), Arc::clone(&place.domain));
+            Site { context, planned, label, pcpus, domain, recorder: place.recorder.as_ref() }
+        });
+        let sites: Vec<Site<'_>> = sites.collect();
+        let measured = match (self.options.suite, &sites[..]) {
+            (Suite::Netbench, sites) => self.step(planned, params, sites),
+            (Suite::Partition, [site]) => partition::measure(site),
+            (Suite::Boot, [site]) => boot::measure(site),
+            (_, [site]) => cell::measure(site),
+            _ => unreachable!("only netbench is divided into parts"),
         };
+        drop(sites);
         // A cell that failed has its recording, too.
-        if let Some(recorder) = recorder {
+        for recorder in places.into_iter().filter_map(|place| place.recorder) {
             let Recorded { lost, .. } = recorder.finish()?;
             if lost > 0 {
                 let (case, round) = (planned.case.words(self.options.suite), planned.round);
@@ -211,17 +303,49 @@ impl<'a> Runner<'a> {
         measured
     }
 
+    /// Where a part of a cell runs, on these pCPUs.
+    fn place(&self, planned: &CellPlan, params: &Params, pcpus: CpuList) -> Result<Place, CompareError> {
+        let (_, policy) = &self.options.policies[planned.policy];
+        let domain = carrier::domain(policy, &pcpus)?;
+        let recorder = self.recorder(planned, params, &pcpus, &*domain)?;
+        Ok(Place { pcpus, domain, recorder })
+    }
+
+    /// A cell of netbench, with a folder of its own if there are to be any.
+    fn step(&self, planned: &CellPlan, params: &Params, sites: &[Site<'_>]) -> Result<Measured, CompareError> {
+        let Some(folder) = &self.steps else { return netbench::measure(sites, None) };
+        let (label, policy) = &self.options.policies[planned.policy];
+        let size = format!("{}-{}", planned.case.size, self.options.suite.counted().name());
+        let folder = [planned.case.setup.to_string(), safe(label), size, format!("round-{}", planned.round)]
+            .iter()
+            .fold(folder.clone(), |folder, name| folder.join(name));
+        let pcpus: Vec<String> = sites.iter().map(|site| site.pcpus.to_string()).collect();
+        let configuration = json!({
+            "policy": policy, "label": label, "params": params, "round": planned.round,
+            "pcpus_of_each_domain": pcpus, "window_seconds": planned.window.as_secs_f64(),
+            "warm_up_seconds": super::plan::WARM_UP.as_secs_f64(), "ramp_down_seconds": super::plan::RAMP_DOWN.as_secs_f64(),
+        });
+        let step = Step::begin(folder, &configuration)?;
+        let measured = netbench::measure(sites, Some(&step));
+        let only = measured.as_ref().ok().and_then(|measured| measured.as_ref()?.first());
+        step.finish(only)?;
+        measured
+    }
+
     /// The recorder of a cell, if it is to be recorded.
     fn recorder(
         &self,
         planned: &CellPlan,
         params: &Params,
+        pcpus: &CpuList,
         domain: &dyn Domain,
     ) -> Result<Option<Recorder>, CompareError> {
-        let Some(path) = self.recording(planned)? else { return Ok(None) };
+        let Some(mut path) = self.recording(planned)? else { return Ok(None) };
+        if planned.case.pcpus(self.options).len() > 1 {
+            path.set_extension(format!("pcpu-{pcpus}.rec"));
+        }
         let (_, policy) = &self.options.policies[planned.policy];
-        let pcpus = planned.case.pcpus(self.options);
-        let header = Header::new(policy, &pcpus, self.options.suite.name(), params.clone());
+        let header = Header::new(policy, pcpus, self.options.suite.name(), params.clone());
         Ok(Some(Recorder::start(&path, header, domain)?))
     }
 
@@ -229,7 +353,7 @@ impl<'a> Runner<'a> {
     fn recording(&self, planned: &CellPlan) -> Result<Option<PathBuf>, RecordError> {
         let (label, policy) = &self.options.policies[planned.policy];
         let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
-        let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let safe = safe(label);
         let setup: String =
             planned.case.setup_params(Params::default()).iter().map(|(_, value)| format!("{value}-")).collect();
         let (suite, size, round) = (self.options.suite, planned.case.size, planned.round);
@@ -263,4 +387,9 @@ impl<'a> Runner<'a> {
         }
         params
     }
+}
+
+/// A policy's label as part of a file's name.
+fn safe(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

@@ -268,6 +268,7 @@ impl Scenario {
             suite: self.suite,
             policies: distinct_labels(&self.policies).into_iter().zip(policies).collect(),
             sizes: self.sizes(pcpus),
+            setups: Vec::new(),
             per_pcpu: self.per_pcpu(),
             reps: Some(self.reps),
             duration: Some(self.duration),
@@ -275,6 +276,7 @@ impl Scenario {
             hint: if self.hints { Hint::Full } else { Hint::None },
             settings: self.set.iter().map(|(key, value)| (key.clone(), *value)).collect(),
             quick: false,
+            full: false,
             seed: self.seed,
         }
     }

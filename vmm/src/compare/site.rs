@@ -53,6 +53,11 @@ impl Site<'_> {
         vm.state().outcome().map_or(Ok(()), |outcome| Err(self.ended(vm, outcome)))
     }
 
+    /// A guest that did not come to where it should be, and how far the cell was.
+    pub(super) fn stuck(&self, vm: &Vm, progress: String) -> CompareError {
+        CompareError::Stuck { name: vm.state().name().to_owned(), label: self.label.to_owned(), progress }
+    }
+
     /// A guest that ended like this, and should not have.
     pub(super) fn ended(&self, vm: &Vm, outcome: &Outcome) -> CompareError {
         CompareError::Ended {

@@ -90,8 +90,10 @@ fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
         pcpus: header.pcpus.clone(),
         hint,
         settings: numbers().filter(|(name, _)| is_setting(name)).map(|(name, n)| (name.to_owned(), n)).collect(),
+        setups: Vec::new(),
         per_pcpu: None,
         quick: false,
+        full: false,
         seed: 1,
     })
 }

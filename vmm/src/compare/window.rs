@@ -73,6 +73,32 @@ impl Reading {
     }
 }
 
+impl Window {
+    /// Several windows at the same time as one.
+    pub(super) fn join(windows: Vec<Self>) -> Self {
+        let mut all = Self { seconds: 0.0, vcpus: Vec::new(), totals: Totals::default(), kicks: None };
+        for window in windows {
+            all.seconds = all.seconds.max(window.seconds);
+            all.vcpus.extend(window.vcpus);
+            all.totals = all.totals.plus(&window.totals);
+            if let Some(kicks) = window.kicks {
+                all.kicks.get_or_insert_default().merge(&kicks);
+            }
+        }
+        all
+    }
+}
+
+/// Operations so far, of all vCPUs of these VMs.
+pub(super) fn ops(vms: &[&Vm]) -> u64 {
+    let ops = |vm: &&Vm| {
+        let (state, word) = (vm.state(), offset_of!(stile_abi::Gauge, ops) as u64);
+        let of = |vcpu| state.memory().load::<u64>(GuestAddress(state.layout().gauge(vcpu) + word), Relaxed);
+        (0..state.vcpus()).map(|vcpu| of(vcpu).expect("gauges lie inside memory")).sum::<u64>()
+    };
+    vms.iter().map(ops).sum()
+}
+
 impl VcpuCounts {
     fn since(&self, earlier: &Self) -> Self {
         let latency = self.latency.iter().zip(&earlier.latency).map(|(b, a)| b.wrapping_sub(*a)).collect();

@@ -52,6 +52,8 @@ fn image(suite: Suite) -> &'static str {
         Suite::Hogs | Suite::Weights => "hog",
         Suite::Netbench => "netbench-client",
         Suite::Entry => "doorbell",
+        Suite::Partition => "ticket",
+        Suite::Boot => "idle",
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! - [`facts`] reads what the host is, without judging it; it goes into every report.
 //! - [`kvm`] opens KVM or says why not.
+//! - [`activity`] and [`memory`] look at it while something is measured.
 //! - [`doctor`] draws the conclusions for `stile doctor`.
 //!
-//! Nothing here changes the host, and nothing here is needed while guests run.
+//! Nothing here changes the host, and no guest needs anything here to run.
 
+pub mod activity;
 mod autogroup;
 pub mod costs;
 pub mod cpu;
@@ -16,6 +18,7 @@ pub mod facts;
 mod fake;
 mod judge;
 pub mod kvm;
+pub mod memory;
 pub mod realtime;
 mod report;
 mod root;

@@ -71,6 +71,16 @@ pub enum Metric {
     Nice5Share,
     /// As for nice 0, for nice 10.
     Nice10Share,
+    /// How unevenly the work is spread over the window.
+    Jitter,
+    /// Work of one-vCPU VMs relative to that of one VM with as many vCPUs.
+    SplitGain,
+    /// Median time from asking for a VM until its code runs.
+    StartP50,
+    /// 99th percentile of that time.
+    StartP99,
+    /// Resident memory of the process for each VM.
+    MemoryPerVm,
 }
 
 /// What a metric is called and how it reads; the one place that says so.
@@ -84,7 +94,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 31] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -111,6 +121,11 @@ impl Metric {
         Self::Nice0Share,
         Self::Nice5Share,
         Self::Nice10Share,
+        Self::Jitter,
+        Self::SplitGain,
+        Self::StartP50,
+        Self::StartP99,
+        Self::MemoryPerVm,
     ];
 
     #[rustfmt::skip] // a table
@@ -143,6 +158,11 @@ impl Metric {
             Self::Nice0Share      => ("nice0_share",       "CPU of nice 0",    "nice 0",    "of its weight", Higher),
             Self::Nice5Share      => ("nice5_share",       "CPU of nice 5",    "nice 5",    "of its weight", Higher),
             Self::Nice10Share     => ("nice10_share",      "CPU of nice 10",   "nice 10",   "of its weight", Higher),
+            Self::Jitter          => ("jitter",            "jitter of work",   "jitter",    "%",             Lower),
+            Self::SplitGain       => ("split_gain",        "gain of many VMs", "gain",      "times one VM",  Higher),
+            Self::StartP50        => ("start_p50",         "median VM start",  "start p50", "us",            Lower),
+            Self::StartP99        => ("start_p99",         "p99 VM start",     "start p99", "us",            Lower),
+            Self::MemoryPerVm     => ("memory_per_vm",     "memory of a VM",   "memory",    "KiB",           Lower),
         };
         Facts { name, label, short, unit, better }
     }

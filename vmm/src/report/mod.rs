@@ -18,7 +18,7 @@
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
 //! | [`plot`], [`figures`], [`html`] | the page |
-//! | [`raw`], [`writer`] | files |
+//! | [`raw`], [`journal`], [`writer`] | files |
 //! | [`check`] | is a file a valid report? |
 
 pub mod aggregate;
@@ -27,6 +27,7 @@ pub mod facts;
 pub mod figures;
 pub mod format;
 pub mod html;
+pub mod journal;
 pub mod metric;
 pub mod model;
 pub mod plot;

@@ -11,6 +11,7 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
         suite,
         policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect(),
         sizes: vec![size],
+        setups: Vec::new(),
         per_pcpu: None,
         reps: Some(1),
         duration: Some(0.1),
@@ -19,6 +20,7 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
         // Fewer messages, for a debug build.
         settings: vec![("work_ns".to_owned(), 2_000)],
         quick: false,
+        full: false,
         seed: 1,
     }
 }
