@@ -9,7 +9,7 @@ use super::runner::CompareError;
 use super::site::Site;
 use super::window::Reading;
 use super::{Setup, VmShape};
-use crate::host::memory::resident_kib;
+use crate::host::resident::resident_kib;
 use crate::report::metric::Metric;
 use crate::report::stats::percentile;
 use crate::vm::console::Sink;

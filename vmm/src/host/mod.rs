@@ -2,7 +2,7 @@
 //!
 //! - [`facts`] reads what the host is, without judging it; it goes into every report.
 //! - [`kvm`] opens KVM or says why not.
-//! - [`activity`] and [`memory`] look at it while something is measured.
+//! - [`activity`] and [`resident`] look at it while something is measured.
 //! - [`doctor`] draws the conclusions for `stile doctor`.
 //!
 //! Nothing here changes the host, and no guest needs anything here to run.
@@ -18,7 +18,7 @@ pub mod facts;
 mod fake;
 mod judge;
 pub mod kvm;
-pub mod memory;
+pub mod resident;
 pub mod realtime;
 mod report;
 mod root;
