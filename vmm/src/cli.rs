@@ -3,14 +3,17 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | a guest or the run itself failed |
+//! | 1 | a guest or the run itself failed; or the run is worse than what `--baseline` names |
 //! | 2 | what the user gave cannot be used; nothing was started |
 //! | 3 | KVM cannot be used here |
 //! | 130 | ended by Ctrl-C; what was measured is kept |
+//!
+//! A program whose output nobody reads any more is ended by SIGPIPE.
 
 mod args;
 mod check;
 mod compare;
+mod pipe;
 mod recordings;
 mod run;
 mod sim;
@@ -65,6 +68,7 @@ impl Failure {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    pipe::end_when_closed();
     let cli = Cli::parse();
     // Reports of errors follow the terminal's width; without one they are as plain as a log wants them.
     let fancy = std::io::stderr().is_terminal();

@@ -3,9 +3,10 @@
 use crate::compare::{Hint, Setup};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
-use crate::report::suite::Suite;
+use crate::report::suite::{Suite, UnknownSuite};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// A virtual machine monitor that schedules its guests' vCPUs itself.
 #[derive(Debug, Parser)]
@@ -121,9 +122,10 @@ pub(super) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, entry, partition or boot
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, entry, partition or boot; or reports, for those of
+    /// the reports that this project grew from, one after the other in a quarter of an hour
     #[arg(default_value = "netbench")]
-    pub(super) suite: Suite,
+    pub(super) suite: Subject,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
     /// host twice for an A/A run; by default host and rsdl, for entry freelist as well, for a full netbench o1
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -144,6 +146,13 @@ pub(super) struct CompareArgs {
     /// Rounds; every round runs every policy once with every parameter
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) reps: Option<u32>,
+    /// Go on, from five rounds on, until the interval of each headline ratio is at most this part of the ratio wide, such
+    /// as 0.05
+    #[arg(long, value_name = "WIDTH", value_parser = part, conflicts_with = "reps")]
+    pub(super) until: Option<f64>,
+    /// Begin no round that would end after this time
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "600", requires = "until")]
+    pub(super) limit: f64,
     /// Length of each measured window; by default what fits the time of a run
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) duration: Option<f64>,
@@ -159,8 +168,9 @@ pub(super) struct CompareArgs {
     /// A short run: at most 20 s on 2 CPUs
     #[arg(long)]
     pub(super) quick: bool,
-    /// All that the suite's source did, unscaled: for netbench 4 to 48 clients, three setups, windows of 12 s, 3 rounds
-    #[arg(long, conflicts_with_all = ["quick", "sim"])]
+    /// What the report that the suite comes from did, if it comes from one: its sizes, setups and policies, and windows of
+    /// 3 s, whatever time that takes
+    #[arg(long, conflicts_with = "quick")]
     pub(super) full: bool,
     /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used
     #[arg(long)]
@@ -168,12 +178,49 @@ pub(super) struct CompareArgs {
     /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
     #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
+    /// Compare with this report of the same comparison, and exit with 1 if a headline metric is worse by more than the
+    /// tolerance and its intervals do not overlap
+    #[arg(long, value_name = "OLD/report.json")]
+    pub(super) baseline: Option<PathBuf>,
+    /// Part by which a figure may be worse than in the baseline
+    #[arg(long, value_name = "PART", value_parser = part, default_value = "0.1", requires = "baseline")]
+    pub(super) tolerance: f64,
+    /// Write the cells as JUnit test cases; those that are worse than in the baseline have failed
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,
     /// Seed of the order of runs, the guests' randomness and the intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
+}
+
+/// What is to be compared in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// A suite.
+    One(Suite),
+    /// The suites of the reports.
+    Reports,
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "reports" => Ok(Self::Reports),
+            name => name.parse().map(Self::One).map_err(|e: UnknownSuite| format!("{e}; or reports")),
+        }
+    }
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if (0.001..=10.0).contains(&part) => Ok(part),
+        _ => Err("a part from 0.001 to 10 is accepted, such as 0.05 for 5 %".into()),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,19 +1,21 @@
 //! `stile compare`: from the command line to a report.
 
-use super::args::CompareArgs;
+use super::args::{CompareArgs, Subject};
 use super::{Failure, sim};
-use crate::compare::{End, Options, Plan, Progress, Ran, Runner, Setup, default_policies};
+use crate::compare::{End, Options, Plan, Progress, Ran, Runner, Setup, Until, default_policies, reports};
+use crate::config::PolicyConfig;
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
 use crate::report::journal::Journal;
-use crate::report::model::{Report, RunContext, Sample};
-use crate::report::suite::Counted;
+use crate::report::model::{Report, RunContext};
+use crate::report::suite::{Counted, Suite};
 use crate::report::{raw, table, writer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// A flag that Ctrl-C and SIGTERM set. A second one changes nothing: it may be the same key, sent to the process and to
 /// its group.
@@ -26,34 +28,58 @@ pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
-    let options = options(args)?;
+    let parts = parts(args)?;
     if args.sim {
-        return sim::compare(args, options, None);
+        return sim::compare(args, parts, None);
     }
     if args.record {
-        recordings_possible(&options)?;
+        parts.iter().try_for_each(recordings_possible)?;
     }
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
         Err(why) if args.record => return Err(Failure::NoKvm(why)),
-        Err(why) => return sim::compare(args, options, Some(why)),
+        Err(why) => return sim::compare(args, parts, Some(why)),
     };
-    let plan = Plan::new(&options);
-    let facts = HostFacts::gather();
+    let mut host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
     let interrupted = on_interrupt()?;
     let journal = Journal::create(&args.out).map_err(Failure::input)?;
-    eprintln!("{}", plan.announcement(&options));
-    let (_autogroups, mut notes) = autogroups_off();
-    let progress = Progress::new(&plan);
-    let runner = Runner::new(&kvm, &options, &interrupted).keeping(journal);
-    let runner = runner.with_steps_in(args.out.join("netbench"));
-    let runner = if args.record { runner.recording_into(args.out.join("raw")) } else { runner };
-    let Ran { samples, notes: remarks, end } = runner.run(&plan, &progress);
+    let (autogroups, notes) = autogroups_off();
+    let mut ran = run_all(&parts, Plan::announcement, |options| {
+        let runner = Runner::new(&kvm, options, &interrupted).keeping(&journal);
+        let runner = runner.with_steps_in(args.out.join("netbench"));
+        if args.record { runner.recording_into(args.out.join("raw")) } else { runner }
+    });
+    ran.notes.splice(0..0, notes);
+    // Before anything is printed, which may end the program.
+    drop(autogroups);
+    host["pcpus"] = json!(parts[0].pcpus.to_string());
+    finish(&args.out, &parts, Outcome { host, ran, simulated: false })
+}
+
+/// Runs one part after the other, until one does not come to its end.
+pub(super) fn run_all<'a>(
+    parts: &'a [Options],
+    announcement: impl Fn(&Plan, &Options) -> String,
+    mut runner: impl FnMut(&'a Options) -> Runner<'a>,
+) -> Ran {
+    let plans: Vec<Plan> = parts.iter().map(Plan::new).collect();
+    plans.iter().zip(parts).for_each(|(plan, options)| eprintln!("{}", announcement(plan, options)));
+    let mut progress = Progress::new(plans.iter().map(Plan::estimate).sum());
+    let mut all = Ran { samples: Vec::new(), notes: Vec::new(), end: End::Complete };
+    let mut planned = Duration::ZERO;
+    for (plan, options) in plans.iter().zip(parts) {
+        let Ran { samples, notes, end } = runner(options).run(plan, &mut progress);
+        all.samples.extend(samples);
+        all.notes.extend(notes);
+        all.end = end;
+        if !matches!(all.end, End::Complete) {
+            break;
+        }
+        planned += plan.estimate();
+        progress.reached(planned);
+    }
     progress.finish();
-    notes.extend(remarks);
-    let mut host = serde_json::to_value(facts).map_err(Failure::run)?;
-    host["pcpus"] = json!(options.pcpus.to_string());
-    finish(&args.out, &options, Outcome { host, samples, notes, end, simulated: false })
+    all
 }
 
 /// Recordings are asked for: one policy at least must have something to record.
@@ -83,7 +109,36 @@ fn autogroups_off() -> (Option<AutogroupsOff>, Vec<String>) {
     }
 }
 
-fn options(args: &CompareArgs) -> Result<Options, Failure> {
+/// What is to be run: a suite, or all those of the reports.
+fn parts(args: &CompareArgs) -> Result<Vec<Options>, Failure> {
+    match args.suite {
+        Subject::One(suite) => {
+            let common = options(args, suite)?;
+            let default = || labelled(&default_policies(suite, args.full));
+            let policies = if common.policies.is_empty() { default() } else { common.policies };
+            let budget = args.full.then_some(f64::INFINITY);
+            let (sizes, setups) = (sizes(args, suite)?, setups(args, suite)?);
+            Ok(vec![Options { sizes, setups, policies, budget, ..common }])
+        }
+        Subject::Reports
+            if args.clients.is_empty() && args.vcpus.is_empty() && args.vms.is_empty() && args.setups.is_empty() =>
+        {
+            Ok(reports(&options(args, Suite::Netbench)?))
+        }
+        Subject::Reports => Err(Failure::Input(miette::miette!(
+            help = "leave out --vcpus, --clients, --vms and --setup, or compare one of the suites alone",
+            "each of the suites of the reports has sizes of its own"
+        ))),
+    }
+}
+
+fn labelled(policies: &[PolicyConfig]) -> Vec<(String, PolicyConfig)> {
+    let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
+    distinct_labels(&names).into_iter().zip(policies.iter().cloned()).collect()
+}
+
+/// What does not depend on the suite; without policies if none are named.
+fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
     let available = allowed_cpus().map_err(Failure::run)?;
     let pcpus = args.pcpus.clone().unwrap_or_else(|| available.clone());
     if let Some(missing) = pcpus.iter().find(|&cpu| !available.contains(cpu)) {
@@ -92,16 +147,11 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
             "--pcpus {pcpus}: there is no CPU {missing} to use"
         )));
     }
-    let sizes = sizes(args)?;
-    let setups = setups(args)?;
-    let policies =
-        if args.policies.is_empty() { default_policies(args.suite, args.full) } else { args.policies.clone() };
-    let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
     Ok(Options {
-        suite: args.suite,
-        policies: distinct_labels(&names).into_iter().zip(policies).collect(),
-        sizes,
-        setups,
+        suite,
+        policies: labelled(&args.policies),
+        sizes: Vec::new(),
+        setups: Vec::new(),
         per_pcpu: None,
         reps: args.reps,
         duration: args.duration,
@@ -110,13 +160,15 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         settings: args.settings.clone(),
         quick: args.quick,
         full: args.full,
+        budget: None,
+        until: args.until.map(|width| Until { width, limit: Duration::from_secs_f64(args.limit) }),
         seed: args.seed,
     })
 }
 
 /// The sizes asked for; they must be of the kind that the suite counts.
-fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
-    let counted = args.suite.counted();
+fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
+    let counted = suite.counted();
     let given = |kind: Counted| match kind {
         Counted::Clients => &args.clients,
         Counted::Vcpus => &args.vcpus,
@@ -127,22 +179,22 @@ fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
             help = format!("use --{}", counted.name()),
             "--{} has no meaning for the suite {}",
             wrong.name(),
-            args.suite
+            suite
         )));
     }
     Ok(given(counted).clone())
 }
 
 /// The setups asked for; they must be among those that the suite has.
-fn setups(args: &CompareArgs) -> Result<Vec<Setup>, Failure> {
-    let Some(wrong) = args.setups.iter().find(|setup| !setup.suits(args.suite)) else { return Ok(args.setups.clone()) };
-    let own = Setup::of(args.suite, true, false);
+fn setups(args: &CompareArgs, suite: Suite) -> Result<Vec<Setup>, Failure> {
+    let Some(wrong) = args.setups.iter().find(|setup| !setup.suits(suite)) else { return Ok(args.setups.clone()) };
+    let own = Setup::of(suite, true, false);
     let has = own.iter().filter(|setup| **setup != Setup::Usual).map(ToString::to_string).collect::<Vec<_>>();
     let help = match has.is_empty() {
-        true => format!("{} has none to choose", args.suite),
-        false => format!("{} has {}", args.suite, has.join(", ")),
+        true => format!("{} has none to choose", suite),
+        false => format!("{} has {}", suite, has.join(", ")),
     };
-    Err(Failure::Input(miette::miette!(help = help, "--setup {wrong} has no meaning for the suite {}", args.suite)))
+    Err(Failure::Input(miette::miette!(help = help, "--setup {wrong} has no meaning for the suite {}", suite)))
 }
 
 /// What was measured is there, but no report of it.
@@ -158,33 +210,37 @@ struct Unwritten {
 pub(super) struct Outcome {
     /// Facts for the report.
     pub(super) host: serde_json::Value,
-    pub(super) samples: Vec<Sample>,
-    pub(super) notes: Vec<String>,
-    pub(super) end: End,
+    pub(super) ran: Ran,
     pub(super) simulated: bool,
 }
 
-/// Prints the table and writes the report.
-pub(super) fn finish(out: &Path, options: &Options, outcome: Outcome) -> Result<(), Failure> {
-    let Outcome { mut host, samples, notes, end, simulated } = outcome;
+/// Writes the report and prints its table. The table is printed even where the report cannot be written.
+pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome) -> Result<(), Failure> {
+    let Outcome { mut host, ran: Ran { samples, notes, end }, simulated } = outcome;
     let end = match end {
         End::Failed(error) if samples.is_empty() => return Err(Failure::run(error)),
         end => end,
     };
-    let policies = options.policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
-    host["policies"] = serde_json::Value::Object(policies.collect());
+    let mut policies: Vec<&(String, PolicyConfig)> = Vec::new();
+    for policy in parts.iter().flat_map(|options| &options.policies) {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    let full = policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
+    host["policies"] = serde_json::Value::Object(full.collect());
     let context = RunContext {
         command: std::env::args().collect(),
         host,
-        policies: options.policies.iter().map(|(label, _)| label.clone()).collect(),
-        seed: options.seed,
+        policies: policies.iter().map(|(label, _)| label.clone()).collect(),
+        seed: parts.first().map_or(0, |options| options.seed),
         interrupted: !matches!(end, End::Complete),
         simulated,
         notes,
     };
     let report = Report::from_samples(&samples, context);
-    print!("{}", table::terminal(&report, table::Screen::detect()));
     let written = writer::write_all(out, &report, &samples);
+    print!("{}", table::terminal(&report, table::Screen::detect()));
     if let Ok(written) = &written {
         println!("\nreport: {}", written.html.display());
     }

@@ -1,14 +1,13 @@
 //! `stile sim` and `stile compare --sim`: a comparison on a machine that is not there.
 
 use super::args::{CompareArgs, SimArgs};
-use super::compare::{Outcome, finish, on_interrupt, recordings_possible};
+use super::compare::{Outcome, finish, on_interrupt, recordings_possible, run_all};
 use super::{Failure, recordings};
-use crate::compare::{
-    End, Hint, Options, Plan, Progress, Runner, Scenario, Simulation, TwinError, has_model, simulate_twin,
-};
+use crate::compare::{Hint, Options, Plan, Runner, Scenario, Setup, Simulation, TwinError, has_model, simulate_twin};
 use crate::host::{HostCosts, KvmUnavailable, Neighbours};
 use crate::recording::Recording;
 use crate::recording::figures::figures;
+use crate::report::format;
 use crate::report::suite::Suite;
 use serde_json::json;
 use std::path::Path;
@@ -31,7 +30,7 @@ fn scenario(file: &Path, args: &SimArgs) -> Result<(), Failure> {
     let costs = scenario.costs(file).map_err(Failure::input)?;
     let machine = |(options, neighbours)| (options, Simulation { neighbours, costs });
     let machines: Vec<_> = scenario.machines().into_iter().map(machine).collect();
-    run((&args.out, args.record), &machines, json!(scenario.pcpus), Vec::new())
+    run((&args.out, args.record), machines, json!(scenario.pcpus), Vec::new())
 }
 
 /// Replays a recording, simulates its twin, and holds their figures against each other.
@@ -57,25 +56,28 @@ fn replay(path: &Path, out: &Path) -> Result<(), Failure> {
 }
 
 /// Simulates a comparison on as many pCPUs as it would have here, because the user wants that or there is no KVM.
-pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<KvmUnavailable>) -> Result<(), Failure> {
-    if options.hint == Hint::Silent {
+pub(super) fn compare(args: &CompareArgs, parts: Vec<Options>, why: Option<KvmUnavailable>) -> Result<(), Failure> {
+    if args.hint == Hint::Silent {
         return Err(Failure::Input(miette::miette!(
             help = "simulated guests yield: --hint full or --hint none",
             "--hint silent: looking at a guest's code cannot be simulated{}",
             why.map(|why| format!(", and {why}")).unwrap_or_default()
         )));
     }
-    if !has_model(options.suite) {
+    let (modelled, others): (Vec<Options>, Vec<Options>) =
+        parts.into_iter().partition(|options| has_model(options.suite));
+    let without: Vec<&str> = others.iter().map(|options| options.suite.name()).collect();
+    let without = format::list(&without);
+    if modelled.is_empty() {
         return Err(match why {
             Some(why) => Failure::NoKvm(why),
             None => Failure::Input(miette::miette!(
                 help = "leave out --sim, on a machine with KVM",
-                "--sim: there is no model of the guests of {}",
-                options.suite
+                "--sim: there is no model of the guests of {without}"
             )),
         });
     }
-    if options.full || !options.setups.is_empty() {
+    if !args.setups.is_empty() {
         return Err(match why {
             Some(why) => Failure::NoKvm(why),
             None => Failure::Input(miette::miette!("--setup has no meaning for a simulated machine")),
@@ -86,43 +88,44 @@ pub(super) fn compare(args: &CompareArgs, mut options: Options, why: Option<KvmU
         eprintln!("stile: {why}\nThe same comparison is simulated instead.");
         notes.push(format!("KVM cannot be used here, so the comparison was simulated: {why}"));
     }
-    // Windows of weights have the length of their rotations.
-    if options.suite != Suite::Weights {
-        options.duration.get_or_insert(WINDOW);
+    if !without.is_empty() {
+        notes.push(format!("There is no model of the guests of {without}, which were left out."));
     }
-    let simulation = Simulation { neighbours: Neighbours::of(&options.pcpus), costs: HostCosts::default() };
-    let pcpus = json!(options.pcpus.to_string());
-    run((&args.out, args.record), &[(options, simulation)], pcpus, notes)
+    let machine = |mut options: Options| {
+        // Windows of weights have the length of their rotations.
+        if options.suite != Suite::Weights {
+            options.duration.get_or_insert(WINDOW);
+        }
+        options.setups = vec![Setup::Usual];
+        let neighbours = Neighbours::of(&options.pcpus);
+        (options, Simulation { neighbours, costs: HostCosts::default() })
+    };
+    let machines: Vec<_> = modelled.into_iter().map(machine).collect();
+    let pcpus = json!(machines[0].0.pcpus.to_string());
+    run((&args.out, args.record), machines, pcpus, notes)
 }
 
-/// Runs one machine after the other; they differ in their pCPUs alone.
+/// Runs one machine after the other.
 fn run(
     (out, record): (&Path, bool),
-    machines: &[(Options, Simulation)],
+    machines: Vec<(Options, Simulation)>,
     pcpus: serde_json::Value,
-    mut notes: Vec<String>,
+    notes: Vec<String>,
 ) -> Result<(), Failure> {
-    let Some((first, Simulation { costs, .. })) = machines.first() else { return Ok(()) };
+    let (parts, simulations): (Vec<Options>, Vec<Simulation>) = machines.into_iter().unzip();
+    let Some(Simulation { costs, .. }) = simulations.first() else { return Ok(()) };
     if record {
-        recordings_possible(first)?;
+        parts.iter().try_for_each(recordings_possible)?;
     }
     let interrupted = on_interrupt()?;
-    let (mut samples, mut end) = (Vec::new(), End::Complete);
-    for (options, simulation) in machines {
-        let plan = Plan::new(options);
-        eprintln!("simulated {}", plan.scope(options));
-        let progress = Progress::new(&plan);
+    let announcement = |plan: &Plan, options: &Options| format!("simulated {}", plan.scope(options));
+    let mut left = simulations.iter();
+    let mut ran = run_all(&parts, announcement, |options| {
+        let simulation = left.next().expect("each machine is simulated once");
         let runner = Runner::simulated(simulation, options, &interrupted);
-        let runner = if record { runner.recording_into(out.join("raw")) } else { runner };
-        let ran = runner.run(&plan, &progress);
-        progress.finish();
-        samples.extend(ran.samples);
-        notes.extend(ran.notes);
-        end = ran.end;
-        if !matches!(end, End::Complete) {
-            break;
-        }
-    }
+        if record { runner.recording_into(out.join("raw")) } else { runner }
+    });
+    ran.notes.splice(0..0, notes);
     let host = json!({ "simulated": { "pcpus": pcpus, "costs": costs } });
-    finish(out, first, Outcome { host, samples, notes, end, simulated: true })
+    finish(out, &parts, Outcome { host, ran, simulated: true })
 }

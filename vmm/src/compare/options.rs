@@ -1,6 +1,6 @@
 //! What a comparison is asked to do.
 
-use super::Setup;
+use super::{Setup, Until};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::Suite;
@@ -31,8 +31,12 @@ pub struct Options {
     pub settings: Vec<(String, u64)>,
     /// A short run.
     pub quick: bool,
-    /// Everything that the suite's source did, for as long as it takes.
+    /// The sizes of the report that the suite comes from, whatever time they take.
     pub full: bool,
+    /// What the run may take, about (units: s); `None`: what its kind may.
+    pub budget: Option<f64>,
+    /// More rounds than usual, until intervals are narrow.
+    pub until: Option<Until>,
     /// Seed.
     pub seed: u64,
 }
@@ -97,8 +101,14 @@ impl Options {
         if self.setups.is_empty() { Setup::of(self.suite, self.full, self.quick) } else { self.setups.clone() }
     }
 
-    /// The rounds to run: with five an interval can be given, and the time of quick and of full runs allows three.
+    /// The rounds that windows are made to fit: with five an interval can be given, and the quick run's time allows
+    /// three.
     pub fn rounds(&self) -> u32 {
         self.reps.unwrap_or(if self.quick || self.full { 3 } else { 5 })
+    }
+
+    /// The rounds to run at most.
+    pub fn most_rounds(&self) -> u32 {
+        self.until.map_or(self.rounds(), |_| Until::MOST_ROUNDS)
     }
 }

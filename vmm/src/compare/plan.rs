@@ -3,6 +3,7 @@
 use super::{Case, Options, Setup, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
+use crate::report::format;
 use crate::report::suite::Suite;
 use std::time::Duration;
 use stile_sched::sim::Draw;
@@ -17,8 +18,6 @@ const PER_VM: f64 = 0.008;
 /// What a default and a quick run may take (units: s), with some room for what cannot be foreseen.
 const DEFAULT_BUDGET: f64 = 110.0;
 const QUICK_BUDGET: f64 = 17.0;
-/// A window of a full run (units: s): more than a client waits for an answer.
-const FULL_WINDOW: f64 = 12.0;
 /// Bounds of a window's length if the user names none (units: s).
 const WINDOW: std::ops::RangeInclusive<f64> = 0.4..=3.0;
 
@@ -44,20 +43,22 @@ pub struct Plan {
     /// In the order they are run.
     pub cells: Vec<CellPlan>,
     overhead: f64,
+    /// It ends by then, at most.
+    limit: Option<Duration>,
 }
 
 impl Plan {
     /// The plan for these options.
     pub fn new(options: &Options) -> Self {
         let cases = Case::all(options);
-        let count = cases.len() * options.policies.len() * options.rounds() as usize;
         let once: f64 = cases.iter().map(|case| overhead(options.suite, *case)).sum();
-        let overhead = once * (options.policies.len() * options.rounds() as usize) as f64;
-        let budget = if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET };
-        let fitting = (budget - overhead) / count.max(1) as f64;
+        let of_rounds = |rounds: u32| once * options.policies.len() as f64 * f64::from(rounds);
+        let budget = options.budget.unwrap_or(if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET });
+        let count = cases.len() * options.policies.len() * options.rounds() as usize;
+        let fitting = (budget - of_rounds(options.rounds())) / count.max(1) as f64;
         let mut draw = Draw::new(options.seed);
         let mut cells = Vec::new();
-        for round in 0..options.rounds() {
+        for round in 0..options.most_rounds() {
             for &case in &cases {
                 let first = cells.len();
                 let window = window(options, case.size, fitting);
@@ -65,12 +66,19 @@ impl Plan {
                 draw.shuffle(&mut cells[first..]);
             }
         }
-        Self { cells, overhead }
+        let limit = options.until.map(|until| until.limit);
+        Self { cells, overhead: of_rounds(options.most_rounds()), limit }
     }
 
-    /// How long it takes, about.
+    /// How long it takes, about; at most, if more is measured until it is enough.
     pub fn estimate(&self) -> Duration {
-        Duration::from_secs_f64(self.overhead) + self.cells.iter().map(|cell| cell.window).sum::<Duration>()
+        let all = Duration::from_secs_f64(self.overhead) + self.cells.iter().map(|cell| cell.window).sum::<Duration>();
+        self.limit.map_or(all, |limit| limit.min(all))
+    }
+
+    /// How long one of its cells takes, about.
+    pub fn estimate_of(&self, cell: &CellPlan) -> Duration {
+        cell.window + Duration::from_secs_f64(self.overhead / self.cells.len().max(1) as f64)
     }
 
     /// Lengths of the windows, in seconds.
@@ -82,20 +90,24 @@ impl Plan {
 
     /// One line that says what is about to run, and how long that takes.
     pub fn announcement(&self, options: &Options) -> String {
-        format!("{}, about {} s", self.scope(options), self.estimate().as_secs_f64().ceil())
+        let about = if self.limit.is_some() { "at most" } else { "about" };
+        format!("{}, {about} {} s", self.scope(options), self.estimate().as_secs_f64().ceil())
     }
 
     /// What is about to run.
     pub fn scope(&self, options: &Options) -> String {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+        let rounds = match options.until {
+            Some(until) => format!("rounds until intervals are at most {} wide,", format::percent(until.width)),
+            None => format!("{} rounds", options.rounds()),
+        };
         format!(
-            "{}: {} {} under {} on pCPUs {}, {} rounds of {} s windows",
+            "{}: {} {} under {} on pCPUs {}, {rounds} of {} s windows",
             options.suite,
             list(&mut options.sizes().iter().map(u32::to_string)),
             options.suite.counted().words(),
             list(&mut options.policies.iter().map(|(label, _)| label.clone())),
             options.pcpus,
-            options.rounds(),
             self.windows(),
         )
     }
@@ -105,7 +117,6 @@ impl Plan {
 fn window(options: &Options, size: u32, fitting: f64) -> Duration {
     let own = match options.suite {
         Suite::Weights => rotations(options, size),
-        Suite::Netbench if options.full => FULL_WINDOW,
         _ => fitting.clamp(*WINDOW.start(), *WINDOW.end()),
     };
     Duration::from_secs_f64(options.duration.unwrap_or(own))
@@ -136,11 +147,11 @@ fn overhead(suite: Suite, case: Case) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::Hint;
     use super::*;
 
-    fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
+    pub(in crate::compare) fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
         Options {
             suite,
             policies: policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect(),
@@ -154,6 +165,8 @@ mod tests {
             settings: Vec::new(),
             quick,
             full: false,
+            budget: None,
+            until: None,
             seed: 1,
         }
     }

@@ -1,50 +1,69 @@
-//! What is running and how long it will take: a bar on a terminal, a line per round elsewhere.
+//! How far a comparison is, what runs now, and how long it will take: a bar and a line on a terminal, a line for each
+//! round elsewhere.
+//!
+//! Progress is planned time: the bar is as far as the plan, and the time left is what is left of the plan at the pace so
+//! far.
 
-use super::plan::{CellPlan, Plan};
+use super::Options;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The display of a run.
+/// What is planned is not doubled nor halved on the word of the first runs.
+const PACE: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+
+/// The display of one or several plans.
 pub struct Progress {
     bar: Option<ProgressBar>,
-    rounds: u32,
+    whole: Duration,
+    /// Of the plan.
+    done: Duration,
+    began: Instant,
+    /// What runs: "netbench, round 2 of 5".
+    round: String,
 }
 
 impl Progress {
-    /// A display for this plan, on standard error.
-    pub fn new(plan: &Plan) -> Self {
-        let rounds = plan.cells.last().map_or(0, |cell| cell.round + 1);
+    /// A display of what takes so long, on standard error.
+    pub fn new(whole: Duration) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed} of about {msg}")
+            let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed}, {prefix}\n  {wide_msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = ProgressBar::new(plan.cells.len() as u64).with_style(style);
+            let bar = ProgressBar::new(whole.as_millis() as u64).with_style(style);
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
-        Self { bar, rounds }
-    }
-
-    /// A cell begins.
-    pub fn cell(&self, cell: &CellPlan, label: &str, case: &str, total: Duration) {
-        if let Some(bar) = &self.bar {
-            let (total, round) = (total.as_secs(), cell.round + 1);
-            bar.set_message(format!("{total} s; round {round} of {}: {label}, {case}", self.rounds));
-        }
-    }
-
-    /// A cell is done.
-    pub fn advance(&self) {
-        if let Some(bar) = &self.bar {
-            bar.inc(1);
-        }
+        Self { bar, whole, done: Duration::ZERO, began: Instant::now(), round: String::new() }
     }
 
     /// A round begins; told where there is no bar.
-    pub fn round(&self, round: u32) {
+    pub(super) fn round(&mut self, options: &Options, round: u32) {
+        let of = if options.until.is_some() { String::new() } else { format!(" of {}", options.rounds()) };
+        self.round = format!("{}, round {}{of}", options.suite, round + 1);
         if self.bar.is_none() {
-            eprintln!("round {} of {}", round + 1, self.rounds);
+            eprintln!("{}, {}", self.round, self.left());
         }
+    }
+
+    /// A cell begins.
+    pub(super) fn cell(&self, label: &str, case: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(self.left());
+            bar.set_message(format!("{}: {label}, {case}", self.round));
+        }
+    }
+
+    /// A cell is done, for which so much was planned.
+    pub(super) fn advance(&mut self, planned: Duration) {
+        self.done += planned;
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done.min(self.whole).as_millis() as u64);
+        }
+    }
+
+    /// A plan is done, whether all of it was needed or not: all of these have taken so long, as planned.
+    pub fn reached(&mut self, planned: Duration) {
+        self.done = planned;
     }
 
     /// The run is over.
@@ -52,5 +71,44 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+
+    fn left(&self) -> String {
+        format!("about {} left", span(left(self.whole, self.done, self.began.elapsed())))
+    }
+}
+
+/// What is left of the plan, at the pace so far.
+fn left(whole: Duration, done: Duration, elapsed: Duration) -> Duration {
+    let pace = if done.is_zero() { 1.0 } else { elapsed.as_secs_f64() / done.as_secs_f64() };
+    whole.saturating_sub(done).mul_f64(pace.clamp(*PACE.start(), *PACE.end()))
+}
+
+/// "45 s", "12 min".
+fn span(time: Duration) -> String {
+    match time.as_secs_f64().ceil() as u64 {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_the_pace_so_far_within_bounds() {
+        let of =
+            |done, elapsed| left(Duration::from_secs(100), Duration::from_secs(done), Duration::from_secs(elapsed));
+        assert_eq!([of(0, 0), of(50, 60), of(50, 5)].map(|left| left.as_secs()), [100, 60, 25]);
+        assert_eq!([of(100, 130), of(120, 130)], [Duration::ZERO; 2]);
+    }
+
+    #[test]
+    fn long_times_are_told_in_minutes() {
+        assert_eq!(
+            [0, 45, 119, 120, 700].map(|seconds| span(Duration::from_secs(seconds))),
+            ["0 s", "45 s", "119 s", "2 min", "12 min"]
+        );
     }
 }

@@ -6,10 +6,12 @@ use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
 use super::step::{Step, StepError};
+use super::until::Watch;
 use super::{Options, Setup, Simulation, bare, boot, calibrate, cell, netbench, partition, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::host::CpuList;
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
+use crate::report::format;
 use crate::report::journal::Journal;
 use crate::report::model::{Params, Sample};
 use crate::report::suite::Suite;
@@ -100,28 +102,6 @@ pub enum CompareError {
     Keep(#[from] WriteError),
 }
 
-/// What came of a plan.
-#[derive(Debug)]
-pub struct Ran {
-    /// What was measured, however it ended.
-    pub samples: Vec<Sample>,
-    /// Remarks for the reader.
-    pub notes: Vec<String>,
-    /// How it ended.
-    pub end: End,
-}
-
-/// How a run ended.
-#[derive(Debug)]
-pub enum End {
-    /// With the last cell of its plan.
-    Complete,
-    /// The user ended it.
-    Interrupted,
-    /// A cell failed.
-    Failed(CompareError),
-}
-
 /// What a cell needs besides its plan.
 pub(super) struct Context<'a> {
     pub(super) kvm: &'a Kvm,
@@ -156,7 +136,7 @@ pub struct Runner<'a> {
     /// The folder for what is kept of each step of a suite that goes by steps.
     steps: Option<PathBuf>,
     /// Where samples are kept as they come.
-    journal: Option<Journal>,
+    journal: Option<&'a Journal>,
 }
 
 /// Where a part of a cell runs.
@@ -164,6 +144,28 @@ struct Place {
     pcpus: CpuList,
     domain: Arc<dyn Domain>,
     recorder: Option<Recorder>,
+}
+
+/// What came of a run; what was measured is there however it ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// Everything measured.
+    pub samples: Vec<Sample>,
+    /// Remarks for the reader.
+    pub notes: Vec<String>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum End {
+    /// As planned.
+    Complete,
+    /// By the user.
+    Interrupted,
+    /// By a failure.
+    Failed(CompareError),
 }
 
 /// Where samples come from.
@@ -197,46 +199,51 @@ impl<'a> Runner<'a> {
     }
 
     /// The same, and each sample is kept in this journal as soon as it is there.
-    pub fn keeping(self, journal: Journal) -> Self {
+    pub fn keeping(self, journal: &'a Journal) -> Self {
         Self { journal: Some(journal), ..self }
     }
 
-    /// Runs the plan.
-    pub fn run(mut self, plan: &Plan, progress: &Progress) -> Ran {
-        let mut ran = Ran { samples: Vec::with_capacity(plan.cells.len()), notes: Vec::new(), end: End::Complete };
-        match self.cells(plan, progress, &mut ran) {
-            Ok(true) => {}
-            Ok(false) => ran.end = End::Interrupted,
-            Err(error) => ran.end = End::Failed(error),
+    /// Runs the plan, round by round.
+    pub fn run(self, plan: &Plan, progress: &mut Progress) -> Ran {
+        let options = self.options;
+        let mut watch = options.until.map(Watch::new);
+        let mut ran = Ran { samples: Vec::new(), notes: Vec::new(), end: End::Complete };
+        let mut done = 0;
+        for round in plan.cells.chunk_by(|a, b| a.round == b.round) {
+            progress.round(options, round[0].round);
+            for planned in round {
+                let (label, _) = &options.policies[planned.policy];
+                progress.cell(label, &planned.case.words(options.suite));
+                let measured = self.cell(planned, &mut ran.notes);
+                let (why, end) = match measured.and_then(|measured| self.keep(measured, &mut ran.samples)) {
+                    Ok(true) => {
+                        done += 1;
+                        progress.advance(plan.estimate_of(planned));
+                        continue;
+                    }
+                    Ok(false) => ("ended by the user", End::Interrupted),
+                    Err(error) => ("failed", End::Failed(error)),
+                };
+                ran.notes.push(format!("{}: {why} after {}.", options.suite, format::count(done, "run")));
+                return Ran { end, ..ran };
+            }
+            if let Some(why) = watch.as_mut().and_then(|watch| watch.enough(options, &ran.samples)) {
+                ran.notes.push(why);
+                break;
+            }
         }
         ran
     }
 
-    /// Runs the cells of a plan in order; false if the user ended it.
-    fn cells(&mut self, plan: &Plan, progress: &Progress, ran: &mut Ran) -> Result<bool, CompareError> {
-        let options = self.options;
-        let mut round = None;
-        for (done, planned) in plan.cells.iter().enumerate() {
-            if round.replace(planned.round) != Some(planned.round) {
-                progress.round(planned.round);
-            }
-            let (label, _) = &options.policies[planned.policy];
-            progress.cell(planned, label, &planned.case.words(options.suite), plan.estimate());
-            let runs = plan.cells.len();
-            let measured = self.cell(planned, &mut ran.notes);
-            match &measured {
-                Err(_) => ran.notes.push(format!("The run failed after {done} of {runs} runs.")),
-                Ok(None) => ran.notes.push(format!("Ended by the user after {done} of {runs} runs.")),
-                Ok(Some(_)) => {}
-            }
-            let Some(measured) = measured? else { return Ok(false) };
-            for sample in measured {
-                let kept = self.journal.as_mut().map_or(Ok(()), |journal| journal.add(&sample));
-                ran.samples.push(sample);
-                kept?;
-            }
-            progress.advance();
-        }
+    /// Adds a cell's samples to the others, and to the journal; false if there are none, because the user ended the run.
+    fn keep(&self, measured: Option<Vec<Sample>>, samples: &mut Vec<Sample>) -> Result<bool, CompareError> {
+        let Some(measured) = measured else { return Ok(false) };
+        let first = samples.len();
+        samples.extend(measured);
+        let journal = self.journal.iter();
+        journal
+            .flat_map(|journal| samples[first..].iter().map(|sample| journal.add(sample)))
+            .collect::<Result<(), _>>()?;
         Ok(true)
     }
 

@@ -277,6 +277,8 @@ impl Scenario {
             settings: self.set.iter().map(|(key, value)| (key.clone(), *value)).collect(),
             quick: false,
             full: false,
+            budget: None,
+            until: None,
             seed: self.seed,
         }
     }

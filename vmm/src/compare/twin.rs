@@ -94,6 +94,8 @@ fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
         per_pcpu: None,
         quick: false,
         full: false,
+        budget: None,
+        until: None,
         seed: 1,
     })
 }

@@ -18,9 +18,9 @@ pub mod facts;
 mod fake;
 mod judge;
 pub mod kvm;
-pub mod resident;
 pub mod realtime;
 mod report;
+pub mod resident;
 mod root;
 
 pub use autogroup::AutogroupsOff;

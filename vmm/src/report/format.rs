@@ -55,6 +55,19 @@ pub fn time_us(us: f64) -> String {
     format!("{} {unit}", significant(us / scale))
 }
 
+/// A part of a whole: "5 %", "0.35 %".
+pub fn percent(part: f64) -> String {
+    let percent = part * 100.0;
+    let digits = if percent >= 9.95 || (percent - percent.round()).abs() < 0.05 {
+        0
+    } else if percent >= 0.995 {
+        1
+    } else {
+        2
+    };
+    format!("{percent:.digits$} %")
+}
+
 /// A ratio: "1.23", "0.045", "12.3"; "0.998" close to 1, where two digits would hide on which side it lies.
 pub fn ratio(ratio: f64) -> String {
     let small = ratio != 0.0 && ratio.abs() < 0.0995;
@@ -116,6 +129,11 @@ mod tests {
         assert_eq!([0.045, 0.5, 1.234, 12.34].map(ratio), ["0.045", "0.50", "1.23", "12.3"]);
         assert_eq!([0.996, 1.0, 1.004].map(ratio), ["0.996", "1.00", "1.004"]);
         assert_eq!(interval(Interval { lo: 0.9, hi: 1.1 }), "[0.90, 1.10]");
+    }
+
+    #[test]
+    fn parts_have_the_digits_that_tell_them_apart() {
+        assert_eq!([0.05, 0.333, 0.0123, 0.0035, 0.0].map(percent), ["5 %", "33 %", "1.2 %", "0.35 %", "0 %"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The report as one static page: readable without network or script, in light and dark, wide and narrow.
 //!
-//! Everything shown comes from the [`Report`]; text is escaped by the template. Order: summary, host, results at a
-//! glance, then per suite its plots and headline figures, then all figures, the policies, and how to read it all.
+//! Everything shown comes from the [`Report`]; text is escaped by the template. Order: summary, host, the sources' tables,
+//! results at a glance, then per suite its plots and headline figures, then all figures, the policies, and how to read it all.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::suite::Suite;
 use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};
-use super::{facts, figures, format};
+use super::{facts, figures, format, sources};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -42,6 +42,7 @@ pub fn page(report: &Report) -> Result<String, PlotError> {
             body {
                 main {
                     (head(report))
+                    (sources::html(&sources::tables(report)))
                     @if !blocks.is_empty() { (glance(&blocks, &policies)) }
                     @for suite in &suites { (suite) }
                     (appendix(report, &blocks))

@@ -35,20 +35,21 @@ impl Journal {
     }
 
     /// Adds a sample.
-    pub fn add(&mut self, sample: &Sample) -> Result<(), WriteError> {
+    pub fn add(&self, sample: &Sample) -> Result<(), WriteError> {
         let written = self.append(sample);
         written.map_err(|source| WriteError::File { path: self.path.clone(), source })
     }
 
-    fn append(&mut self, sample: &Sample) -> io::Result<()> {
+    fn append(&self, sample: &Sample) -> io::Result<()> {
         let mut line = Vec::new();
         raw::write_json_lines(&mut line, std::slice::from_ref(sample))?;
-        let end = self.file.stream_position()?;
-        let written = self.file.write_all(&line);
+        let mut file = &self.file;
+        let end = file.stream_position()?;
+        let written = file.write_all(&line);
         if written.is_err() {
             // Half a line would make the file unreadable; to shorten it takes no room.
-            self.file.set_len(end)?;
-            self.file.seek(io::SeekFrom::Start(end))?;
+            file.set_len(end)?;
+            file.seek(io::SeekFrom::Start(end))?;
         }
         written
     }
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn samples_are_there_as_soon_as_they_are_added() {
         let dir = tempfile::tempdir().unwrap();
-        let mut journal = Journal::create(dir.path()).unwrap();
+        let journal = Journal::create(dir.path()).unwrap();
         for (n, sample) in ticket("host", Metric::Jain, &[0.5, 0.25]).iter().enumerate() {
             journal.add(sample).unwrap();
             let text = fs::read_to_string(journal.path()).unwrap();

@@ -15,6 +15,7 @@
 //! | [`view`] | cells arranged as rows and columns |
 //! | [`mod@format`] | numbers for readers |
 //! | [`summary`] | the report in a few sentences |
+//! | [`sources`] | the tables of the reports that suites come from |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
 //! | [`plot`], [`figures`], [`html`] | the page |
@@ -32,6 +33,7 @@ pub mod metric;
 pub mod model;
 pub mod plot;
 pub mod raw;
+pub mod sources;
 pub mod stats;
 pub mod suite;
 pub mod summary;

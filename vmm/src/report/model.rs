@@ -169,6 +169,19 @@ pub struct Cell {
     pub ratio_ci95: Option<Interval>,
 }
 
+impl Cell {
+    /// Whose figure it is: "rsdl, 4 vCPUs: throughput".
+    pub fn words(&self) -> String {
+        format!("{}, {}: {}", self.policy, self.params.size_label(), self.metric.label())
+    }
+
+    /// The length of the ratio's interval, relative to the ratio.
+    pub fn relative_width(&self) -> Option<f64> {
+        let Interval { lo, hi } = self.ratio_ci95?;
+        if hi > lo { Some((hi - lo) / self.ratio_to_host?) } else { Some(0.0) }
+    }
+}
+
 /// A finished comparison: the content of `report.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {

@@ -42,6 +42,12 @@ pub fn summarize(report: &Report) -> Summary {
     Summary { opening, findings: findings.chain(failures(report, Metric::ClientErrors, &policies)).collect() }
 }
 
+/// The cells whose ratios to the baseline decide how a policy went: those of the headline metrics that a ratio judges.
+pub fn headline_ratios(report: &Report) -> impl Iterator<Item = &Cell> {
+    let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
+    report.cells.iter().filter(|cell| cell.policy != BASELINE && cell.ratio_to_host.is_some()).filter(decides)
+}
+
 fn scope(report: &Report) -> String {
     if report.cells.is_empty() {
         let why = if report.interrupted { "The run was interrupted before anything" } else { "Nothing" };

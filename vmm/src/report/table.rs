@@ -7,12 +7,12 @@ use std::io::IsTerminal;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table};
 
-use super::format;
 use super::metric::Metric;
 use super::model::{BASELINE, Cell, Params, Report};
 use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};
+use super::{format, sources};
 
 /// Width if the output is no terminal: what fits a mail or a wide editor.
 const DEFAULT_WIDTH: usize = 120;
@@ -46,9 +46,9 @@ impl Screen {
     }
 }
 
-/// The report for a terminal: a block per suite, then the summary.
+/// The report for a terminal: the sources' tables, a block per suite, then the summary.
 pub fn terminal(report: &Report, screen: Screen) -> String {
-    let mut out = String::new();
+    let mut out = sources::terminal(&sources::tables(report), screen);
     for block in view::blocks(report) {
         let unit = block.suite.throughput_unit();
         out += &format!("{}: {unit}, then the ratio to {BASELINE}\n", block.title());
@@ -178,9 +178,9 @@ fn line(cell: &Cell) -> String {
     format!("{label}{value}{}", ratio.unwrap_or_default())
 }
 
-/// The report as Markdown tables: each suite's headline metrics, work and times with ratio and interval.
+/// The report as Markdown tables: the sources', then each suite's headline metrics, work and times with ratio and interval.
 pub fn markdown(report: &Report) -> String {
-    let mut out = String::new();
+    let mut out = sources::markdown(&sources::tables(report));
     for block in view::blocks(report) {
         let policies = block.policies.join(" | ");
         out += &format!("**{}** ({})\n\n", block.title(), block.suite.throughput_unit());

@@ -21,6 +21,8 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
         settings: vec![("work_ns".to_owned(), 2_000)],
         quick: false,
         full: false,
+        budget: None,
+        until: None,
         seed: 1,
     }
 }

@@ -55,7 +55,7 @@ impl Row {
 }
 
 /// The table, if the report has entry.
-pub fn table(report: &Report) -> Option<SourceTable> {
+pub(super) fn table(report: &Report) -> Option<SourceTable> {
     let policies = [BASELINE, OLD, NEW];
     let rows: Vec<&Row> =
         ROWS.iter().filter(|row| policies.iter().any(|policy| row.rate(report, policy).is_some())).collect();
@@ -111,7 +111,9 @@ fn findings(report: &Report) -> Vec<String> {
     }
     let jitter = |policy| smp.value(report, policy, Metric::Jitter);
     if let Some((old, new)) = jitter(OLD).zip(jitter(NEW)) {
-        let told = format!("the list's rate varies by {old:.1} %, the word's by {new:.1} % (source: very jittery, the old one)");
+        let told = format!(
+            "the list's rate varies by {old:.1} %, the word's by {new:.1} % (source: very jittery, the old one)"
+        );
         claims.add(old > new, told);
     }
     let mut findings = claims.findings();
@@ -165,7 +167,8 @@ mod tests {
             [sample("freelist", "smp", true, [8e4, 2.0, 24.0]), sample("rsdl", "smp", true, [1e5, 2.0, 20.0])];
         let table = made(&samples).unwrap();
         assert_eq!(table.rows[0][0], "doorbell of a VM, all CPUs");
-        let expected = "Through a VM an entry takes 20.0 µs, nearly all of it KVM's, and rsdl is 1.25 times as fast as freelist.";
+        let expected =
+            "Through a VM an entry takes 20.0 µs, nearly all of it KVM's, and rsdl is 1.25 times as fast as freelist.";
         assert_eq!(table.findings, [expected]);
     }
 

@@ -67,10 +67,11 @@ impl Row {
 }
 
 /// The table, if the report has netbench.
-pub fn table(report: &Report) -> Option<SourceTable> {
+pub(super) fn table(report: &Report) -> Option<SourceTable> {
     let measured = report.cells.iter().any(|cell| cell.suite == Suite::Netbench);
     let policies: Vec<&str> = view::policies(report);
-    let policies: Vec<&str> = policies.into_iter().filter(|policy| ROWS.iter().any(|row| row.peak(report, policy).is_some())).collect();
+    let policies: Vec<&str> =
+        policies.into_iter().filter(|policy| ROWS.iter().any(|row| row.peak(report, policy).is_some())).collect();
     if !measured || policies.is_empty() {
         return None;
     }
@@ -110,7 +111,11 @@ fn lines(row: &Row, report: &Report, policies: &[&str]) -> [Vec<String>; 3] {
     [
         line("peak, Mbit/s", &peak, told),
         line("client errors", &|policy| Some(si(row.errors(report, policy)?)), on_up(["none", "from 20 clients on"])),
-        line("longest start", &|policy| Some(time_us(row.start(report, policy, 0)?)), on_up(["within 1 s", "over 2 minutes"])),
+        line(
+            "longest start",
+            &|policy| Some(time_us(row.start(report, policy, 0)?)),
+            on_up(["within 1 s", "over 2 minutes"]),
+        ),
     ]
 }
 
@@ -200,7 +205,10 @@ mod tests {
         assert_eq!(table.rows[1], ["one CPU: client errors", "0", "3", "none", "from 20 clients on"]);
         assert_eq!(table.rows[2][1..3], ["2.00 ms", "5.00 s"]);
         assert_eq!((table.rows.len(), table.findings.len()), (3, 1), "{:?}", table.findings);
-        assert!(table.findings[0].starts_with("As the source saw it: one CPU: o1's peak is 1.20 times host's (source: 1.05)"));
+        assert!(
+            table.findings[0]
+                .starts_with("As the source saw it: one CPU: o1's peak is 1.20 times host's (source: 1.05)")
+        );
     }
 
     #[test]

@@ -1,0 +1,49 @@
+//! The suites of the reports that this project grew from, as one comparison after the other.
+
+use super::{Options, default_policies};
+use crate::report::suite::Suite;
+
+/// The suites, in the order of their running.
+const SUITES: [Suite; 2] = [Suite::Netbench, Suite::Entry];
+/// What all of them may take together where they are scaled (units: s), with some room for what cannot be foreseen.
+const BUDGET: f64 = 840.0;
+
+/// What the reports' suites are asked to do, each with its own policies unless the user has named some. `common` has
+/// what they share.
+pub fn reports(common: &Options) -> Vec<Options> {
+    let of = |suite: Suite| {
+        let chosen = !common.policies.is_empty();
+        let default =
+            || default_policies(suite, common.full).into_iter().map(|policy| (policy.to_string(), policy)).collect();
+        let policies = if chosen { common.policies.clone() } else { default() };
+        let budget = if common.full { f64::INFINITY } else { BUDGET / SUITES.len() as f64 };
+        let budget = (!common.quick).then_some(budget);
+        Options { suite, policies, budget, ..common.clone() }
+    };
+    SUITES.map(of).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Plan;
+    use super::super::plan::tests::options;
+    use super::*;
+
+    #[test]
+    fn scaled_reports_take_a_quarter_of_an_hour_and_full_ones_all_sizes_with_whole_windows() {
+        let common = Options { policies: Vec::new(), ..options(Suite::Netbench, &[], false) };
+        let whole: f64 = reports(&common).iter().map(|options| Plan::new(options).estimate().as_secs_f64()).sum();
+        assert!(whole < 900.0, "{whole}");
+        let full = reports(&Options { full: true, ..common });
+        assert_eq!(full[0].sizes().len(), 12);
+        assert!(Plan::new(&full[0]).cells.iter().all(|cell| cell.window.as_secs() == 3));
+    }
+
+    #[test]
+    fn policies_are_each_suites_own_unless_some_are_named() {
+        let common = options(Suite::Netbench, &["host"], false);
+        assert!(reports(&common).iter().all(|options| options.policies.len() == 1));
+        let own = reports(&Options { policies: Vec::new(), ..common });
+        assert!(own.iter().all(|options| options.policies.len() == default_policies(options.suite, false).len()));
+    }
+}
