@@ -2,7 +2,8 @@
 //! and meanwhile new VMs are started, to see how long a newcomer waits.
 //!
 //! Neither the ramp-up (clients connect, caches fill) nor the ramp-down is measured: clients go on for a moment after the
-//! window's second reading, so that nothing in it is theirs who leave.
+//! window's second reading, so that nothing in it is theirs who leave. Newcomers that have not begun by then are waited for
+//! beside clients that still work.
 //!
 //! With affinity there is a domain for each pCPU, and a client, its server and the frames between them stay in one.
 
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_sched::domain::Attributes;
 use stile_sched::time::monotonic;
+use stile_sched::{Nanos, Time};
 
 /// Memory of a client or server (units: bytes).
 const MEMORY: u64 = 6 << 20;
@@ -30,7 +32,9 @@ const MEMORY: u64 = 6 << 20;
 pub(super) const STARTS: u32 = 5;
 /// A start that takes longer is given up and counts as this long (the source of this suite saw two minutes).
 const START_LIMIT: Duration = Duration::from_secs(10);
-/// How often a start is looked at; its own time stamp is exact.
+/// How much longer than usual the ramp-up takes at most, where a client has not come to ask its first question.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How often starts are looked at; their own time stamps are exact.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Measures on one site, or on several of which each has its part of the clients.
@@ -42,15 +46,18 @@ pub(super) fn measure(sites: &[Site<'_>], step: Option<&Step>) -> Result<Measure
     // Servers first: a client that finds none waits before it tries again.
     parts.iter().flat_map(|part| &part.servers).for_each(Vm::start);
     parts.iter().flat_map(|part| &part.clients).for_each(Vm::start);
-    if !first.sleep(WARM_UP) {
+    let connected = || parts.iter().flat_map(|part| &part.clients).all(|client| client.state().ready().is_some());
+    if !(first.sleep(WARM_UP) && until(first, Instant::now() + CONNECT_LIMIT, connected)) {
         return Ok(None);
     }
     let (before, dropped) = (bench.read(&parts), bench.dropped());
-    let Some(starts) = bench.starts(planned.window)? else { return Ok(None) };
+    let Some(newcomers) = bench.newcomers(planned.window)? else { return Ok(None) };
     let (after, dropped) = (bench.read(&parts), bench.dropped() - dropped);
-    if !first.sleep(RAMP_DOWN) {
+    let begun = || newcomers.iter().all(|(_, vm)| vm.state().started().is_some());
+    if !(first.sleep(RAMP_DOWN) && until(first, Instant::now() + START_LIMIT, begun)) {
         return Ok(None);
     }
+    let starts: Vec<f64> = newcomers.iter().map(|(asked, vm)| latency_of(*asked, vm)).collect();
     let mut windows = Vec::new();
     for (part, (before, after)) in parts.iter().zip(before.iter().zip(&after)) {
         let window = before.until(after);
@@ -63,6 +70,22 @@ pub(super) fn measure(sites: &[Site<'_>], step: Option<&Step>) -> Result<Measure
     detail["start_latency_us"] = json!(starts);
     detail["clients"] = json!(size);
     Ok(Measurement::only(values(&window, size as usize, dropped, &starts), detail))
+}
+
+/// Waits until something is so, or this moment; false if the user ended the run.
+fn until(site: &Site<'_>, limit: Instant, is_so: impl Fn() -> bool) -> bool {
+    while !is_so() && Instant::now() < limit {
+        if !site.sleep(LOOK_EVERY) {
+            return false;
+        }
+    }
+    true
+}
+
+/// From asking for a newcomer until its code ran (units: us), at most as long as is waited for one.
+fn latency_of(asked: Time, newcomer: &Vm) -> f64 {
+    let ran = newcomer.state().started().unwrap_or_else(monotonic);
+    ran.since(asked).min(Nanos::from(START_LIMIT)).0 as f64 / 1000.0
 }
 
 /// The windows of all parts as one: the clients of all, then the servers of all.
@@ -162,30 +185,21 @@ impl<'a> Bench<'a> {
         self.switch.total().drops.total()
     }
 
-    /// The window: starts a VM at the beginning of each of its parts, on one site after the other. Times from asking for the
-    /// VM until its code runs (units: us); `None` if the user ended the run.
-    fn starts(&self, window: Duration) -> Result<Option<Vec<f64>>, CompareError> {
-        let mut times = Vec::new();
+    /// The window: a new VM at the beginning of each of its parts, on one site after the other, each with when it was asked
+    /// for; `None` if the user ended the run.
+    fn newcomers(&self, window: Duration) -> Result<Option<Vec<(Time, Vm)>>, CompareError> {
+        let mut newcomers = Vec::new();
         let (begin, part) = (Instant::now(), window / STARTS);
         for (n, site) in (0..STARTS).zip(self.sites.iter().cycle()) {
-            times.push(self.start(site)?);
+            let asked = monotonic();
+            let vm = self.guest(site, "hello", &format!("newcomer-{n}"), None, "console=none")?;
+            vm.start();
+            newcomers.push((asked, vm));
             let next = begin + part * (n + 1);
             if !site.sleep(next.saturating_duration_since(Instant::now())) {
                 return Ok(None);
             }
         }
-        Ok(Some(times))
-    }
-
-    fn start(&self, site: &Site<'_>) -> Result<f64, CompareError> {
-        let asked = monotonic();
-        let vm = self.guest(site, "hello", "newcomer", None, "console=none")?;
-        vm.start();
-        let begin = Instant::now();
-        while vm.state().started().is_none() && begin.elapsed() < START_LIMIT {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        let ran = vm.state().started().unwrap_or_else(monotonic);
-        Ok(ran.since(asked).0 as f64 / 1000.0)
+        Ok(Some(newcomers))
     }
 }
