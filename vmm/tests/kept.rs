@@ -25,10 +25,10 @@ fn ended(mut command: Command, folder: &Path) -> (Option<i32>, String, String) {
 }
 
 /// A comparison on a disk that takes files of 8 KiB.
-fn on_a_full_disk(folder: &Path, reps: &str) -> (Option<i32>, String, String) {
+fn on_a_full_disk(folder: &Path, [suite, vcpus, reps]: [&str; 3]) -> (Option<i32>, String, String) {
     let mut command = Command::new("sh");
     command.args(["-c", LIMITED, PROGRAM]);
-    command.args(["compare", "hogs", "--vcpus", "1", "--duration", "0.05", "--out", "report", "--reps", reps]);
+    command.args(["compare", suite, "--vcpus", vcpus, "--duration", "0.05", "--out", "report", "--reps", reps]);
     ended(command, folder)
 }
 
@@ -42,9 +42,9 @@ fn kept(folder: &Path) -> Vec<Value> {
 fn a_disk_that_is_full_half_way_ends_the_run_with_a_table_of_what_was_measured() {
     let _ = require_kvm!();
     let folder = TempDir::new().unwrap();
-    let (status, stdout, stderr) = on_a_full_disk(folder.path(), "6");
+    let (status, stdout, stderr) = on_a_full_disk(folder.path(), ["ticket", "4", "6"]);
     assert_eq!(status, Some(1), "{stderr}");
-    assert!(stdout.contains("1 vCPUs") && stdout.contains("rsdl"), "{stdout}");
+    assert!(stdout.contains("4 vCPUs"), "{stdout}");
     assert!(stderr.contains("cannot write report/raw/samples.jsonl; make room there"), "{stderr}");
     assert!(stderr.contains("File too large"), "{stderr}");
     let samples = kept(folder.path());
@@ -55,7 +55,7 @@ fn a_disk_that_is_full_half_way_ends_the_run_with_a_table_of_what_was_measured()
 fn a_report_that_does_not_fit_is_told_with_the_place_of_its_samples() {
     let _ = require_kvm!();
     let folder = TempDir::new().unwrap();
-    let (status, stdout, stderr) = on_a_full_disk(folder.path(), "1");
+    let (status, stdout, stderr) = on_a_full_disk(folder.path(), ["hogs", "1", "1"]);
     assert_eq!(status, Some(1), "{stderr}");
     assert!(stdout.contains("1 vCPUs") && !stdout.contains("report:"), "{stdout}");
     assert!(stderr.contains("every sample is in report/raw/samples.jsonl"), "{stderr}");
