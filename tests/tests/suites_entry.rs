@@ -5,7 +5,7 @@ use kvm_ioctls::Kvm;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use stile::compare::{End, Hint, Options, Plan, Progress, Ran, Runner, Setup};
+use stile::compare::{End, Hint, Options, Plan, Progress, Ran, Runner};
 use stile::host::allowed_cpus;
 use stile::report::{Metric, Sample, Suite};
 use stile_tests::require_kvm;
@@ -13,13 +13,13 @@ use stile_tests::require_kvm;
 fn options(suite: Suite, policies: &[&str], sizes: &[u32], setups: &[&str]) -> Options {
     Options {
         suite,
-        policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect(),
+        policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().expect("a policy"))).collect(),
         sizes: sizes.to_vec(),
-        setups: setups.iter().map(|name| name.parse().unwrap()).collect(),
+        setups: setups.iter().map(|name| name.parse().expect("a setup")).collect(),
         per_pcpu: None,
         reps: Some(1),
         duration: Some(0.2),
-        pcpus: allowed_cpus().unwrap(),
+        pcpus: allowed_cpus().expect("the kernel tells"),
         hint: Hint::Full,
         settings: Vec::new(),
         quick: false,
@@ -136,10 +136,4 @@ fn with_affinity_no_vcpu_goes_from_one_pcpu_to_another() {
     for sample in samples(&kvm, &options, |runner| runner) {
         assert_eq!(sample.values[&Metric::MigrationsPerS], 0.0, "{}", tell(&sample));
     }
-}
-
-#[test]
-fn a_setup_of_another_suite_does_not_suit() {
-    let setup: Setup = "bare-up".parse().unwrap();
-    assert!(setup.suits(Suite::Entry) && !setup.suits(Suite::Netbench));
 }

@@ -32,7 +32,7 @@ pub(super) enum Command {
         markdown: bool,
     },
     /// Run a suite of guest workloads under several policies and report how they compare
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
     /// Run a suite on a machine that is not there: models of guests, the same policies, any number of pCPUs
     Sim(SimArgs),
     /// Say what this host can do and what follows

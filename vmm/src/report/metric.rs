@@ -83,6 +83,9 @@ pub enum Metric {
     MemoryPerVm,
 }
 
+/// A start is given up after this time and counts as that long (units: us). The source of netbench saw two minutes.
+pub const START_GIVEN_UP: f64 = 10e6;
+
 /// What a metric is called and how it reads; the one place that says so.
 struct Facts {
     name: &'static str,

@@ -3,7 +3,7 @@
 use super::SourceTable;
 use super::claims::Claims;
 use crate::report::format::{self, ratio, si, time_us};
-use crate::report::metric::Metric;
+use crate::report::metric::{Metric, START_GIVEN_UP};
 use crate::report::model::{BASELINE, Cell, ParamValue, Report};
 use crate::report::suite::Suite;
 use crate::report::view;
@@ -88,6 +88,12 @@ pub(super) fn table(report: &Report) -> Option<SourceTable> {
     })
 }
 
+/// A start, or how long it was waited for.
+fn start_time(us: f64) -> String {
+    let over = if us >= START_GIVEN_UP { "over " } else { "" };
+    format!("{over}{}", time_us(us))
+}
+
 fn mbit(value: f64) -> String {
     format::value(Metric::Throughput, Suite::Netbench, value)
 }
@@ -113,7 +119,7 @@ fn lines(row: &Row, report: &Report, policies: &[&str]) -> [Vec<String>; 3] {
         line("client errors", &|policy| Some(si(row.errors(report, policy)?)), on_up(["none", "from 20 clients on"])),
         line(
             "longest start",
-            &|policy| Some(time_us(row.start(report, policy, 0)?)),
+            &|policy| Some(start_time(row.start(report, policy, 0)?)),
             on_up(["within 1 s", "over 2 minutes"]),
         ),
     ]
@@ -138,13 +144,13 @@ fn findings(report: &Report, policies: &[&str]) -> Vec<String> {
         let figures = format!(
             "o1 on one CPU with {MANY} clients and more: the longest start took {}, and {} requests failed (source: minutes, \
              and errors)",
-            time_us(start),
+            start_time(start),
             si(errors)
         );
         claims.add(start > PROMPT && errors > 0.0, figures);
     }
     if let Some((start, errors)) = up.start(report, BASELINE, MANY).zip(up.errors(report, BASELINE)) {
-        let (start_told, errors_told) = (time_us(start), si(errors));
+        let (start_told, errors_told) = (start_time(start), si(errors));
         let figures = format!(
             "{BASELINE} on one CPU with {MANY} clients and more: the longest start took {start_told}, and {errors_told} requests \
              failed (source, default scheduler: within 1 s, and none)"
@@ -168,7 +174,7 @@ fn others(report: &Report, policies: &[&str]) -> Vec<String> {
         let start = ROWS.iter().filter_map(|row| row.start(report, policy, 0)).reduce(f64::max)?;
         let errors: f64 = ROWS.iter().filter_map(|row| row.errors(report, policy)).sum();
         let peaks = if peaks.is_empty() { String::new() } else { format!("{}; ", peaks.join(", ")) };
-        let (start, errors) = (time_us(start), si(errors));
+        let (start, errors) = (start_time(start), si(errors));
         Some(format!("{policy}: {peaks}the longest start took {start}, and {errors} requests failed."))
     };
     others.filter_map(sentence).collect()
