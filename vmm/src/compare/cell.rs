@@ -61,7 +61,7 @@ pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
     let measured: Vec<&Vm> = vms.iter().collect();
     let before = Reading::take(&measured, &*site.domain);
     let rates = match suite {
-        Suite::Entry => rates(planned.window, |time| site.sleep(time), || ops(&measured)),
+        Suite::Entry => rates(planned.window, |time| site.sleep(time), || ops(&vms)),
         _ => site.sleep(planned.window).then(Vec::new),
     };
     let Some(rates) = rates else { return Ok(None) };

@@ -13,7 +13,7 @@ use super::plan::{RAMP_DOWN, WARM_UP};
 use super::runner::CompareError;
 use super::site::Site;
 use super::step::Step;
-use super::window::{Reading, VcpuCounts, Window};
+use super::window::{Reading, VcpuCounts, Window, errors};
 use crate::net::{PortNumber, Switch};
 use crate::report::metric::{Metric, START_GIVEN_UP};
 use crate::vm::console::Sink;
@@ -69,7 +69,11 @@ pub(super) fn measure(sites: &[Site<'_>], step: Option<&Step>) -> Result<Measure
     let mut detail = detail(&window);
     detail["start_latency_us"] = json!(starts);
     detail["clients"] = json!(size);
-    Ok(Measurement::only(values(&window, size as usize, dropped, &starts), detail))
+    let mut values = values(&window, size as usize, dropped, &starts);
+    // An error takes longer to come about than most windows last, so all count.
+    let errors = errors(parts.iter().flat_map(|part| &part.clients));
+    values.insert(Metric::ClientErrors, errors as f64);
+    Ok(Measurement::only(values, detail))
 }
 
 /// Waits until something is so, or this moment; false if the user ended the run.

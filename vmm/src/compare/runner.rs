@@ -5,7 +5,7 @@ use super::cell::{Measured, Measurement};
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
-use super::step::{Step, StepError};
+use super::step::{self, Step, StepError};
 use super::until::Watch;
 use super::{Options, Setup, Simulation, bare, boot, calibrate, cell, netbench, partition, simulated};
 use crate::carrier::{self, CarrierError};
@@ -18,7 +18,6 @@ use crate::report::suite::Suite;
 use crate::report::writer::WriteError;
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
-use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -323,19 +322,11 @@ impl<'a> Runner<'a> {
         let Some(folder) = &self.steps else { return netbench::measure(sites, None) };
         let (label, policy) = &self.options.policies[planned.policy];
         let size = format!("{}-{}", planned.case.size, self.options.suite.counted().name());
-        let folder = [planned.case.setup.to_string(), safe(label), size, format!("round-{}", planned.round)]
-            .iter()
-            .fold(folder.clone(), |folder, name| folder.join(name));
-        let pcpus: Vec<String> = sites.iter().map(|site| site.pcpus.to_string()).collect();
-        let configuration = json!({
-            "policy": policy, "label": label, "params": params, "round": planned.round,
-            "pcpus_of_each_domain": pcpus, "window_seconds": planned.window.as_secs_f64(),
-            "warm_up_seconds": super::plan::WARM_UP.as_secs_f64(), "ramp_down_seconds": super::plan::RAMP_DOWN.as_secs_f64(),
-        });
-        let step = Step::begin(folder, &configuration)?;
+        let names = [planned.case.setup.to_string(), safe(label), size, format!("round-{}", planned.round)];
+        let folder = names.iter().fold(folder.clone(), |folder, name| folder.join(name));
+        let step = Step::begin(folder, &step::configuration(policy, planned, params, sites))?;
         let measured = netbench::measure(sites, Some(&step));
-        let only = measured.as_ref().ok().and_then(|measured| measured.as_ref()?.first());
-        step.finish(only)?;
+        step.finish(measured.as_ref().ok().and_then(|measured| measured.as_ref()?.first()))?;
         measured
     }
 

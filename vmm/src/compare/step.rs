@@ -10,8 +10,12 @@
 //! | `dropped_frames.txt` | frames that the switch could not deliver |
 
 use super::cell::Measurement;
+use super::plan::{CellPlan, RAMP_DOWN, WARM_UP};
+use super::site::Site;
+use crate::config::PolicyConfig;
 use crate::host::activity::{Activity, Sampler};
 use crate::report::metric::Metric;
+use crate::report::model::Params;
 use crate::vm::console::Sink;
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
@@ -79,6 +83,19 @@ impl Step {
     }
 }
 
+/// How a step is set up.
+pub(super) fn configuration(policy: &PolicyConfig, planned: &CellPlan, params: &Params, sites: &[Site<'_>]) -> Value {
+    json!({
+        "policy": policy,
+        "params": params,
+        "round": planned.round,
+        "pcpus_of_each_domain": sites.iter().map(|site| site.pcpus.to_string()).collect::<Vec<_>>(),
+        "warm_up_seconds": WARM_UP.as_secs_f64(),
+        "window_seconds": planned.window.as_secs_f64(),
+        "ramp_down_seconds": RAMP_DOWN.as_secs_f64(),
+    })
+}
+
 fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
@@ -97,7 +114,6 @@ fn write(path: &Path, text: &str) -> Result<(), StepError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::Params;
 
     #[test]
     fn a_steps_folder_holds_all_that_its_description_names() {

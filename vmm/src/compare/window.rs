@@ -90,13 +90,23 @@ impl Window {
 }
 
 /// Operations so far, of all vCPUs of these VMs.
-pub(super) fn ops(vms: &[&Vm]) -> u64 {
-    let ops = |vm: &&Vm| {
-        let (state, word) = (vm.state(), offset_of!(stile_abi::Gauge, ops) as u64);
+pub(super) fn ops<'a>(vms: impl IntoIterator<Item = &'a Vm>) -> u64 {
+    sum_of(offset_of!(stile_abi::Gauge, ops), vms)
+}
+
+/// Errors so far, of all vCPUs of these VMs.
+pub(super) fn errors<'a>(vms: impl IntoIterator<Item = &'a Vm>) -> u64 {
+    sum_of(offset_of!(stile_abi::Gauge, errors), vms)
+}
+
+/// The sum of a word of all gauges of these VMs.
+fn sum_of<'a>(word: usize, vms: impl IntoIterator<Item = &'a Vm>) -> u64 {
+    let of_vm = |vm: &Vm| {
+        let (state, word) = (vm.state(), word as u64);
         let of = |vcpu| state.memory().load::<u64>(GuestAddress(state.layout().gauge(vcpu) + word), Relaxed);
         (0..state.vcpus()).map(|vcpu| of(vcpu).expect("gauges lie inside memory")).sum::<u64>()
     };
-    vms.iter().map(ops).sum()
+    vms.into_iter().map(of_vm).sum()
 }
 
 impl VcpuCounts {
