@@ -209,7 +209,7 @@ impl Totals {
 
 impl Totals {
     /// The sum of both.
-    fn plus(&self, other: &Self) -> Self {
+    pub fn plus(&self, other: &Self) -> Self {
         Self {
             exits: self.exits + other.exits,
             switches: self.switches + other.switches,

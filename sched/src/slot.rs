@@ -29,6 +29,7 @@
 //!
 //! Only `acquire`, `settle`, `start` and `rob` compete, and each is one CAS from one state.
 
+mod list;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(target_arch = "x86_64")]
@@ -36,6 +37,7 @@ mod up;
 mod word;
 
 use crate::VcpuId;
+pub use list::FreeList;
 #[cfg(target_arch = "x86_64")]
 pub use up::Up;
 pub use word::{Smp, Word};

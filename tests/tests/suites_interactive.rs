@@ -1,7 +1,7 @@
 //! The suite `interactive`: every load with its probes as real guests, briefly.
 
 use std::sync::atomic::AtomicBool;
-use stile::compare::{CompareError, End, Hint, Load, Options, Plan, Progress, Ran, Runner};
+use stile::compare::{CompareError, End, Hint, Load, Setup, Options, Plan, Progress, Ran, Runner};
 use stile::host::allowed_cpus;
 use stile::report::model::{ParamValue, Sample};
 use stile::report::rating::Probe;
@@ -17,7 +17,7 @@ fn options(loads: &[Load], settings: &[(&str, u64)]) -> Options {
         suite: Suite::Interactive,
         policies: POLICIES.map(|name| (name.to_owned(), name.parse().expect("the policies are known"))).into(),
         sizes: Vec::new(),
-        loads: loads.to_vec(),
+        setups: loads.iter().copied().map(Setup::Load).collect(),
         reps: Some(1),
         duration: Some(0.2),
         per_pcpu: None,

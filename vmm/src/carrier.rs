@@ -27,6 +27,13 @@ pub struct CarrierError {
     source: std::io::Error,
 }
 
+impl CarrierError {
+    /// Threads for these CPUs, and why not.
+    pub(crate) fn new(cpus: &CpuList, source: std::io::Error) -> Self {
+        Self { cpus: cpus.clone(), source }
+    }
+}
+
 /// A domain on these host CPUs under this policy, which knows no caps.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, CarrierError> {
     match decides(policy, cpus.len(), host::topology(cpus)) {
@@ -79,7 +86,7 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
         Carries::Executors => match Executors::new(&numbers, decides, lock, executors::Switches { spin_detection }) {
             Ok(domain) => Ok(Arc::new(domain)),
-            Err(source) => Err(CarrierError { cpus: cpus.clone(), source }),
+            Err(source) => Err(CarrierError::new(cpus, source)),
         },
         Carries::Leases => {
             let switches = leases::Switches { ride: policy.ride, steal: policy.steal, spin_detection };

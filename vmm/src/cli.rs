@@ -50,6 +50,15 @@ impl Failure {
         Self::Run(miette::Report::from_err(error))
     }
 
+    /// Tells the user.
+    fn tell(&self) {
+        match self {
+            Self::Input(report) | Self::Run(report) => eprintln!("{report:?}"),
+            Self::NoKvm(why) => eprintln!("stile: {why}"),
+            Self::Worse | Self::Interrupted => {}
+        }
+    }
+
     fn code(&self) -> u8 {
         match self {
             Self::Run(_) | Self::Worse => 1,
@@ -87,11 +96,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            match &failure {
-                Failure::Input(report) | Failure::Run(report) => eprintln!("{report:?}"),
-                Failure::NoKvm(why) => eprintln!("stile: {why}"),
-                Failure::Worse | Failure::Interrupted => {}
-            }
+            failure.tell();
             ExitCode::from(failure.code())
         }
     }

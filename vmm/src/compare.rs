@@ -5,16 +5,20 @@
 //! time, so that what drifts on the host meets all of them; ratios pair the samples of one round.
 
 mod audit;
+mod bare;
+mod boot;
 mod calibrate;
 mod case;
 mod cell;
 mod disturbed;
 mod interactive;
+mod jitter;
 mod load;
 mod metrics;
 mod moment;
 mod netbench;
 mod options;
+mod partition;
 mod plan;
 mod progress;
 mod reports;
@@ -22,13 +26,14 @@ mod runner;
 mod scenario;
 mod simulated;
 mod site;
+mod step;
 mod twin;
 mod until;
 mod weights;
 mod window;
 mod workload;
 
-pub use case::{Case, Machine, Setup};
+pub use case::{Case, Machine, Setup, UnknownSetup, VmShape};
 pub use load::Load;
 pub use options::{Hint, Options, default_policies};
 pub use plan::Plan;

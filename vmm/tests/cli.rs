@@ -183,8 +183,10 @@ fn a_comparison_that_cannot_be_is_refused_before_it_begins() {
     for (arguments, words) in [
         (["--pcpus", "4095"], "CPU 4095"),
         (["--clients", "3"], "--vcpus"),
-        (["--loads", "make"], "--loads has no meaning"),
-        (["--loads", "bake"], "make-ccache"),
+        (["--setup", "make"], "ticket has none to choose"),
+        (["--setup", "bake"], "make-ccache"),
+        (["--vms", "3"], "--vcpus"),
+        (["--setup", "up"], "ticket has none to choose"),
         (["--vcpus", "0"], "--vcpus"),
         (["--policies", "none"], "rsdl"),
         (["--duration", "0"], "seconds"),

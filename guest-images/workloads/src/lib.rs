@@ -30,6 +30,7 @@ pub mod doorbell;
 pub mod frames;
 pub mod hello;
 pub mod hog;
+pub mod idle;
 pub mod make;
 pub mod memload;
 pub mod mix;

@@ -1,15 +1,19 @@
 //! What netbench's client and server share: the start of the network, and one exchange on either side of it.
 //!
 //! A request is its own length less 4, the reply's length less 4, both as 4 bytes in network order, and padding. A reply
-//! starts with its length less 4.
+//! starts with its length less 4. All but the shortest messages carry a mark near their beginning and at their end: the
+//! number of the request, and its complement in the reply. A message that is cut, joined, or not the one that is due is found
+//! by it, and ends the VM.
 
 use crate::params::{Params, refuse};
 use crate::tbench::{MESSAGE_MAX, MESSAGE_MIN};
 use alloc::boxed::Box;
 use alloc::vec;
+use core::fmt::Write;
+use stile_rt::console::Console;
 use stile_rt::net::transport::{MmioTransport, Transport};
 use stile_rt::net::{Address, NetError, Park, Stack, Stream};
-use stile_rt::{Boot, Cpu, clock::Ticks, heap, net};
+use stile_rt::{Boot, Cpu, clock::Ticks, doorbell, heap, net};
 
 /// The stack of a guest.
 pub type GuestStack = Stack<MmioTransport<'static>, Cpu>;
@@ -30,38 +34,100 @@ pub fn message_buffer() -> Box<[u8]> {
     vec![0; MESSAGE_MAX].into_boxed_slice()
 }
 
-/// Sends a request and waits for the whole reply.
+/// Where the first mark is; the other one is at the message's end.
+const MARK_AT: usize = 8;
+/// Shorter messages have no room for marks.
+const MARKED_MIN: usize = MARK_AT + 8;
+/// The exit code of a guest that found a message broken.
+const CORRUPT: u32 = 1;
+
+/// Why an exchange failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExchangeError {
+    /// The connection is gone, or too slow.
+    Net(NetError),
+    /// A message came that is not what the other side sent.
+    Corrupt,
+}
+
+impl From<NetError> for ExchangeError {
+    fn from(error: NetError) -> Self {
+        Self::Net(error)
+    }
+}
+
+/// Ends the VM if an exchange failed because a message was broken.
+pub fn fail_if_corrupt<T>(cpu: Cpu, exchanged: Result<T, ExchangeError>) -> Result<T, NetError> {
+    exchanged.map_err(|error| match error {
+        ExchangeError::Net(error) => error,
+        ExchangeError::Corrupt => {
+            let mut out = Console::new(cpu);
+            let _ = writeln!(out, "a message came that is not what was sent");
+            out.flush();
+            doorbell::exit(CORRUPT)
+        }
+    })
+}
+
+/// Sends the request of this number and waits for the whole reply.
 pub fn ask<T: Transport, P: Park>(
     stack: &mut Stack<T, P>,
     stream: &Stream,
     buffer: &mut [u8],
+    number: u32,
     (request, reply): (usize, usize),
     deadline: Ticks,
-) -> Result<(), NetError> {
+) -> Result<(), ExchangeError> {
     put_length(&mut buffer[..4], request);
     put_length(&mut buffer[4..8], reply);
+    put_mark(&mut buffer[..request], number);
     stack.send_all(stream, &buffer[..request], deadline)?;
     stack.recv_exact(stream, &mut buffer[..4], Some(deadline))?;
     if get_length(&buffer[..4]) != Some(reply) {
-        return Err(NetError::Closed);
+        return Err(ExchangeError::Corrupt);
     }
-    stack.recv_exact(stream, &mut buffer[4..reply], Some(deadline))
+    stack.recv_exact(stream, &mut buffer[4..reply], Some(deadline))?;
+    match mark(&buffer[..reply]) {
+        Some(mark) if mark != Some(!number) => Err(ExchangeError::Corrupt),
+        _ => Ok(()),
+    }
 }
 
-/// Waits for a request and sends the reply that it asks for. A request that breaks the format counts as closed.
+/// Waits for a request and sends the reply that it asks for.
 pub fn answer<T: Transport, P: Park>(
     stack: &mut Stack<T, P>,
     stream: &Stream,
     buffer: &mut [u8],
     patience_ns: u64,
-) -> Result<(), NetError> {
+) -> Result<(), ExchangeError> {
     let deadline = stack.deadline(patience_ns);
     stack.recv_exact(stream, &mut buffer[..8], Some(deadline))?;
     let lengths = (get_length(&buffer[..4]), get_length(&buffer[4..8]));
-    let (Some(request), Some(reply)) = lengths else { return Err(NetError::Closed) };
+    let (Some(request), Some(reply)) = lengths else { return Err(ExchangeError::Corrupt) };
     stack.recv_exact(stream, &mut buffer[8..request], Some(deadline))?;
+    let number = match mark(&buffer[..request]) {
+        Some(None) => return Err(ExchangeError::Corrupt),
+        Some(Some(mark)) => !mark,
+        None => 0,
+    };
     put_length(&mut buffer[..4], reply);
-    stack.send_all(stream, &buffer[..reply], deadline)
+    put_mark(&mut buffer[..reply], number);
+    Ok(stack.send_all(stream, &buffer[..reply], deadline)?)
+}
+
+fn put_mark(message: &mut [u8], mark: u32) {
+    if message.len() >= MARKED_MIN {
+        message[MARK_AT..MARK_AT + 4].copy_from_slice(&mark.to_be_bytes());
+        let end = message.len() - 4;
+        message[end..].copy_from_slice(&mark.to_be_bytes());
+    }
+}
+
+/// The mark of a message, `None` within if its two are not the same; `None` for one that has no room for marks.
+fn mark(message: &[u8]) -> Option<Option<u32>> {
+    let marked = message.len() >= MARKED_MIN;
+    let (first, last) = (message.get(MARK_AT..MARK_AT + 4)?, message.last_chunk::<4>()?);
+    marked.then(|| (first == last).then(|| u32::from_be_bytes(*last)))
 }
 
 fn put_length(bytes: &mut [u8], length: usize) {
@@ -77,6 +143,17 @@ fn get_length(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_is_read_back_and_a_message_cut_or_joined_has_none() {
+        let mut message = [0; 64];
+        put_mark(&mut message[..40], 0x0102_0304);
+        assert_eq!(mark(&message[..40]), Some(Some(0x0102_0304)));
+        assert_eq!([mark(&message[..39]), mark(&message)], [Some(None); 2]);
+        put_mark(&mut message[..MARKED_MIN - 1], 7);
+        assert_eq!(mark(&message[..MARKED_MIN - 1]), None, "too short for marks");
+        assert_eq!(mark(&message[..40]), Some(Some(0x0102_0304)), "nothing was written");
+    }
 
     #[test]
     fn lengths_survive_the_wire_within_their_bounds() {

@@ -9,7 +9,8 @@ use crate::tbench::{Exchange, Mix, PORT};
 use alloc::boxed::Box;
 use core::net::Ipv4Addr;
 use stile_rt::abi::milestone;
-use stile_rt::net::Stream;
+use stile_rt::clock::Ticks;
+use stile_rt::net::{NetError, Stream};
 use stile_rt::{Cpu, clock, doorbell};
 
 /// How long a request, or the attempts at a connection, may take before that is an error (units: ns).
@@ -31,6 +32,7 @@ pub fn main(cpu: Cpu) -> u32 {
         server,
         mix: Mix::new(params.number("seed", 1)),
         buffer: netbench::message_buffer(),
+        asked: 0,
     };
     let mut ready = false;
     loop {
@@ -50,6 +52,8 @@ struct Client {
     server: Ipv4Addr,
     mix: Mix,
     buffer: Box<[u8]>,
+    /// Requests so far.
+    asked: u32,
 }
 
 impl Client {
@@ -62,13 +66,20 @@ impl Client {
                     self.stack.sleep(RETRY_NS);
                     continue;
                 };
-                match netbench::ask(&mut self.stack, &stream, &mut self.buffer, Exchange::SYNC, deadline) {
+                match self.ask(&stream, Exchange::SYNC, deadline) {
                     Ok(()) => return stream,
                     Err(_) => self.stack.close(stream),
                 }
             }
             self.cpu.gauge().add_errors(1);
         }
+    }
+
+    /// One exchange; ends the VM if what comes is not the reply to it.
+    fn ask(&mut self, stream: &Stream, sizes: (usize, usize), deadline: Ticks) -> Result<(), NetError> {
+        self.asked = self.asked.wrapping_add(1);
+        let exchanged = netbench::ask(&mut self.stack, stream, &mut self.buffer, self.asked, sizes, deadline);
+        netbench::fail_if_corrupt(self.cpu, exchanged)
     }
 
     /// Does operations until one fails.
@@ -80,7 +91,7 @@ impl Client {
             gauge.begin(asked.0);
             let deadline = self.stack.deadline(TIMEOUT_NS);
             let sizes = (exchange.request, exchange.reply);
-            if netbench::ask(&mut self.stack, stream, &mut self.buffer, sizes, deadline).is_err() {
+            if self.ask(stream, sizes, deadline).is_err() {
                 gauge.add_errors(1);
                 return;
             }

@@ -22,7 +22,8 @@ pub fn main(cpu: Cpu) -> u32 {
     doorbell::progress(milestone::READY);
     loop {
         let Ok(stream) = stack.accept(&mut listener) else { continue };
-        while netbench::answer(&mut stack, &stream, &mut buffer, PATIENCE_NS).is_ok() {
+        let mut answer = || netbench::answer(&mut stack, &stream, &mut buffer, PATIENCE_NS);
+        while netbench::fail_if_corrupt(cpu, answer()).is_ok() {
             cpu.op_done();
         }
         stack.close(stream);

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::compare::{Hint, Load};
+use crate::compare::{Hint, Setup};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::{Suite, UnknownSuite};
@@ -32,7 +32,7 @@ pub(super) enum Command {
         markdown: bool,
     },
     /// Run a suite of guest workloads under several policies and report how they compare
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
     /// Run a suite on a machine that is not there: models of guests, the same policies, any number of pCPUs
     Sim(SimArgs),
     /// Say what this host can do and what follows
@@ -122,24 +122,29 @@ pub(super) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, entry or interactive; or reports, for those of the
-    /// reports that this project grew from, one after the other in a quarter of an hour
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, entry, partition or boot; or reports,
+    /// for those of the reports that this project grew from, one after the other in a quarter of an hour
     #[arg(default_value = "netbench")]
     pub(super) suite: Subject,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
-    /// host twice for an A/A run; by default host and rsdl, for entry freelist as well, for interactive all
-    /// of host and rsdl
+    /// host twice for an A/A run; by default host and rsdl, for entry freelist as well, for a full netbench o1, for
+    /// interactive all of host and rsdl
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) policies: Vec<PolicyConfig>,
-    /// Numbers of vCPUs, each a run of its own (all suites but netbench)
+    /// Numbers of vCPUs, each a run of its own (all suites but netbench and boot)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) vcpus: Vec<u32>,
     /// Numbers of client VMs, each a run of its own (netbench)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(super) clients: Vec<u32>,
-    /// What runs beside the probes, each a run of its own; by default all (interactive)
-    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
-    pub(super) loads: Vec<Load>,
+    /// Numbers of VMs asked for at once, each a run of its own (boot)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) vms: Vec<u32>,
+    /// How the suite is set up: up, smp, affinity (netbench); none, memload, execload, forkload, make, make-ccache
+    /// (interactive: what runs beside the probes); up, smp, bare-up, bare-smp (entry); no-locks, locks (partition);
+    /// VCPUSxMEMORY such as 4x16M (boot). By default all but netbench's
+    #[arg(long = "setup", value_name = "LIST", value_delimiter = ',')]
+    pub(super) setups: Vec<Setup>,
     /// Rounds; every round runs every policy once with every parameter
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) reps: Option<u32>,
@@ -165,7 +170,8 @@ pub(super) struct CompareArgs {
     /// A short run: at most 20 s on 2 CPUs, 30 s for interactive
     #[arg(long)]
     pub(super) quick: bool,
-    /// The sizes of the report that the suite comes from, if it comes from one, and windows of 3 s, whatever time that takes
+    /// What the report that the suite comes from did, if it comes from one: its sizes, setups and policies, and windows of
+    /// 3 s, whatever time that takes
     #[arg(long, conflicts_with = "quick")]
     pub(super) full: bool,
     /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used

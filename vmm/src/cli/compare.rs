@@ -3,16 +3,17 @@
 use super::args::{CompareArgs, Subject};
 use super::demands::Demands;
 use super::{Failure, sim};
-use crate::compare::{End, Options, Plan, Progress, Ran, Runner, Until, default_policies, reports};
+use crate::compare::{End, Options, Plan, Progress, Ran, Runner, Setup, Until, default_policies, reports};
 use crate::config::PolicyConfig;
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::recording::recordable;
 use crate::report::aggregate::distinct_labels;
+use crate::report::journal::Journal;
 use crate::report::model::{Report, RunContext};
 use crate::report::suite::{Counted, Suite};
-use crate::report::{table, writer};
+use crate::report::{raw, table, writer};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -43,9 +44,11 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let demands = Demands::new(args, &parts, false)?;
     let mut host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
     let interrupted = on_interrupt()?;
+    let journal = Journal::create(&args.out).map_err(Failure::input)?;
     let (autogroups, notes) = autogroups_off();
     let mut ran = run_all(&parts, Plan::announcement, |options| {
-        let runner = Runner::new(&kvm, options, &interrupted);
+        let runner = Runner::new(&kvm, options, &interrupted).keeping(&journal);
+        let runner = runner.with_steps_in(args.out.join("netbench"));
         if args.record { runner.recording_into(args.out.join("raw")) } else { runner }
     });
     ran.notes.splice(0..0, notes);
@@ -115,16 +118,19 @@ fn parts(args: &CompareArgs) -> Result<Vec<Options>, Failure> {
     match args.suite {
         Subject::One(suite) => {
             let common = options(args, suite)?;
-            let default = || labelled(&default_policies(suite));
+            let default = || labelled(&default_policies(suite, args.full));
             let policies = if common.policies.is_empty() { default() } else { common.policies };
             let budget = args.full.then_some(f64::INFINITY);
-            Ok(vec![Options { sizes: sizes(args, suite)?, policies, budget, ..common }])
+            let (sizes, setups) = (sizes(args, suite)?, setups(args, suite)?);
+            Ok(vec![Options { sizes, setups, policies, budget, ..common }])
         }
-        Subject::Reports if args.clients.is_empty() && args.vcpus.is_empty() => {
+        Subject::Reports
+            if args.clients.is_empty() && args.vcpus.is_empty() && args.vms.is_empty() && args.setups.is_empty() =>
+        {
             Ok(reports(&options(args, Suite::Netbench)?))
         }
         Subject::Reports => Err(Failure::Input(miette::miette!(
-            help = "leave out --vcpus and --clients, or compare one of the suites alone",
+            help = "leave out --vcpus, --clients, --vms and --setup, or compare one of the suites alone",
             "each of the suites of the reports has sizes of its own"
         ))),
     }
@@ -145,14 +151,11 @@ fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
             "--pcpus {pcpus}: there is no CPU {missing} to use"
         )));
     }
-    if !args.loads.is_empty() && suite != Suite::Interactive {
-        return Err(Failure::Input(miette::miette!("--loads has no meaning for the suite {suite}")));
-    }
     Ok(Options {
         suite,
         policies: labelled(&args.policies),
         sizes: Vec::new(),
-        loads: args.loads.clone(),
+        setups: Vec::new(),
         per_pcpu: None,
         reps: args.reps,
         duration: args.duration,
@@ -173,6 +176,7 @@ fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
     let given = |kind: Counted| match kind {
         Counted::Clients => &args.clients,
         Counted::Vcpus => &args.vcpus,
+        Counted::Vms => &args.vms,
     };
     if let Some(wrong) = Counted::ALL.into_iter().find(|&kind| kind != counted && !given(kind).is_empty()) {
         return Err(Failure::Input(miette::miette!(
@@ -183,6 +187,27 @@ fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
         )));
     }
     Ok(given(counted).clone())
+}
+
+/// The setups asked for; they must be among those that the suite has.
+fn setups(args: &CompareArgs, suite: Suite) -> Result<Vec<Setup>, Failure> {
+    let Some(wrong) = args.setups.iter().find(|setup| !setup.suits(suite)) else { return Ok(args.setups.clone()) };
+    let own = Setup::of(suite, true, false);
+    let has = own.iter().filter(|setup| **setup != Setup::Usual).map(ToString::to_string).collect::<Vec<_>>();
+    let help = match has.is_empty() {
+        true => format!("{} has none to choose", suite),
+        false => format!("{} has {}", suite, has.join(", ")),
+    };
+    Err(Failure::Input(miette::miette!(help = help, "--setup {wrong} has no meaning for the suite {}", suite)))
+}
+
+/// What was measured is there, but no report of it.
+#[derive(Debug, thiserror::Error)]
+#[error("the report cannot be written; every sample is in {}", samples.display())]
+struct Unwritten {
+    samples: PathBuf,
+    #[source]
+    source: writer::WriteError,
 }
 
 /// What a comparison came to.
@@ -196,9 +221,10 @@ pub(super) struct Outcome {
 /// Writes the report and prints its table. The table is printed even where the report cannot be written.
 pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &Demands) -> Result<(), Failure> {
     let Outcome { mut host, ran: Ran { samples, notes, end }, simulated } = outcome;
-    if let (End::Failed(_), true) = (&end, samples.is_empty()) {
-        return end_of(end);
-    }
+    let end = match end {
+        End::Failed(error) if samples.is_empty() => return Err(Failure::run(error)),
+        end => end,
+    };
     let mut policies: Vec<&(String, PolicyConfig)> = Vec::new();
     for policy in parts.iter().flat_map(|options| &options.policies) {
         if !policies.contains(&policy) {
@@ -217,17 +243,23 @@ pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &
         notes,
     };
     let report = Report::from_samples(&samples, context);
-    let written = writer::write_all(out, &report, &samples).map_err(Failure::run);
+    let written = writer::write_all(out, &report, &samples);
     print!("{}", table::terminal(&report, table::Screen::detect()));
-    println!("\nreport: {}", written?.html.display());
-    // Whoever ended the run early knows why; that comes first.
-    end_of(end).and(demands.meet(&report))
-}
-
-fn end_of(end: End) -> Result<(), Failure> {
-    match end {
-        End::Complete => Ok(()),
-        End::Interrupted => Err(Failure::Interrupted),
-        End::Failed(error) => Err(Failure::run(error)),
+    if let Ok(written) = &written {
+        println!("\nreport: {}", written.html.display());
+    }
+    let unwritten = written.err().map(|source| match simulated {
+        true => Failure::run(source),
+        false => Failure::run(Unwritten { samples: out.join("raw").join(raw::JSON_LINES), source }),
+    });
+    match (end, unwritten) {
+        (End::Failed(error), unwritten) => {
+            // What ended the run comes last, and decides how the program ends.
+            unwritten.into_iter().for_each(|failure| failure.tell());
+            Err(Failure::run(error))
+        }
+        (_, Some(failure)) => Err(failure),
+        (End::Interrupted, None) => Err(Failure::Interrupted),
+        (End::Complete, None) => demands.meet(&report),
     }
 }

@@ -4,7 +4,7 @@ use super::args::{CompareArgs, SimArgs};
 use super::compare::{Outcome, finish, on_interrupt, recordings_possible, run_all};
 use super::demands::Demands;
 use super::{Failure, recordings};
-use crate::compare::{Hint, Options, Plan, Runner, Scenario, Simulation, TwinError, has_model, simulate_twin};
+use crate::compare::{Hint, Options, Plan, Runner, Scenario, Setup, Simulation, TwinError, has_model, simulate_twin};
 use crate::host::{HostCosts, KvmUnavailable, Neighbours};
 use crate::recording::Recording;
 use crate::recording::figures::figures;
@@ -79,6 +79,12 @@ pub(super) fn compare(args: &CompareArgs, parts: Vec<Options>, why: Option<KvmUn
             )),
         });
     }
+    if !args.setups.is_empty() {
+        return Err(match why {
+            Some(why) => Failure::NoKvm(why),
+            None => Failure::Input(miette::miette!("--setup has no meaning for a simulated machine")),
+        });
+    }
     let mut notes = Vec::new();
     if let Some(why) = why {
         eprintln!("stile: {why}\nThe same comparison is simulated instead.");
@@ -92,6 +98,7 @@ pub(super) fn compare(args: &CompareArgs, parts: Vec<Options>, why: Option<KvmUn
         if options.suite != Suite::Weights {
             options.duration.get_or_insert(WINDOW);
         }
+        options.setups = vec![Setup::Usual];
         let neighbours = Neighbours::of(&options.pcpus);
         (options, Simulation { neighbours, costs: HostCosts::default() })
     };

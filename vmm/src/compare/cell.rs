@@ -1,10 +1,11 @@
 //! A cell of the suites whose VMs are there from the start and only compute with each other.
 
+use super::jitter::{jitter, rates};
 use super::metrics::{detail, of_suite};
 use super::plan::WARM_UP;
 use super::runner::CompareError;
 use super::site::Site;
-use super::window::Reading;
+use super::window::{Reading, ops};
 use super::{weights, workload};
 use crate::report::metric::Metric;
 use crate::report::model::Params;
@@ -59,9 +60,11 @@ pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
     }
     let measured: Vec<&Vm> = vms.iter().collect();
     let before = Reading::take(&measured, &*site.domain);
-    if !site.sleep(planned.window) {
-        return Ok(None);
-    }
+    let rates = match suite {
+        Suite::Entry => rates(planned.window, |time| site.sleep(time), || ops(&vms)),
+        _ => site.sleep(planned.window).then(Vec::new),
+    };
+    let Some(rates) = rates else { return Ok(None) };
     let window = before.until(&Reading::take(&measured, &*site.domain));
     vms.iter().try_for_each(|vm| site.still_runs(vm))?;
     site.audit(&window)?;
@@ -69,6 +72,9 @@ pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
         Suite::Weights => {
             let (_, policy) = &options.policies[planned.policy];
             weights::values(policy, &guests, site.pcpus.len(), &window)
+        }
+        Suite::Entry => {
+            of_suite(suite, &window).into_iter().chain(jitter(&rates).map(|j| (Metric::Jitter, j))).collect()
         }
         _ => of_suite(suite, &window),
     };

@@ -65,8 +65,12 @@ pub(super) fn activity(window: &Window) -> BTreeMap<Metric, f64> {
 
 /// How evenly the operations are spread.
 pub(super) fn fairness(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>) {
-    let ops: Vec<f64> = vcpus.iter().map(|v| v.ops as f64).collect();
-    let of = [(Metric::Jain, jain(&ops)), (Metric::MinShare, min_share(&ops)), (Metric::MaxShare, max_share(&ops))];
+    shares(&vcpus.iter().map(|v| v.ops as f64).collect::<Vec<_>>(), values);
+}
+
+/// The same for operations by whoever does them.
+pub(super) fn shares(ops: &[f64], values: &mut BTreeMap<Metric, f64>) {
+    let of = [(Metric::Jain, jain(ops)), (Metric::MinShare, min_share(ops)), (Metric::MaxShare, max_share(ops))];
     values.extend(of.into_iter().filter_map(|(metric, value)| Some((metric, value?))));
 }
 

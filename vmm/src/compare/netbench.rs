@@ -1,14 +1,21 @@
 //! A cell of netbench: client VMs, each with a server VM of its own, as a file server has a process for each connection;
 //! and meanwhile new VMs are started, to see how long a newcomer waits.
+//!
+//! Neither the ramp-up (clients connect, caches fill) nor the ramp-down is measured: clients go on for a moment after the
+//! window's second reading, so that nothing in it is theirs who leave. Newcomers that have not begun by then are waited for
+//! beside clients that still work.
+//!
+//! With affinity there is a domain for each pCPU, and a client, its server and the frames between them stay in one.
 
 use super::cell::{Measured, Measurement};
 use super::metrics::{activity, detail, fairness, latency, ops_rate};
-use super::plan::WARM_UP;
+use super::plan::{RAMP_DOWN, WARM_UP};
 use super::runner::CompareError;
 use super::site::Site;
-use super::window::{Reading, VcpuCounts, Window};
+use super::step::Step;
+use super::window::{Reading, VcpuCounts, Window, errors};
 use crate::net::{PortNumber, Switch};
-use crate::report::metric::Metric;
+use crate::report::metric::{Metric, START_GIVEN_UP};
 use crate::vm::console::Sink;
 use crate::vm::{Spec, Vm};
 use serde_json::json;
@@ -17,35 +24,87 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_sched::domain::Attributes;
 use stile_sched::time::monotonic;
+use stile_sched::{Nanos, Time};
 
 /// Memory of a client or server (units: bytes).
 const MEMORY: u64 = 6 << 20;
 /// New VMs started during a window.
 pub(super) const STARTS: u32 = 5;
-/// A start that takes longer is given up and counts as this long (the source of this suite saw two minutes).
-const START_LIMIT: Duration = Duration::from_secs(10);
-/// How often a start is looked at; its own time stamp is exact.
+/// How long a start is waited for.
+const START_LIMIT: Duration = Duration::from_micros(START_GIVEN_UP as u64);
+/// How much longer than usual the ramp-up takes at most, where a client has not come to ask its first question.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How often starts are looked at; their own time stamps are exact.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
-    let bench = Bench { site, switch: Switch::new() };
-    let size = site.planned.case.size;
-    let (servers, clients) = bench.pairs(size)?;
-    servers.iter().chain(&clients).for_each(Vm::start);
-    if !site.sleep(WARM_UP) {
+/// Measures on one site, or on several of which each has its part of the clients.
+pub(super) fn measure(sites: &[Site<'_>], step: Option<&Step>) -> Result<Measured, CompareError> {
+    let Some(first) = sites.first() else { return Ok(None) };
+    let (planned, bench) = (first.planned, Bench { sites, step, switch: Switch::new() });
+    let size = planned.case.size;
+    let parts = bench.parts(size)?;
+    // Servers first: a client that finds none waits before it tries again.
+    parts.iter().flat_map(|part| &part.servers).for_each(Vm::start);
+    parts.iter().flat_map(|part| &part.clients).for_each(Vm::start);
+    let connected = || parts.iter().flat_map(|part| &part.clients).all(|client| client.state().ready().is_some());
+    if !(first.sleep(WARM_UP) && until(first, Instant::now() + CONNECT_LIMIT, connected)) {
         return Ok(None);
     }
-    let measured: Vec<&Vm> = clients.iter().chain(&servers).collect();
-    let (before, dropped) = (Reading::take(&measured, &*site.domain), bench.dropped());
-    let Some(starts) = bench.starts(site.planned.window)? else { return Ok(None) };
-    let window = before.until(&Reading::take(&measured, &*site.domain));
-    let dropped = bench.dropped() - dropped;
-    measured.iter().try_for_each(|vm| site.still_runs(vm))?;
-    site.audit(&window)?;
+    let (before, dropped) = (bench.read(&parts), bench.dropped());
+    let Some(newcomers) = bench.newcomers(planned.window)? else { return Ok(None) };
+    let (after, dropped) = (bench.read(&parts), bench.dropped() - dropped);
+    let begun = || newcomers.iter().all(|(_, vm)| vm.state().started().is_some());
+    if !(first.sleep(RAMP_DOWN) && until(first, Instant::now() + START_LIMIT, begun)) {
+        return Ok(None);
+    }
+    let starts: Vec<f64> = newcomers.iter().map(|(asked, vm)| latency_of(*asked, vm)).collect();
+    let mut windows = Vec::new();
+    for (part, (before, after)) in parts.iter().zip(before.iter().zip(&after)) {
+        let window = before.until(after);
+        part.vms().try_for_each(|vm| part.site.still_runs(vm))?;
+        part.site.audit(&window)?;
+        windows.push(window);
+    }
+    let window = clients_first(windows, &parts);
     let mut detail = detail(&window);
     detail["start_latency_us"] = json!(starts);
     detail["clients"] = json!(size);
-    Ok(Measurement::only(values(&window, size as usize, dropped, &starts), detail))
+    let mut values = values(&window, size as usize, dropped, &starts);
+    // An error takes longer to come about than most windows last, so all count.
+    let errors = errors(parts.iter().flat_map(|part| &part.clients));
+    values.insert(Metric::ClientErrors, errors as f64);
+    Ok(Measurement::only(values, detail))
+}
+
+/// Waits until something is so, or this moment; false if the user ended the run.
+fn until(site: &Site<'_>, limit: Instant, is_so: impl Fn() -> bool) -> bool {
+    while !is_so() && Instant::now() < limit {
+        if !site.sleep(LOOK_EVERY) {
+            return false;
+        }
+    }
+    true
+}
+
+/// From asking for a newcomer until its code ran (units: us), at most as long as is waited for one.
+fn latency_of(asked: Time, newcomer: &Vm) -> f64 {
+    let ran = newcomer.state().started().unwrap_or_else(monotonic);
+    ran.since(asked).min(Nanos::from(START_LIMIT)).0 as f64 / 1000.0
+}
+
+/// The windows of all parts as one: the clients of all, then the servers of all.
+fn clients_first(windows: Vec<Window>, parts: &[Part<'_>]) -> Window {
+    let (clients, servers): (Vec<_>, Vec<_>) = windows
+        .into_iter()
+        .zip(parts)
+        .map(|(mut window, part)| {
+            let servers = window.vcpus.split_off(part.clients.len());
+            (window, servers)
+        })
+        .unzip();
+    let mut all = Window::join(clients);
+    all.vcpus.extend(servers.into_iter().flatten());
+    all
 }
 
 /// The metrics, for a window of the clients first and their servers then.
@@ -63,27 +122,51 @@ pub(super) fn values(window: &Window, clients: usize, dropped: u64, starts: &[f6
     values
 }
 
-struct Bench<'a> {
+/// What is measured on one site.
+struct Part<'a> {
     site: &'a Site<'a>,
+    clients: Vec<Vm>,
+    servers: Vec<Vm>,
+}
+
+impl Part<'_> {
+    /// The clients first.
+    fn vms(&self) -> impl Iterator<Item = &Vm> {
+        self.clients.iter().chain(&self.servers)
+    }
+}
+
+struct Bench<'a> {
+    sites: &'a [Site<'a>],
+    step: Option<&'a Step>,
     switch: Arc<Switch>,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
     /// Servers and their clients, none running yet. Ports are numbered from 1: servers odd, clients even.
-    fn pairs(&self, clients: u32) -> Result<(Vec<Vm>, Vec<Vm>), CompareError> {
-        let mut pairs = (Vec::new(), Vec::new());
+    fn parts(&self, clients: u32) -> Result<Vec<Part<'a>>, CompareError> {
+        let part = |site| Part { site, clients: Vec::new(), servers: Vec::new() };
+        let mut parts: Vec<Part<'_>> = self.sites.iter().map(part).collect();
         for n in 0..clients {
+            let Part { site, clients, servers } = &mut parts[n as usize % self.sites.len()];
             let port = |odd: u32| PortNumber::new((2 * n + odd) as u16).expect("at most 500 clients");
             let (server, client) = (port(1), port(2));
-            let seed = self.site.context.options.seed + u64::from(n);
-            pairs.0.push(self.guest("netbench-server", &format!("server-{n}"), Some(server), "")?);
+            let seed = site.context.options.seed + u64::from(n);
+            servers.push(self.guest(site, "netbench-server", &format!("server-{n}"), Some(server), "")?);
             let line = format!("server={} seed={seed}", server.ip());
-            pairs.1.push(self.guest("netbench-client", &format!("client-{n}"), Some(client), &line)?);
+            clients.push(self.guest(site, "netbench-client", &format!("client-{n}"), Some(client), &line)?);
         }
-        Ok(pairs)
+        Ok(parts)
     }
 
-    fn guest(&self, image: &str, name: &str, port: Option<PortNumber>, line: &str) -> Result<Vm, CompareError> {
+    fn guest(
+        &self,
+        site: &Site<'_>,
+        image: &str,
+        name: &str,
+        port: Option<PortNumber>,
+        line: &str,
+    ) -> Result<Vm, CompareError> {
         let spec = Spec {
             name,
             image: stile_guest_images::image(image).expect("the suites run built-in images"),
@@ -91,40 +174,36 @@ impl Bench<'_> {
             memory: MEMORY,
             attributes: Attributes::default(),
             cmdline: line,
-            console: Sink::Terminal,
+            console: self.step.map_or(Sink::Terminal, |step| step.console(name)),
             device: None,
         };
-        self.site.create(&spec, port.map(|port| (&self.switch, port)))
+        site.create(&spec, port.map(|port| (&self.switch, port)))
+    }
+
+    fn read(&self, parts: &[Part<'_>]) -> Vec<Reading> {
+        let read = |part: &Part<'_>| Reading::take(&part.vms().collect::<Vec<_>>(), &*part.site.domain);
+        parts.iter().map(read).collect()
     }
 
     fn dropped(&self) -> u64 {
         self.switch.total().drops.total()
     }
 
-    /// The window: starts a VM at the beginning of each of its parts. Times from asking for the VM until its code runs
-    /// (units: us); `None` if the user ended the run.
-    fn starts(&self, window: Duration) -> Result<Option<Vec<f64>>, CompareError> {
-        let mut times = Vec::new();
+    /// The window: a new VM at the beginning of each of its parts, on one site after the other, each with when it was asked
+    /// for; `None` if the user ended the run.
+    fn newcomers(&self, window: Duration) -> Result<Option<Vec<(Time, Vm)>>, CompareError> {
+        let mut newcomers = Vec::new();
         let (begin, part) = (Instant::now(), window / STARTS);
-        for n in 0..STARTS {
-            times.push(self.start()?);
+        for (n, site) in (0..STARTS).zip(self.sites.iter().cycle()) {
+            let asked = monotonic();
+            let vm = self.guest(site, "hello", &format!("newcomer-{n}"), None, "console=none")?;
+            vm.start();
+            newcomers.push((asked, vm));
             let next = begin + part * (n + 1);
-            if !self.site.sleep(next.saturating_duration_since(Instant::now())) {
+            if !site.sleep(next.saturating_duration_since(Instant::now())) {
                 return Ok(None);
             }
         }
-        Ok(Some(times))
-    }
-
-    fn start(&self) -> Result<f64, CompareError> {
-        let asked = monotonic();
-        let vm = self.guest("hello", "newcomer", None, "console=none")?;
-        vm.start();
-        let begin = Instant::now();
-        while vm.state().started().is_none() && begin.elapsed() < START_LIMIT {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        let ran = vm.state().started().unwrap_or_else(monotonic);
-        Ok(ran.since(asked).0 as f64 / 1000.0)
+        Ok(Some(newcomers))
     }
 }

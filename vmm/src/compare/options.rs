@@ -1,6 +1,6 @@
 //! What a comparison is asked to do.
 
-use super::{Load, Until};
+use super::{Setup, Until};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::Suite;
@@ -15,8 +15,8 @@ pub struct Options {
     pub policies: Vec<(String, PolicyConfig)>,
     /// Numbers of vCPUs or clients; empty: the suite's own.
     pub sizes: Vec<u32>,
-    /// Loads beside the probes of `interactive`; empty: all.
-    pub loads: Vec<Load>,
+    /// How the suite is set up; empty: as the kind of run does it.
+    pub setups: Vec<Setup>,
     /// Rounds; `None`: as many as the kind of run has.
     pub reps: Option<u32>,
     /// Length of a window (units: s); `None`: what fits the time of the run.
@@ -64,8 +64,9 @@ impl Hint {
 }
 
 /// What a suite compares unless it is told.
-pub fn default_policies(suite: Suite) -> Vec<PolicyConfig> {
+pub fn default_policies(suite: Suite, full: bool) -> Vec<PolicyConfig> {
     let names: &[&str] = match suite {
+        Suite::Netbench if full => &["host", "o1", "rsdl"],
         Suite::Entry => &["host", "freelist", "rsdl"],
         Suite::Interactive => &["host", "host-noyield", "rsdl+none", "rsdl+expire", "rsdl+polite"],
         _ => &["host", "rsdl"],
@@ -89,24 +90,27 @@ impl Options {
             (Suite::Entry, _) => vec![2],
             // Each load has a usual size of its own.
             (Suite::Interactive, _) => Vec::new(),
+            (Suite::Partition, true) => vec![8],
+            (Suite::Boot, true) => vec![1, 100],
+            (Suite::Boot, false) => vec![1, 10, 100],
             (_, true) => vec![4, 8],
             (Suite::Hogs | Suite::Weights, false) => vec![2, 8, 16],
             (_, false) => vec![4, 8, 16],
         }
     }
 
-    /// The loads to run beside the probes of `interactive`.
-    pub fn loads(&self) -> &[Load] {
-        if self.loads.is_empty() { &Load::ALL } else { &self.loads }
+    /// The setups to run.
+    pub fn setups(&self) -> Vec<Setup> {
+        if self.setups.is_empty() { Setup::of(self.suite, self.full, self.quick) } else { self.setups.clone() }
     }
 
     /// The rounds that windows are made to fit: with five an interval can be given, and the quick run's time allows
     /// three; `interactive` has many cells, and time for fewer.
     pub fn rounds(&self) -> u32 {
-        let usual = match (self.suite, self.quick) {
-            (Suite::Interactive, true) => 1,
-            (Suite::Interactive, false) | (_, true) => 3,
-            (_, false) => 5,
+        let usual = match (self.suite, self.quick, self.full) {
+            (Suite::Interactive, true, _) => 1,
+            (Suite::Interactive, false, _) | (_, true, _) | (_, _, true) => 3,
+            _ => 5,
         };
         self.reps.unwrap_or(usual)
     }

@@ -1,6 +1,6 @@
 //! What is run in which order, and how long it takes.
 
-use super::{Case, Options, interactive, workload};
+use super::{Case, Options, Setup, interactive, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
 use crate::report::format;
@@ -10,6 +10,8 @@ use stile_sched::sim::Draw;
 
 /// Before a window: guests start, caches fill, the policy settles.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
+/// After the window of a suite whose clients leave: what they do in their last moments is not measured.
+pub(super) const RAMP_DOWN: Duration = Duration::from_millis(100);
 /// Making and ending the VMs of a cell, seen on a slow host: some of it each, and some for every VM.
 const PER_CELL: f64 = 0.08;
 const PER_VM: f64 = 0.008;
@@ -52,7 +54,7 @@ impl Plan {
     /// The plan for these options.
     pub fn new(options: &Options) -> Self {
         let cases = Case::all(options);
-        let once: f64 = cases.iter().map(|case| overhead(options.suite, case.size)).sum();
+        let once: f64 = cases.iter().map(|case| overhead(options.suite, *case)).sum();
         let of_rounds = |rounds: u32| once * options.policies.len() as f64 * f64::from(rounds);
         let count = cases.len() * options.policies.len() * options.rounds() as usize;
         let budget = options.budget.unwrap_or(usual_budget(options));
@@ -99,7 +101,7 @@ impl Plan {
     pub fn scope(&self, options: &Options) -> String {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         let what = match options.suite {
-            Suite::Interactive => format!("loads {}", list(&mut options.loads().iter().map(|l| l.name().to_owned()))),
+            Suite::Interactive => format!("loads {}", list(&mut options.setups().iter().map(Setup::to_string))),
             suite => format!("{} {}", list(&mut options.sizes().iter().map(u32::to_string)), suite.counted().words()),
         };
         let rounds = match options.until {
@@ -147,13 +149,17 @@ fn rotations(options: &Options, size: u32) -> f64 {
 }
 
 /// Time of a cell outside its window (units: s).
-fn overhead(suite: Suite, size: u32) -> f64 {
-    let vms = match suite {
-        Suite::Netbench => 2 * size + 5,
-        Suite::Interactive => interactive::PROBE_VMS + size,
-        _ => workload::guests(suite, size).len() as u32,
+fn overhead(suite: Suite, case: Case) -> f64 {
+    let warm_up = WARM_UP.as_secs_f64();
+    let (waits, vms) = match (suite, case.setup) {
+        (_, Setup::Bare(_)) => (0.0, 0),
+        (Suite::Netbench, _) => (warm_up + RAMP_DOWN.as_secs_f64(), 2 * case.size + 5),
+        (Suite::Interactive, _) => (warm_up, interactive::PROBE_VMS + case.size),
+        (Suite::Partition, _) => (2.0 * warm_up, case.size + 1),
+        (Suite::Boot, _) => (0.0, case.size),
+        _ => (warm_up, workload::guests(suite, case.size).len() as u32),
     };
-    WARM_UP.as_secs_f64() + PER_CELL + PER_VM * f64::from(vms)
+    waits + PER_CELL + PER_VM * f64::from(vms)
 }
 
 #[cfg(test)]
@@ -166,7 +172,7 @@ pub(super) mod tests {
             suite,
             policies: policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect(),
             sizes: Vec::new(),
-            loads: Vec::new(),
+            setups: Vec::new(),
             per_pcpu: None,
             reps: None,
             duration: None,

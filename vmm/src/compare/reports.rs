@@ -13,7 +13,8 @@ const BUDGET: f64 = 840.0;
 pub fn reports(common: &Options) -> Vec<Options> {
     let of = |suite: Suite| {
         let chosen = !common.policies.is_empty();
-        let default = || default_policies(suite).into_iter().map(|policy| (policy.to_string(), policy)).collect();
+        let default =
+            || default_policies(suite, common.full).into_iter().map(|policy| (policy.to_string(), policy)).collect();
         let policies = if chosen { common.policies.clone() } else { default() };
         let budget = if common.full { f64::INFINITY } else { BUDGET / SUITES.len() as f64 };
         let budget = (!common.quick).then_some(budget);
@@ -44,6 +45,6 @@ mod tests {
         let common = options(Suite::Netbench, &["host"], false);
         assert!(reports(&common).iter().all(|options| options.policies.len() == 1));
         let own = reports(&Options { policies: Vec::new(), ..common });
-        assert!(own.iter().all(|options| options.policies.len() == default_policies(options.suite).len()));
+        assert!(own.iter().all(|options| options.policies.len() == default_policies(options.suite, false).len()));
     }
 }

@@ -6,21 +6,27 @@ use super::disturbed::Disturbances;
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
+use super::step::{self, Step, StepError};
 use super::until::Watch;
-use super::{Options, Simulation, calibrate, cell, interactive, netbench, simulated};
+use super::{
+    Options, Setup, Simulation, bare, boot, calibrate, cell, interactive, netbench, partition, simulated,
+};
 use crate::carrier::{self, CarrierError};
-use crate::host::{Disturbance, DisturbanceMeter, frequency};
+use crate::host::{CpuList, Disturbance, DisturbanceMeter, frequency};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::detail::MOMENT;
 use crate::report::format;
+use crate::report::journal::Journal;
 use crate::report::model::{Params, Sample};
 use crate::report::moment::Moment;
 use crate::report::suite::Suite;
+use crate::report::writer::WriteError;
 use crate::vm::{CreateError, Outcome};
 use kvm_ioctls::Kvm;
+use parking_lot::Mutex;
 use serde_json::json;
-use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use stile_sched::sim::LateVcpu;
@@ -106,6 +112,12 @@ pub enum CompareError {
     /// A recording.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The folder of a step.
+    #[error(transparent)]
+    Step(#[from] StepError),
+    /// The samples.
+    #[error(transparent)]
+    Keep(#[from] WriteError),
 }
 
 /// What a cell needs besides its plan.
@@ -115,17 +127,17 @@ pub(super) struct Context<'a> {
     pub(super) loops_per_us: u64,
     interrupted: &'a AtomicBool,
     /// The CPUs' frequency when the latest wait ended: guests ran then.
-    mhz: Cell<Option<f64>>,
+    mhz: Mutex<Option<f64>>,
     /// The longest wait so far under each policy.
-    worst: RefCell<Vec<Nanos>>,
+    worst: Mutex<Vec<Nanos>>,
     /// Who ran during the cell's longest wait, if that is the longest so far.
-    pub(super) moment: RefCell<Option<Moment>>,
+    pub(super) moment: Mutex<Option<Moment>>,
 }
 
 impl Context<'_> {
     /// Whether a wait is the longest so far under this policy, of which the next one is told otherwise.
     pub(super) fn is_worst(&self, policy: usize, wait: Nanos) -> bool {
-        let worst = &mut self.worst.borrow_mut()[policy];
+        let worst = &mut self.worst.lock()[policy];
         let is = wait > *worst;
         *worst = wait.max(*worst);
         is
@@ -140,7 +152,7 @@ impl Context<'_> {
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                self.mhz.set(frequency(&self.options.pcpus));
+                *self.mhz.lock() = frequency(&self.options.pcpus);
                 return true;
             }
             std::thread::sleep(left.min(LOOK_EVERY));
@@ -168,6 +180,17 @@ pub struct Runner<'a> {
     source: Source<'a>,
     /// The folder of recordings, if there are to be any.
     recordings: Option<PathBuf>,
+    /// The folder for what is kept of each step of a suite that goes by steps.
+    steps: Option<PathBuf>,
+    /// Where samples are kept as they come.
+    journal: Option<&'a Journal>,
+}
+
+/// Where a part of a cell runs.
+struct Place {
+    pcpus: CpuList,
+    domain: Arc<dyn Domain>,
+    recorder: Option<Recorder>,
 }
 
 /// Adds samples; of a policy's moments the latest is the worst, and the only one kept.
@@ -211,20 +234,31 @@ impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let loops_per_us = calibrate::loops_per_us();
-        let worst = RefCell::new(vec![Nanos::ZERO; options.policies.len()]);
-        let (mhz, moment) = (Cell::default(), RefCell::default());
+        let worst = Mutex::new(vec![Nanos::ZERO; options.policies.len()]);
+        let (mhz, moment) = (Mutex::default(), Mutex::default());
         let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted, mhz, worst, moment });
-        Self { options, source, recordings: None }
+        Self { options, source, recordings: None, steps: None, journal: None }
     }
 
     /// The same without guests.
     pub fn simulated(simulation: &'a Simulation, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
-        Self { options, source: Source::Simulation(simulation, interrupted), recordings: None }
+        let source = Source::Simulation(simulation, interrupted);
+        Self { options, source, recordings: None, steps: None, journal: None }
     }
 
     /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
     pub fn recording_into(self, folder: PathBuf) -> Self {
         Self { recordings: Some(folder), ..self }
+    }
+
+    /// The same, and of each step of netbench a folder in this one says what host and guests did meanwhile.
+    pub fn with_steps_in(self, folder: PathBuf) -> Self {
+        Self { steps: Some(folder), ..self }
+    }
+
+    /// The same, and each sample is kept in this journal as soon as it is there.
+    pub fn keeping(self, journal: &'a Journal) -> Self {
+        Self { journal: Some(journal), ..self }
     }
 
     /// Runs the plan, round by round.
@@ -238,29 +272,41 @@ impl<'a> Runner<'a> {
             for planned in round {
                 let (label, _) = &options.policies[planned.policy];
                 progress.cell(label, &planned.case.words(options.suite));
-                match self.cell(planned, &mut remarks) {
-                    Ok(Some(measured)) => keep(&mut samples, measured),
-                    Ok(None) => end = End::Interrupted,
+                let measured = self.cell(planned, &mut remarks);
+                match measured.and_then(|measured| self.kept(measured, &mut samples)) {
+                    Ok(true) => {
+                        done += 1;
+                        progress.advance(plan.estimate_of(planned));
+                    }
+                    Ok(false) => end = End::Interrupted,
                     Err(error) => end = End::Failed(error),
                 }
                 if !matches!(end, End::Complete) {
                     break 'rounds;
                 }
-                done += 1;
-                progress.advance(plan.estimate_of(planned));
             }
             if let Some(why) = watch.as_mut().and_then(|watch| watch.enough(options, &samples)) {
                 remarks.notes.push(why);
                 break;
             }
         }
-        let after = format::count(done, "run");
+        let (suite, after) = (options.suite, format::count(done, "run"));
         match &end {
             End::Complete => {}
-            End::Interrupted => remarks.notes.push(format!("Ended by the user after {after}.")),
-            End::Failed(error) => remarks.notes.push(format!("Failed after {after}: {error}.")),
+            End::Interrupted => remarks.notes.push(format!("{suite}: ended by the user after {after}.")),
+            End::Failed(error) => remarks.notes.push(format!("{suite}: failed after {after}: {error}.")),
         }
         Ran { samples, notes: remarks.all(), end }
+    }
+
+    /// Adds a cell's samples to the others, and to the journal; false if there are none, because the user ended the run.
+    fn kept(&self, measured: Option<Vec<Sample>>, samples: &mut Vec<Sample>) -> Result<bool, CompareError> {
+        let Some(measured) = measured else { return Ok(false) };
+        for (journal, sample) in self.journal.iter().flat_map(|journal| measured.iter().map(move |s| (journal, s))) {
+            journal.add(sample)?;
+        }
+        keep(samples, measured);
+        Ok(true)
     }
 
     /// The samples of one cell; `None` if the user ended it.
@@ -298,11 +344,11 @@ impl<'a> Runner<'a> {
         let pcpus = &self.options.pcpus;
         let before = DisturbanceMeter::now(pcpus);
         let Some(mut measured) = self.guests(context, planned, params, &mut remarks.notes)? else { return Ok(None) };
-        let found = Disturbance { mhz: context.mhz.take(), ..before.until(&DisturbanceMeter::now(pcpus)) };
+        let found = Disturbance { mhz: context.mhz.lock().take(), ..before.until(&DisturbanceMeter::now(pcpus)) };
         for measurement in &mut measured {
             measurement.detail["host"] = json!(found);
         }
-        if let (Some(moment), [first, ..]) = (context.moment.take(), &mut measured[..]) {
+        if let (Some(moment), [first, ..]) = (context.moment.lock().take(), &mut measured[..]) {
             first.detail[MOMENT] = json!(moment);
         }
         remarks.disturbances.add(self.words(planned), found);
@@ -324,18 +370,28 @@ impl<'a> Runner<'a> {
         notes: &mut Vec<String>,
     ) -> Result<Measured, CompareError> {
         let (label, policy) = &self.options.policies[planned.policy];
-        let pcpus = planned.case.pcpus(self.options);
-        let domain = carrier::domain(policy, &pcpus)?;
-        let recorder = self.recorder(planned, params, &*domain)?;
-        let (recorder_of, names) = (recorder.as_ref(), RefCell::default());
-        let site = Site { context, planned, label, pcpus, domain, recorder: recorder_of, names };
-        let measured = match self.options.suite {
-            Suite::Netbench => netbench::measure(&site),
-            Suite::Interactive => interactive::measure(&site),
-            _ => cell::measure(&site),
+        if let Setup::Bare(_) = planned.case.setup {
+            return bare::measure(context, planned, policy);
+        }
+        let parts = planned.case.pcpus(self.options).into_iter();
+        let places: Vec<Place> =
+            parts.map(|pcpus| self.place(planned, params, pcpus)).collect::<Result<_, CompareError>>()?;
+        let sites = places.iter().map(|place| {
+            let (pcpus, domain) = (place.pcpus.clone(), Arc::clone(&place.domain));
+            Site { context, planned, label, pcpus, domain, recorder: place.recorder.as_ref(), names: Mutex::default() }
+        });
+        let sites: Vec<Site<'_>> = sites.collect();
+        let measured = match (self.options.suite, &sites[..]) {
+            (Suite::Netbench, sites) => self.step(planned, params, sites),
+            (Suite::Interactive, [site]) => interactive::measure(site),
+            (Suite::Partition, [site]) => partition::measure(site),
+            (Suite::Boot, [site]) => boot::measure(site),
+            (_, [site]) => cell::measure(site),
+            _ => unreachable!("only netbench is divided into parts"),
         };
+        drop(sites);
         // A cell that failed has its recording, too.
-        if let Some(recorder) = recorder {
+        for recorder in places.into_iter().filter_map(|place| place.recorder) {
             let Recorded { lost, .. } = recorder.finish()?;
             if lost > 0 {
                 notes.push(format!("{lost} events of {} came too fast to be recorded.", self.words(planned)));
@@ -344,17 +400,41 @@ impl<'a> Runner<'a> {
         measured
     }
 
+    /// Where a part of a cell runs, on these pCPUs.
+    fn place(&self, planned: &CellPlan, params: &Params, pcpus: CpuList) -> Result<Place, CompareError> {
+        let (_, policy) = &self.options.policies[planned.policy];
+        let domain = carrier::domain(policy, &pcpus)?;
+        let recorder = self.recorder(planned, params, &pcpus, &*domain)?;
+        Ok(Place { pcpus, domain, recorder })
+    }
+
+    /// A cell of netbench, with a folder of its own if there are to be any.
+    fn step(&self, planned: &CellPlan, params: &Params, sites: &[Site<'_>]) -> Result<Measured, CompareError> {
+        let Some(folder) = &self.steps else { return netbench::measure(sites, None) };
+        let (label, policy) = &self.options.policies[planned.policy];
+        let size = format!("{}-{}", planned.case.size, self.options.suite.counted().name());
+        let names = [planned.case.setup.to_string(), safe(label), size, format!("round-{}", planned.round)];
+        let folder = names.iter().fold(folder.clone(), |folder, name| folder.join(name));
+        let step = Step::begin(folder, &step::configuration(policy, planned, params, sites))?;
+        let measured = netbench::measure(sites, Some(&step));
+        step.finish(measured.as_ref().ok().and_then(|measured| measured.as_ref()?.first()))?;
+        measured
+    }
+
     /// The recorder of a cell, if it is to be recorded.
     fn recorder(
         &self,
         planned: &CellPlan,
         params: &Params,
+        pcpus: &CpuList,
         domain: &dyn Domain,
     ) -> Result<Option<Recorder>, CompareError> {
-        let Some(path) = self.recording(planned)? else { return Ok(None) };
+        let Some(mut path) = self.recording(planned)? else { return Ok(None) };
+        if planned.case.pcpus(self.options).len() > 1 {
+            path.set_extension(format!("pcpu-{pcpus}.rec"));
+        }
         let (_, policy) = &self.options.policies[planned.policy];
-        let pcpus = planned.case.pcpus(self.options);
-        let header = Header::new(policy, &pcpus, self.options.suite.name(), params.clone());
+        let header = Header::new(policy, pcpus, self.options.suite.name(), params.clone());
         Ok(Some(Recorder::start(&path, header, domain)?))
     }
 
@@ -362,7 +442,7 @@ impl<'a> Runner<'a> {
     fn recording(&self, planned: &CellPlan) -> Result<Option<PathBuf>, RecordError> {
         let (label, policy) = &self.options.policies[planned.policy];
         let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
-        let safe: String = label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let safe = safe(label);
         let setup: String =
             planned.case.setup_params(Params::default()).iter().map(|(_, value)| format!("{value}-")).collect();
         let (suite, size, round) = (self.options.suite, planned.case.size, planned.round);
@@ -373,4 +453,9 @@ impl<'a> Runner<'a> {
             Err(source) => Err(RecordError::File { path, source }),
         }
     }
+}
+
+/// A policy's label as part of a file's name.
+fn safe(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

@@ -267,8 +267,8 @@ impl Scenario {
         Options {
             suite: self.suite,
             policies: distinct_labels(&self.policies).into_iter().zip(policies).collect(),
-            loads: Vec::new(),
             sizes: self.sizes(pcpus),
+            setups: Vec::new(),
             per_pcpu: self.per_pcpu(),
             reps: Some(self.reps),
             duration: Some(self.duration),

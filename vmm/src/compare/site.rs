@@ -9,7 +9,7 @@ use crate::host::CpuList;
 use crate::net::{self, PortNumber, Switch};
 use crate::recording::{Named, Names, Recorder};
 use crate::vm::{Outcome, Spec, Vm};
-use std::cell::RefCell;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_sched::Domain;
@@ -27,7 +27,7 @@ pub(super) struct Site<'a> {
     pub(super) domain: Arc<dyn Domain>,
     pub(super) recorder: Option<&'a Recorder>,
     /// Of the VMs' vCPUs.
-    pub(super) names: RefCell<Vec<Named>>,
+    pub(super) names: Mutex<Vec<Named>>,
 }
 
 impl Site<'_> {
@@ -41,7 +41,7 @@ impl Site<'_> {
         let failed = |source| CompareError::Create { name: spec.name.to_owned(), label: self.label.to_owned(), source };
         let vm = vm.map_err(failed)?;
         self.recorder.into_iter().for_each(|recorder| recorder.name(&vm));
-        self.names.borrow_mut().extend(Names::of_vm(&vm));
+        self.names.lock().extend(Names::of_vm(&vm));
         Ok(vm)
     }
 
@@ -80,8 +80,8 @@ impl Site<'_> {
     pub(super) fn audit(&self, window: &Window) -> Result<(), CompareError> {
         let longest = window.vcpus.iter().map(|vcpu| vcpu.waits.max()).max().unwrap_or_default();
         if let Some(trace) = self.domain.trace().filter(|_| self.context.is_worst(self.planned.policy, longest)) {
-            let names = self.names.borrow().clone().into();
-            *self.context.moment.borrow_mut() = moment::longest(&trace, &self.pcpus, &names, longest);
+            let names = self.names.lock().clone().into();
+            *self.context.moment.lock() = moment::longest(&trace, &self.pcpus, &names, longest);
         }
         let unsound = |source| CompareError::Unsound { label: self.label.to_owned(), source };
         audit(window, self.pcpus.len()).map_err(unsound)

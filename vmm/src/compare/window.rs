@@ -80,6 +80,42 @@ impl Reading {
     }
 }
 
+impl Window {
+    /// Several windows at the same time as one.
+    pub(super) fn join(windows: Vec<Self>) -> Self {
+        let mut all = Self { seconds: 0.0, vcpus: Vec::new(), totals: Totals::default(), kicks: None };
+        for window in windows {
+            all.seconds = all.seconds.max(window.seconds);
+            all.vcpus.extend(window.vcpus);
+            all.totals = all.totals.plus(&window.totals);
+            if let Some(kicks) = window.kicks {
+                all.kicks.get_or_insert_default().merge(&kicks);
+            }
+        }
+        all
+    }
+}
+
+/// Operations so far, of all vCPUs of these VMs.
+pub(super) fn ops<'a>(vms: impl IntoIterator<Item = &'a Vm>) -> u64 {
+    sum_of(offset_of!(stile_abi::Gauge, ops), vms)
+}
+
+/// Errors so far, of all vCPUs of these VMs.
+pub(super) fn errors<'a>(vms: impl IntoIterator<Item = &'a Vm>) -> u64 {
+    sum_of(offset_of!(stile_abi::Gauge, errors), vms)
+}
+
+/// The sum of a word of all gauges of these VMs.
+fn sum_of<'a>(word: usize, vms: impl IntoIterator<Item = &'a Vm>) -> u64 {
+    let of_vm = |vm: &Vm| {
+        let (state, word) = (vm.state(), word as u64);
+        let of = |vcpu| state.memory().load::<u64>(GuestAddress(state.layout().gauge(vcpu) + word), Relaxed);
+        (0..state.vcpus()).map(|vcpu| of(vcpu).expect("gauges lie inside memory")).sum::<u64>()
+    };
+    vms.into_iter().map(of_vm).sum()
+}
+
 impl VcpuCounts {
     fn since(&self, earlier: &Self) -> Self {
         let latency = self.latency.iter().zip(&earlier.latency).map(|(b, a)| b.wrapping_sub(*a)).collect();
@@ -111,11 +147,6 @@ fn read_vm(vm: &Vm, domain: &dyn Domain) -> Vec<VcpuCounts> {
         VcpuCounts { usage, waits: account.waits, steal, wall, ..counts }
     };
     (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu)).zip(vm.ids()).map(read).collect()
-}
-
-/// The operations that a vCPU has done so far.
-pub(super) fn ops(state: &VmState, vcpu: u32) -> u64 {
-    word(state, state.layout().gauge(vcpu) + offset_of!(stile_abi::Gauge, ops) as u64)
 }
 
 /// The workload's own words of a vCPU.

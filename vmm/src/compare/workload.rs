@@ -53,6 +53,8 @@ fn image(suite: Suite) -> &'static str {
         Suite::Netbench => "netbench-client",
         Suite::Entry => "doorbell",
         Suite::Interactive => "frames",
+        Suite::Partition => "ticket",
+        Suite::Boot => "idle",
     }
 }
 

@@ -3,10 +3,12 @@
 //! - [`facts`] reads what the host is, without judging it; it goes into every report.
 //! - [`kvm`] opens KVM or says why not.
 //! - `disturbance` tells what the host did besides while something was measured.
+//! - [`activity`] and [`resident`] look at it while something is measured.
 //! - [`doctor`] draws the conclusions for `stile doctor`.
 //!
-//! Nothing here changes the host, and nothing here is needed while guests run.
+//! Nothing here changes the host, and no guest needs anything here to run.
 
+pub mod activity;
 mod autogroup;
 pub mod costs;
 pub mod cpu;
@@ -20,6 +22,7 @@ mod judge;
 pub mod kvm;
 pub mod realtime;
 mod report;
+pub mod resident;
 mod root;
 mod rusage;
 

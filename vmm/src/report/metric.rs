@@ -79,7 +79,20 @@ pub enum Metric {
     BuildUser,
     /// Time that the monitor was in the host's kernel during a build.
     BuildSys,
+    /// How unevenly the work is spread over the window.
+    Jitter,
+    /// Work of one-vCPU VMs relative to that of one VM with as many vCPUs.
+    SplitGain,
+    /// Median time from asking for a VM until its code runs.
+    StartP50,
+    /// 99th percentile of that time.
+    StartP99,
+    /// Resident memory of the process for each VM.
+    MemoryPerVm,
 }
+
+/// A start is given up after this time and counts as that long (units: us). The source of netbench saw two minutes.
+pub const START_GIVEN_UP: f64 = 10e6;
 
 /// What a metric is called and how it reads; the one place that says so.
 struct Facts {
@@ -92,7 +105,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 35] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -123,6 +136,11 @@ impl Metric {
         Self::BuildReal,
         Self::BuildUser,
         Self::BuildSys,
+        Self::Jitter,
+        Self::SplitGain,
+        Self::StartP50,
+        Self::StartP99,
+        Self::MemoryPerVm,
     ];
 
     #[rustfmt::skip] // a table
@@ -159,6 +177,11 @@ impl Metric {
             Self::BuildReal       => ("build_real",        "real time of a build", "real",  "us",            Lower),
             Self::BuildUser       => ("build_user",        "user time of a build", "user",  "us",            Lower),
             Self::BuildSys        => ("build_sys",         "system time of a build", "sys", "us",            Lower),
+            Self::Jitter          => ("jitter",            "jitter of work",   "jitter",    "%",             Lower),
+            Self::SplitGain       => ("split_gain",        "gain of many VMs", "gain",      "times one VM",  Higher),
+            Self::StartP50        => ("start_p50",         "median VM start",  "start p50", "us",            Lower),
+            Self::StartP99        => ("start_p99",         "p99 VM start",     "start p99", "us",            Lower),
+            Self::MemoryPerVm     => ("memory_per_vm",     "memory of a VM",   "memory",    "KiB",           Lower),
         };
         Facts { name, label, short, unit, better }
     }

@@ -22,7 +22,7 @@
 //! | [`facts`] | host facts as rows |
 //! | [`detail`], [`moment`] | what samples tell besides their metrics |
 //! | [`plot`], [`figures`], [`html`] | the page |
-//! | [`raw`], [`writer`] | files |
+//! | [`raw`], [`journal`], [`writer`] | files |
 //! | [`baseline`], [`junit`] | against an earlier report, for build servers |
 //! | [`check`] | is a file a valid report? |
 
@@ -34,6 +34,7 @@ pub mod facts;
 pub mod figures;
 pub mod format;
 pub mod html;
+pub mod journal;
 pub mod junit;
 pub mod metric;
 pub mod model;

@@ -7,6 +7,9 @@ use std::io::{self, Write};
 
 use super::model::Sample;
 
+/// The file with a JSON object a line.
+pub const JSON_LINES: &str = "samples.jsonl";
+
 /// Writes `round,suite,policy,<parameters>,metric,value`, a line per value. A parameter that a run does not have is
 /// empty.
 pub fn write_csv(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {

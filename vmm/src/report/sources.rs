@@ -3,7 +3,10 @@
 //! Each such suite has a module here that makes its table of a report's cells. What a table claims follows from the
 //! cells: a finding is a sentence made of figures, in favour or not.
 
+mod claims;
+mod entry;
 pub mod interactive;
+mod netbench;
 mod show;
 
 pub(super) use show::{html, markdown, terminal};
@@ -29,7 +32,7 @@ pub struct SourceTable {
 type MakeTable = fn(&Report) -> Option<SourceTable>;
 
 /// The tables there are, in the order of a report.
-const TABLES: &[MakeTable] = &[interactive::table];
+const TABLES: &[MakeTable] = &[interactive::table, netbench::table, entry::table];
 
 /// The tables that a report has cells for.
 pub fn tables(report: &Report) -> Vec<SourceTable> {

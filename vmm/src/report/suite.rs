@@ -30,6 +30,10 @@ pub enum Suite {
     Entry,
     /// What a user would notice, beside loads.
     Interactive,
+    /// One VM of many vCPUs against as many VMs of one.
+    Partition,
+    /// VMs are made, run until they are ready, and end.
+    Boot,
 }
 
 /// A suite name that does not exist.
@@ -49,17 +53,20 @@ pub enum Counted {
     Clients,
     /// vCPUs of all VMs.
     Vcpus,
+    /// VMs at once.
+    Vms,
 }
 
 impl Counted {
     /// Everything that can be counted.
-    pub const ALL: [Self; 2] = [Self::Clients, Self::Vcpus];
+    pub const ALL: [Self; 3] = [Self::Clients, Self::Vcpus, Self::Vms];
 
     /// The parameter in reports, and the option on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clients => "clients",
             Self::Vcpus => "vcpus",
+            Self::Vms => "vms",
         }
     }
 
@@ -68,6 +75,7 @@ impl Counted {
         match self {
             Self::Clients => "clients",
             Self::Vcpus => "vCPUs",
+            Self::Vms => "VMs",
         }
     }
 }
@@ -84,7 +92,7 @@ struct Facts {
 
 impl Suite {
     /// Every suite, in the order of a report.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Netbench,
         Self::Ticket,
         Self::Pingpong,
@@ -95,13 +103,16 @@ impl Suite {
         Self::Weights,
         Self::Entry,
         Self::Interactive,
+        Self::Partition,
+        Self::Boot,
     ];
 
     fn facts(self) -> Facts {
         use Metric::{
-            BuildReal, BuildSys, BuildUser, ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, LatencyMax,
-            LatencyP50, LatencyP99, LockersCpuShare, MinShare, MissedShare, Nice0Share, Nice5Share, Nice10Share,
-            PairThroughput, PairsCpuShare, StartLatencyMax, Throughput, WeightError,
+            BuildReal, BuildSys, BuildUser, ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, Jitter, LatencyMax,
+            LatencyP50, LatencyP99, LockersCpuShare, MemoryPerVm, MinShare, MissedShare, Nice0Share, Nice5Share,
+            Nice10Share, PairThroughput, PairsCpuShare, SplitGain, StartLatencyMax, StartP50, StartP99, Throughput,
+            WeightError,
         };
         match self {
             Self::Netbench => Facts {
@@ -180,11 +191,38 @@ impl Suite {
             Self::Entry => Facts {
                 name: "entry",
                 about: "All vCPUs ring a doorbell that asks for nothing, as fast as they can, on one pCPU (up) and on \
-                        all (smp); latency is from ringing to going on.",
-                unit: "doorbells/s",
+                        all (smp); latency is from ringing to going on. Without a VM, threads do what the scheduler \
+                        does meanwhile and nothing else; under host they call the kernel.",
+                unit: "entries/s",
                 counted: Counted::Vcpus,
-                headline: &[Throughput, LatencyP50, LatencyP99, LatencyMax, Jain],
-                plotted: &[Throughput, LatencyP50, LatencyP99],
+                headline: &[Throughput, Jitter, LatencyP50, LatencyP99, LatencyMax, Jain],
+                plotted: &[Throughput, Jitter, LatencyP99],
+            },
+            Self::Partition => Facts {
+                name: "partition",
+                about: "The same work by one VM of N vCPUs and by N VMs of one; with locks, all vCPUs of a VM share one.",
+                unit: "operations/s",
+                counted: Counted::Vcpus,
+                headline: &[Throughput, SplitGain, LatencyP99, Jain],
+                plotted: &[Throughput, SplitGain],
+            },
+            Self::Boot => Facts {
+                name: "boot",
+                about: "VMs are asked for at once; start is the time to the first doorbell, latency that until all vCPUs \
+                        run and the workload is set up.",
+                unit: "VMs/s",
+                counted: Counted::Vms,
+                headline: &[
+                    Throughput,
+                    StartP50,
+                    StartP99,
+                    StartLatencyMax,
+                    LatencyP50,
+                    LatencyP99,
+                    LatencyMax,
+                    MemoryPerVm,
+                ],
+                plotted: &[Throughput, StartP99, LatencyP99, MemoryPerVm],
             },
             Self::Interactive => Facts {
                 name: "interactive",
@@ -220,7 +258,7 @@ impl Suite {
 
     /// Whether its guests wait for each other, and so may say what for.
     pub fn waits(self) -> bool {
-        !matches!(self, Self::Netbench | Self::Entry)
+        !matches!(self, Self::Netbench | Self::Entry | Self::Boot)
     }
 
     /// The metrics that decide how this suite went, the most important first. The tables show these.

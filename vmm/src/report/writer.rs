@@ -64,7 +64,7 @@ pub fn write_all(dir: &Path, report: &Report, samples: &[Sample]) -> Result<Writ
     let raw_dir = dir.join("raw");
     fs::create_dir_all(&raw_dir).map_err(|source| WriteError::Directory { path: raw_dir.clone(), source })?;
     write_file(&raw_dir.join("samples.csv"), |out| raw::write_csv(out, samples))?;
-    write_file(&raw_dir.join("samples.jsonl"), |out| raw::write_json_lines(out, samples))?;
+    write_file(&raw_dir.join(raw::JSON_LINES), |out| raw::write_json_lines(out, samples))?;
     let written = Written {
         json: dir.join("report.json"),
         html: dir.join("report.html"),

@@ -34,7 +34,7 @@ pub(super) fn run(site: &Site<'_>, vm: &Vm, jobs: u64) -> Result<Option<Built>, 
         }
         site.still_runs(vm)?;
         if looking.elapsed() > DONE_WITHIN {
-            let done: u64 = (0..vm.state().vcpus()).map(|vcpu| ops(vm.state(), vcpu)).sum();
+            let done = ops([vm]);
             return Err(site.stuck(vm, format!("had done {done} jobs of a build of {jobs} compilations"), DONE_WITHIN));
         }
         if !site.sleep(LOOK_EVERY) {

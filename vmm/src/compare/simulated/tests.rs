@@ -10,8 +10,8 @@ fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
     Options {
         suite,
         policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect(),
-        loads: Vec::new(),
         sizes: vec![size],
+        setups: Vec::new(),
         per_pcpu: None,
         reps: Some(1),
         duration: Some(0.1),

@@ -1,0 +1,92 @@
+//! The samples of a comparison under way, each written as soon as it is there.
+//!
+//! `raw/samples.jsonl` grows by a line for each; a run that fails, or whose report cannot be written, has what was measured
+//! there. A line is there whole or not at all. When all went well the [writer](super::writer) puts the same file anew.
+
+use super::model::Sample;
+use super::raw::{self, JSON_LINES};
+use super::writer::WriteError;
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// An open journal.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// An empty journal in a report's folder, which is made if need be; that of an earlier run there is lost.
+    pub fn create(dir: &Path) -> Result<Self, WriteError> {
+        let raw = dir.join("raw");
+        fs::create_dir_all(&raw).map_err(|source| WriteError::Directory { path: raw.clone(), source })?;
+        let path = raw.join(JSON_LINES);
+        match File::create(&path) {
+            Ok(file) => Ok(Self { path, file }),
+            Err(source) => Err(WriteError::File { path, source }),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a sample.
+    pub fn add(&self, sample: &Sample) -> Result<(), WriteError> {
+        let written = self.append(sample);
+        written.map_err(|source| WriteError::File { path: self.path.clone(), source })
+    }
+
+    fn append(&self, sample: &Sample) -> io::Result<()> {
+        let mut line = Vec::new();
+        raw::write_json_lines(&mut line, std::slice::from_ref(sample))?;
+        let mut file = &self.file;
+        let end = file.stream_position()?;
+        let written = file.write_all(&line);
+        if written.is_err() {
+            // Half a line would make the file unreadable; to shorten it takes no room.
+            file.set_len(end)?;
+            file.seek(io::SeekFrom::Start(end))?;
+        }
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::aggregate::tests::ticket;
+    use crate::report::metric::Metric;
+
+    #[test]
+    fn samples_are_there_as_soon_as_they_are_added() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path()).unwrap();
+        for (n, sample) in ticket("host", Metric::Jain, &[0.5, 0.25]).iter().enumerate() {
+            journal.add(sample).unwrap();
+            let text = fs::read_to_string(journal.path()).unwrap();
+            let last: Sample = serde_json::from_str(text.lines().nth(n).unwrap()).unwrap();
+            assert_eq!((&last, text.lines().count()), (sample, n + 1));
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_a_file_is_named_with_the_remedy() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Journal::create(file.path()).unwrap_err().to_string();
+        assert!(error.contains(file.path().to_str().unwrap()) && error.contains("--out"), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file() {
+        let sample = &ticket("host", Metric::Jain, &[0.5])[0];
+        let path = PathBuf::from("/dev/full");
+        // As it is always full, it cannot be shortened either.
+        let file = File::options().write(true).open(&path).unwrap();
+        let error = Journal { path, file }.add(sample).unwrap_err().to_string();
+        assert!(error.contains("/dev/full") && error.contains("make room"), "{error}");
+    }
+}
