@@ -64,8 +64,13 @@ fn checked(cpu: Cpu, value: Result<u64, BadValue<'_>>) -> u64 {
 
 /// Says what is wrong with the command line and ends the VM.
 pub fn refuse(cpu: Cpu, why: core::fmt::Arguments<'_>) -> ! {
+    fail(cpu, exit::BAD_CMDLINE, why)
+}
+
+/// Says what went wrong and ends the VM with this exit code.
+pub fn fail(cpu: Cpu, code: u32, why: core::fmt::Arguments<'_>) -> ! {
     let mut out = Console::new(cpu);
     let _ = writeln!(out, "{why}");
     out.flush();
-    doorbell::exit(exit::BAD_CMDLINE)
+    doorbell::exit(code)
 }
