@@ -8,6 +8,7 @@ mod audit;
 mod calibrate;
 mod case;
 mod cell;
+mod chat;
 mod metrics;
 mod netbench;
 mod options;

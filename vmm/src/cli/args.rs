@@ -121,19 +121,25 @@ pub(super) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights or entry
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, entry, hackbench or volano
     #[arg(default_value = "netbench")]
     pub(super) suite: Suite,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
     /// host twice for an A/A run; by default host and rsdl, and for entry freelist as well
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) policies: Vec<PolicyConfig>,
-    /// Numbers of vCPUs, each a run of its own (all suites but netbench)
+    /// Numbers of vCPUs, each a run of its own (suites that count them)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) vcpus: Vec<u32>,
     /// Numbers of client VMs, each a run of its own (netbench)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(super) clients: Vec<u32>,
+    /// Numbers of groups of 40 vCPUs, each a run of its own (hackbench)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(super) groups: Vec<u32>,
+    /// Numbers of chat rooms, each a run of its own (volano)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(super) rooms: Vec<u32>,
     /// Rounds; every round runs every policy once with every parameter
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) reps: Option<u32>,

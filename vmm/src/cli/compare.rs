@@ -113,6 +113,8 @@ fn sizes(args: &CompareArgs) -> Result<Vec<u32>, Failure> {
     let given = |kind: Counted| match kind {
         Counted::Clients => &args.clients,
         Counted::Vcpus => &args.vcpus,
+        Counted::Groups => &args.groups,
+        Counted::Rooms => &args.rooms,
     };
     if let Some(wrong) = Counted::ALL.into_iter().find(|&kind| kind != counted && !given(kind).is_empty()) {
         return Err(Failure::Input(miette::miette!(

@@ -53,7 +53,7 @@ impl Case {
         let sizes = options.sizes();
         let with = |setup: Setup| sizes.iter().map(move |&size| Self { size, setup });
         match options.suite {
-            Suite::Entry => {
+            Suite::Entry | Suite::Volano => {
                 [Machine::Smp, Machine::Up].into_iter().flat_map(|machine| with(Setup::On(machine))).collect()
             }
             _ => with(Setup::Usual).collect(),

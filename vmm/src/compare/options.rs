@@ -58,6 +58,9 @@ impl Hint {
 pub fn default_policies(suite: Suite) -> Vec<PolicyConfig> {
     let names: &[&str] = match suite {
         Suite::Entry => &["host", "freelist", "rsdl"],
+        // The stages of the source: neither, lateral steal, and adaptive spinning.
+        Suite::Hackbench => &["host", "rsdl:no-lateral:no-adaptive", "rsdl:no-adaptive", "rsdl"],
+        Suite::Volano => &["host", "goodness:yield_recalculates:yield_bounces", "rsdl+expire", "rsdl"],
         _ => &["host", "rsdl"],
     };
     names.iter().map(|name| name.parse().expect("the default policies are known")).collect()
@@ -76,6 +79,10 @@ impl Options {
             (Suite::Threeway, false) => vec![6, 12, 24],
             (Suite::Weights, true) => vec![6],
             (Suite::Entry, _) => vec![2],
+            (Suite::Hackbench, true) => vec![2],
+            (Suite::Hackbench, false) => vec![1, 5],
+            (Suite::Volano, true) => vec![1],
+            (Suite::Volano, false) => vec![1, 2],
             (_, true) => vec![4, 8],
             (Suite::Hogs | Suite::Weights, false) => vec![2, 8, 16],
             (_, false) => vec![4, 8, 16],

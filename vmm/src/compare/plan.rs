@@ -1,5 +1,6 @@
 //! What is run in which order, and how long it takes.
 
+use super::chat::Work;
 use super::{Case, Options, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
@@ -12,6 +13,8 @@ pub(super) const WARM_UP: Duration = Duration::from_millis(300);
 /// Making and ending the VMs of a cell, seen on a slow host: some of it each, and some for every VM.
 const PER_CELL: f64 = 0.08;
 const PER_VM: f64 = 0.008;
+/// The same for a vCPU where a VM has dozens.
+const PER_VCPU: f64 = 0.001;
 /// What a default and a quick run may take (units: s), with some room for what cannot be foreseen.
 const DEFAULT_BUDGET: f64 = 110.0;
 const QUICK_BUDGET: f64 = 17.0;
@@ -47,7 +50,7 @@ impl Plan {
     pub fn new(options: &Options) -> Self {
         let cases = Case::all(options);
         let count = cases.len() * options.policies.len() * options.rounds() as usize;
-        let once: f64 = cases.iter().map(|case| overhead(options.suite, case.size)).sum();
+        let once: f64 = cases.iter().map(|case| overhead(options, case.size)).sum();
         let overhead = once * (options.policies.len() * options.rounds() as usize) as f64;
         let budget = if options.quick { QUICK_BUDGET } else { DEFAULT_BUDGET };
         let fitting = (budget - overhead) / count.max(1) as f64;
@@ -85,7 +88,7 @@ impl Plan {
     pub fn scope(&self, options: &Options) -> String {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         format!(
-            "{}: {} {} under {} on pCPUs {}, {} rounds of {} s windows",
+            "{}: {} {} under {} on pCPUs {}, {} rounds of {} s{}",
             options.suite,
             list(&mut options.sizes().iter().map(u32::to_string)),
             options.suite.counted().words(),
@@ -93,12 +96,16 @@ impl Plan {
             options.pcpus,
             options.rounds(),
             self.windows(),
+            if options.suite.has_end() { ", or as long as it takes" } else { " windows" },
         )
     }
 }
 
 /// Length of a cell's window; `fitting` is what the time of the run allows (units: s).
 fn window(options: &Options, size: u32, fitting: f64) -> Duration {
+    if let Some(work) = Work::of(options, size) {
+        return Duration::from_secs_f64(work.expected());
+    }
     let own = match options.suite {
         Suite::Weights => rotations(options, size),
         _ => fitting.clamp(*WINDOW.start(), *WINDOW.end()),
@@ -118,7 +125,11 @@ fn rotations(options: &Options, size: u32) -> f64 {
 }
 
 /// Time of a cell outside its window (units: s).
-fn overhead(suite: Suite, size: u32) -> f64 {
+fn overhead(options: &Options, size: u32) -> f64 {
+    let suite = options.suite;
+    if let Some(work) = Work::of(options, size) {
+        return PER_CELL + PER_VCPU * f64::from(work.vms()) * f64::from(work.vcpus);
+    }
     let vms = if suite == Suite::Netbench { 2 * size + 5 } else { workload::guests(suite, size).len() as u32 };
     WARM_UP.as_secs_f64() + PER_CELL + PER_VM * f64::from(vms)
 }

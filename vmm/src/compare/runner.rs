@@ -2,6 +2,7 @@
 
 use super::audit::Discrepancy;
 use super::cell::{Measured, Measurement};
+use super::chat::{self, Work};
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
@@ -47,6 +48,20 @@ pub enum CompareError {
         label: String,
         /// How.
         outcome: Outcome,
+    },
+    /// A guest's work did not come to its end.
+    #[error("VM {name} under {label} is not done after {after:?}: {done} of {due} messages were received")]
+    Unfinished {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// How long it was waited for.
+        after: Duration,
+        /// Messages that came.
+        done: u64,
+        /// Messages that should have.
+        due: u64,
     },
     /// The scheduler's accounts of a window contradict each other.
     #[error("the accounts of {label} are unsound, which is a bug of stile")]
@@ -198,7 +213,10 @@ impl<'a> Runner<'a> {
         let site = Site { context, planned, label, pcpus, domain, recorder: recorder.as_ref() };
         let measured = match self.options.suite {
             Suite::Netbench => netbench::measure(&site),
-            _ => cell::measure(&site),
+            _ => match Work::of(self.options, planned.case.size) {
+                Some(work) => chat::measure(&site, work),
+                None => cell::measure(&site),
+            },
         };
         // A cell that failed has its recording, too.
         if let Some(recorder) = recorder {

@@ -64,6 +64,11 @@ impl Reading {
         Self { at, vcpus, totals: domain.totals(), kicks: domain.has_policy().then(|| domain.kicks()) }
     }
 
+    /// Operations of all of them.
+    pub(super) fn ops(&self) -> u64 {
+        self.vcpus.iter().map(|vcpu| vcpu.ops).sum()
+    }
+
     /// The window from `self` to `later`.
     pub(super) fn until(&self, later: &Self) -> Window {
         let vcpus = self.vcpus.iter().zip(&later.vcpus).map(|(a, b)| b.since(a)).collect();

@@ -71,6 +71,10 @@ pub enum Metric {
     Nice5Share,
     /// As for nice 0, for nice 10.
     Nice10Share,
+    /// From the release of all guests until the last one has done its work.
+    RunTime,
+    /// The most memory that the process had at a time.
+    PeakMemory,
 }
 
 /// What a metric is called and how it reads; the one place that says so.
@@ -84,7 +88,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -111,6 +115,8 @@ impl Metric {
         Self::Nice0Share,
         Self::Nice5Share,
         Self::Nice10Share,
+        Self::RunTime,
+        Self::PeakMemory,
     ];
 
     #[rustfmt::skip] // a table
@@ -143,6 +149,8 @@ impl Metric {
             Self::Nice0Share      => ("nice0_share",       "CPU of nice 0",    "nice 0",    "of its weight", Higher),
             Self::Nice5Share      => ("nice5_share",       "CPU of nice 5",    "nice 5",    "of its weight", Higher),
             Self::Nice10Share     => ("nice10_share",      "CPU of nice 10",   "nice 10",   "of its weight", Higher),
+            Self::RunTime         => ("run_time",          "time to the end",  "time",      "us",            Lower),
+            Self::PeakMemory      => ("peak_memory",       "peak memory",      "memory",    "MiB",           Lower),
         };
         Facts { name, label, short, unit, better }
     }

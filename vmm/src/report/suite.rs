@@ -28,6 +28,10 @@ pub enum Suite {
     Weights,
     /// All vCPUs ring a doorbell that asks for nothing, as fast as they can.
     Entry,
+    /// Groups of senders and receivers exchange a fixed number of messages.
+    Hackbench,
+    /// Chat rooms in which every message goes to all others.
+    Volano,
 }
 
 /// A suite name that does not exist.
@@ -47,17 +51,23 @@ pub enum Counted {
     Clients,
     /// vCPUs of all VMs.
     Vcpus,
+    /// Groups of senders and receivers, a VM each.
+    Groups,
+    /// Chat rooms, a VM each.
+    Rooms,
 }
 
 impl Counted {
     /// Everything that can be counted.
-    pub const ALL: [Self; 2] = [Self::Clients, Self::Vcpus];
+    pub const ALL: [Self; 4] = [Self::Clients, Self::Vcpus, Self::Groups, Self::Rooms];
 
     /// The parameter in reports, and the option on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clients => "clients",
             Self::Vcpus => "vcpus",
+            Self::Groups => "groups",
+            Self::Rooms => "rooms",
         }
     }
 
@@ -66,6 +76,8 @@ impl Counted {
         match self {
             Self::Clients => "clients",
             Self::Vcpus => "vCPUs",
+            Self::Groups => "groups",
+            Self::Rooms => "rooms",
         }
     }
 }
@@ -82,7 +94,7 @@ struct Facts {
 
 impl Suite {
     /// Every suite, in the order of a report.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Netbench,
         Self::Ticket,
         Self::Pingpong,
@@ -92,13 +104,15 @@ impl Suite {
         Self::Hogs,
         Self::Weights,
         Self::Entry,
+        Self::Hackbench,
+        Self::Volano,
     ];
 
     fn facts(self) -> Facts {
         use Metric::{
             ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, LatencyMax, LatencyP50, LatencyP99,
-            LockersCpuShare, MinShare, Nice0Share, Nice5Share, Nice10Share, PairThroughput, PairsCpuShare,
-            StartLatencyMax, Throughput, WeightError,
+            LockersCpuShare, MinShare, Nice0Share, Nice5Share, Nice10Share, PairThroughput, PairsCpuShare, PeakMemory,
+            RunTime, StartLatencyMax, SwitchesPerS, Throughput, WeightError, YieldsPerS,
         };
         match self {
             Self::Netbench => Facts {
@@ -183,6 +197,24 @@ impl Suite {
                 headline: &[Throughput, LatencyP50, LatencyP99, LatencyMax, Jain],
                 plotted: &[Throughput, LatencyP50, LatencyP99],
             },
+            Self::Hackbench => Facts {
+                name: "hackbench",
+                about: "Groups of 20 senders and 20 receivers, a VM each; every sender has 100 messages for each receiver; \
+                        the time is from the release of all to the last one's end.",
+                unit: "messages/s",
+                counted: Counted::Groups,
+                headline: &[Throughput, RunTime, PeakMemory],
+                plotted: &[Throughput, RunTime],
+            },
+            Self::Volano => Facts {
+                name: "volano",
+                about: "Chat rooms, a VM each, of users with four vCPUs each, on one pCPU (up) and on all (smp); every message \
+                        goes to all others through queues whose locks yield.",
+                unit: "messages/s",
+                counted: Counted::Rooms,
+                headline: &[Throughput, RunTime, YieldsPerS, SwitchesPerS],
+                plotted: &[Throughput, YieldsPerS],
+            },
         }
     }
 
@@ -209,6 +241,11 @@ impl Suite {
     /// Whether its guests wait for each other, and so may say what for.
     pub fn waits(self) -> bool {
         !matches!(self, Self::Netbench | Self::Entry)
+    }
+
+    /// Whether the work of its guests has an end, which is waited for; else there is a window.
+    pub fn has_end(self) -> bool {
+        matches!(self, Self::Hackbench | Self::Volano)
     }
 
     /// The metrics that decide how this suite went, the most important first. The tables show these.
