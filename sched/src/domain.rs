@@ -18,6 +18,7 @@ pub mod leases;
 mod looks;
 mod numbers;
 pub mod parker;
+mod pause;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod watchdog;

@@ -160,6 +160,10 @@ pub struct Decision {
     pub run: Option<Lease>,
     /// A slot that must be made to ask, mostly another one.
     pub kick: Option<Slot>,
+    /// The vCPU that goes on keeps its slot and stays outside its guest for so long (unit: ns; at most
+    /// [`PAUSE_MAX`](Self::PAUSE_MAX)), or until its slot is wanted. For one that would come back too early to meet whom it
+    /// waits for.
+    pub pause: Nanos,
 }
 
 /// The right to run on a slot for some time.
@@ -172,10 +176,12 @@ pub struct Lease {
 }
 
 impl Decision {
+    /// The longest pause.
+    pub const PAUSE_MAX: Nanos = Nanos(u16::MAX as u64);
     /// Nothing to run.
-    pub const IDLE: Self = Self { run: None, kick: None };
+    pub const IDLE: Self = Self { run: None, kick: None, pause: Nanos::ZERO };
 
     fn run(vcpu: VcpuId, until: Time) -> Self {
-        Self { run: Some(Lease { vcpu, until }), kick: None }
+        Self { run: Some(Lease { vcpu, until }), kick: None, pause: Nanos::ZERO }
     }
 }

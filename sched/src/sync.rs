@@ -39,6 +39,6 @@ pub(crate) use locks::{Mutex, RwLock};
 #[cfg(not(all(test, shuttle)))]
 pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(all(test, shuttle))]
-pub(crate) use shuttle::{sync::mpsc, thread};
+pub(crate) use shuttle::{hint, sync::mpsc, thread};
 #[cfg(not(all(test, shuttle)))]
-pub(crate) use std::{sync::mpsc, thread};
+pub(crate) use std::{hint, sync::mpsc, thread};

@@ -230,8 +230,10 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
             evict_for_peer: policy.polite.evict_for_peer,
             pair_lockers: policy.polite.pair_lockers,
             stay_with_running_peer: policy.polite.stay_with_running_peer,
+            break_lockstep: policy.polite.break_lockstep,
             forgive: policy.polite.forgive,
             order_by_progress: policy.polite.order_by_progress,
+            guess_peer: policy.polite.guess_peer,
             strict: policy.polite.strict,
         }),
     };

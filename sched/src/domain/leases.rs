@@ -21,9 +21,8 @@
 //! 6. Those that put somebody into the queue stamp a slot under the lock, be it left for a nap even, lest its vCPU come back
 //!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the
 //!    stamp off when it asks, under the lock as well, so a stamp set after the policy has answered makes it ask again.
-//!
-//! 7. Who shares a cap is charged for what it ran: it does not nap, and says how late it began when it next asks. A thread of the domain's own tells the policy when it is
-//!    time for those it holds back (`alarm.rs`).
+//! 7. Who shares a cap is charged for what it ran: it does not nap, and says how late it began when it next asks. A thread
+//!    of the domain's own tells the policy when it is time for those it holds back (`alarm.rs`).
 //!
 //! The time of a nap is charged when the policy hears of it, or never; nobody waited, and policies charge such time at
 //! most in part (`rsdl` a step).

@@ -76,7 +76,7 @@ fn decided(
     decision: Decision,
     name: &dyn Fn(VcpuId) -> String,
 ) -> String {
-    let Decision { run, kick } = decision;
+    let Decision { run, kick, pause } = decision;
     let mut text = match run {
         None => "nobody runs".to_owned(),
         Some(lease) => {
@@ -89,6 +89,9 @@ fn decided(
             format!("{} {does} {limit}", name(lease.vcpu))
         }
     };
+    if pause > Nanos::ZERO {
+        text.push_str(&format!(" after a pause of {}", span(pause)));
+    }
     kick.into_iter().for_each(|slot| text.push_str(&format!(", and {slot} has to ask")));
     text
 }
@@ -119,12 +122,13 @@ mod tests {
     fn an_answer_tells_who_stopped_why_and_who_runs_for_how_long() {
         let lock = Why::Yield(Yield { wait: Wait::Lock(VcpuId(2)), again: true });
         let run = Some(Lease { vcpu: VcpuId(2), until: Time(1_000) + Nanos::from_millis(6) });
-        let decision = Decision { run, kick: Some(Slot(1)) };
+        let decision = Decision { run, kick: Some(Slot(1)), pause: Nanos(7_500) };
         assert_eq!(
             words(What::Ask { slot: Slot(0), vcpu: Some(VcpuId(1)), why: lock, decision }),
-            "p0: web/1 yielded again to the lock's holder web/2; web/2 runs for 6.00 ms, and p1 has to ask"
+            "p0: web/1 yielded again to the lock's holder web/2; web/2 runs for 6.00 ms after a pause of 7.50 us, and p1 has \
+             to ask"
         );
-        let decision = Decision { run: Some(Lease { vcpu: VcpuId(1), until: Time::NEVER }), kick: None };
+        let decision = Decision { run: Some(Lease { vcpu: VcpuId(1), until: Time::NEVER }), ..Decision::IDLE };
         let ask = What::Ask { slot: Slot(0), vcpu: Some(VcpuId(1)), why: Why::Check, decision };
         assert_eq!(words(ask), "p0: web/1 was interrupted; web/1 goes on without a limit");
         let idle = What::Ask { slot: Slot(3), vcpu: None, why: Why::Free, decision: Decision::IDLE };

@@ -111,6 +111,8 @@ struct Packed {
     kick: u16,
     kind: u8,
     detail: u8,
+    /// Of a decision (unit: ns).
+    pause: u16,
 }
 
 /// Kinds of packed events. An ask's is `ASK` plus that of its reason.
@@ -139,6 +141,7 @@ impl Event {
             kick: NO_SLOT,
             kind: 0,
             detail: 0,
+            pause: 0,
         };
         let packed = match self.what {
             What::Add { vcpu, nice, class, group } => {
@@ -195,6 +198,7 @@ impl Event {
             next: decision.run.map_or(NOBODY, |lease| lease.vcpu.0),
             lease: decision.run.map_or(ENDLESS, |run| lease(run.until)),
             kick: decision.kick.map_or(NO_SLOT, |slot| slot.0),
+            pause: decision.pause.min(Decision::PAUSE_MAX).0 as u16,
             ..none
         }
     }
@@ -233,7 +237,7 @@ impl Event {
                 };
                 let until = if packed.lease == ENDLESS { Time::NEVER } else { time + Nanos(packed.lease.into()) };
                 let run = who(packed.next).map(|vcpu| Lease { vcpu, until });
-                let decision = Decision { run, kick: slot(packed.kick) };
+                let decision = Decision { run, kick: slot(packed.kick), pause: Nanos(packed.pause.into()) };
                 What::Ask { slot: slot(packed.slot)?, vcpu: who(packed.vcpu), why, decision }
             }
         };
@@ -259,7 +263,8 @@ impl Packed {
             u64::from(self.slot)
                 | u64::from(self.kick) << 16
                 | u64::from(self.kind) << 32
-                | u64::from(self.detail) << 40,
+                | u64::from(self.detail) << 40
+                | u64::from(self.pause) << 48,
         ]
     }
 
@@ -274,6 +279,7 @@ impl Packed {
             kick: (place >> 16) as u16,
             kind: (place >> 32) as u8,
             detail: (place >> 40) as u8,
+            pause: (place >> 48) as u16,
         }
     }
 }
@@ -378,8 +384,11 @@ mod tests {
         let leases =
             (vcpus(), prop_oneof![(1..4_000_000_000u64).prop_map(move |ns| Time(time + ns)), Just(Time::NEVER)]);
         let runs = prop::option::of(leases.prop_map(|(vcpu, until)| Lease { vcpu, until }));
-        let asks = (slots(), prop::option::of(vcpus()), reasons(), runs, prop::option::of(slots()))
-            .prop_map(|(slot, vcpu, why, run, kick)| What::Ask { slot, vcpu, why, decision: Decision { run, kick } });
+        let pauses = any::<u16>().prop_map(|ns| Nanos(ns.into()));
+        let decisions =
+            (runs, prop::option::of(slots()), pauses).prop_map(|(run, kick, pause)| Decision { run, kick, pause });
+        let asks = (slots(), prop::option::of(vcpus()), reasons(), decisions)
+            .prop_map(|(slot, vcpu, why, decision)| What::Ask { slot, vcpu, why, decision });
         prop_oneof![adds, wakes, resumes, steals, lates, removes, naps, gaps, asks]
             .prop_map(move |what| Event { time: Time(time), what })
     }

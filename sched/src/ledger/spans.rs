@@ -150,7 +150,7 @@ impl Spans {
             }
             What::Late { slot: s, .. } => slot(s),
             What::Steal { slot: s, thief, .. } => slot(s) && vcpu(thief),
-            What::Ask { slot: s, vcpu: before, decision: Decision { run, kick }, .. } => {
+            What::Ask { slot: s, vcpu: before, decision: Decision { run, kick, .. }, .. } => {
                 let next = run.map(|lease| lease.vcpu);
                 slot(s) && kick.is_none_or(slot) && before.is_none_or(vcpu) && next.is_none_or(vcpu)
             }

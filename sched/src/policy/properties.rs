@@ -29,7 +29,7 @@ fn row(nice: i8) -> Row {
 }
 
 fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
-    any::<[bool; 9]>().prop_map(|on| PoliteSwitches {
+    any::<[bool; 11]>().prop_map(|on| PoliteSwitches {
         directed: on[0],
         keep_place: on[1],
         prefer_computing: on[2],
@@ -38,7 +38,9 @@ fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
         stay_with_running_peer: on[5],
         forgive: on[6],
         order_by_progress: on[7],
-        strict: on[8],
+        guess_peer: on[8],
+        break_lockstep: on[9],
+        strict: on[10],
     })
 }
 

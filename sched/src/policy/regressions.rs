@@ -2,6 +2,7 @@
 
 use super::goodness::YieldBugs;
 use super::rsdl::matrix::{LEVELS, Row, Variant};
+use super::rsdl::polite::STAYS;
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
 use super::testing::old::{Flaw, Line, quotas_of_an_epoch};
 use super::testing::{audited, of_nice, share_of};
@@ -221,6 +222,46 @@ fn asked_in_turn_silent_lockers_never_stand_in_the_order_of_their_tickets() {
             let (old, new) = (of(false), of(true));
             assert!(new > 2 * old, "{vcpus} vCPUs, {patience:?}: {new} locks, {old} under the old rule");
         }
+    }
+}
+
+/// Looks that two vCPUs side by side take until they look at the same time, each outside its guest for twice as long as
+/// inside: as many as go on in vain, if they do not meet.
+fn looks_until_they_meet(break_lockstep: bool, both_outside_for: u64) -> usize {
+    const LOOK: u64 = 10_000;
+    let switches = PoliteSwitches { break_lockstep, ..PoliteSwitches::default() };
+    let mut policy = rsdl(YieldRule::Polite(switches), 2);
+    for v in 0..3 {
+        policy.add(VcpuId(v), of_nice(0), Time(0));
+        let _ = policy.wake(VcpuId(v), Time(0));
+    }
+    for slot in [0, 1] {
+        assert!(policy.next(Slot(slot), Why::Free, Time(1)).run.is_some());
+    }
+    // When each comes in next.
+    let mut comes = [Time(1_000), Time(1_000 + LOOK + both_outside_for)];
+    let mut looks = 0;
+    while looks < STAYS as usize {
+        let first = usize::from(comes[1] < comes[0]);
+        if comes[1 - first].since(comes[first]) < Nanos(LOOK) {
+            break;
+        }
+        let asks = Time(comes[first].0 + LOOK + 10_000);
+        let wait = Wait::Message(VcpuId(1 - first as u32));
+        let decision = policy.next(Slot(first as u16), Why::Yield(Yield { wait, again: looks > 1 }), asks);
+        assert_eq!(decision.run.map(|lease| lease.vcpu), Some(VcpuId(first as u32)), "it goes on");
+        comes[first] = Time(asks.0 + 10_000 + decision.pause.0);
+        looks += 1;
+    }
+    looks
+}
+
+#[test]
+fn two_that_look_at_each_other_in_turns_meet_after_a_pause() {
+    for both_outside_for in [500, 5_000, 9_500] {
+        assert_eq!(looks_until_they_meet(false, both_outside_for), STAYS as usize, "the old rule");
+        let looks = looks_until_they_meet(true, both_outside_for);
+        assert!(looks <= 6, "{both_outside_for} ns: {looks} looks");
     }
 }
 

@@ -29,6 +29,7 @@ mod charge;
 mod lease;
 mod line;
 pub mod matrix;
+mod peers;
 pub mod polite;
 pub mod rt;
 mod silent;
@@ -44,6 +45,7 @@ use budgets::Budgets;
 use charge::Clock;
 pub use matrix::Variant;
 use matrix::{Row, Stair};
+use peers::Peer;
 pub use polite::{PoliteSwitches, REACH};
 use rt::RtBudget;
 use silent::Look;
@@ -138,6 +140,8 @@ struct VcpuState {
     patience: u32,
     /// How long it runs until it yields if it does not get on.
     look: Look,
+    /// Whom it gets on with.
+    peer: Peer,
     /// Was evicted for a pair, and is not again before it has had its turn.
     protected: bool,
 }
@@ -280,6 +284,7 @@ impl Policy for Rsdl {
             stays: 0,
             patience: 1,
             look: Look::unknown(),
+            peer: Peer::default(),
             protected: false,
         });
         self.grant(stair, Nanos(row.quota.0 - used.0));

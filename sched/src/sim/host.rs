@@ -170,7 +170,11 @@ impl HostModel {
         entity.home = Some(slot);
         let left = entity.real((entity.deadline - entity.vruntime).max(1));
         let (tick, late) = (self.config.tick.0, self.draw.below(self.config.late.0 + 1));
-        Decision { run: Some(Lease { vcpu, until: Time((now.0 + left).div_ceil(tick) * tick + late) }), kick: None }
+        Decision {
+            run: Some(Lease { vcpu, until: Time((now.0 + left).div_ceil(tick) * tick + late) }),
+            kick: None,
+            pause: Nanos::ZERO,
+        }
     }
 
     /// A slot without work: takes a thread from another's queue, one behind its cache if it can.

@@ -75,7 +75,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let mut stats = Stats::new(args, config.host.pcpus.len(), domain)?;
     let vms = create(&kvm, &config, &images, domain, &stats.console())?;
     vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm)));
-    let _watchdog = watched.watch(names(&vms), Box::new(|text| eprint!("{text}"))).map_err(Failure::run)?;
+    let _watchdog = watched.watch(names(&vms), stats.voice()).map_err(Failure::run)?;
     vms.iter().for_each(Vm::start);
     let ended_by_user = wait(&vms, &interrupted, args.limit, &mut stats)?;
     vms.iter().for_each(Vm::stop);

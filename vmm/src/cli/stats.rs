@@ -10,6 +10,7 @@ use crate::metrics::{Reading, json};
 use crate::report::table::Screen;
 use crate::vm::Vm;
 use crate::vm::console::Sink;
+use crate::watch::Say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -67,6 +68,17 @@ impl Stats {
                 Sink::Lines(Arc::new(move |line| bar.println(line)))
             }
             _ => Sink::Terminal,
+        }
+    }
+
+    /// Where the words of a watchdog go: above the table, if that stays in place.
+    pub(super) fn voice(&self) -> Say {
+        match &self.tables {
+            Some(Tables::Live(bar)) => {
+                let bar = bar.clone();
+                Box::new(move |text| bar.suspend(|| eprint!("{text}")))
+            }
+            _ => Box::new(|text| eprint!("{text}")),
         }
     }
 

@@ -129,8 +129,10 @@ impl Default for PoliteSwitches {
             evict_for_peer: true,
             pair_lockers: true,
             stay_with_running_peer: true,
+            break_lockstep: true,
             forgive: true,
             order_by_progress: true,
+            guess_peer: true,
             strict: false,
         }
     }

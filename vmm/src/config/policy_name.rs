@@ -30,7 +30,7 @@ const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors),
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 17] = [
+const SWITCHES: [Switch; 19] = [
     ("ride", |p| &mut p.ride),
     ("steal", |p| &mut p.steal),
     ("spin_detection", |p| &mut p.spin_detection),
@@ -41,8 +41,10 @@ const SWITCHES: [Switch; 17] = [
     ("evict_for_peer", |p| &mut p.polite.evict_for_peer),
     ("pair_lockers", |p| &mut p.polite.pair_lockers),
     ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
+    ("break_lockstep", |p| &mut p.polite.break_lockstep),
     ("forgive", |p| &mut p.polite.forgive),
     ("order_by_progress", |p| &mut p.polite.order_by_progress),
+    ("guess_peer", |p| &mut p.polite.guess_peer),
     ("strict", |p| &mut p.polite.strict),
     ("yield_recalculates", |p| &mut p.goodness.yield_recalculates),
     ("yield_bounces", |p| &mut p.goodness.yield_bounces),

@@ -259,7 +259,7 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
     let yield_rule = prop::sample::select(vec![YieldRule::Polite, YieldRule::Expire, YieldRule::None]);
     let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
     let variant = prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]);
-    let switches = any::<[bool; 9]>().prop_map(|on| PoliteSwitches {
+    let switches = any::<[bool; 11]>().prop_map(|on| PoliteSwitches {
         directed: on[0],
         keep_place: on[1],
         prefer_computing: on[2],
@@ -268,7 +268,9 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         stay_with_running_peer: on[5],
         forgive: on[6],
         order_by_progress: on[7],
-        strict: on[8],
+        guess_peer: on[8],
+        break_lockstep: on[9],
+        strict: on[10],
     });
     let bugs = any::<[bool; 2]>()
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
@@ -330,7 +332,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 41] = [
+    const KEYS: [&str; 43] = [
         "host",
         "host.pcpus",
         "policy",
@@ -351,6 +353,8 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.polite.stay_with_running_peer",
         "policy.polite.forgive",
         "policy.polite.order_by_progress",
+        "policy.polite.guess_peer",
+        "policy.polite.break_lockstep",
         "policy.polite.strict",
         "policy.polite.other",
         "policy.goodness",

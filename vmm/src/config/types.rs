@@ -159,11 +159,16 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
     pub stay_with_running_peer: bool,
+    /// Of two vCPUs that wait for each other's messages, on pCPUs side by side, one pauses before it resumes, for half the
+    /// time from one of its yields to the next, so that they do not look at each other in turns.
+    pub break_lockstep: bool,
     /// A yield that says nothing of what it waits for resumes, as often in a row as that has paid lately.
     pub forgive: bool,
     /// Of those that say nothing, who got on least lately is asked first, and who did not get on keeps its place: whether
     /// it did is told from how long it ran.
     pub order_by_progress: bool,
+    /// A yield that says nothing counts as one that names the vCPU beside which its vCPU has lately run without yielding.
+    pub guess_peer: bool,
     /// A yield always switches when a vCPU waits, whatever the other switches say.
     pub strict: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::{Act, Core, DUE_AT_ONCE, Gone, Shared, SlotShared};
 use crate::domain::looks::Looks;
+use crate::domain::pause::pause;
 use crate::domain::{enter_thread, kick};
 use crate::lock::Caller;
 use crate::policy::Why;
@@ -39,6 +40,8 @@ struct After {
     acts: Acts,
     /// A vCPU the domain has let go of.
     gone: Option<Gone>,
+    /// How long the vCPU that goes on stays outside its guest.
+    pause: Nanos,
 }
 
 /// The life of an executor.
@@ -167,6 +170,7 @@ impl Executor<'_> {
         };
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Gone::give_back);
+        pause(after.pause, || self.me.word.is_wanted());
         if let Some(hand) = &next {
             self.arm(self.ask_at.min(hand.looks.next()));
         }
@@ -212,6 +216,7 @@ impl Executor<'_> {
         let why = self.final_reason(core, hand.as_ref(), stopped, now);
         let decision = core.ledger.next(self.slot, why, now);
         after.acts.extend(decision.kick.map(Act::Ask));
+        after.pause = decision.pause;
         let next = decision.run.map(|lease| lease.vcpu);
         let mut hand = match hand {
             Some(hand) if next == Some(hand.id) => Some(hand),

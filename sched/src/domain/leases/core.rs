@@ -14,7 +14,7 @@ use crate::policy::{Decision, Lease, Placement, Why};
 use crate::slot::Word;
 use crate::sync::Ordering;
 use crate::sync::thread::JoinHandle;
-use crate::{Slot, Time, Vcpu, VcpuId};
+use crate::{Nanos, Slot, Time, Vcpu, VcpuId};
 use arrayvec::ArrayVec;
 
 /// Most things to do for others after one turn with the lock.
@@ -64,8 +64,8 @@ pub(super) struct SlotEntry {
 /// What becomes of a vCPU that asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It goes on, until then.
-    GoesOn(Time),
+    /// It goes on after this pause, until then.
+    GoesOn { until: Time, pause: Nanos },
     /// It waits for an event.
     Blocked,
     /// Its turn is over.
@@ -161,7 +161,7 @@ impl<W: Word> Shared<W> {
         let goes_on = decision.run.filter(|lease| lease.vcpu == vcpu && why != Why::Retire);
         if let Some(lease) = goes_on {
             decision.kick.into_iter().for_each(|slot| self.stamp(core, slot, acts));
-            return Answer::GoesOn(lease.until);
+            return Answer::GoesOn { until: lease.until, pause: decision.pause };
         }
         core.leaves(slot, vcpu);
         self.follow(core, slot, decision, now, acts);

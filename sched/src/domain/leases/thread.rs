@@ -7,6 +7,7 @@ use super::core::{Answer, Left};
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
 use crate::domain::looks::Looks;
+use crate::domain::pause::pause;
 use crate::domain::{Attributes, Class, enter_thread, kick};
 use crate::ledger::Account;
 use crate::lock::Caller;
@@ -343,7 +344,7 @@ impl<W: Word> Thread<'_, W> {
                 core.ledger.late(slot, late, now);
             }
             let answer = self.shared.answer(core, slot, stopped, now, acts);
-            if !matches!(answer, Answer::GoesOn(_)) {
+            if !matches!(answer, Answer::GoesOn { .. }) {
                 self.me.account.stop(now);
             }
             if answer != Answer::Retired {
@@ -355,12 +356,13 @@ impl<W: Word> Thread<'_, W> {
         });
         drop(gone);
         match answer {
-            Answer::GoesOn(_) if self.shared.ending.load(Ordering::Relaxed) => {
+            Answer::GoesOn { .. } if self.shared.ending.load(Ordering::Relaxed) => {
                 self.me.account.stop(monotonic());
                 Some(Break(End::Domain(Time::NEVER)))
             }
-            Answer::GoesOn(until) => {
+            Answer::GoesOn { until, pause: time } => {
                 self.lease_end = until;
+                pause(time, || self.word(slot).is_wanted());
                 self.goes_on(monotonic());
                 None
             }

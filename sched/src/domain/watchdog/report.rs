@@ -186,7 +186,7 @@ mod tests {
 
         fn next(&mut self, _: Slot, _: Why, now: Time) -> Decision {
             let run = Some(Lease { vcpu: VcpuId(0), until: now + Nanos::from_millis(6) });
-            Decision { run, kick: None }
+            Decision { run, ..Decision::IDLE }
         }
 
         fn waiting(&self) -> usize {

@@ -175,7 +175,7 @@ impl<P: Policy> Model<P> {
         let before = self.on(slot);
         let why = if before.is_none() { Why::Free } else { why };
         self.told[slot] = false;
-        let Decision { run, kick } = self.policy.next(Slot(slot as u16), why, self.now);
+        let Decision { run, kick, pause } = self.policy.next(Slot(slot as u16), why, self.now);
         if let Some(kick) = kick {
             self.told[kick.index()] = true;
         }
@@ -193,6 +193,8 @@ impl<P: Policy> Model<P> {
         assert!(self.at[v] == At::Queued || self.at[v] == At::Placed(slot), "{slot} got v{v}, {:?}", self.at[v]);
         self.at[v] = At::On(slot);
         (self.until[slot], self.handed[slot]) = (lease.until, before != Some(v));
+        let goes_on = before == Some(v) && matches!(why, Why::Yield(_));
+        assert!(pause == Nanos::ZERO || goes_on && pause <= Decision::PAUSE_MAX, "{why:?}: a pause of {pause:?}");
         assert!(lease.until > self.now, "{why:?}: a lease that has ended");
         if lease.until != Time::NEVER {
             let longest = (self.longest_lease)(self.attributes[v]);

@@ -112,6 +112,7 @@ impl Rsdl {
     /// above all others'.
     fn lease_over(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
         self.vcpu(current).protected = false;
+        self.votes(slot, current, now);
         self.enqueue(current, Join::Tail(0));
         self.pick_for(slot, now)
     }

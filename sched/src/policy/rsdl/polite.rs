@@ -8,13 +8,15 @@
 //!    lease ends. A holder of class idle runs at the yielder's cost.
 //! 2. *Lock, holder running* (or out of reach): the first queued vCPU that is not itself waiting for somebody goes next,
 //!    else the head, with a new lease. Letting in another waiter would only make it yield as well.
-//! 3. *Message, peer running*: the vCPU goes on, at most [`STAYS`] times in a row: an answer is nearer than a switch.
+//! 3. *Message, peer running*: the vCPU goes on, at most [`STAYS`] times in a row: an answer is nearer than a switch. One of
+//!    the two pauses first, lest they look at each other in turns.
 //!    *Peer queued*: it takes another slot, whose vCPU is evicted to its place in the queue, and both leases end together:
 //!    two that talk to each other get on only side by side. Not if that slot's vCPU was evicted before and has not had its
 //!    turn since, is half of such a pair itself, or has less than [`WORTH`] of its lease left; then as 1.
-//! 4. *Nothing known*: forgiven, as in 3, as often in a row as it has paid lately: twice as often after each time that the
-//!    vCPU got on by it, half as often after it did not. Else the vCPU goes behind all others of its stair and the head's,
-//!    and the head runs, or, if the head only waits as well, who is most likely to get on (`silent.rs`).
+//! 4. *Nothing known*: as in 3, if there is a vCPU beside which it used to get on (`peers.rs`). Else forgiven, as often in a
+//!    row as it has paid lately: twice as often after each time that the vCPU got on by it, half as often after it did not.
+//!    Else the vCPU goes behind all others of its stair and the head's, and the head runs, or, if the head only waits as
+//!    well, who is most likely to get on (`silent.rs`).
 //!    Who was seen spinning is not forgiven, having spun for long, and whether it got on is known.
 //!    Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they both want,
 //!    starves.
@@ -51,11 +53,15 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// Rule 3's going on.
     pub stay_with_running_peer: bool,
+    /// Rule 3's pause.
+    pub break_lockstep: bool,
     /// Rule 4's going on.
     pub forgive: bool,
     /// Rule 4's guess at who gets on: else all are asked in turn.
     pub order_by_progress: bool,
-    /// Never go on while somebody waits; overrides the two above.
+    /// Rule 4's guess at whom it waits for, from beside whom it got on: else nobody is known.
+    pub guess_peer: bool,
+    /// Never go on while somebody waits, whatever the others say.
     pub strict: bool,
 }
 
@@ -68,8 +74,10 @@ impl Default for PoliteSwitches {
             evict_for_peer: true,
             pair_lockers: true,
             stay_with_running_peer: true,
+            break_lockstep: true,
             forgive: true,
             order_by_progress: true,
+            guess_peer: true,
             strict: false,
         }
     }
@@ -86,8 +94,13 @@ impl Rsdl {
         now: Time,
     ) -> Decision {
         let stays = self.vcpu(current).stays;
-        let target = match y.wait {
-            Wait::Unknown => {
+        self.votes(slot, current, now);
+        let guessed = match y.wait {
+            Wait::Unknown if switches.guess_peer => self.guess_peer(current),
+            _ => None,
+        };
+        let target = match (y.wait, guessed) {
+            (Wait::Unknown, None) => {
                 let v = self.vcpu(current);
                 if switches.forgive && !switches.strict && stays < v.patience {
                     return self.stay(slot, current);
@@ -98,11 +111,11 @@ impl Rsdl {
                 let got_on = self.got_on(slot, current) || !switches.order_by_progress;
                 return self.says_nothing(slot, current, got_on, now);
             }
-            Wait::Spin => return self.says_nothing(slot, current, !y.again || !switches.order_by_progress, now),
-            Wait::Message(peer) => {
+            (Wait::Spin, _) => return self.says_nothing(slot, current, !y.again || !switches.order_by_progress, now),
+            (Wait::Message(peer), _) | (Wait::Unknown, Some(peer)) => {
                 let runs = self.runs(peer);
                 if runs && switches.stay_with_running_peer && !switches.strict && stays < STAYS {
-                    return self.stay(slot, current);
+                    return self.meets(switches, slot, current, peer);
                 }
                 if !runs
                     && switches.evict_for_peer
@@ -113,11 +126,11 @@ impl Rsdl {
                 }
                 peer
             }
-            Wait::Lock(holder) => {
+            (Wait::Lock(holder), _) => {
                 if switches.pair_lockers
                     && !switches.strict
                     && self.waits_for(holder) == Some(current)
-                    && let Some(decision) = self.side_by_side(slot, current, holder, now)
+                    && let Some(decision) = self.side_by_side(switches, slot, current, holder, now)
                 {
                     return decision;
                 }
@@ -196,6 +209,17 @@ impl Rsdl {
         decision
     }
 
+    /// Goes on beside its peer. Where an exit takes longer than a look, two can miss each other for as long as their leases
+    /// last, each outside while the other looks. One of the two stays outside for half a turn, a look and an exit, longer:
+    /// wherever in its own turn the other was, they now look at the same time.
+    fn meets(&mut self, switches: PoliteSwitches, slot: Slot, current: VcpuId, peer: VcpuId) -> Decision {
+        let s = &self.slots[slot.index()];
+        let turn = s.charged.since(s.since);
+        let half = Nanos(turn.0 / 2);
+        let pauses = switches.break_lockstep && current < peer && half <= Decision::PAUSE_MAX;
+        Decision { pause: if pauses { half } else { Nanos::ZERO }, ..self.stay(slot, current) }
+    }
+
     fn stay(&mut self, slot: Slot, current: VcpuId) -> Decision {
         self.vcpu(current).stays += 1;
         // Asking is not working.
@@ -205,9 +229,16 @@ impl Rsdl {
     }
 
     /// Two that wait for each other's lock get on only together.
-    fn side_by_side(&mut self, slot: Slot, current: VcpuId, holder: VcpuId, now: Time) -> Option<Decision> {
+    fn side_by_side(
+        &mut self,
+        switches: PoliteSwitches,
+        slot: Slot,
+        current: VcpuId,
+        holder: VcpuId,
+        now: Time,
+    ) -> Option<Decision> {
         if self.runs(holder) {
-            return (self.vcpu(current).stays < STAYS).then(|| self.stay(slot, current));
+            return (self.vcpu(current).stays < STAYS).then(|| self.meets(switches, slot, current, holder));
         }
         let other = self.evictable(slot, holder, now)?;
         // A third one that waits, perhaps for one of the two, would only be let in again.

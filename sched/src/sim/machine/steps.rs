@@ -230,7 +230,7 @@ impl<P: Policy> Machine<P> {
         s.last = next.or(s.last);
         let back = self.exits(self.costs.exit - self.costs.leave + switch);
         let s = &mut self.slots[slot];
-        s.from = now + self.lock.section() + back;
+        s.from = now + self.lock.section() + back + decision.pause;
         // A timer that is set earlier is left, as the executors leave it: it costs a question.
         let armed = Some(s.timer).filter(|&at| at > now).unwrap_or(Time::NEVER);
         s.timer = armed.min(lease_end).min(s.deadline());

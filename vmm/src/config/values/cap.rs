@@ -8,7 +8,8 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{TIME_UNITS, ValueError, duration_within, write_with_unit};
+use super::time::{TIME_UNITS, duration_within};
+use super::{ValueError, write_with_unit};
 use crate::config::defaults;
 
 const MILLION: f64 = 1e6;

@@ -1,0 +1,140 @@
+//! Whom a vCPU gets on with, if its yields do not say.
+//!
+//! Two that talk to each other get on only side by side, and then run for long without a yield. Beside whom a vCPU did so
+//! is a vote for each of those: its peer is among them every time, all others by chance. One candidate and a count find a
+//! majority (Boyer and Moore, MJRTY, 1981; "A fast majority vote algorithm"). Lockers, who need all others in turn, find
+//! none, and nor does one that gets on alone for as long as it computes beside others in turn.
+
+use super::polite::STAYS;
+use super::{Rsdl, WORKS};
+use crate::{Slot, Time, VcpuId};
+
+/// The vote so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Peer {
+    candidate: Option<VcpuId>,
+    votes: u8,
+}
+
+impl Peer {
+    /// A majority of so many is believed.
+    const SURE: u8 = 3;
+    /// So soon another can take its place.
+    const MOST: u8 = 8;
+
+    /// Who it is.
+    pub(super) fn known(self) -> Option<VcpuId> {
+        self.candidate.filter(|_| self.votes >= Self::SURE)
+    }
+
+    /// Ran for long, beside its candidate or not; else, this one was there.
+    fn vote(&mut self, beside: bool, other: Option<VcpuId>) {
+        if beside {
+            self.votes = (self.votes + 1).min(Self::MOST);
+        } else if other.is_none() {
+            // Its peer may have left just before.
+        } else if self.votes > 0 {
+            self.votes -= 1;
+        } else {
+            (self.candidate, self.votes) = (other, 1);
+        }
+    }
+
+    /// Waited in vain beside its candidate, again and again.
+    fn in_vain(&mut self) {
+        self.votes = self.votes.saturating_sub(2);
+    }
+}
+
+impl Rsdl {
+    /// The vCPU on a slot is about to leave it, or to wait: if it ran for long, it votes.
+    pub(super) fn votes(&mut self, slot: Slot, current: VcpuId, now: Time) {
+        if now.since(self.slots[slot.index()].since) < WORKS {
+            return;
+        }
+        let Peer { candidate, .. } = self.vcpu(current).peer;
+        let beside = candidate.is_some_and(|peer| self.runs_for_long(peer, now));
+        let next = &self.slots[(slot.index() + 1) % self.slots.len()];
+        let other = next.current.filter(|&other| other != current && self.runs_for_long(other, now));
+        self.vcpu(current).peer.vote(beside, other);
+    }
+
+    /// Whom a vCPU that says nothing waits for, as far as is known. It asks as often as one that names its peer may go on in
+    /// vain; then it knows nobody.
+    pub(super) fn guess_peer(&mut self, current: VcpuId) -> Option<VcpuId> {
+        let v = self.vcpu(current);
+        if v.stays >= STAYS {
+            v.peer.in_vain();
+        }
+        v.peer.known()
+    }
+
+    fn runs_for_long(&self, vcpu: VcpuId, now: Time) -> bool {
+        let on = self.vcpus.get(vcpu.index()).and_then(Option::as_ref).and_then(|v| v.on);
+        on.is_some_and(|slot| {
+            let s = &self.slots[slot.index()];
+            s.current == Some(vcpu) && now.since(s.since) >= WORKS
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Attributes;
+    use crate::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
+    use crate::policy::{Decision, Policy, Why};
+    use crate::{Nanos, Wait, Yield};
+
+    const SLOTS: [Slot; 2] = [Slot(0), Slot(1)];
+    const A: VcpuId = VcpuId(0);
+    const C: VcpuId = VcpuId(2);
+
+    /// What A is told when it yields and says nothing while B queues, having run beside B, the other one, for so many leases.
+    fn told_after(leases: usize, guess_peer: bool) -> Decision {
+        let yield_rule = YieldRule::Polite(PoliteSwitches { guess_peer, forgive: false, ..PoliteSwitches::default() });
+        let mut policy = Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, 2);
+        for vcpu in (0..4).map(VcpuId) {
+            policy.add(vcpu, Attributes::default(), Time(0));
+            let _ = policy.wake(vcpu, Time(0));
+        }
+        let mut now = Time(1);
+        let mut on = SLOTS.map(|slot| policy.next(slot, Why::Free, now).run.unwrap());
+        // Two and two in turn; then C makes room for A while its neighbour runs on.
+        for _ in 0..2 * leases - 1 {
+            now = on[0].until.max(on[1].until);
+            on = SLOTS.map(|slot| policy.next(slot, Why::Check, now).run.unwrap());
+        }
+        assert_eq!(on[0].vcpu, C);
+        now = now + Nanos::from_millis(1);
+        assert_eq!(policy.next(SLOTS[0], Why::Block, now).run.unwrap().vcpu, A);
+        now = now + Nanos::from_micros(10);
+        policy.next(SLOTS[0], Why::Yield(Yield { wait: Wait::Unknown, again: false }), now)
+    }
+
+    #[test]
+    fn who_was_always_there_is_fetched_by_a_yield_that_names_nobody() {
+        let fetches = |decision: Decision| decision.kick == Some(SLOTS[1]) && decision.run.unwrap().vcpu == A;
+        assert!(fetches(told_after(6, true)));
+        assert!(!fetches(told_after(1, true)), "once may be chance");
+        assert!(!fetches(told_after(6, false)));
+    }
+
+    #[test]
+    fn who_is_there_most_of_the_time_is_found_and_nobody_else() {
+        let others = |n: u32| (0..n).map(VcpuId);
+        let mut peer = Peer::default();
+        let meet = |peer: &mut Peer, other: VcpuId| peer.vote(peer.candidate == Some(other), Some(other));
+        for other in others(3).chain(others(3)).cycle().take(300) {
+            meet(&mut peer, other);
+            assert_eq!(peer.known(), None);
+        }
+        for _ in 0..Peer::SURE + 1 {
+            meet(&mut peer, VcpuId(7));
+        }
+        assert_eq!(peer.known(), Some(VcpuId(7)));
+        meet(&mut peer, VcpuId(1));
+        peer.in_vain();
+        assert_eq!(peer.known(), None);
+    }
+}
