@@ -90,6 +90,13 @@ fn options(args: &CompareArgs) -> Result<Options, Failure> {
         )));
     }
     let sizes = sizes(args)?;
+    if args.duration.is_some() && args.suite.has_end() {
+        return Err(Failure::Input(miette::miette!(
+            help = "choose the amount of work: --set loops=N for hackbench, --set messages=N for volano",
+            "--duration has no meaning for the suite {}, which ends when its work is done",
+            args.suite
+        )));
+    }
     let policies = if args.policies.is_empty() { default_policies(args.suite) } else { args.policies.clone() };
     let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
     Ok(Options {

@@ -53,6 +53,7 @@ impl Case {
         let sizes = options.sizes();
         let with = |setup: Setup| sizes.iter().map(move |&size| Self { size, setup });
         match options.suite {
+            Suite::Volano if options.quick => with(Setup::On(Machine::Smp)).collect(),
             Suite::Entry | Suite::Volano => {
                 [Machine::Smp, Machine::Up].into_iter().flat_map(|machine| with(Setup::On(machine))).collect()
             }

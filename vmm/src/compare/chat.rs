@@ -15,6 +15,7 @@ use crate::vm::{Spec, Vm};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use stile_sched::domain::Attributes;
+use stile_sched::policy::goodness::YieldCounts;
 use stile_sched::time::monotonic;
 
 /// How often the VMs are looked at; their own time stamps are exact.
@@ -59,7 +60,7 @@ impl Work {
 
     /// How long it takes, about (units: s).
     pub(super) fn expected(self) -> f64 {
-        let per_second = if self.suite == Suite::Hackbench { 400e3 } else { 30e3 };
+        let per_second = if self.suite == Suite::Hackbench { 400e3 } else { 60e3 };
         self.vms as f64 * self.messages as f64 / per_second
     }
 
@@ -104,7 +105,18 @@ pub(super) fn measure(site: &Site<'_>, work: Work) -> Result<Measured, CompareEr
 fn values(window: &Window) -> BTreeMap<Metric, f64> {
     let mut values = activity(window);
     let rate = ops_rate(&window.vcpus.iter().collect::<Vec<_>>(), window.seconds);
-    values.extend([(Metric::Throughput, rate), (Metric::OpsPerS, rate), (Metric::RunTime, window.seconds * 1e6)]);
+    let (yields, told) = (window.totals.yields, window.totals.told);
+    let per_second = |n: u64| n as f64 / window.seconds;
+    values.extend([
+        (Metric::Throughput, rate),
+        (Metric::OpsPerS, rate),
+        (Metric::RunTime, window.seconds * 1e6),
+        (Metric::LoneYieldsPerS, per_second(yields.alone + told.sole)),
+    ]);
+    if told != YieldCounts::default() {
+        values.insert(Metric::RecalculationsPerS, per_second(told.recalculations));
+        values.insert(Metric::ExtraPassesPerS, per_second(told.extra_passes));
+    }
     values
 }
 

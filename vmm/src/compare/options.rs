@@ -60,7 +60,8 @@ pub fn default_policies(suite: Suite) -> Vec<PolicyConfig> {
         Suite::Entry => &["host", "freelist", "rsdl"],
         // The stages of the source: neither, lateral steal, and adaptive spinning.
         Suite::Hackbench => &["host", "rsdl:no-lateral:no-adaptive", "rsdl:no-adaptive", "rsdl"],
-        Suite::Volano => &["host", "goodness:yield_recalculates:yield_bounces", "rsdl+expire", "rsdl"],
+        // The source's two schedulers, and two meanings of a yield.
+        Suite::Volano => &["host", "goodness:yield_recalculates:yield_bounces", "goodness", "rsdl+expire", "rsdl"],
         _ => &["host", "rsdl"],
     };
     names.iter().map(|name| name.parse().expect("the default policies are known")).collect()

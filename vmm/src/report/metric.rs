@@ -75,6 +75,12 @@ pub enum Metric {
     RunTime,
     /// The most memory that the process had at a time.
     PeakMemory,
+    /// Yields of vCPUs while nobody waited.
+    LoneYieldsPerS,
+    /// Times that `goodness` refilled everybody's counter.
+    RecalculationsPerS,
+    /// Times that `goodness` asked again at once because a yielder was better than who replaced it.
+    ExtraPassesPerS,
 }
 
 /// What a metric is called and how it reads; the one place that says so.
@@ -88,7 +94,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -117,6 +123,9 @@ impl Metric {
         Self::Nice10Share,
         Self::RunTime,
         Self::PeakMemory,
+        Self::LoneYieldsPerS,
+        Self::RecalculationsPerS,
+        Self::ExtraPassesPerS,
     ];
 
     #[rustfmt::skip] // a table
@@ -151,6 +160,9 @@ impl Metric {
             Self::Nice10Share     => ("nice10_share",      "CPU of nice 10",   "nice 10",   "of its weight", Higher),
             Self::RunTime         => ("run_time",          "time to the end",  "time",      "us",            Lower),
             Self::PeakMemory      => ("peak_memory",       "peak memory",      "memory",    "MiB",           Lower),
+            Self::LoneYieldsPerS  => ("lone_yields_per_s", "yields alone",     "alone",     "yields/s",      Lower),
+            Self::RecalculationsPerS => ("recalculations_per_s", "recalculations", "refills", "recalculations/s", Lower),
+            Self::ExtraPassesPerS => ("extra_passes_per_s", "extra passes",    "passes",    "passes/s",      Lower),
         };
         Facts { name, label, short, unit, better }
     }
@@ -219,7 +231,17 @@ impl Metric {
     }
 
     fn is_activity(self) -> bool {
-        matches!(self, Self::ExitsPerS | Self::SwitchesPerS | Self::MigrationsPerS | Self::YieldsPerS | Self::CpuReady)
+        matches!(
+            self,
+            Self::ExitsPerS
+                | Self::SwitchesPerS
+                | Self::MigrationsPerS
+                | Self::YieldsPerS
+                | Self::CpuReady
+                | Self::LoneYieldsPerS
+                | Self::RecalculationsPerS
+                | Self::ExtraPassesPerS
+        )
     }
 
     /// Whether the metric is work done, which a ratio compares.

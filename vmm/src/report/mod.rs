@@ -14,6 +14,7 @@
 //! | [`verdict`] | better or worse, and how surely |
 //! | [`view`] | cells arranged as rows and columns |
 //! | [`mod@format`] | numbers for readers |
+//! | [`sources`] | the tables of the reports that suites come from |
 //! | [`summary`] | the report in a few sentences |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
@@ -31,6 +32,7 @@ pub mod metric;
 pub mod model;
 pub mod plot;
 pub mod raw;
+pub mod sources;
 pub mod stats;
 pub mod suite;
 pub mod summary;

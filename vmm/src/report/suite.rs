@@ -111,8 +111,8 @@ impl Suite {
     fn facts(self) -> Facts {
         use Metric::{
             ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, LatencyMax, LatencyP50, LatencyP99,
-            LockersCpuShare, MinShare, Nice0Share, Nice5Share, Nice10Share, PairThroughput, PairsCpuShare, PeakMemory,
-            RunTime, StartLatencyMax, SwitchesPerS, Throughput, WeightError, YieldsPerS,
+            LockersCpuShare, LoneYieldsPerS, MinShare, Nice0Share, Nice5Share, Nice10Share, PairThroughput,
+            PairsCpuShare, PeakMemory, RunTime, StartLatencyMax, SwitchesPerS, Throughput, WeightError, YieldsPerS,
         };
         match self {
             Self::Netbench => Facts {
@@ -212,7 +212,7 @@ impl Suite {
                         goes to all others through queues whose locks yield.",
                 unit: "messages/s",
                 counted: Counted::Rooms,
-                headline: &[Throughput, RunTime, YieldsPerS, SwitchesPerS],
+                headline: &[Throughput, RunTime, YieldsPerS, LoneYieldsPerS, SwitchesPerS],
                 plotted: &[Throughput, YieldsPerS],
             },
         }
