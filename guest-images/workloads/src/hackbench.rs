@@ -25,7 +25,7 @@ pub fn main(cpu: Cpu) -> u32 {
     if fan == 0 || fan as usize > RECEIVERS || !Boot::page().vcpus().is_multiple_of(2) {
         refuse(cpu, format_args!("hackbench wants an even number of vCPUs, up to {}", 2 * RECEIVERS));
     }
-    let loops = params.number("loops", 100) as u32;
+    let loops = params.count("loops", 100);
     if cpu.index() < fan {
         let corrupts = cpu.index() == 0 && params.number("corrupt", 0) != 0;
         ASSEMBLY.begin(cpu);

@@ -45,7 +45,7 @@ pub fn main(cpu: Cpu) -> u32 {
     if !vcpus.is_multiple_of(THREADS) || !(2..=USERS as u32).contains(&(vcpus / THREADS)) {
         refuse(cpu, format_args!("volano wants four vCPUs for each of 2 to {USERS} users"));
     }
-    let messages = params.number("messages", 100) as u32;
+    let messages = params.count("messages", 100);
     let thread = Thread { cpu, params, user: cpu.index() / THREADS, users: vcpus / THREADS, messages };
     match cpu.index() % THREADS {
         0 => thread.client_sends(),

@@ -23,7 +23,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What a cell may take besides its work: on a busy host, a thousand vCPUs begin within seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How many times as long as expected the work may take.
-const SLOWEST: u32 = 20;
+const SLOWEST: f64 = 20.0;
+
+/// What is expected at most, so that sums stay within bounds (unit: s).
+const LONGEST: f64 = 1e6;
 
 /// What the VMs of a cell do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +64,7 @@ impl Work {
     /// How long it takes, about (units: s).
     pub(super) fn expected(self) -> f64 {
         let per_second = if self.suite == Suite::Hackbench { 400e3 } else { 60e3 };
-        self.vms as f64 * self.messages as f64 / per_second
+        (f64::from(self.vms) * self.messages as f64 / per_second).min(LONGEST)
     }
 
     /// VMs.
@@ -70,7 +73,7 @@ impl Work {
     }
 
     fn deadline(self) -> Duration {
-        PATIENCE + Duration::from_secs_f64(self.expected()) * SLOWEST
+        PATIENCE + Duration::from_secs_f64(self.expected() * SLOWEST)
     }
 }
 
@@ -173,6 +176,57 @@ impl Waiting<'_> {
             after,
             done: counts.ops(),
             due: self.work.messages,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Hint;
+    use super::*;
+    use crate::host::CpuList;
+
+    fn work(suite: Suite, settings: &[(&str, u64)], vms: u32) -> Option<Work> {
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
+        let options = Options {
+            suite,
+            policies: Vec::new(),
+            sizes: Vec::new(),
+            per_pcpu: None,
+            reps: None,
+            duration: None,
+            pcpus: CpuList::default(),
+            hint: Hint::Full,
+            settings,
+            quick: false,
+            seed: 1,
+        };
+        Work::of(&options, vms)
+    }
+
+    #[test]
+    fn the_work_is_the_source_s_unless_it_is_set() {
+        let of = |suite, settings: &[_]| work(suite, settings, 1).map(|work| (work.vcpus, work.messages));
+        assert_eq!(of(Suite::Hackbench, &[]), Some((40, 40_000)));
+        assert_eq!(of(Suite::Hackbench, &[("fan", 3), ("loops", 2), ("fan", 4)]), Some((8, 32)));
+        assert_eq!(of(Suite::Volano, &[]), Some((80, 38_000)));
+        assert_eq!(of(Suite::Volano, &[("users", 4), ("messages", 10)]), Some((16, 120)));
+        assert_eq!(of(Suite::Ticket, &[]), None, "it has a window");
+    }
+
+    #[test]
+    fn nonsense_does_not_overflow() {
+        for suite in [Suite::Hackbench, Suite::Volano] {
+            let work = work(suite, &[("fan", u64::MAX), ("users", u64::MAX)], 1).unwrap();
+            assert_eq!(work.vcpus, u32::MAX, "which no host has");
+        }
+    }
+
+    #[test]
+    fn the_deadline_is_far_beyond_what_is_expected() {
+        for groups in [1, 50] {
+            let work = work(Suite::Hackbench, &[], groups).unwrap();
+            assert!(work.deadline() > Duration::from_secs_f64(10.0 * work.expected()));
         }
     }
 }
