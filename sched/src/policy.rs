@@ -187,6 +187,12 @@ impl Decision {
     /// Nothing to run.
     pub const IDLE: Self = Self { run: None, kick: None, pause: Nanos::ZERO };
 
+    /// The same, but asked again at this time at the latest.
+    fn not_beyond(self, latest: Time) -> Self {
+        let run = self.run.map(|lease| Lease { until: lease.until.min(latest), ..lease });
+        Self { run, ..self }
+    }
+
     fn run(vcpu: VcpuId, until: Time) -> Self {
         Self { run: Some(Lease { vcpu, until }), kick: None, pause: Nanos::ZERO }
     }
