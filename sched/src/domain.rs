@@ -33,6 +33,7 @@ pub use class::Class;
 
 use crate::histogram::Histogram;
 use crate::ledger::{Account, Seen, Trace};
+use crate::policy::goodness::YieldCounts;
 use crate::{Nice, Vcpu, VcpuId};
 use std::fmt;
 use std::sync::Arc;
@@ -176,6 +177,8 @@ pub struct Totals {
     pub migrations: u64,
     /// Yields by kind and outcome.
     pub yields: Yields,
+    /// What the policy itself counts of them, if it does.
+    pub told: YieldCounts,
 }
 
 /// Yields by what they said, and by what came of them.
@@ -203,6 +206,7 @@ impl Totals {
             switches: self.switches.saturating_sub(earlier.switches),
             migrations: self.migrations.saturating_sub(earlier.migrations),
             yields: self.yields.since(&earlier.yields),
+            told: self.told.since(&earlier.told),
         }
     }
 }
@@ -215,6 +219,7 @@ impl Totals {
             switches: self.switches + other.switches,
             migrations: self.migrations + other.migrations,
             yields: self.yields.plus(&other.yields),
+            told: self.told.plus(&other.told),
         }
     }
 }

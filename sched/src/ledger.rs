@@ -35,6 +35,7 @@ pub use ring::Ring;
 pub use spans::{Began, Doing, Span, Spans};
 
 use crate::domain::Attributes;
+use crate::policy::goodness::YieldCounts;
 use crate::policy::{Decision, Placement, Policy, Resumed, Why};
 use crate::{Nanos, Slot, Time, VcpuId};
 use books::Books;
@@ -238,6 +239,11 @@ impl<P: Policy> Ledger<P> {
     /// Counts of the domain.
     pub fn counts(&self) -> &Counts {
         self.books.counts()
+    }
+
+    /// As [`Policy::yield_counts`].
+    pub fn yield_counts(&self) -> YieldCounts {
+        self.policy.yield_counts()
     }
 
     /// The policy is about to forget a vCPU.

@@ -37,6 +37,7 @@ pub use rsdl::Rsdl;
 
 use crate::domain::Attributes;
 use crate::{Nanos, Slot, Time, VcpuId, Yield};
+use goodness::YieldCounts;
 
 /// Decides who runs.
 pub trait Policy: Send {
@@ -80,6 +81,11 @@ pub trait Policy: Send {
     /// How a vCPU was held back.
     fn throttled(&self, _vcpu: VcpuId, _now: Time) -> Throttled {
         Throttled::default()
+    }
+
+    /// What it counts of yields besides what its driver sees; nothing, under most.
+    fn yield_counts(&self) -> YieldCounts {
+        YieldCounts::default()
     }
 
     /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while nobody wants its slot.
@@ -180,6 +186,12 @@ impl Decision {
     pub const PAUSE_MAX: Nanos = Nanos(u16::MAX as u64);
     /// Nothing to run.
     pub const IDLE: Self = Self { run: None, kick: None, pause: Nanos::ZERO };
+
+    /// The same, but asked again at this time at the latest.
+    fn not_beyond(self, latest: Time) -> Self {
+        let run = self.run.map(|lease| Lease { until: lease.until.min(latest), ..lease });
+        Self { run, ..self }
+    }
 
     fn run(vcpu: VcpuId, until: Time) -> Self {
         Self { run: Some(Lease { vcpu, until }), kick: None, pause: Nanos::ZERO }

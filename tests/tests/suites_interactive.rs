@@ -1,7 +1,7 @@
 //! The suite `interactive`: every load with its probes as real guests, briefly.
 
 use std::sync::atomic::AtomicBool;
-use stile::compare::{CompareError, End, Hint, Load, Setup, Options, Plan, Progress, Ran, Runner};
+use stile::compare::{CompareError, End, Hint, Load, Options, Plan, Progress, Ran, Runner, Setup};
 use stile::host::allowed_cpus;
 use stile::report::model::{ParamValue, Sample};
 use stile::report::rating::Probe;

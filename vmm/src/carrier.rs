@@ -245,7 +245,7 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
         }),
     };
     let variant = variant(policy);
-    RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity }
+    RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity, grain: policy.grain }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Comparing policies: the same guests, on the same pCPUs, under one policy after the other.
 //!
 //! A run is rounds of *cells*: one policy with one size, in fresh VMs in a fresh domain, with a warm-up before the
-//! measured window. Within a round the policies of one size follow each other directly, in an order drawn anew each
-//! time, so that what drifts on the host meets all of them; ratios pair the samples of one round.
+//! measured window, or with work that has an end, which is waited for. Within a round the policies of one size follow each
+//! other directly, in an order drawn anew each time, so that what drifts on the host meets all of them; ratios pair the
+//! samples of one round.
 
 mod audit;
 mod bare;
@@ -10,6 +11,7 @@ mod boot;
 mod calibrate;
 mod case;
 mod cell;
+mod chat;
 mod disturbed;
 mod interactive;
 mod jitter;

@@ -10,6 +10,7 @@
 pub mod boot;
 pub mod clock;
 pub mod console;
+mod gate;
 pub mod image;
 pub mod layout;
 mod outcome;
@@ -179,7 +180,7 @@ impl Vm {
             };
             start.prepare(&fd, self.state.layout(), index)?;
             let (vm, graves) = (Arc::clone(&self.state), graves.clone());
-            let vcpu = GuestVcpu { index, fd, registers: start.registers, spot: None, vm, graves };
+            let vcpu = GuestVcpu { index, fd, registers: start.registers, spot: None, at_gate: false, vm, graves };
             ids.push(domain.add(Box::new(vcpu), attributes)?);
             Ok(())
         });
@@ -224,6 +225,11 @@ impl Vm {
             }
         }
         Some(self.state.outcome().cloned().unwrap_or(Outcome::Stopped))
+    }
+
+    /// Lets its workload begin, if that waits for it, now or later.
+    pub fn open_gate(&self) {
+        self.state.gate().open().into_iter().for_each(|vcpu| self.state.wake(vcpu));
     }
 
     /// What its vCPUs share.

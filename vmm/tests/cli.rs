@@ -195,6 +195,10 @@ fn a_comparison_that_cannot_be_is_refused_before_it_begins() {
         assert_eq!((status, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
         assert!(stderr.contains(words), "{arguments:?}: {stderr}");
     }
+    let timed = stile(folder.path(), &["compare", "volano", "--duration", "1"]);
+    let (status, stdout, stderr) = output(timed);
+    assert_eq!((status, stdout.as_str()), (Some(2), ""), "work that has an end has no window: {stderr}");
+    assert!(stderr.contains("messages=N"), "{stderr}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a report of nothing");
 }
 
@@ -339,6 +343,38 @@ fn a_report_has_what_its_suite_is_about() {
         for metric in metrics {
             assert!(report.contains(&format!("\"{metric}\"")), "{suite}: no {metric}");
         }
+    }
+}
+
+#[test]
+fn work_that_has_an_end_is_compared_by_its_length_and_what_the_policies_count() {
+    let _ = require_kvm!();
+    let goodness = "goodness:yield_recalculates:yield_bounces";
+    for (suite, metrics) in [
+        ("hackbench --groups 1,2 --set fan=3 --set loops=20", &["run_time", "throughput", "peak_memory"][..]),
+        ("volano --rooms 1 --set users=3 --set messages=50", &["run_time", "lone_yields_per_s", "extra_passes_per_s"]),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let compare = format!("compare {suite} --policies host,{goodness},rsdl --reps 1 --out report");
+        let (status, _, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
+        assert_eq!(status, Some(0), "{suite}: {stderr}");
+        let report = fs::read_to_string(folder.path().join("report/report.json")).unwrap();
+        for metric in metrics {
+            assert!(report.contains(&format!("\"{metric}\"")), "{suite}: no {metric}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_message_fails_the_run_and_is_named() {
+    let _ = require_kvm!();
+    for suite in ["hackbench --groups 2 --set fan=2", "volano --rooms 2 --set users=2"] {
+        let folder = TempDir::new().unwrap();
+        let compare = format!("compare {suite} --set corrupt=1 --policies rsdl --reps 1 --out report");
+        let (status, stdout, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
+        assert_eq!(status, Some(1), "{suite}: {stderr}");
+        assert!(stderr.contains("exit code 1") && stderr.contains("under rsdl"), "{suite}: {stderr}");
+        assert!(format!("{stdout}{stderr}").contains("is corrupt"), "{suite}: {stdout}{stderr}");
     }
 }
 

@@ -29,7 +29,7 @@ use core::sync::atomic::AtomicU64;
 /// First word of [`BootInfo`].
 pub const MAGIC: u64 = u64::from_le_bytes(*b"stile-vm");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Guest-physical address of the boot-information page; a vCPU also gets it in `rdi` when it starts.
 pub const BOOT_INFO_GPA: u64 = 0x1000;
@@ -62,6 +62,9 @@ pub mod port {
     /// A named result: `args[0]` address and `args[1]` length of the UTF-8 name (at most [`super::NAME_MAX`] bytes),
     /// `args[2]` the value.
     pub const RESULT: u16 = 0x514;
+    /// Block until the monitor opens the VM's gate, which it does for all VMs of a run at once. Events neither end
+    /// this wait nor are they kept for the next idle.
+    pub const GATE: u16 = 0x51c;
     /// End the whole VM; the value is its exit code, see [`super::exit`].
     pub const EXIT: u16 = 0x518;
     /// Ports `FAULT + vector` are written by the monitor's own ring-0 stubs when a CPU exception is taken.
@@ -83,6 +86,8 @@ pub mod milestone {
     pub const STARTED: u32 = 1;
     /// The workload is set up and starts to work.
     pub const READY: u32 = 2;
+    /// The workload has done all it had to do, and its vCPUs idle from now on.
+    pub const DONE: u32 = 3;
 }
 
 /// Exit codes the runtime itself uses; a workload's own codes are 0 (all well) to 99.

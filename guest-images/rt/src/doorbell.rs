@@ -37,6 +37,11 @@ pub fn serve_and_idle(cpu: Cpu, queues: Queues, until: Option<Ticks>) {
     ring(port::IDLE, queues.pack());
 }
 
+/// Blocks until the monitor opens the VM's gate.
+pub fn gate() {
+    ring(port::GATE, 0);
+}
+
 /// Sends an event to another vCPU of this VM.
 pub fn kick(vcpu: u32) {
     ring(port::KICK, vcpu);

@@ -1,6 +1,6 @@
 //! The built-in workloads, one module each; `src/bin` names the image each becomes.
 //!
-//! A workload counts in its vCPU's gauge and runs until the monitor ends the VM. Parameters come from the command line;
+//! A workload counts in its vCPU's gauge and runs until the monitor ends the VM, or until its work is done. Parameters come from the command line;
 //! every vCPU reads them for itself.
 //!
 //! | key | meaning | default |
@@ -20,19 +20,24 @@
 //! | `net.ip` | netbench: own address, `10.0.0.1/16` | none |
 //! | `server` | netbench-client: its server's address | none |
 //! | `seed` | netbench-client: which sequence of operations | 1 |
+//! | `loops`, `messages` | hackbench, volano: messages of each sender to each receiver; of each user | 100 |
+//! | `corrupt` | hackbench, volano: 1 damages one message, for tests | 0 |
 //! | `roles` | mix: `pair:2,locker:4,hog:4`, in vCPU order | half lockers, half hogs |
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
+pub mod assembly;
 pub mod deadline;
 pub mod doorbell;
 pub mod frames;
+pub mod hackbench;
 pub mod hello;
 pub mod hog;
 pub mod idle;
 pub mod make;
 pub mod memload;
+pub mod message;
 pub mod mix;
 pub mod netbench;
 pub mod netbench_client;
@@ -44,6 +49,7 @@ pub mod script;
 pub mod tbench;
 pub mod terminal;
 pub mod ticket;
+pub mod volano;
 
 /// Makes a binary of a workload: the guest's entry point, or an empty host program when not built as a guest.
 #[macro_export]

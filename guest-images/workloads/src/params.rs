@@ -47,6 +47,14 @@ impl Params {
         checked(self.cpu, cmdline::number(self.cmdline, key, default))
     }
 
+    /// A number of the command line from 1 to a million: of what is counted in 32 bits, times a few dozen.
+    pub fn count(&self, key: &'static str, default: u64) -> u32 {
+        match self.number(key, default) {
+            n @ 1..=1_000_000 => n as u32,
+            n => refuse(self.cpu, format_args!("{key}={n} is not from 1 to 1000000")),
+        }
+    }
+
     /// A text of the command line.
     pub fn text(&self, key: &str) -> Option<&'static str> {
         cmdline::get(self.cmdline, key)
@@ -64,8 +72,13 @@ fn checked(cpu: Cpu, value: Result<u64, BadValue<'_>>) -> u64 {
 
 /// Says what is wrong with the command line and ends the VM.
 pub fn refuse(cpu: Cpu, why: core::fmt::Arguments<'_>) -> ! {
+    fail(cpu, exit::BAD_CMDLINE, why)
+}
+
+/// Says what went wrong and ends the VM with this exit code.
+pub fn fail(cpu: Cpu, code: u32, why: core::fmt::Arguments<'_>) -> ! {
     let mut out = Console::new(cpu);
     let _ = writeln!(out, "{why}");
     out.flush();
-    doorbell::exit(exit::BAD_CMDLINE)
+    doorbell::exit(code)
 }

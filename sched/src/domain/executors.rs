@@ -317,7 +317,7 @@ impl Domain for Executors {
     fn totals(&self) -> Totals {
         let core = self.shared.core.lock();
         let counted = self.shared.slots.iter().map(|slot| slot.counts.read());
-        counted.fold(Tally::default(), Tally::plus).totals(core.ledger.counts())
+        counted.fold(Tally::default(), Tally::plus).totals(core.ledger.counts(), core.ledger.yield_counts())
     }
 }
 

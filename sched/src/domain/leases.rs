@@ -317,7 +317,7 @@ impl<W: Word> Domain for Leases<W> {
         let core = self.shared.core.lock();
         let alive = core.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some());
         let counted = alive.map(|(index, _)| self.shared.records.of(VcpuId(index as u32)).counts.read());
-        counted.fold(core.ended, Tally::plus).totals(core.ledger.counts())
+        counted.fold(core.ended, Tally::plus).totals(core.ledger.counts(), core.ledger.yield_counts())
     }
 }
 

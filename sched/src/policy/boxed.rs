@@ -1,6 +1,7 @@
 //! A policy in a box is a policy. Every method is handed on, also those that have a default: one left out here would answer
 //! for itself.
 
+use super::goodness::YieldCounts;
 use super::{Decision, Placement, Policy, Resumed, Throttled, Why};
 use crate::domain::Attributes;
 use crate::{Nanos, Slot, Time, VcpuId};
@@ -44,6 +45,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn throttled(&self, vcpu: VcpuId, now: Time) -> Throttled {
         (**self).throttled(vcpu, now)
+    }
+
+    fn yield_counts(&self) -> YieldCounts {
+        (**self).yield_counts()
     }
 
     fn keeps_slot_over_exits(&self) -> bool {

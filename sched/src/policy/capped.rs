@@ -25,6 +25,7 @@
 
 mod budget;
 
+use super::goodness::YieldCounts;
 use super::{Decision, Placement, Policy, Resumed, Throttled, Why};
 use crate::deadlines::Deadlines;
 use crate::domain::{Attributes, GroupId};
@@ -322,6 +323,10 @@ impl Policy for Capped {
     fn throttled(&self, vcpu: VcpuId, now: Time) -> Throttled {
         let member = self.members.get(vcpu.index()).and_then(Option::as_ref);
         member.map_or(Throttled::default(), |m| Throttled { is_held: m.frozen.is_some(), time: m.time(now) })
+    }
+
+    fn yield_counts(&self) -> YieldCounts {
+        self.inner.yield_counts()
     }
 
     fn keeps_slot_over_exits(&self) -> bool {

@@ -303,3 +303,25 @@ fn a_yielder_that_names_an_idle_vcpu_pays_for_it() {
     let run = machine.record(hog).run;
     assert!(run > Nanos::from_millis(480), "free of charge, the two keep the slot for ever: the hog ran {run:?}");
 }
+
+#[test]
+fn with_a_grain_a_woken_vcpu_takes_the_slot_once_the_other_has_run_for_a_moment() {
+    let us = |us: u64| Time(us * 1_000);
+    for (grain, expected) in [(false, vec![(B, None)]), (true, vec![(A, Some(us(3_750))), (B, None)])] {
+        let mut policy = Rsdl::new(RsdlConfig { grain, ..RsdlConfig::default() }, 1);
+        a_runs_and_b_is_blocked(&mut policy, [0, 0]);
+        // A uses up its quota while B waits, and then B has some of its own left when it blocks.
+        assert_eq!(policy.wake(B, us(0)).slot(), Some(P0));
+        let end = policy.next(P0, Why::Check, us(0)).run.unwrap().until;
+        assert_eq!(policy.next(P0, Why::Check, end).run.unwrap().vcpu, B);
+        assert_eq!(policy.next(P0, Why::Block, us(3_500)).run.unwrap().vcpu, A);
+        assert_eq!(policy.wake(B, us(3_600)), Placement::Preempt(P0));
+        let mut now = us(3_600);
+        for (runs, until) in expected {
+            let lease = policy.next(P0, Why::Check, now).run.unwrap();
+            assert_eq!(lease.vcpu, runs, "grain {grain}");
+            assert!(until.is_none_or(|until| lease.until == until), "{lease:?}");
+            now = lease.until;
+        }
+    }
+}

@@ -12,7 +12,7 @@
 //! 3. *Sleep.* A vCPU comes back to the stair it left with the quota it had left, but never more than [`LAG`] stairs above
 //!    the one being served: sleeping saves up no more than that.
 //! 4. *Wake.* A woken vCPU takes a slot at once from one that stands on a worse stair, and queues on its own if there is
-//!    none.
+//!    none. Where there is a [grain](RsdlConfig::grain), "at once" is once that one has run for so long.
 //! 5. *Start.* A new vCPU starts on the stair being served with half a quota, as a forked task shares its parent's slice:
 //!    starting many gains nothing.
 //! 6. *Yield*: see [`YieldRule`] and [`polite`].
@@ -90,6 +90,8 @@ pub struct RsdlConfig {
     pub yield_rule: YieldRule,
     /// Whether a woken vCPU prefers the slot it last ran on, and of idle slots the nearest to it.
     pub affinity: bool,
+    /// Whether a vCPU runs for a moment before one that was woken takes its slot.
+    pub grain: bool,
 }
 
 impl RsdlConfig {
@@ -109,6 +111,7 @@ impl Default for RsdlConfig {
             variant: Variant::default(),
             yield_rule: YieldRule::Polite(PoliteSwitches::default()),
             affinity: true,
+            grain: false,
         }
     }
 }

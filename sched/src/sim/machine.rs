@@ -209,7 +209,13 @@ impl<P: Policy> Machine<P> {
         let counts = self.ledger.counts();
         let outcomes = counts.yields.outcomes();
         let yields = Yields { switched: outcomes.switched, stayed: outcomes.stayed, ..self.totals.yields };
-        Totals { switches: counts.switches, migrations: counts.migrations, yields, ..self.totals }
+        Totals {
+            switches: counts.switches,
+            migrations: counts.migrations,
+            yields,
+            told: self.ledger.yield_counts(),
+            ..self.totals
+        }
     }
 
     /// Questions that the policy has answered.

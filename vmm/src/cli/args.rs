@@ -122,8 +122,8 @@ pub(super) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, entry, partition or boot; or reports,
-    /// for those of the reports that this project grew from, one after the other in a quarter of an hour
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, volano, hackbench, entry, partition or
+    /// boot; or reports, for those of the reports that this project grew from, one after the other in a quarter of an hour
     #[arg(default_value = "netbench")]
     pub(super) suite: Subject,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
@@ -131,7 +131,7 @@ pub(super) struct CompareArgs {
     /// interactive all of host and rsdl
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) policies: Vec<PolicyConfig>,
-    /// Numbers of vCPUs, each a run of its own (all suites but netbench and boot)
+    /// Numbers of vCPUs, each a run of its own (suites that count them)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) vcpus: Vec<u32>,
     /// Numbers of client VMs, each a run of its own (netbench)
@@ -140,11 +140,17 @@ pub(super) struct CompareArgs {
     /// Numbers of VMs asked for at once, each a run of its own (boot)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) vms: Vec<u32>,
-    /// How the suite is set up: up, smp, affinity (netbench); none, memload, execload, forkload, make, make-ccache
+    /// How the suite is set up: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload, make, make-ccache
     /// (interactive: what runs beside the probes); up, smp, bare-up, bare-smp (entry); no-locks, locks (partition);
     /// VCPUSxMEMORY such as 4x16M (boot). By default all but netbench's
     #[arg(long = "setup", value_name = "LIST", value_delimiter = ',')]
     pub(super) setups: Vec<Setup>,
+    /// Numbers of groups of 40 vCPUs, each a run of its own (hackbench)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(super) groups: Vec<u32>,
+    /// Numbers of chat rooms, each a run of its own (volano)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(super) rooms: Vec<u32>,
     /// Rounds; every round runs every policy once with every parameter
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) reps: Option<u32>,

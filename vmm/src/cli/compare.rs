@@ -151,6 +151,12 @@ fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
             "--pcpus {pcpus}: there is no CPU {missing} to use"
         )));
     }
+    if args.duration.is_some() && suite.has_end() {
+        return Err(Failure::Input(miette::miette!(
+            help = "choose the amount of work: --set loops=N for hackbench, --set messages=N for volano",
+            "--duration has no meaning for the suite {suite}, which ends when its work is done"
+        )));
+    }
     Ok(Options {
         suite,
         policies: labelled(&args.policies),
@@ -177,6 +183,8 @@ fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
         Counted::Clients => &args.clients,
         Counted::Vcpus => &args.vcpus,
         Counted::Vms => &args.vms,
+        Counted::Groups => &args.groups,
+        Counted::Rooms => &args.rooms,
     };
     if let Some(wrong) = Counted::ALL.into_iter().find(|&kind| kind != counted && !given(kind).is_empty()) {
         return Err(Failure::Input(miette::miette!(

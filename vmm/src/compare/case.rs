@@ -80,6 +80,8 @@ impl Setup {
             Suite::Entry if quick => vec![Self::On(Smp), Self::Bare(Smp)],
             Suite::Entry => vec![Self::On(Smp), Self::On(Up), Self::Bare(Smp), Self::Bare(Up)],
             Suite::Partition => vec![Self::Locks(false), Self::Locks(true)],
+            Suite::Volano if quick => vec![Self::On(Smp)],
+            Suite::Volano => vec![Self::On(Smp), Self::On(Up)],
             Suite::Interactive => Load::ALL.map(Self::Load).to_vec(),
             Suite::Boot if quick => vec![each(1, 8)],
             Suite::Boot => vec![each(1, 8), each(4, 16), each(1, 256)],
@@ -91,7 +93,7 @@ impl Setup {
     pub fn suits(self, suite: Suite) -> bool {
         match self {
             Self::Usual => true,
-            Self::On(_) => matches!(suite, Suite::Netbench | Suite::Entry),
+            Self::On(_) => matches!(suite, Suite::Netbench | Suite::Entry | Suite::Volano),
             Self::Affinity => suite == Suite::Netbench,
             Self::Bare(_) => suite == Suite::Entry,
             Self::Locks(_) => suite == Suite::Partition,

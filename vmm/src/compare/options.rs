@@ -69,6 +69,10 @@ pub fn default_policies(suite: Suite, full: bool) -> Vec<PolicyConfig> {
         Suite::Netbench if full => &["host", "o1", "rsdl"],
         Suite::Entry => &["host", "freelist", "rsdl"],
         Suite::Interactive => &["host", "host-noyield", "rsdl+none", "rsdl+expire", "rsdl+polite"],
+        // The stages of the source: neither, lateral steal, and adaptive spinning.
+        Suite::Hackbench => &["host", "rsdl:no-lateral:no-adaptive", "rsdl:no-adaptive", "rsdl"],
+        // The source's two schedulers, and two meanings of a yield.
+        Suite::Volano => &["host", "goodness:yield_recalculates:yield_bounces", "goodness", "rsdl+expire", "rsdl"],
         _ => &["host", "rsdl"],
     };
     names.iter().map(|name| name.parse().expect("the default policies are known")).collect()
@@ -93,6 +97,12 @@ impl Options {
             (Suite::Partition, true) => vec![8],
             (Suite::Boot, true) => vec![1, 100],
             (Suite::Boot, false) => vec![1, 10, 100],
+            (Suite::Hackbench, _) if self.full => vec![50],
+            (Suite::Volano, _) if self.full => vec![1, 2, 5, 10],
+            (Suite::Hackbench, true) => vec![2],
+            (Suite::Hackbench, false) => vec![1, 5],
+            (Suite::Volano, true) => vec![1],
+            (Suite::Volano, false) => vec![1, 2],
             (_, true) => vec![4, 8],
             (Suite::Hogs | Suite::Weights, false) => vec![2, 8, 16],
             (_, false) => vec![4, 8, 16],
@@ -109,6 +119,8 @@ impl Options {
     pub fn rounds(&self) -> u32 {
         let usual = match (self.suite, self.quick, self.full) {
             (Suite::Interactive, true, _) => 1,
+            // As many as the source lists.
+            (Suite::Hackbench, false, true) => 10,
             (Suite::Interactive, false, _) | (_, true, _) | (_, _, true) => 3,
             _ => 5,
         };

@@ -1,5 +1,6 @@
 //! What is run in which order, and how long it takes.
 
+use super::chat::Work;
 use super::{Case, Options, Setup, interactive, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
@@ -15,6 +16,8 @@ pub(super) const RAMP_DOWN: Duration = Duration::from_millis(100);
 /// Making and ending the VMs of a cell, seen on a slow host: some of it each, and some for every VM.
 const PER_CELL: f64 = 0.08;
 const PER_VM: f64 = 0.008;
+/// The same for a vCPU where a VM has dozens.
+const PER_VCPU: f64 = 0.001;
 /// What a default and a quick run may take (units: s), with some room for what cannot be foreseen.
 const DEFAULT_BUDGET: f64 = 110.0;
 const QUICK_BUDGET: f64 = 17.0;
@@ -54,7 +57,7 @@ impl Plan {
     /// The plan for these options.
     pub fn new(options: &Options) -> Self {
         let cases = Case::all(options);
-        let once: f64 = cases.iter().map(|case| overhead(options.suite, *case)).sum();
+        let once: f64 = cases.iter().map(|case| overhead(options, *case)).sum();
         let of_rounds = |rounds: u32| once * options.policies.len() as f64 * f64::from(rounds);
         let count = cases.len() * options.policies.len() * options.rounds() as usize;
         let budget = options.budget.unwrap_or(usual_budget(options));
@@ -109,11 +112,12 @@ impl Plan {
             None => format!("{} rounds", options.rounds()),
         };
         format!(
-            "{}: {what} under {} on pCPUs {}, {rounds} of {} s windows",
+            "{}: {what} under {} on pCPUs {}, {rounds} of {} s{}",
             options.suite,
             list(&mut options.policies.iter().map(|(label, _)| label.clone())),
             options.pcpus,
             self.windows(),
+            if options.suite.has_end() { ", or as long as it takes" } else { " windows" },
         )
     }
 }
@@ -130,6 +134,9 @@ fn usual_budget(options: &Options) -> f64 {
 
 /// Length of a cell's window; `fitting` is what the time of the run allows (units: s).
 fn window(options: &Options, size: u32, fitting: f64) -> Duration {
+    if let Some(work) = Work::of(options, size) {
+        return Duration::from_secs_f64(work.expected());
+    }
     let own = match options.suite {
         Suite::Weights => rotations(options, size),
         _ => fitting.clamp(*WINDOW.start(), *WINDOW.end()),
@@ -149,8 +156,11 @@ fn rotations(options: &Options, size: u32) -> f64 {
 }
 
 /// Time of a cell outside its window (units: s).
-fn overhead(suite: Suite, case: Case) -> f64 {
-    let warm_up = WARM_UP.as_secs_f64();
+fn overhead(options: &Options, case: Case) -> f64 {
+    let (suite, warm_up) = (options.suite, WARM_UP.as_secs_f64());
+    if let Some(work) = Work::of(options, case.size) {
+        return PER_CELL + PER_VCPU * f64::from(work.vms()) * f64::from(work.vcpus);
+    }
     let (waits, vms) = match (suite, case.setup) {
         (_, Setup::Bare(_)) => (0.0, 0),
         (Suite::Netbench, _) => (warm_up + RAMP_DOWN.as_secs_f64(), 2 * case.size + 5),

@@ -4,7 +4,7 @@ use super::{Options, default_policies};
 use crate::report::suite::Suite;
 
 /// The suites, in the order of their running.
-const SUITES: [Suite; 3] = [Suite::Interactive, Suite::Netbench, Suite::Entry];
+const SUITES: [Suite; 5] = [Suite::Interactive, Suite::Volano, Suite::Hackbench, Suite::Netbench, Suite::Entry];
 /// What all of them may take together where they are scaled (units: s), with some room for what cannot be foreseen.
 const BUDGET: f64 = 840.0;
 

@@ -2,15 +2,14 @@
 
 use super::audit::Discrepancy;
 use super::cell::{Measured, Measurement};
+use super::chat::{self, Work};
 use super::disturbed::Disturbances;
 use super::plan::{CellPlan, Plan};
 use super::progress::Progress;
 use super::site::Site;
 use super::step::{self, Step, StepError};
 use super::until::Watch;
-use super::{
-    Options, Setup, Simulation, bare, boot, calibrate, cell, interactive, netbench, partition, simulated,
-};
+use super::{Options, Setup, Simulation, bare, boot, calibrate, cell, interactive, netbench, partition, simulated};
 use crate::carrier::{self, CarrierError};
 use crate::host::{CpuList, Disturbance, DisturbanceMeter, frequency};
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
@@ -61,6 +60,20 @@ pub enum CompareError {
         label: String,
         /// How.
         outcome: Outcome,
+    },
+    /// A guest's work did not come to its end.
+    #[error("VM {name} under {label} is not done after {after:?}: {done} of {due} messages were received")]
+    Unfinished {
+        /// Which.
+        name: String,
+        /// Policy.
+        label: String,
+        /// How long it was waited for.
+        after: Duration,
+        /// Messages that came.
+        done: u64,
+        /// Messages that should have.
+        due: u64,
     },
     /// A guest that does not get to where it should.
     #[error("VM {name} under {label} {how_far} after {limit:?}")]
@@ -381,12 +394,13 @@ impl<'a> Runner<'a> {
             Site { context, planned, label, pcpus, domain, recorder: place.recorder.as_ref(), names: Mutex::default() }
         });
         let sites: Vec<Site<'_>> = sites.collect();
+        let work = Work::of(self.options, planned.case.size);
         let measured = match (self.options.suite, &sites[..]) {
             (Suite::Netbench, sites) => self.step(planned, params, sites),
             (Suite::Interactive, [site]) => interactive::measure(site),
             (Suite::Partition, [site]) => partition::measure(site),
             (Suite::Boot, [site]) => boot::measure(site),
-            (_, [site]) => cell::measure(site),
+            (_, [site]) => work.map_or_else(|| cell::measure(site), |work| chat::measure(site, work)),
             _ => unreachable!("only netbench is divided into parts"),
         };
         drop(sites);

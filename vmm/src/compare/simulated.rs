@@ -48,7 +48,8 @@ const UNDER_WAY: u64 = 10;
 /// Whether there are models of this suite's guests. There are none of doorbells that ask for nothing, nor of memory that is
 /// copied and VMs that are made.
 pub fn has_model(suite: Suite) -> bool {
-    !matches!(suite, Suite::Interactive | Suite::Entry | Suite::Partition | Suite::Boot)
+    use Suite::{Boot, Entry, Hackbench, Interactive, Partition, Volano};
+    !matches!(suite, Interactive | Entry | Partition | Boot | Hackbench | Volano)
 }
 
 /// A machine that is not there.

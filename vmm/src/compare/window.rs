@@ -71,6 +71,11 @@ impl Reading {
         self.vcpus[vcpu].waiting_ns
     }
 
+    /// Operations of all of them.
+    pub(super) fn ops(&self) -> u64 {
+        self.vcpus.iter().map(|vcpu| vcpu.ops).sum()
+    }
+
     /// The window from `self` to `later`.
     pub(super) fn until(&self, later: &Self) -> Window {
         let vcpus = self.vcpus.iter().zip(&later.vcpus).map(|(a, b)| b.since(a)).collect();

@@ -43,7 +43,7 @@ pub(super) fn guests(suite: Suite, size: u32) -> Vec<Guest> {
 }
 
 /// The built-in image of a suite.
-fn image(suite: Suite) -> &'static str {
+pub(super) fn image(suite: Suite) -> &'static str {
     match suite {
         Suite::Ticket => "ticket",
         Suite::Pingpong => "pingpong",
@@ -55,6 +55,8 @@ fn image(suite: Suite) -> &'static str {
         Suite::Interactive => "frames",
         Suite::Partition => "ticket",
         Suite::Boot => "idle",
+        Suite::Hackbench => "hackbench",
+        Suite::Volano => "volano",
     }
 }
 

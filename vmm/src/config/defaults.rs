@@ -105,6 +105,7 @@ impl Default for PolicyConfig {
             variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,
             affinity: true,
+            grain: false,
             starvation_bound: STARVATION_BOUND,
             on_starvation: OnStarvation::Report,
             polite: PoliteSwitches::default(),

@@ -30,11 +30,12 @@ const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors),
 type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 19] = [
+const SWITCHES: [Switch; 20] = [
     ("ride", |p| &mut p.ride),
     ("steal", |p| &mut p.steal),
     ("spin_detection", |p| &mut p.spin_detection),
     ("affinity", |p| &mut p.affinity),
+    ("grain", |p| &mut p.grain),
     ("directed", |p| &mut p.polite.directed),
     ("keep_place", |p| &mut p.polite.keep_place),
     ("prefer_computing", |p| &mut p.polite.prefer_computing),

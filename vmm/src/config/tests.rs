@@ -281,10 +281,11 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         None => StarvationBound::default(),
     });
     let starvation = (bound, prop::sample::select(vec![OnStarvation::Report, OnStarvation::Fallback]));
-    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 4]>(), switches, bugs, lock, starvation)
+    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 5]>(), switches, bugs, lock, starvation)
         .prop_map(
             |(algorithm, mechanism, rr_interval, variant, yield_rule, flags, polite, goodness, lock, starvation)| {
-                let ([ride, steal, affinity, spin_detection], (starvation_bound, on_starvation)) = (flags, starvation);
+                let ([ride, steal, affinity, grain, spin_detection], (starvation_bound, on_starvation)) =
+                    (flags, starvation);
                 PolicyConfig {
                     algorithm,
                     mechanism,
@@ -295,6 +296,7 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
                     variant,
                     yield_rule,
                     affinity,
+                    grain,
                     starvation_bound,
                     on_starvation,
                     polite,
@@ -332,7 +334,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 43] = [
+    const KEYS: [&str; 44] = [
         "host",
         "host.pcpus",
         "policy",
@@ -342,6 +344,7 @@ fn assignments() -> impl Strategy<Value = String> {
         "policy.variant",
         "policy.yield",
         "policy.affinity",
+        "policy.grain",
         "policy.starvation_bound",
         "policy.on_starvation",
         "policy.polite",

@@ -67,6 +67,9 @@ pub struct PolicyConfig {
     pub yield_rule: YieldRule,
     /// A vCPU prefers the pCPU it last ran on. For `rsdl` and `freelist`.
     pub affinity: bool,
+    /// A vCPU runs for 250 us before one that was woken takes its pCPU: more is handed over at a time between vCPUs that wake
+    /// each other, and who is woken may wait that much longer. For `rsdl`.
+    pub grain: bool,
     /// How long a vCPU may wait where the policy promises nothing; class `idle` may wait for ever all the same. For all but
     /// `host` and `host-noyield`.
     pub starvation_bound: StarvationBound,

@@ -20,6 +20,7 @@ pub mod facts;
 mod fake;
 mod judge;
 pub mod kvm;
+pub mod memory;
 pub mod realtime;
 mod report;
 pub mod resident;

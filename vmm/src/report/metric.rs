@@ -89,6 +89,16 @@ pub enum Metric {
     StartP99,
     /// Resident memory of the process for each VM.
     MemoryPerVm,
+    /// From the release of all guests until the last one has done its work.
+    RunTime,
+    /// The most memory that the process had at a time.
+    PeakMemory,
+    /// Yields of vCPUs while nobody waited.
+    LoneYieldsPerS,
+    /// Times that `goodness` refilled everybody's counter.
+    RecalculationsPerS,
+    /// Times that `goodness` asked again at once because a yielder was better than who replaced it.
+    ExtraPassesPerS,
 }
 
 /// A start is given up after this time and counts as that long (units: us). The source of netbench saw two minutes.
@@ -105,7 +115,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 40] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -141,6 +151,11 @@ impl Metric {
         Self::StartP50,
         Self::StartP99,
         Self::MemoryPerVm,
+        Self::RunTime,
+        Self::PeakMemory,
+        Self::LoneYieldsPerS,
+        Self::RecalculationsPerS,
+        Self::ExtraPassesPerS,
     ];
 
     #[rustfmt::skip] // a table
@@ -182,6 +197,11 @@ impl Metric {
             Self::StartP50        => ("start_p50",         "median VM start",  "start p50", "us",            Lower),
             Self::StartP99        => ("start_p99",         "p99 VM start",     "start p99", "us",            Lower),
             Self::MemoryPerVm     => ("memory_per_vm",     "memory of a VM",   "memory",    "KiB",           Lower),
+            Self::RunTime         => ("run_time",          "time to the end",  "time",      "us",            Lower),
+            Self::PeakMemory      => ("peak_memory",       "peak memory",      "memory",    "MiB",           Lower),
+            Self::LoneYieldsPerS  => ("lone_yields_per_s", "yields alone",     "alone",     "yields/s",      Lower),
+            Self::RecalculationsPerS => ("recalculations_per_s", "recalculations", "refills", "recalculations/s", Lower),
+            Self::ExtraPassesPerS => ("extra_passes_per_s", "extra passes",    "passes",    "passes/s",      Lower),
         };
         Facts { name, label, short, unit, better }
     }
@@ -250,7 +270,17 @@ impl Metric {
     }
 
     fn is_activity(self) -> bool {
-        matches!(self, Self::ExitsPerS | Self::SwitchesPerS | Self::MigrationsPerS | Self::YieldsPerS | Self::CpuReady)
+        matches!(
+            self,
+            Self::ExitsPerS
+                | Self::SwitchesPerS
+                | Self::MigrationsPerS
+                | Self::YieldsPerS
+                | Self::CpuReady
+                | Self::LoneYieldsPerS
+                | Self::RecalculationsPerS
+                | Self::ExtraPassesPerS
+        )
     }
 
     /// Whether the metric is work done, which a ratio compares.

@@ -5,13 +5,18 @@
 
 mod claims;
 mod entry;
+mod hackbench;
 pub mod interactive;
 mod netbench;
 mod show;
+mod volano;
 
 pub(super) use show::{html, markdown, terminal};
 
-use super::model::Report;
+use super::format;
+use super::metric::Metric;
+use super::model::{Cell, Params, Report};
+use super::suite::Suite;
 
 /// A source's table, measured anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +37,38 @@ pub struct SourceTable {
 type MakeTable = fn(&Report) -> Option<SourceTable>;
 
 /// The tables there are, in the order of a report.
-const TABLES: &[MakeTable] = &[interactive::table, netbench::table, entry::table];
+const TABLES: &[MakeTable] = &[interactive::table, volano::table, hackbench::table, netbench::table, entry::table];
 
 /// The tables that a report has cells for.
 pub fn tables(report: &Report) -> Vec<SourceTable> {
     TABLES.iter().filter_map(|table| table(report)).collect()
+}
+
+/// The parameters that a suite was run with, in the report's order.
+fn params_of(report: &Report, suite: Suite) -> Vec<&Params> {
+    let mut found: Vec<&Params> = Vec::new();
+    for cell in report.cells.iter().filter(|cell| cell.suite == suite) {
+        if !found.contains(&&cell.params) {
+            found.push(&cell.params);
+        }
+    }
+    found
+}
+
+/// One cell of a suite.
+fn cell<'a>(report: &'a Report, suite: Suite, params: &Params, policy: &str, metric: Metric) -> Option<&'a Cell> {
+    let is_it = |c: &&Cell| c.suite == suite && c.params == *params && c.policy == policy && c.metric == metric;
+    report.cells.iter().find(is_it)
+}
+
+/// What was not measured.
+fn none() -> String {
+    "–".to_owned()
+}
+
+/// "0.48 times".
+fn times(ratio: f64) -> String {
+    format!("{} times", format::ratio(ratio))
 }
 
 #[cfg(test)]

@@ -34,6 +34,10 @@ pub enum Suite {
     Partition,
     /// VMs are made, run until they are ready, and end.
     Boot,
+    /// Groups of senders and receivers exchange a fixed number of messages.
+    Hackbench,
+    /// Chat rooms in which every message goes to all others.
+    Volano,
 }
 
 /// A suite name that does not exist.
@@ -55,11 +59,15 @@ pub enum Counted {
     Vcpus,
     /// VMs at once.
     Vms,
+    /// Groups of senders and receivers, a VM each.
+    Groups,
+    /// Chat rooms, a VM each.
+    Rooms,
 }
 
 impl Counted {
     /// Everything that can be counted.
-    pub const ALL: [Self; 3] = [Self::Clients, Self::Vcpus, Self::Vms];
+    pub const ALL: [Self; 5] = [Self::Clients, Self::Vcpus, Self::Vms, Self::Groups, Self::Rooms];
 
     /// The parameter in reports, and the option on command lines.
     pub fn name(self) -> &'static str {
@@ -67,6 +75,8 @@ impl Counted {
             Self::Clients => "clients",
             Self::Vcpus => "vcpus",
             Self::Vms => "vms",
+            Self::Groups => "groups",
+            Self::Rooms => "rooms",
         }
     }
 
@@ -76,6 +86,8 @@ impl Counted {
             Self::Clients => "clients",
             Self::Vcpus => "vCPUs",
             Self::Vms => "VMs",
+            Self::Groups => "groups",
+            Self::Rooms => "rooms",
         }
     }
 }
@@ -92,7 +104,7 @@ struct Facts {
 
 impl Suite {
     /// Every suite, in the order of a report.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Netbench,
         Self::Ticket,
         Self::Pingpong,
@@ -105,14 +117,16 @@ impl Suite {
         Self::Interactive,
         Self::Partition,
         Self::Boot,
+        Self::Hackbench,
+        Self::Volano,
     ];
 
     fn facts(self) -> Facts {
         use Metric::{
-            BuildReal, BuildSys, BuildUser, ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, Jitter, LatencyMax,
-            LatencyP50, LatencyP99, LockersCpuShare, MemoryPerVm, MinShare, MissedShare, Nice0Share, Nice5Share,
-            Nice10Share, PairThroughput, PairsCpuShare, SplitGain, StartLatencyMax, StartP50, StartP99, Throughput,
-            WeightError,
+            BuildReal, BuildSys, BuildUser, ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, Jitter,
+            LatencyMax, LatencyP50, LatencyP99, LockersCpuShare, LoneYieldsPerS, MemoryPerVm, MinShare, MissedShare,
+            Nice0Share, Nice5Share, Nice10Share, PairThroughput, PairsCpuShare, PeakMemory, RunTime, SplitGain,
+            StartLatencyMax, StartP50, StartP99, SwitchesPerS, Throughput, WeightError, YieldsPerS,
         };
         match self {
             Self::Netbench => Facts {
@@ -233,6 +247,24 @@ impl Suite {
                 headline: &[Throughput, LatencyP99, MissedShare, BuildReal, BuildUser, BuildSys],
                 plotted: &[Throughput, LatencyP99, MissedShare],
             },
+            Self::Hackbench => Facts {
+                name: "hackbench",
+                about: "Groups of 20 senders and 20 receivers, a VM each; every sender has 100 messages for each receiver; \
+                        the time is from the release of all to the last one's end.",
+                unit: "messages/s",
+                counted: Counted::Groups,
+                headline: &[Throughput, RunTime, PeakMemory],
+                plotted: &[Throughput, RunTime],
+            },
+            Self::Volano => Facts {
+                name: "volano",
+                about: "Chat rooms, a VM each, of users with four vCPUs each, on one pCPU (up) and on all (smp); every message \
+                        goes to all others through queues whose locks yield.",
+                unit: "messages/s",
+                counted: Counted::Rooms,
+                headline: &[Throughput, RunTime, YieldsPerS, LoneYieldsPerS, SwitchesPerS],
+                plotted: &[Throughput, YieldsPerS],
+            },
         }
     }
 
@@ -259,6 +291,11 @@ impl Suite {
     /// Whether its guests wait for each other, and so may say what for.
     pub fn waits(self) -> bool {
         !matches!(self, Self::Netbench | Self::Entry | Self::Boot)
+    }
+
+    /// Whether the work of its guests has an end, which is waited for; else there is a window.
+    pub fn has_end(self) -> bool {
+        matches!(self, Self::Hackbench | Self::Volano)
     }
 
     /// The metrics that decide how this suite went, the most important first. The tables show these.

@@ -2,6 +2,7 @@
 
 use super::clock::TscClock;
 use super::console::{Console, Sink};
+use super::gate::Gate;
 use super::layout::Layout;
 use super::outcome::Outcome;
 use std::sync::atomic::Ordering;
@@ -64,6 +65,8 @@ pub struct VmState {
     outcome: OnceLock<Outcome>,
     started: OnceLock<Time>,
     ready: OnceLock<Time>,
+    done: OnceLock<Time>,
+    gate: Gate,
     results: Mutex<Vec<(String, u64)>>,
 }
 
@@ -91,6 +94,8 @@ impl VmState {
             outcome: OnceLock::new(),
             started: OnceLock::new(),
             ready: OnceLock::new(),
+            done: OnceLock::new(),
+            gate: Gate::default(),
             results: Mutex::default(),
         }
     }
@@ -138,6 +143,16 @@ impl VmState {
     /// When its workload was set up, if it says so.
     pub fn ready(&self) -> Option<Time> {
         self.ready.get().copied()
+    }
+
+    /// When its workload had done all it had to, if it has and says so.
+    pub fn done(&self) -> Option<Time> {
+        self.done.get().copied()
+    }
+
+    /// Whether its workload waits for the gate to open.
+    pub fn is_at_gate(&self) -> bool {
+        self.gate.is_reached()
     }
 
     /// The figures it reported, in order.
@@ -217,12 +232,17 @@ impl VmState {
         let reached = match value {
             milestone::STARTED => &self.started,
             milestone::READY => &self.ready,
+            milestone::DONE => &self.done,
             _ => return,
         };
         // Only the first vCPU to get there counts.
         if reached.get().is_none() {
             let _ = reached.set(stile_sched::time::monotonic());
         }
+    }
+
+    pub(super) fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     pub(super) fn add_result(&self, name: &str, value: u64) {

@@ -30,6 +30,8 @@ pub(super) struct GuestVcpu {
     pub(super) registers: Registers,
     /// Where it was last seen spinning, if it spun when it was last looked at.
     pub(super) spot: Option<Spot>,
+    /// It waits for its VM's gate to open.
+    pub(super) at_gate: bool,
     pub(super) vm: Arc<VmState>,
     pub(super) graves: Sender<Grave>,
 }
@@ -52,6 +54,12 @@ impl stile_sched::Vcpu for GuestVcpu {
     fn run(&mut self) -> Stop {
         if self.vm.has_ended() {
             return self.end(Outcome::Stopped);
+        }
+        if self.at_gate {
+            self.at_gate = !self.vm.gate().admits(self.index);
+            if self.at_gate {
+                return Stop::Idle(Time::NEVER);
+            }
         }
         match self.enter() {
             Event::Handled => Stop::Exit,
@@ -126,6 +134,10 @@ impl GuestVcpu {
             (port::YIELD, 4) => self.yields(value),
             (port::IDLE, 4) => self.idles(Queues::unpack(value)),
             (port::KICK, 4) => self.kicks(value),
+            (port::GATE, 4) => {
+                self.at_gate = true;
+                Stop::Exit
+            }
             (port::CONSOLE, 4) => self.prints(value),
             (port::PROGRESS, 4) => {
                 self.vm.milestone(value);

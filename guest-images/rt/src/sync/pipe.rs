@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_writer_wakes_one_reader_of_those_that_wait() {
         let (threads, pipe) = (Threads::new(3), Pipe::<MESSAGE, 4>::new(Notifies::Inside));
-        [1, 2].map(|reader| pipe.queue.lock(&threads.vcpu(0), EAGER).readers.insert(reader));
+        [1, 2].into_iter().for_each(|reader| pipe.queue.lock(&threads.vcpu(0), EAGER).readers.insert(reader));
         pipe.write(&threads.vcpu(0), EAGER, &message(0, 0));
         assert_eq!([1, 2].map(|reader| threads.has_event(reader)), [true, false]);
         pipe.write(&threads.vcpu(0), EAGER, &message(0, 1));

@@ -62,9 +62,9 @@ mod tests {
     #[test]
     fn everybody_is_taken_once_and_in_turn() {
         let mut waiters = Waiters::new();
-        [70, 3, 1023, 64, 3].map(|vcpu| waiters.insert(vcpu));
+        [70, 3, 1023, 64, 3].into_iter().for_each(|vcpu| waiters.insert(vcpu));
         assert_eq!([(); 5].map(|()| waiters.take()), [Some(3), Some(64), Some(70), Some(1023), None]);
-        [5, 2].map(|vcpu| waiters.insert(vcpu));
+        [5, 2].into_iter().for_each(|vcpu| waiters.insert(vcpu));
         assert_eq!(waiters.take(), Some(2), "after the last one it begins anew");
         waiters.insert(2);
         assert_eq!([(); 2].map(|()| waiters.take()), [Some(5), Some(2)], "who was just taken comes last");
@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn who_went_by_itself_is_not_taken() {
         let mut waiters = Waiters::new();
-        [1, 2].map(|vcpu| waiters.insert(vcpu));
-        [1, 1, 9].map(|vcpu| waiters.remove(vcpu));
+        [1, 2].into_iter().for_each(|vcpu| waiters.insert(vcpu));
+        [1, 1, 9].into_iter().for_each(|vcpu| waiters.remove(vcpu));
         assert_eq!([(); 2].map(|()| waiters.take()), [Some(2), None]);
     }
 

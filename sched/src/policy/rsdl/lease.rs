@@ -5,6 +5,9 @@ use super::matrix::{LEVELS, Stair};
 use super::{Decision, Rsdl, Why, YieldRule};
 use crate::{Class, Nanos, Slot, Time, VcpuId, Yield};
 
+/// A vCPU runs for so long before one that was woken takes its slot: who hands things to many others, and wakes each, would
+/// otherwise be interrupted for each, and they would find one thing each.
+const GRAIN: Nanos = Nanos::from_micros(250);
 /// No vCPU stands here: for a pick in the head's turn.
 pub(super) const ANYWHERE: Stair = Stair::MAX;
 
@@ -90,8 +93,15 @@ impl Rsdl {
             self.lease_over(slot, current, now)
         } else if let Some(woken) = contested
             && self.standing(woken) < self.standing(current)
-            && self.dequeue(woken)
         {
+            let soonest = self.slots[slot.index()].since + GRAIN;
+            if self.config.grain && now < soonest && self.vcpu(woken).class != Class::Rt {
+                self.slots[slot.index()].contested = Some(woken);
+                return self.go_on(slot, current).not_beyond(soonest);
+            }
+            if !self.dequeue(woken) {
+                return self.go_on(slot, current);
+            }
             self.enqueue(current, Join::OldPlace);
             self.install_fresh(slot, woken, now)
         } else {

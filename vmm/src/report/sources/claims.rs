@@ -7,6 +7,14 @@ pub(super) struct Claims {
     differ: Vec<String>,
 }
 
+impl FromIterator<(bool, String)> for Claims {
+    fn from_iter<T: IntoIterator<Item = (bool, String)>>(claims: T) -> Self {
+        let mut all = Self::default();
+        claims.into_iter().for_each(|(holds, figures)| all.add(holds, figures));
+        all
+    }
+}
+
 impl Claims {
     /// A claim with the figures that decide it.
     pub(super) fn add(&mut self, holds: bool, figures: String) {

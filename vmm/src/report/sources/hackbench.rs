@@ -1,0 +1,128 @@
+//! Ten runs of `hackbench 50` on a 4-way machine under 2.6.24.7-rt6, with lateral lock stealing added, and with adaptive
+//! spinning added to that.
+
+use super::claims::Claims;
+use super::{SourceTable, cell, none, params_of, times};
+use crate::report::format::time_us;
+use crate::report::metric::Metric;
+use crate::report::model::{BASELINE, Params, Report};
+use crate::report::stats;
+use crate::report::suite::Suite;
+
+const CITATION: &str = "Steven Rostedt, announcement of 2.6.24.7-rt7, linux-kernel mailing list, 19 May 2008";
+/// A difference below this part is none.
+const MATTERS: f64 = 0.05;
+
+/// One stage: its name, our policy, and the source's runs (unit: s).
+type Stage = (&'static str, &'static str, &'static [f64]);
+
+/// The stages, and last what the source compares them with.
+const STAGES: [Stage; 4] = [
+    (
+        "neither",
+        "rsdl:no-lateral:no-adaptive",
+        &[16.651, 16.773, 16.500, 17.437, 16.267, 18.296, 16.524, 17.452, 18.595, 18.357],
+    ),
+    ("+ lateral steal", "rsdl:no-adaptive", &[7.853, 8.219, 7.967, 8.118, 8.195, 8.349, 8.122, 8.146, 8.197, 8.026]),
+    ("+ adaptive spin", "rsdl", &[4.752, 4.830, 4.896, 4.858, 4.801, 4.885, 4.794, 4.883, 4.852, 4.911]),
+    ("the stock scheduler", BASELINE, &[3.9]),
+];
+
+/// The table of the largest size that was run; `None` if the suite was not.
+pub(super) fn table(report: &Report) -> Option<SourceTable> {
+    let params = *params_of(report, Suite::Hackbench).last()?;
+    let ours = |policy: &str| cell(report, Suite::Hackbench, params, policy, Metric::RunTime);
+    let row = |(name, policy, source): &Stage| {
+        let here = ours(policy);
+        vec![
+            (*name).to_owned(),
+            seconds(source),
+            median(source),
+            here.map_or_else(none, |cell| listed(&cell.samples)),
+            here.map_or_else(none, |cell| time_us(cell.median)),
+        ]
+    };
+    let medians = STAGES
+        .map(|(_, policy, source)| (stats::median(source).unwrap_or_default(), ours(policy).map(|cell| cell.median)));
+    Some(SourceTable {
+        title: format!("hackbench, {}", words(params)),
+        citation: CITATION,
+        header: ["stage", "source: runs", "median", "here: runs", "median"].map(str::to_owned).to_vec(),
+        rows: STAGES.iter().map(row).collect(),
+        findings: claims(&medians).into_iter().collect::<Claims>().findings(),
+    })
+}
+
+/// What the source says of each stage, and whether it holds here: (source's, our) medians of [`STAGES`].
+fn claims(medians: &[(f64, Option<f64>); 4]) -> Vec<(bool, String)> {
+    let pairs = [(1, 0, "lateral steal"), (2, 1, "adaptive spin"), (2, 3, "both, beside the stock scheduler,")];
+    let claim = |(after, before, name): (usize, usize, &str)| {
+        let (source, here) = (medians[after].0 / medians[before].0, medians[after].1? / medians[before].1?);
+        let text = format!("{name} makes the time {} (source {})", times(here), times(source));
+        Some((way(here) == way(source), text))
+    };
+    pairs.into_iter().filter_map(claim).collect()
+}
+
+/// Shorter, longer or neither.
+fn way(ratio: f64) -> i8 {
+    i8::from(ratio > 1.0 + MATTERS) - i8::from(ratio < 1.0 - MATTERS)
+}
+
+fn words(params: &Params) -> String {
+    let (size, variant) = (params.size_label(), params.variant());
+    format!("{size} here, 50 groups in the source{}{variant}", if variant.is_empty() { "" } else { "; " })
+}
+
+fn seconds(runs: &[f64]) -> String {
+    runs.iter().map(|s| format!("{s:.2}")).collect::<Vec<_>>().join(" ")
+}
+
+fn median(runs: &[f64]) -> String {
+    stats::median(runs).map_or_else(none, |s| time_us(s * 1e6))
+}
+
+/// Times in microseconds, in seconds.
+fn listed(runs: &[f64]) -> String {
+    seconds(&runs.iter().map(|us| us / 1e6).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::model::{RunContext, Sample};
+    use serde_json::Value;
+
+    fn report(times: &[(&str, f64)]) -> Report {
+        let sample = |(policy, seconds): &(&str, f64)| Sample {
+            suite: Suite::Hackbench,
+            policy: (*policy).to_owned(),
+            params: Params::default().with("groups", 50),
+            round: 0,
+            values: [(Metric::RunTime, seconds * 1e6)].into(),
+            detail: Value::Null,
+        };
+        Report::from_samples(&times.iter().map(sample).collect::<Vec<_>>(), RunContext::default())
+    }
+
+    #[test]
+    fn a_report_without_the_suite_has_no_table() {
+        assert_eq!(table(&report(&[])), None);
+    }
+
+    #[test]
+    fn every_stage_has_its_runs_beside_the_source_s() {
+        let [neither, lateral, both] = [STAGES[0].1, STAGES[1].1, STAGES[2].1];
+        let table = table(&report(&[(neither, 12.0), (lateral, 2.5), (both, 2.6), ("host", 2.0)])).unwrap();
+        assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
+        assert_eq!(table.rows[1][2..], ["8.13 s", "2.50", "2.50 s"]);
+        assert!(table.findings[0].contains("lateral steal makes the time 0.21 times (source 0.48 times)"));
+        assert!(table.findings[1].contains("adaptive spin makes the time 1.04 times (source 0.60 times)"));
+    }
+
+    #[test]
+    fn what_was_not_run_is_not_compared() {
+        let table = table(&report(&[("rsdl", 1.0)])).unwrap();
+        assert_eq!((table.rows[0][3].as_str(), table.findings.len()), ("–", 0));
+    }
+}
