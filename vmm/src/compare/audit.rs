@@ -65,9 +65,8 @@ pub(super) struct Steal {
 pub(super) fn audit(window: &Window, pcpus: usize) -> Result<(), Discrepancy> {
     window.vcpus.iter().enumerate().try_for_each(|(vcpu, counts)| one(vcpu, counts))?;
     let run: u64 = window.vcpus.iter().map(|v| v.usage.run_ns).sum();
-    let wall = window.vcpus.iter().map(|v| v.wall.most).max().unwrap_or_default();
-    if run as f64 > pcpus as f64 * more(wall).0 as f64 {
-        return Err(Discrepancy::Capacity { run: ns(run), wall: wall.into(), pcpus });
+    if run as f64 > pcpus as f64 * more(window.span).0 as f64 {
+        return Err(Discrepancy::Capacity { run: ns(run), wall: window.span.into(), pcpus });
     }
     Ok(())
 }
@@ -115,7 +114,8 @@ mod tests {
     }
 
     fn audited(vcpus: Vec<VcpuCounts>, pcpus: usize) -> Result<(), Discrepancy> {
-        audit(&Window { seconds: 1.0, vcpus, totals: Totals::default(), kicks: None }, pcpus)
+        let span = Nanos(1000 * MS);
+        audit(&Window { seconds: 1.0, span, vcpus, totals: Totals::default(), kicks: None }, pcpus)
     }
 
     #[test]
@@ -135,6 +135,16 @@ mod tests {
     fn more_than_the_pcpus_have_cannot_have_been_run() {
         let found = audited(vec![vcpu(700, 300, 0), vcpu(700, 300, 0)], 1).unwrap_err();
         assert_eq!(found.to_string(), "all vCPUs ran 1.4s together in 1s on 1 pCPU(s)");
+    }
+
+    #[test]
+    fn vcpus_that_were_read_one_after_the_other_may_have_run_for_as_long_as_that_took() {
+        let vcpus = vec![vcpu(1000, 0, 0), vcpu(40, 960, 0)];
+        let audited = |span| {
+            let window = Window { seconds: 1.0, span, vcpus: vcpus.clone(), totals: Totals::default(), kicks: None };
+            audit(&window, 1).is_ok()
+        };
+        assert!(audited(Nanos(1040 * MS)) && !audited(Nanos(1000 * MS)));
     }
 
     #[test]

@@ -127,6 +127,7 @@ pub(super) fn detail(window: &Window) -> Value {
 mod tests {
     use super::*;
     use stile_abi::gauge::{BUCKETS, bucket_of};
+    use stile_sched::Nanos;
     use stile_sched::domain::{Totals, Usage};
 
     fn vcpu(ops: u64, run_ns: u64) -> VcpuCounts {
@@ -136,7 +137,7 @@ mod tests {
     }
 
     fn window(vcpus: Vec<VcpuCounts>) -> Window {
-        Window { seconds: 2.0, vcpus, totals: Totals::default(), kicks: None }
+        Window { seconds: 2.0, span: Nanos(2_000_000_000), vcpus, totals: Totals::default(), kicks: None }
     }
 
     #[test]

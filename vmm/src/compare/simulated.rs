@@ -252,6 +252,7 @@ impl<'a> Stage<'a> {
         let vcpus = self.cast.order.iter().map(vcpu).collect();
         Window {
             seconds: span.0 as f64 / 1e9,
+            span,
             vcpus,
             totals: after.totals.since(&before.totals),
             kicks: Some(after.kicks.since(&before.kicks)),

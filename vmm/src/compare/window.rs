@@ -43,6 +43,8 @@ pub(super) struct Wall {
 /// Everything at one moment.
 pub(super) struct Reading {
     at: Time,
+    /// When all had been read.
+    read: Time,
     vcpus: Vec<VcpuCounts>,
     totals: Totals,
     kicks: Option<Histogram>,
@@ -52,6 +54,9 @@ pub(super) struct Reading {
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) seconds: f64,
+    /// From the beginning of the first reading to the end of the last one: vCPUs are read one after the other, each over
+    /// a time of its own within this.
+    pub(super) span: Nanos,
     pub(super) vcpus: Vec<VcpuCounts>,
     pub(super) totals: Totals,
     /// `None` where they are not known: the host knows neither kicks nor waits for a turn.
@@ -63,7 +68,8 @@ impl Reading {
     pub(super) fn take(vms: &[&Vm], domain: &dyn Domain) -> Self {
         let at = monotonic();
         let vcpus = vms.iter().flat_map(|vm| read_vm(vm, domain)).collect();
-        Self { at, vcpus, totals: domain.totals(), kicks: domain.has_policy().then(|| domain.kicks()) }
+        let (totals, kicks) = (domain.totals(), domain.has_policy().then(|| domain.kicks()));
+        Self { at, read: monotonic(), vcpus, totals, kicks }
     }
 
     /// How long the wait under way of a vCPU had lasted then (unit: ns).
@@ -81,16 +87,19 @@ impl Reading {
         let vcpus = self.vcpus.iter().zip(&later.vcpus).map(|(a, b)| b.since(a)).collect();
         let seconds = later.at.since(self.at).0 as f64 / 1e9;
         let kicks = later.kicks.as_ref().zip(self.kicks.as_ref()).map(|(later, earlier)| later.since(earlier));
-        Window { seconds, vcpus, totals: later.totals.since(&self.totals), kicks }
+        let (span, totals) = (later.read.since(self.at), later.totals.since(&self.totals));
+        Window { seconds, span, vcpus, totals, kicks }
     }
 }
 
 impl Window {
     /// Several windows at the same time as one.
     pub(super) fn join(windows: Vec<Self>) -> Self {
-        let mut all = Self { seconds: 0.0, vcpus: Vec::new(), totals: Totals::default(), kicks: None };
+        let mut all =
+            Self { seconds: 0.0, span: Nanos::ZERO, vcpus: Vec::new(), totals: Totals::default(), kicks: None };
         for window in windows {
             all.seconds = all.seconds.max(window.seconds);
+            all.span = all.span.max(window.span);
             all.vcpus.extend(window.vcpus);
             all.totals = all.totals.plus(&window.totals);
             if let Some(kicks) = window.kicks {

@@ -103,6 +103,7 @@ impl Params {
     /// The size for readers: "16 vCPUs", "beryl"; the variant if there is no size.
     pub fn size_label(&self) -> String {
         match self.size() {
+            Some((what, ParamValue::Integer(1))) => format!("1 {}", what.trim_end_matches('s')),
             Some((what, ParamValue::Integer(size))) => format!("{size} {what}"),
             Some((_, ParamValue::Text(part))) => part.clone(),
             None => self.variant(),

@@ -77,6 +77,7 @@ pub(super) fn samples(vms: &[Vm], before: &Reading, window: &Window, params: Par
         first = vcpus.end;
         let own = Window {
             seconds: window.seconds,
+            span: window.span,
             vcpus: window.vcpus[vcpus].to_vec(),
             totals: Totals::default(),
             kicks: None,

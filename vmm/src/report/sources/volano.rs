@@ -137,13 +137,13 @@ mod tests {
             ["1.60", "4.00", "–", "2.00"]
         );
         assert_eq!(ours("with both bugs, a message: yields"), "3.00");
-        assert!(table.findings[0].contains("1.60 times the messages with 1 rooms (source at least 1.51 times)"));
+        assert!(table.findings[0].contains("1.60 times the messages with 1 room (source at least 1.51 times)"));
         assert!(table.findings[1].contains("there are no yields while nobody waits"));
     }
 
     #[test]
     fn a_mended_yield_that_gains_nothing_is_told() {
         let table = table(&report(&[(BUGS, 100.0), (MENDED, 101.0)])).unwrap();
-        assert!(table.findings[1].starts_with("Not as in the source: mending the yield gives 1.01 times"));
+        assert!(table.findings[0].starts_with("Not as the source saw it: mending the yield gives 1.01 times"));
     }
 }
