@@ -110,7 +110,11 @@ fn the_suites_of_the_reports_run_one_after_the_other_into_one_report() {
     let folder = tempfile::tempdir().unwrap();
     let (status, stdout, stderr) = stile(folder.path(), "compare reports --sim --quick --duration 0.02 --reps 1");
     assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.contains("simulated netbench") && stdout.contains("no model of the guests of entry"), "{stdout}");
+    assert!(
+        stdout.starts_with("simulated netbench: peak")
+            && stdout.contains("no model of the guests of interactive, volano, hackbench and entry"),
+        "{stdout}"
+    );
     // One line for each suite and round, and no bar, where nobody watches.
     assert_eq!(stderr.matches("round 1 of 1").count(), 1, "{stderr}");
     let (status, _, stderr) = stile(folder.path(), "compare reports --vcpus 4");
@@ -137,7 +141,10 @@ fn what_a_run_that_fails_half_way_has_measured_is_kept() {
     fs::create_dir_all(folder.path().join("report/raw/hogs-rsdl-4-round-2.rec")).unwrap();
     let (status, stdout, stderr) = stile(folder.path(), "sim scenario.toml --record --out report");
     assert_eq!(status, Some(1), "{stderr}");
-    assert!(stderr.contains("hogs-rsdl-4-round-2.rec") && stdout.contains("Failed after 2 runs"), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("hogs-rsdl-4-round-2.rec") && stdout.contains("hogs: failed after 2 runs"),
+        "{stdout}{stderr}"
+    );
     let report: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(folder.path().join("report/report.json")).unwrap()).unwrap();
     assert_eq!((&report["rounds"], &report["interrupted"]), (&2.into(), &true.into()));

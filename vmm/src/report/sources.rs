@@ -41,7 +41,11 @@ const TABLES: &[MakeTable] = &[interactive::table, volano::table, hackbench::tab
 
 /// The tables that a report has cells for.
 pub fn tables(report: &Report) -> Vec<SourceTable> {
-    TABLES.iter().filter_map(|table| table(report)).collect()
+    let marked = |table: SourceTable| match report.simulated {
+        true => SourceTable { title: format!("simulated {}", table.title), ..table },
+        false => table,
+    };
+    TABLES.iter().filter_map(|table| table(report)).map(marked).collect()
 }
 
 /// The parameters that a suite was run with, in the report's order.
