@@ -153,7 +153,7 @@ impl Capped {
         }
         let may_draw = group.frozen.is_empty() && group.budget.ready(group.members) <= now;
         if may_draw {
-            member.slice += group.budget.draw(group.members, now);
+            member.slice = group.budget.draw(group.members, member.slice, now);
         }
         may_draw
     }
@@ -233,10 +233,10 @@ impl Member {
     /// Goes on, by a slice it has, one that is ready, or a sliver on credit.
     fn thaw(&mut self, group: &mut Group, now: Time) {
         if self.slice < LEAST && group.budget.ready(group.members) <= now {
-            self.slice += group.budget.draw(group.members, now);
+            self.slice = group.budget.draw(group.members, self.slice, now);
         } else if self.slice < LEAST {
-            group.budget.overdraw(LEAST, now);
-            self.slice += LEAST;
+            group.budget.overdraw(LEAST - self.slice, now);
+            self.slice = LEAST;
         }
         self.throttled = self.time(now);
         self.frozen = None;

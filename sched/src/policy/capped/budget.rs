@@ -10,7 +10,8 @@
 //! to draw can make up for it. (A slice is at least the [shortest turn](Cap::SHORTEST_TURN): where a budget is too small for
 //! so many, turns are fewer.)
 //!
-//! Half a budget at most is drawn before it is paid, and each member keeps one slice at most, together half a budget. So in
+//! Half a budget at most is drawn before it is paid, and each member has one slice at most, together half a budget: who still has
+//! a rest of one draws only what is missing. So in
 //! any span the members run what the cap yields in it, and one period's budget on top of that, and what they ran beyond
 //! their slices, which is paid back. Who draws nothing for half a period loses what the cap yields from then on.
 
@@ -36,10 +37,14 @@ impl Budget {
         self.paid + self.turn(members) - self.ahead()
     }
 
-    /// Draws a slice, ready or not.
-    pub(super) fn draw(&mut self, members: u32, now: Time) -> Nanos {
-        self.pay(self.turn(members), now);
-        Nanos(self.cap.budget().0 / self.turns(members))
+    /// Draws a slice, ready or not, or what is missing of one to who has kept a rest of the last.
+    pub(super) fn draw(&mut self, members: u32, kept: Nanos, now: Time) -> Nanos {
+        let slice = Nanos(self.cap.budget().0 / self.turns(members));
+        match kept {
+            Nanos::ZERO => self.pay(self.turn(members), now),
+            kept => self.overdraw(slice.saturating_sub(kept), now),
+        }
+        slice
     }
 
     /// The time in which the cap yields a slice; rounded up, since a nanosecond too little in each would exceed the cap.
@@ -86,20 +91,30 @@ mod tests {
         let mut budget = half(now);
         for _ in 0..2 {
             assert!(budget.ready(2) <= now, "half a period is in hand");
-            assert_eq!(budget.draw(2, now), Nanos(12 * MS + MS / 2));
+            assert_eq!(budget.draw(2, Nanos::ZERO, now), Nanos(12 * MS + MS / 2));
         }
         for _ in 0..5 {
             assert_eq!(budget.ready(2), now + Nanos(25 * MS));
             now = budget.ready(2);
-            let _ = budget.draw(2, now);
+            let _ = budget.draw(2, Nanos::ZERO, now);
         }
+    }
+
+    #[test]
+    fn who_kept_a_rest_draws_what_is_missing_of_a_slice_and_pays_for_that() {
+        let now = Time(1000 * MS);
+        let mut budget = half(now);
+        let slice = budget.draw(2, Nanos::ZERO, now);
+        let paid = budget.paid;
+        assert_eq!(budget.draw(2, Nanos(slice.0 / 5 * 4), now), slice, "no more than a slice is in hand");
+        assert_eq!(budget.paid, paid + Nanos(budget.turn(2).0 / 5));
     }
 
     #[test]
     fn what_was_overdrawn_is_paid_before_the_next_slice_however_much_it_was() {
         let now = Time(1000 * MS);
         let mut budget = half(now);
-        let _ = budget.draw(1, now);
+        let _ = budget.draw(1, Nanos::ZERO, now);
         budget.overdraw(Nanos(3000 * MS), now);
         assert_eq!(budget.ready(1), now + Nanos(6000 * MS));
     }
@@ -116,7 +131,7 @@ mod tests {
             let mut budget = Budget::new(cap, start);
             for gap in gaps {
                 while budget.ready(members) <= now {
-                    drawn += budget.draw(members, now).0;
+                    drawn += budget.draw(members, Nanos::ZERO, now).0;
                     let yields = (now.since(start).0 + 50 * MS) * per_mille / 1000;
                     prop_assert!(drawn <= yields + 1, "{drawn} of {yields}");
                 }
