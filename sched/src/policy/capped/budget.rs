@@ -11,9 +11,9 @@
 //! so many, turns are fewer.)
 //!
 //! Half a budget at most is drawn before it is paid, and each member has one slice at most, together half a budget: who still has
-//! a rest of one draws only what is missing. So in
-//! any span the members run what the cap yields in it, and one period's budget on top of that, and what they ran beyond
-//! their slices, which is paid back. Who draws nothing for half a period loses what the cap yields from then on.
+//! a rest of one draws only what is missing. So in any span the members run what the cap yields in it, and one period's
+//! budget on top of that, and what they ran beyond their slices, which is paid back. Who draws nothing for half a period
+//! loses what the cap yields from then on.
 
 use crate::domain::Cap;
 use crate::{Nanos, Time};
