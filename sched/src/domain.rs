@@ -20,6 +20,7 @@ mod numbers;
 pub mod parker;
 mod pause;
 #[cfg(test)]
+#[cfg_attr(shuttle, allow(dead_code, reason = "most of those who use it are not modelled"))]
 pub(crate) mod testing;
 pub mod watchdog;
 #[cfg(all(test, shuttle))]

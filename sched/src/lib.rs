@@ -31,4 +31,4 @@ pub use ids::{Nice, Slot, VcpuId};
 pub use policy::Lease;
 pub use time::{Nanos, Time};
 pub use topology::Topology;
-pub use vcpu::{Stop, Vcpu, Wait, Yield};
+pub use vcpu::{Presence, Stop, Vcpu, Wait, Yield};

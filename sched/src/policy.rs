@@ -97,6 +97,12 @@ pub trait Policy: Send {
     fn is_told_of_lone_yields(&self) -> bool {
         false
     }
+
+    /// Whether guests are told which of their vCPUs have a pCPU: then who waits for one that has spins for longer, and who
+    /// waits for one that has not yields at once.
+    fn tells_presence(&self) -> bool {
+        false
+    }
 }
 
 /// Why [`Policy::next`] is asked.

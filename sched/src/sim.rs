@@ -9,17 +9,19 @@
 //!
 //! Not modelled: caches (but for the time a store takes to be seen), and whatever else runs on a host.
 //!
-//! Files: `machine` carries out decisions, [`guest`] says what guests do and `world` what they share, `agenda` knows which
-//! slot is next, `lock` is the executors' own, `audit` holds every step against what must be true of any policy, [`host`] is a model of the stock host
-//! scheduler to compare with.
+//! Files: `machine` carries out decisions, [`guest`] says what guests do and `world` what they share (chat rooms are in `room`,
+//! with their queues in `line`), `agenda` knows which slot is next, `lock` is the executors' own, `audit` holds every step
+//! against what must be true of any policy, [`host`] is a model of the stock host scheduler to compare with.
 
 mod agenda;
 mod audit;
 mod draw;
 pub mod guest;
 pub mod host;
+mod line;
 mod lock;
 mod machine;
+mod room;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -29,7 +31,7 @@ mod world;
 pub use draw::Draw;
 pub use guest::Guest;
 pub use machine::Machine;
-
+pub use room::{Room, THREADS as THREADS_PER_USER};
 pub use vcpu::{LateVcpu, Record};
 pub use world::{Exchange, Gauge, World};
 

@@ -11,6 +11,19 @@ pub trait Vcpu: Send {
     /// [`kick`](crate::domain::kick), also if the signal came before the call.
     fn run(&mut self) -> Stop;
 
+    /// Whether [`run`](Self::run) may wait inside for events that only it sees: KVM does where the interrupt controller is
+    /// the kernel's and the guest halts. Such a vCPU returns [`Stop::Halted`] if it is kicked while it waits.
+    fn halts_inside(&self) -> bool {
+        false
+    }
+
+    /// After [`Stop::Halted`]: waits until there is an event, without acting on it, so that no guest code runs. True if
+    /// there is one, or may be; false if it was kicked, also if the kick came before the call. The next run acts on the
+    /// event, or goes on waiting.
+    fn doze(&mut self) -> bool {
+        true
+    }
+
     /// The yield that the guest does not say: the loop in which it was kicked does nothing but wait
     /// ([`Wait::Spin`]). Asked after [`Stop::Kicked`] and before the next run, at most once.
     fn spins(&mut self) -> Option<Yield> {
@@ -21,8 +34,23 @@ pub trait Vcpu: Send {
     /// that may have changed. The `host` baselines do not know in time, and never call it.
     fn waited(&mut self, _total: Nanos) {}
 
+    /// Whether it has a pCPU, for a guest that is told, so that who waits for it spins or yields accordingly: called
+    /// whenever that changes, or is not known any more.
+    fn presence(&mut self, _presence: Presence) {}
+
     /// Takes the vCPU back when the domain has let go of it, with its last account; called once, on whichever thread let go.
     fn retired(self: Box<Self>, last: &Account);
+}
+
+/// Whether a vCPU has a pCPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Nobody knows: the host's scheduler decides.
+    Untold,
+    /// It has one.
+    Here,
+    /// It waits for one, or for an event.
+    Away,
 }
 
 /// Why a vCPU stopped running.
@@ -36,6 +64,8 @@ pub enum Stop {
     Idle(Time),
     /// It was kicked.
     Kicked,
+    /// It was kicked, and waits inside [`Vcpu::run`] for an event that only that sees.
+    Halted,
     /// It is done for good.
     Done,
 }

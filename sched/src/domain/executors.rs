@@ -79,6 +79,7 @@ struct Shared {
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
     detects_spinning: bool,
+    tells_presence: bool,
     ending: AtomicBool,
 }
 
@@ -148,6 +149,7 @@ impl Executors {
     pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
         let keeps_slot_over_exits = policy.keeps_slot_over_exits();
         let told_of_lone_yields = policy.is_told_of_lone_yields();
+        let tells_presence = policy.tells_presence();
         let core = Core {
             ledger: Ledger::new(policy, cpus.len(), ledger::KEPT),
             vcpus: Vec::new(),
@@ -165,6 +167,7 @@ impl Executors {
             keeps_slot_over_exits,
             told_of_lone_yields,
             detects_spinning: switches.spin_detection,
+            tells_presence,
             ending: AtomicBool::new(false),
         });
         let domain = Self { shared, threads: Mutex::default() };
@@ -337,7 +340,9 @@ impl Shared {
     /// `looks` looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
     fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
         match act {
-            Act::Rouse(slot) => self.slots[slot.index()].parker.wake(),
+            Act::Rouse(slot) => {
+                self.slots[slot.index()].parker.wake();
+            }
             Act::Ask(slot) => self.demand(slot, looks),
             Act::Look(slot) => {
                 self.demand(slot, looks);

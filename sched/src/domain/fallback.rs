@@ -142,6 +142,7 @@ mod tests {
     use super::*;
     use crate::domain::executors::{self, Executors};
     use crate::domain::leases;
+    use crate::domain::testing::halter::Halter;
     use crate::domain::testing::{Script, cpus, wait_for};
     use crate::lock::LockRules;
     use crate::policy::{Policy, Rsdl, rsdl::RsdlConfig};
@@ -195,6 +196,23 @@ mod tests {
             domain.fall_back().unwrap();
             wait_for(|| script.retired());
             assert!(monotonic() >= soon);
+        }
+    }
+
+    #[test]
+    fn a_vcpu_that_halts_inside_waits_there_from_then_on() {
+        for domain in domains().into_iter().skip(1) {
+            let halter = Halter::default();
+            let id = domain.add(halter.vcpu(), Attributes::default()).unwrap();
+            domain.wake(id);
+            wait_for(|| halter.dozes() > 0);
+            assert_eq!(domain.fall_back().unwrap(), 1);
+            let dozes = halter.dozes();
+            halter.send();
+            wait_for(|| halter.handled() == 1);
+            assert_eq!(halter.dozes(), dozes);
+            domain.retire(id);
+            wait_for(|| halter.retired());
         }
     }
 

@@ -1,7 +1,7 @@
 //! The baseline: a thread per vCPU, and the host's own scheduler decides.
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
-//! accounts, not counted here. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
+//! accounts, not counted here; a vCPU that halts inside its run is left to wait there. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
 
 mod adopt;
 
@@ -13,7 +13,7 @@ use crate::domain::parker::Parker;
 use crate::ledger::Account;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
 use crate::time::monotonic;
-use crate::{Nanos, Stop, Time, Vcpu, VcpuId};
+use crate::{Nanos, Presence, Stop, Time, Vcpu, VcpuId};
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::Arc;
@@ -46,15 +46,18 @@ struct Record {
     before: Option<Box<Account>>,
     idle: Idle,
     thread: std::sync::OnceLock<kick::ThreadId>,
+    /// It waits inside its run, where `idle` does not see it.
+    halts: bool,
     parker: Parker,
     retiring: AtomicBool,
     counts: Counts,
 }
 
 impl Record {
-    fn new(born: Time) -> Self {
+    fn new(born: Time, halts: bool) -> Self {
         Self {
             born,
+            halts,
             before: None,
             idle: Idle::default(),
             thread: std::sync::OnceLock::new(),
@@ -89,7 +92,7 @@ impl HostThreads {
 
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
-        let record = Arc::new(Record::new(monotonic()));
+        let record = Arc::new(Record::new(monotonic(), vcpu.halts_inside()));
         let id = self.numbers.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
         self.enter(id, Arc::clone(&record));
         let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
@@ -166,6 +169,7 @@ fn enter_attributes(attributes: Attributes) -> io::Result<()> {
 fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: HostYield, ended: &Mutex<Sums>) {
     // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
     let _ = record.thread.set(kick::this_thread());
+    vcpu.presence(Presence::Untold);
     if let Some(until) = rests {
         record.idle.begin(record.born);
         record.parker.wait(until);
@@ -176,7 +180,9 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: 
         record.counts.exit();
         match stop {
             Stop::Exit => {}
-            Stop::Kicked => kick::drain(),
+            Stop::Kicked | Stop::Halted => {
+                kick::drain();
+            }
             Stop::Idle(until) => {
                 record.idle.begin(monotonic());
                 record.parker.wait(until);
@@ -245,8 +251,12 @@ impl Idle {
 fn account_of(record: &Record, host: HostAccount) -> Account {
     let now = monotonic();
     let alive = now.since(record.born);
-    let idle = record.idle.read(now).min(alive);
+    let mut idle = record.idle.read(now).min(alive);
     let run = Nanos(host.run_ns).min(alive - idle);
+    if record.halts {
+        // Only the host can tell its waits from its halts.
+        idle = (alive - run) - Nanos(host.delayed_ns);
+    }
     let mut account = Account {
         run,
         wait: alive - idle - run,
@@ -291,6 +301,8 @@ fn of_host(record: &Record) -> HostAccount {
 #[derive(Debug, Clone, Copy, Default)]
 struct HostAccount {
     run_ns: u64,
+    /// Runnable and not running.
+    delayed_ns: u64,
     switches: u64,
     migrations: u64,
 }
@@ -302,18 +314,21 @@ fn host_account(thread: kick::ThreadId) -> HostAccount {
         let line = text.lines().find(|line| line.starts_with(key))?;
         line.split_whitespace().last()?.parse::<u64>().ok()
     };
-    let status = read("status");
+    let (status, schedstat) = (read("status"), read("schedstat"));
+    let mut times = schedstat.split_whitespace().map(|time| time.parse().unwrap_or(0));
     HostAccount {
-        run_ns: read("schedstat").split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0),
+        run_ns: times.next().unwrap_or(0),
+        delayed_ns: times.next().unwrap_or(0),
         switches: after(&status, "voluntary_ctxt_switches").unwrap_or(0)
             + after(&status, "nonvoluntary_ctxt_switches").unwrap_or(0),
         migrations: after(&read("sched"), "se.nr_migrations").unwrap_or(0),
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::domain::testing::halter::Halter;
     use crate::domain::testing::{Script, wait_for};
 
     #[test]
@@ -338,6 +353,23 @@ mod tests {
         wait_for(|| script.runs() == 2);
         domain.retire(id);
         wait_for(|| script.retired());
+    }
+
+    #[test]
+    fn a_vcpu_that_halts_inside_is_left_there_and_idles() {
+        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Sched);
+        let halter = Halter::default();
+        let id = domain.add(halter.vcpu(), Attributes::default()).unwrap();
+        domain.wake(id);
+        for event in 1..10 {
+            halter.send();
+            wait_for(|| halter.handled() == event);
+        }
+        let before = domain.account(id).unwrap();
+        wait_for(|| domain.account(id).unwrap().idle > before.idle + Nanos::from_millis(5));
+        assert_eq!(halter.dozes(), 0);
+        domain.retire(id);
+        wait_for(|| halter.retired());
     }
 
     #[test]

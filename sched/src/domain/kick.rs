@@ -7,8 +7,15 @@
 //! 3. After a kick the thread takes the signal out ([`drain`]). The handler never runs, there is none.
 //!
 //! A kick says only "look again": one that reaches the thread after it has moved on costs an exit and no more.
+//!
+//! A thread that waits inside KVM_RUN is also to be kicked because it does: see [`Departure`].
 #![allow(unsafe_code, reason = "signals of one thread: rustix has none of it")]
 
+mod departure;
+
+pub use departure::Departure;
+
+use crate::Nanos;
 use crate::lock::assert_not_held;
 use std::io;
 use std::mem::MaybeUninit;
@@ -46,12 +53,37 @@ pub fn block() {
     debug_assert_eq!(failed, 0, "SIG_BLOCK with a valid set cannot fail");
 }
 
-/// Takes all pending kicks of the calling thread out.
-pub fn drain() {
+/// Takes all pending kicks of the calling thread out. True if one was of its [`Departure`].
+pub fn drain() -> bool {
+    let mut left = false;
+    while let Some(departure) = take(Nanos::ZERO) {
+        left |= departure;
+    }
+    left
+}
+
+/// Waits for a kick, and takes it out. False: none came within this time.
+pub fn wait(at_most: Nanos) -> bool {
+    take(at_most).is_some()
+}
+
+/// Takes a kick out, and tells whether it was of a departure.
+fn take(at_most: Nanos) -> Option<bool> {
     assert_not_held();
-    let (set, at_once) = (set(), libc::timespec { tv_sec: 0, tv_nsec: 0 });
-    // SAFETY: valid set and time; no information is wanted back.
-    while unsafe { libc::sigtimedwait(&set, ptr::null_mut(), &at_once) } > 0 {}
+    let set = set();
+    let time = libc::timespec {
+        tv_sec: (at_most.0 / 1_000_000_000) as libc::time_t,
+        tv_nsec: (at_most.0 % 1_000_000_000) as libc::c_long,
+    };
+    let mut information = MaybeUninit::<libc::siginfo_t>::uninit();
+    // SAFETY: valid set and time, and room for the information.
+    if unsafe { libc::sigtimedwait(&set, information.as_mut_ptr(), &time) } <= 0 {
+        return None;
+    }
+    // SAFETY: a signal was taken, so the kernel has filled it in.
+    let code = unsafe { information.assume_init().si_code };
+    // Above 0 are the reasons of descriptors; timers and threads are below.
+    Some(code > 0)
 }
 
 /// Kicks a thread of this process. One that has ended is ignored.
@@ -112,29 +144,44 @@ impl Drop for Timer {
     }
 }
 
+/// Whether KVM_RUN would return at once, for vCPUs of tests.
+#[cfg(test)]
+pub(crate) fn is_pending() -> bool {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigpending initialises the set.
+    unsafe {
+        libc::sigpending(set.as_mut_ptr());
+        libc::sigismember(set.as_ptr(), signal()) == 1
+    }
+}
+
+/// Readable while a kick of the thread that reads is pending, for vCPUs of tests that wait for one.
+#[cfg(test)]
+pub(crate) fn pending_kicks() -> io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: a valid set; -1 asks for a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &set(), libc::SFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call gave a descriptor that nobody else has.
+    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn pending() -> bool {
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: sigpending initialises the set.
-        unsafe {
-            libc::sigpending(set.as_mut_ptr());
-            libc::sigismember(set.as_ptr(), signal()) == 1
-        }
-    }
 
     #[test]
     fn kicks_stay_pending_until_drained() {
         std::thread::spawn(|| {
             block();
-            assert!(!pending());
+            assert!(!is_pending());
             send(this_thread());
             send(this_thread());
-            assert!(pending());
+            assert!(is_pending());
             drain();
-            assert!(!pending());
+            assert!(!is_pending());
         })
         .join()
         .unwrap();

@@ -21,7 +21,10 @@
 //! 6. Those that put somebody into the queue stamp a slot under the lock, be it left for a nap even, lest its vCPU come back
 //!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the
 //!    stamp off when it asks, under the lock as well, so a stamp set after the policy has answered makes it ask again.
-//! 7. Who shares a cap is charged for what it ran: it does not nap, and says how late it began when it next asks. A thread
+//! 7. A vCPU that halts inside its run, where only it sees what ends the wait, gives its slot up as any that blocks, and its
+//!    thread waits inside as well, without running it (`thread/doze.rs`). When there is an event the thread comes back and
+//!    asks, as at a deadline.
+//! 8. Who shares a cap is charged for what it ran: it does not nap, and says how late it began when it next asks. A thread
 //!    of the domain's own tells the policy when it is time for those it holds back (`alarm.rs`).
 //!
 //! The time of a nap is charged when the policy hears of it, or never; nobody waited, and policies charge such time at
@@ -44,6 +47,7 @@ mod steal;
 #[cfg(not(shuttle))]
 mod tests;
 mod thread;
+mod watcher;
 
 use self::alarm::{Alarm, Watch};
 use self::core::{Act, Acts, Core, Entry, SlotEntry};
@@ -69,6 +73,7 @@ use ride::Rides;
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
 use std::sync::Arc;
+use watcher::Watcher;
 
 thread_local! {
     /// The domain whose vCPU the thread carries, by its address.
@@ -84,11 +89,13 @@ pub struct Switches {
     pub steal: bool,
     /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
     pub spin_detection: bool,
+    /// A thread whose vCPU halts inside is kicked by leaving its CPU, where that is permitted; else a watcher looks.
+    pub departures: bool,
 }
 
 impl Default for Switches {
     fn default() -> Self {
-        Self { ride: true, steal: true, spin_detection: true }
+        Self { ride: true, steal: true, spin_detection: true, departures: true }
     }
 }
 
@@ -105,10 +112,13 @@ struct Shared<W> {
     gate: Gate,
     rides: Rides,
     alarm: Alarm,
+    watcher: Watcher,
     steals: bool,
     keeps_slot_over_exits: bool,
     told_of_lone_yields: bool,
     detects_spinning: bool,
+    tells_presence: bool,
+    departures: bool,
     ending: AtomicBool,
 }
 
@@ -134,6 +144,8 @@ struct Asker {
 struct Stopped {
     why: Why,
     until: Time,
+    /// The event is one that only the vCPU sees.
+    dozes: bool,
 }
 
 impl<W: Word> std::fmt::Debug for Leases<W> {
@@ -157,6 +169,7 @@ impl<W: Word> Leases<W> {
         debug_assert!(W::ANY_CPU || cpus.len() == 1);
         let (keeps_slot_over_exits, told_of_lone_yields) =
             (policy.keeps_slot_over_exits(), policy.is_told_of_lone_yields());
+        let tells_presence = policy.tells_presence();
         let ledger = Ledger::new(policy, cpus.len(), ledger::KEPT);
         let shared = Shared {
             keeps_slot_over_exits,
@@ -178,8 +191,11 @@ impl<W: Word> Leases<W> {
             gate: Gate::new(cpus.len()),
             rides: Rides::new(cpus.len(), switches.ride),
             alarm: Alarm::default(),
+            watcher: Watcher::default(),
             steals: switches.steal,
             detects_spinning: switches.spin_detection,
+            tells_presence,
+            departures: switches.departures,
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
@@ -222,7 +238,8 @@ impl<W> Leases<W> {
         }
         self.shared.alarm.wake();
         let alarm = self.shared.core.lock().watch.thread.take();
-        for thread in threads.into_iter().map(|(_, thread)| thread).chain(alarm) {
+        let watcher = self.shared.watcher.end();
+        for thread in threads.into_iter().map(|(_, thread)| thread).chain(alarm).chain(watcher) {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
             let _ = thread.join();
         }
@@ -271,7 +288,7 @@ impl<W: Word> Domain for Leases<W> {
                     self.shared.unblock(core, vcpu, now, acts);
                 });
             }
-            Found::Blocked | Found::Napping => record.parker.wake(),
+            Found::Blocked | Found::Napping => record.rouse(),
         }
     }
 

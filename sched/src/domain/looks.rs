@@ -8,17 +8,21 @@
 //! 2. Once seen spinning, a vCPU is looked at when it has run for [`FIRST`], in each turn.
 //! 3. Every such look that finds it doing something else doubles that time. Beyond [`LAST`] there are none.
 //! 4. A vCPU that has yielded or idled since the last look is not judged: it says by itself when it waits, and what it does
-//!    just now is the spinning before that. Nor is one that has hardly run.
+//!    just now is the spinning before that. Nor is one that has hardly run, nor, for the next [`TRUSTED`] kicks, one that has
+//!    named whom it waits for: it may know that this one runs, and spin for that reason.
 //!
 //! The policy is not told of a look that found nothing. While nobody waits there are none.
 
-use crate::{Nanos, Time, Yield};
+use crate::{Nanos, Time, Wait, Yield};
 
 /// From the beginning of a turn to the first look: a few times what a kick costs where it costs most (no config key: it
 /// follows from that cost, whatever the guest does).
 const FIRST: Nanos = Nanos::from_micros(100);
 /// The latest look: beyond it the ends of leases are near (no config key: it only ends the doubling).
 const LAST: Nanos = Nanos::from_micros(64 * FIRST.0 / 1_000);
+/// Kicks for which who named whom it waits for is not judged: a pair that gets on side by side need not yield for some leases
+/// (no config key: it only has to end).
+const TRUSTED: u8 = 32;
 
 /// When one vCPU is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,13 +33,13 @@ pub(super) struct Looks {
     after: Nanos,
     /// The next one.
     at: Time,
-    /// It has said that it waits since it was last kicked.
-    said: bool,
+    /// Kicks to come at which it is not judged, for it has said that it waits.
+    trusted: u8,
 }
 
 impl Default for Looks {
     fn default() -> Self {
-        Self { since: Time(0), after: LAST + LAST, at: Time::NEVER, said: false }
+        Self { since: Time(0), after: LAST + LAST, at: Time::NEVER, trusted: 0 }
     }
 }
 
@@ -51,9 +55,17 @@ impl Looks {
         self.at = if others_wait && self.after <= LAST { now + self.after } else { Time::NEVER };
     }
 
-    /// It yields or idles by itself.
-    pub(super) fn says(&mut self) {
-        self.said = true;
+    /// It idles by itself.
+    pub(super) fn idles(&mut self) {
+        self.trusted = self.trusted.max(1);
+    }
+
+    /// It yields by itself.
+    pub(super) fn yields(&mut self, wait: Wait) {
+        self.trusted = match wait {
+            Wait::Lock(_) | Wait::Message(_) => TRUSTED,
+            Wait::Unknown | Wait::Spin => self.trusted.max(1),
+        };
     }
 
     /// It was kicked. The yield for which its spinning counts, if it is judged and spins.
@@ -61,7 +73,9 @@ impl Looks {
         if now.since(self.since) < FIRST {
             return None;
         }
-        let spins = if std::mem::take(&mut self.said) { None } else { spins() };
+        let judged = self.trusted == 0;
+        self.trusted = self.trusted.saturating_sub(1);
+        let spins = if judged { spins() } else { None };
         if spins.is_some() {
             self.after = FIRST;
         } else if self.at <= now {
@@ -75,7 +89,6 @@ impl Looks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Wait;
 
     const NOW: Time = Time(1_000_000_000);
     /// The end of a lease.
@@ -145,16 +158,36 @@ mod tests {
     #[test]
     fn a_kick_that_comes_before_any_look_would_is_none() {
         let mut looks = spinner();
-        looks.says();
+        looks.idles();
         let before = (planned(&mut looks), looks);
         assert_eq!(looks.kicked(NOW + FIRST - Nanos(1), || unreachable!("it has hardly run")), None);
         assert_eq!((looks.next(), looks), before);
     }
 
     #[test]
+    fn who_named_whom_it_waits_for_is_not_judged_for_some_kicks_and_then_again() {
+        let mut looks = spinner();
+        looks.yields(Wait::Message(crate::VcpuId(1)));
+        let kick = |n: u8| LATER + Nanos(FIRST.0 * (1 + u64::from(n)));
+        for n in 0..TRUSTED {
+            assert_eq!(looks.kicked(kick(n), || unreachable!("it is not looked at")), None);
+        }
+        assert_eq!(looks.kicked(kick(TRUSTED), spins), spins());
+    }
+
+    #[test]
+    fn a_yield_without_words_does_not_end_the_trust_in_one_with_words() {
+        let mut looks = spinner();
+        looks.yields(Wait::Lock(crate::VcpuId(1)));
+        looks.yields(Wait::Unknown);
+        looks.kicked(LATER + FIRST, spins);
+        assert_eq!(looks.trusted, TRUSTED - 1);
+    }
+
+    #[test]
     fn who_says_that_it_waits_is_not_judged_at_the_next_kick() {
         let mut looks = Looks::default();
-        looks.says();
+        looks.idles();
         assert_eq!(planned(&mut looks), Time::NEVER);
         assert_eq!(looks.kicked(LATER, || unreachable!("it is not looked at")), None);
         assert_eq!(planned(&mut looks), Time::NEVER);

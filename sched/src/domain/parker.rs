@@ -2,6 +2,9 @@
 //!
 //! States: empty, waiting, woken. [`Parker::wake`] stores *woken* and calls the kernel only if it replaced *waiting*.
 //! [`Parker::wait`] consumes *woken*; so a wake before the wait makes it return at once, and wakes do not add up.
+//!
+//! A thread may also wait elsewhere, where only a kick reaches it: from [`Parker::leave`] to [`Parker::back`] it is *away*,
+//! and who wakes it is told so.
 
 use crate::Time;
 use crate::sync::{Futex, Ordering};
@@ -9,6 +12,7 @@ use crate::sync::{Futex, Ordering};
 const EMPTY: u32 = 0;
 const WAITING: u32 = 1;
 const WOKEN: u32 = 2;
+const AWAY: u32 = 3;
 
 /// The word. One thread may wait at a time.
 #[derive(Debug, Default)]
@@ -35,12 +39,28 @@ impl Parker {
         self.0.word.compare_exchange(WOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Wakes the waiting thread, or the next one to wait.
-    pub fn wake(&self) {
-        // Release pairs with the Acquires in wait.
-        if self.0.word.swap(WOKEN, Ordering::Release) == WAITING {
+    /// Wakes the waiting thread, or the next one to wait. True: it waits elsewhere, and the caller kicks it.
+    pub fn wake(&self) -> bool {
+        // Release pairs with the Acquires in wait and back.
+        let before = self.0.word.swap(WOKEN, Ordering::Release);
+        if before == WAITING {
             self.0.wake_one();
         }
+        before == AWAY
+    }
+
+    /// The thread is about to wait elsewhere. False: a wake has come, and is taken.
+    pub fn leave(&self) -> bool {
+        let left = self.0.word.compare_exchange(EMPTY, AWAY, Ordering::Acquire, Ordering::Acquire).is_ok();
+        if !left {
+            self.take();
+        }
+        left
+    }
+
+    /// The thread has come back. True if it was woken meanwhile; a kick is on its way then, or has come.
+    pub fn back(&self) -> bool {
+        self.0.word.swap(EMPTY, Ordering::Acquire) == WOKEN
     }
 }
 
@@ -63,6 +83,17 @@ mod tests {
         let until = monotonic() + crate::Nanos::from_micros(200);
         assert!(!Parker::default().wait(until));
         assert!(monotonic() >= until);
+    }
+
+    #[test]
+    fn who_wakes_a_thread_that_waits_elsewhere_is_told_once() {
+        let parker = Parker::default();
+        assert!(parker.leave());
+        assert!(parker.wake() && !parker.wake());
+        assert!(parker.back());
+        assert!(parker.leave() && !parker.back());
+        assert!(!parker.wake());
+        assert!(!parker.leave() && !parker.take(), "the wake was taken");
     }
 
     #[test]
@@ -120,6 +151,26 @@ mod loom_tests {
     #[test]
     fn loom_a_wake_ends_the_wait_and_shows_what_was_written_before_it() {
         model(1, |parker| assert!(parker.wait(Time::NEVER)));
+    }
+
+    #[test]
+    fn loom_a_wake_stops_a_thread_from_leaving_or_kicks_it_or_is_seen_when_it_is_back() {
+        loom::model(|| {
+            let shared = Arc::new((Parker::default(), AtomicU32::new(0)));
+            let waker = thread::spawn({
+                let shared = Arc::clone(&shared);
+                move || {
+                    shared.1.store(1, Ordering::Relaxed);
+                    shared.0.wake()
+                }
+            });
+            let left = shared.0.leave();
+            let seen = if left { shared.0.back() } else { true };
+            assert!(!seen || shared.1.load(Ordering::Relaxed) == 1);
+            let kicks = waker.join().unwrap();
+            assert!(!kicks || (left && seen), "a kick that is not needed");
+            assert!(seen || shared.0.take(), "lost");
+        });
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! A vCPU made of a script, for tests of mechanisms.
 
+#[cfg(not(shuttle))]
+pub(crate) mod halter;
+
 use crate::{Stop, Vcpu};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

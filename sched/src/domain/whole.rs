@@ -41,6 +41,10 @@ const MOST_STEPS: usize = 400_000;
 const INTERVAL: Nanos = Nanos::from_micros(100);
 /// Longest idle time (unit: ns).
 const NAP: u64 = 100_000;
+/// Ways to wait for an event.
+const WAYS: u64 = 7;
+/// The one in which the vCPU halts inside, and nobody but it is told of the event.
+const HALTS: u64 = 5;
 
 /// Starts a domain with this many slots.
 type Start = fn(usize) -> Trial;
@@ -70,7 +74,8 @@ fn executors(slots: usize) -> Arc<dyn Evacuate> {
 /// A domain of leases; its switches are left to chance as well.
 fn leases(slots: usize) -> Arc<dyn Evacuate> {
     let cpus: Vec<usize> = (0..slots).collect();
-    let switches = Switches { ride: random(2) == 0, steal: random(4) > 0, spin_detection: random(2) == 0 };
+    let (ride, steal, spin_detection) = (random(2) == 0, random(4) > 0, random(2) == 0);
+    let switches = Switches { ride, steal, spin_detection, departures: true };
     super::leases::start(&cpus, policy(slots), rules(), switches)
 }
 
@@ -117,6 +122,8 @@ struct Guest {
     running: AtomicBool,
     /// Events sent to it.
     events: AtomicUsize,
+    /// It waits for them inside.
+    halts: AtomicBool,
 }
 
 /// How many are at the end of their script, and how many have been given back.
@@ -171,7 +178,7 @@ struct Script {
 
 impl Script {
     fn new(world: &Arc<World>, me: usize) -> Self {
-        let next = if me.is_multiple_of(2) { Next::Send(0, random(4)) } else { Next::Await(0, random(6)) };
+        let next = if me.is_multiple_of(2) { Next::Send(0, random(4)) } else { Next::Await(0, random(WAYS)) };
         Self { world: Arc::clone(world), me, next, again: false }
     }
 
@@ -198,7 +205,7 @@ impl Script {
     }
 
     fn first_of(&self, round: usize) -> Next {
-        if self.me.is_multiple_of(2) { Next::Send(round, random(4)) } else { Next::Await(round, random(6)) }
+        if self.me.is_multiple_of(2) { Next::Send(round, random(4)) } else { Next::Await(round, random(WAYS)) }
     }
 
     fn send(&mut self, round: usize, left: u64) -> Option<Stop> {
@@ -206,8 +213,11 @@ impl Script {
             self.next = Next::Send(round, left - 1);
             return None;
         }
-        self.world.guests[self.partner()].events.fetch_add(1, SeqCst);
-        if let Some(domain) = self.world.domain.get().and_then(Weak::upgrade) {
+        let partner = &self.world.guests[self.partner()];
+        partner.events.fetch_add(1, SeqCst);
+        if !partner.halts.load(SeqCst)
+            && let Some(domain) = self.world.domain.get().and_then(Weak::upgrade)
+        {
             domain.wake(self.world.id(self.partner()));
         }
         self.go_on(round, self.me.is_multiple_of(2));
@@ -218,14 +228,15 @@ impl Script {
     fn go_on(&mut self, round: usize, first_half: bool) {
         self.again = false;
         self.next = match (first_half, self.me.is_multiple_of(2)) {
-            (true, true) => Next::Await(round, random(6)),
+            (true, true) => Next::Await(round, random(WAYS)),
             (true, false) => Next::Send(round, random(4)),
             (false, _) => Next::Lock(round, 4),
         };
     }
 
-    /// Until the partner's event is there: idle, idle with a deadline, three kinds of yield, or spinning.
+    /// Until the partner's event is there: idle, idle with a deadline, two kinds of yield, halted inside, or spinning.
     fn wait(&mut self, round: usize, way: u64) -> Option<Stop> {
+        self.world.guests[self.me].halts.store(way == HALTS, SeqCst);
         if self.world.guests[self.me].events.load(SeqCst) > round {
             self.go_on(round, !self.me.is_multiple_of(2));
             return None;
@@ -235,6 +246,7 @@ impl Script {
             2 => return Some(Stop::Idle(monotonic() + Nanos(random(NAP)))),
             3 => Wait::Message(self.world.id(self.partner())),
             4 => Wait::Unknown,
+            HALTS => return Some(Stop::Halted),
             _ => return None,
         };
         Some(self.give_way(wait))
@@ -286,6 +298,22 @@ impl Vcpu for Script {
         world.running.fetch_sub(1, SeqCst);
         world.guests[self.me].running.store(false, SeqCst);
         stop
+    }
+
+    fn halts_inside(&self) -> bool {
+        true
+    }
+
+    fn doze(&mut self) -> bool {
+        let Next::Await(round, _) = self.next else { panic!("vCPU {} dozes and does not wait", self.me) };
+        assert!(!self.world.guests[self.me].running.load(SeqCst), "vCPU {} runs and dozes", self.me);
+        while self.world.guests[self.me].events.load(SeqCst) <= round {
+            if kick::is_pending() {
+                return false;
+            }
+            thread::yield_now();
+        }
+        true
     }
 
     fn spins(&mut self) -> Option<Yield> {

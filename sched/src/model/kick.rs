@@ -49,9 +49,10 @@ pub(crate) fn block() {
     this_thread();
 }
 
-pub(crate) fn drain() {
+pub(crate) fn drain() -> bool {
     assert_not_held();
     signals(this_thread()).pending.store(false, Ordering::SeqCst);
+    false
 }
 
 pub(crate) fn send(thread: ThreadId) {
@@ -68,6 +69,18 @@ pub(crate) fn is_pending() -> bool {
         signals.pending.store(true, Ordering::SeqCst);
     }
     signals.pending.load(Ordering::SeqCst)
+}
+
+/// A model's vCPU that halts is kicked at once.
+#[derive(Debug)]
+pub(crate) struct Departure;
+
+impl Departure {
+    pub(crate) fn for_this_thread() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    pub(crate) fn arm(&self) {}
 }
 
 /// The timer of a thread.

@@ -58,4 +58,8 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
     fn is_told_of_lone_yields(&self) -> bool {
         (**self).is_told_of_lone_yields()
     }
+
+    fn tells_presence(&self) -> bool {
+        (**self).tells_presence()
+    }
 }

@@ -4,7 +4,8 @@
 //!
 //! # Rules
 //! 1. *Slices.* Whoever may run has drawn a slice from its group's budget (`budget.rs`) and is charged for what it runs. Its lease ends
-//!    with its slice at the latest. What it runs beyond that is a debt of the group, carried over until it is paid.
+//!    with its slice at the latest. What it runs beyond that is a debt of the group, carried over until it is paid. Whoever comes to
+//!    run with more than a slice, drawn when the group had fewer members, loses the rest.
 //! 2. *Freezing.* Whose slice is used up draws another when it asks, if one is ready and nobody of the group is frozen; else
 //!    it is frozen itself. To the policy within it is blocked then, to the driver it waits.
 //! 3. *Staggering.* As soon as a slice is ready, whoever of the group is frozen longest gets it and goes on. Slices become
@@ -35,7 +36,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// A rest of a slice that is not worth running for: a turn costs an exit and a switch.
-const LEAST: Nanos = Nanos::from_micros(50);
+pub(super) const LEAST: Nanos = Nanos::from_micros(50);
 /// For how many rounds of turns at most anybody is frozen: with two rounds in a period, half a period is left of two for the
 /// policy within to run it. All slivers together are a sixth of the cap, so that debt goes down.
 const PATIENCE: u64 = 3;
@@ -277,8 +278,10 @@ impl Policy for Capped {
         let mut decision = self.inner.next(slot, why, now);
         if let Some(lease) = &mut decision.run {
             self.slots[slot.index()] = Some((lease.vcpu, now));
-            if let Some(member) = self.member(lease.vcpu) {
+            if let Some((member, group)) = self.both(lease.vcpu) {
                 debug_assert!(member.slice >= LEAST && member.frozen.is_none(), "{}: {member:?}", lease.vcpu);
+                // It may have been drawn while the group was smaller, or grown by what a yielder gave.
+                member.slice = member.slice.min(group.budget.slice(group.members));
                 lease.until = lease.until.min(now + member.slice);
             }
         }
@@ -335,5 +338,9 @@ impl Policy for Capped {
 
     fn is_told_of_lone_yields(&self) -> bool {
         true
+    }
+
+    fn tells_presence(&self) -> bool {
+        self.inner.tells_presence()
     }
 }

@@ -8,7 +8,7 @@ mod events;
 
 use super::goodness::YieldBugs;
 use super::rsdl::matrix::{Row, Variant};
-use super::rsdl::rt::{PERIOD, SHARE};
+use super::rsdl::rt;
 use super::rsdl::{PoliteSwitches, RsdlConfig, YieldRule, wait_bound};
 use super::testing::{COSTS, audited, of_nice};
 use super::{Freelist, Goodness, O1, Policy, Rsdl, goodness, o1};
@@ -29,7 +29,7 @@ fn row(nice: i8) -> Row {
 }
 
 fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
-    any::<[bool; 11]>().prop_map(|on| PoliteSwitches {
+    any::<[bool; 12]>().prop_map(|on| PoliteSwitches {
         directed: on[0],
         keep_place: on[1],
         prefer_computing: on[2],
@@ -41,6 +41,7 @@ fn any_switches() -> impl Strategy<Value = PoliteSwitches> {
         guess_peer: on[8],
         break_lockstep: on[9],
         strict: on[10],
+        tell_presence: on[11],
     })
 }
 
@@ -109,9 +110,6 @@ const QUOTA_OR_SO: u64 = 7 * RR.0 / 2;
 
 /// A lease is at most the rest of a quota, less than half, and another.
 const LONGEST_LEASE: Nanos = Nanos(RR.0 / 2 * 3);
-
-/// In class rt, a slot's part of the budget.
-const RT_LEASE: Nanos = Nanos(PERIOD.0 * SHARE / 100);
 
 /// Kicks and switches that were under way.
 const SLACK: Nanos = Nanos::from_micros(100);
@@ -196,7 +194,7 @@ proptest! {
         apart in 0u64..3000,
         rule in prop_oneof![1 => Just(YieldRule::None), 1 => Just(YieldRule::Expire), 3 => polite()],
     ) {
-        let mut machine = audited(rsdl(rule, slots), slots, RT_LEASE);
+        let mut machine = audited(rsdl(rule, slots), slots, rt::FULL);
         let all: Vec<Attributes> = guests
             .iter()
             .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class, group: None })

@@ -168,6 +168,7 @@ struct SlotState {
     contested: Option<VcpuId>,
     /// Who let its vCPU of class idle through, and pays for it: else two could run on that for ever.
     lender: Option<VcpuId>,
+    rt_budget: RtBudget,
 }
 
 /// The policy.
@@ -183,7 +184,6 @@ pub struct Rsdl {
     rt: Queue,
     /// Class idle; all on stair 0.
     idlers: Queue,
-    rt_budget: RtBudget,
     idle: SlotSet,
     /// Busy slots whose vCPU has no limit.
     unlimited: SlotSet,
@@ -215,6 +215,7 @@ impl Rsdl {
             reserved: None,
             contested: None,
             lender: None,
+            rt_budget: RtBudget::new(),
         };
         Self {
             config,
@@ -224,7 +225,6 @@ impl Rsdl {
             queue: Queue::new(),
             rt: Queue::new(),
             idlers: Queue::new(),
-            rt_budget: RtBudget::new(slots),
             idle,
             unlimited: SlotSet::new(slots),
             served: LAG,
@@ -264,6 +264,10 @@ impl Rsdl {
 }
 
 impl Policy for Rsdl {
+    fn tells_presence(&self) -> bool {
+        matches!(self.config.yield_rule, YieldRule::Polite(PoliteSwitches { tell_presence: true, .. }))
+    }
+
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
         let row = self.config.row_of(attributes);
         let stair = row.at_or_after(self.served);

@@ -1,10 +1,18 @@
 //! Modelled guests: what the built-in workloads do, as far as a scheduler can tell.
 //!
 //! A guest is a state machine that is asked for its next step when the last one is over. It waits as real ones do: it
-//! spins for a moment, then yields, says for whom it waits and whether it asks *again*, and looks anew.
+//! spins for a moment, then yields, says for whom it waits and whether it asks *again*, and looks anew. Where it is told who
+//! runs, it spins for longer for one who does, and not at all for one who does not.
+
+mod chatter;
+mod exchange;
+mod waiting;
+
+pub use chatter::Chatter;
+pub use waiting::Manners;
 
 use super::world::World;
-use crate::{Nanos, Time, VcpuId, Wait, Yield};
+use crate::{Nanos, Time, Wait, Yield};
 
 /// What a guest does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +25,8 @@ pub(super) enum Step {
     Yield(Yield),
     /// Waits for an event, or for this time.
     Idle(Time),
+    /// Sends the events it has put there by an exit, and goes on.
+    Kick,
 }
 
 /// How a guest waits once it has spun for its limit.
@@ -54,10 +64,8 @@ pub enum Guest {
         hold: Nanos,
         /// Work between.
         gap: Nanos,
-        /// Spinning before a yield.
-        spin: Nanos,
-        /// What it does then.
-        patience: Patience,
+        /// How it waits.
+        manners: Manners,
         /// Where it is.
         phase: Phase,
     },
@@ -67,10 +75,8 @@ pub enum Guest {
         peer: usize,
         /// Work before an answer.
         work: Nanos,
-        /// Spinning before a yield.
-        spin: Nanos,
-        /// What it does then.
-        patience: Patience,
+        /// How it waits.
+        manners: Manners,
         /// Where it is.
         phase: Phase,
     },
@@ -115,6 +121,8 @@ pub enum Guest {
         /// Where it is.
         phase: Phase,
     },
+    /// A thread of a chat room.
+    Chatter(Box<Chatter>),
 }
 
 /// Where a guest is in its loop.
@@ -126,6 +134,8 @@ pub enum Phase {
     Waiting {
         /// It has yielded for it already.
         again: bool,
+        /// How often it spins on for one who runs.
+        looks: u32,
     },
     /// It yielded, or went to sleep, for what it waits for.
     Yielded,
@@ -136,13 +146,14 @@ pub enum Phase {
 impl Guest {
     /// A locker of lock 0: so long within the lock, so long outside.
     pub fn locker(hold: Nanos, gap: Nanos, patience: Patience) -> Self {
-        Self::Locker { lock: 0, hold, gap, spin: Nanos::from_micros(5), patience, phase: Phase::Apart }
+        let manners = Manners { spin: Nanos::from_micros(5), patience };
+        Self::Locker { lock: 0, hold, gap, manners, phase: Phase::Apart }
     }
 
     /// One of a pair.
     pub fn pinger(peer: usize, patience: Patience) -> Self {
-        let (work, spin) = (Nanos::from_micros(2), Nanos::from_micros(5));
-        Self::Pinger { peer, work, spin, patience, phase: Phase::Apart }
+        let (work, manners) = (Nanos::from_micros(2), Manners { spin: Nanos::from_micros(5), patience });
+        Self::Pinger { peer, work, manners, phase: Phase::Apart }
     }
 
     /// A probe.
@@ -170,6 +181,11 @@ impl Guest {
         Self::Server { phase: Phase::Apart }
     }
 
+    /// A thread of a chat room.
+    pub fn chatter(thread: Chatter) -> Self {
+        Self::Chatter(Box::new(thread))
+    }
+
     /// One that comes, works and has done.
     pub fn newcomer(work: Nanos) -> Self {
         Self::Newcomer { work, phase: Phase::Apart }
@@ -190,6 +206,7 @@ impl Guest {
         match self {
             Self::Locker { lock, .. } => world.locks[*lock].front() == Some(&me),
             Self::Pinger { .. } => world.mail[me] > 0,
+            Self::Chatter(thread) => thread.is_free(world),
             _ => true,
         }
     }
@@ -215,7 +232,8 @@ impl Guest {
             Self::Locker { .. } => self.locks(world, me, now),
             Self::Pinger { .. } => self.plays(world, me, now),
             Self::Requester { .. } => self.asks(world, me, now),
-            Self::Server { phase } => serve(phase, world, me),
+            Self::Server { phase } => exchange::serve(phase, world, me),
+            Self::Chatter(thread) => thread.proceed(world, me, now),
             Self::Newcomer { work, phase } => {
                 if *phase == Phase::Working {
                     return Step::Idle(Time::NEVER);
@@ -243,134 +261,10 @@ impl Guest {
         }
         *due = *due + *period;
         world.begin_wait(me, *due);
-        *phase = Phase::Waiting { again: false };
+        *phase = Phase::Waiting { again: false, looks: 0 };
         Step::Idle(*due)
-    }
-
-    fn locks(&mut self, world: &mut World, me: usize, now: Time) -> Step {
-        let Self::Locker { phase, lock, gap, hold, .. } = self else { unreachable!("only lockers lock") };
-        let line = &mut world.locks[*lock];
-        match phase {
-            Phase::Working => {
-                line.pop_front();
-                world.noticed.extend(line.front());
-                world.done(me);
-                *phase = Phase::Apart;
-                return Step::Compute(*gap);
-            }
-            Phase::Apart => {
-                line.push_back(me);
-                world.begin_wait(me, now);
-            }
-            Phase::Waiting { .. } | Phase::Yielded => {}
-        }
-        if world.locks[*lock].front() == Some(&me) {
-            *phase = Phase::Working;
-            world.end_wait(me, now);
-            return Step::Compute(*hold);
-        }
-        self.waits(world)
-    }
-
-    fn plays(&mut self, world: &mut World, me: usize, now: Time) -> Step {
-        let Self::Pinger { phase, peer, work, .. } = self else { unreachable!("only pairs play") };
-        if *phase == Phase::Working {
-            world.begin_wait(me, now);
-            world.send(*peer);
-            *phase = Phase::Apart;
-        }
-        if world.mail[me] > 0 {
-            world.mail[me] -= 1;
-            world.end_wait(me, now);
-            world.done(me);
-            *phase = Phase::Working;
-            return Step::Compute(*work);
-        }
-        self.waits(world)
-    }
-
-    /// What it waits for has not come: spin, then yield or block.
-    fn waits(&mut self, world: &World) -> Step {
-        let (Self::Locker { phase, spin, patience, .. } | Self::Pinger { phase, spin, patience, .. }) = self else {
-            unreachable!("only they wait so")
-        };
-        let (spin, patience) = (*spin, *patience);
-        let again = match *phase {
-            Phase::Apart | Phase::Working => {
-                *phase = Phase::Waiting { again: false };
-                return Step::Spin(spin);
-            }
-            Phase::Yielded => {
-                *phase = Phase::Waiting { again: true };
-                return Step::Spin(spin);
-            }
-            Phase::Waiting { again } => again,
-        };
-        *phase = Phase::Yielded;
-        match patience {
-            Patience::Blocks => Step::Idle(Time::NEVER),
-            Patience::Mute => Step::Yield(Yield { wait: Wait::Unknown, again: false }),
-            Patience::Seen => Step::Yield(Yield { wait: Wait::Spin, again }),
-            Patience::Hints => Step::Yield(Yield { wait: self.waits_for(world), again }),
-        }
-    }
-
-    fn waits_for(&self, world: &World) -> Wait {
-        let id = |v: usize| VcpuId(v as u32);
-        match self {
-            Self::Locker { lock, .. } => world.locks[*lock].front().map_or(Wait::Unknown, |&v| Wait::Lock(id(v))),
-            Self::Pinger { peer, .. } => Wait::Message(id(*peer)),
-            _ => Wait::Unknown,
-        }
-    }
-
-    fn asks(&mut self, world: &mut World, me: usize, now: Time) -> Step {
-        let Self::Requester { server, exchange, phase } = self else { unreachable!("only they ask") };
-        let at = |exchange: u32| world.traffic[exchange as usize % world.traffic.len()];
-        match *phase {
-            // The request is written: off it goes, and the exit that sends it also idles.
-            Phase::Waiting { .. } => {
-                *phase = Phase::Yielded;
-                world.ask(*server, me, *exchange);
-                return Step::Idle(Time::NEVER);
-            }
-            Phase::Yielded if world.mail[me] == 0 => return Step::Idle(Time::NEVER),
-            Phase::Yielded => {
-                *phase = Phase::Working;
-                let takes = at(*exchange).takes;
-                world.mail[me] -= 1;
-                return Step::Compute(takes);
-            }
-            Phase::Working => {
-                let bytes = u64::from(at(*exchange).bytes);
-                world.end_wait(me, now);
-                world.done(me);
-                world.gauges[me].bytes += bytes;
-                *exchange = exchange.wrapping_add(1);
-            }
-            Phase::Apart => {}
-        }
-        *phase = Phase::Waiting { again: false };
-        let asks = world.traffic[*exchange as usize % world.traffic.len()].asks;
-        world.begin_wait(me, now);
-        Step::Compute(asks)
     }
 }
 
 /// A stretch of work that outlasts any run.
 const LONG: Nanos = Nanos::from_millis(1_000_000_000);
-
-fn serve(phase: &mut Phase, world: &mut World, me: usize) -> Step {
-    if *phase == Phase::Working {
-        world.done(me);
-        world.send(world.asked[me].0);
-        *phase = Phase::Apart;
-    }
-    if world.mail[me] == 0 {
-        return Step::Idle(Time::NEVER);
-    }
-    world.mail[me] -= 1;
-    *phase = Phase::Working;
-    let exchange = world.asked[me].1 as usize % world.traffic.len();
-    Step::Compute(world.traffic[exchange].serves)
-}

@@ -51,9 +51,11 @@ pub struct Machine<P> {
 impl<P: Policy> Machine<P> {
     /// A machine of so many idle slots, which the policy was made for.
     pub fn new(policy: P, slots: usize, costs: Costs) -> Self {
+        let mut world = World::new();
+        world.told = policy.tells_presence().then(Vec::new);
         Self {
             ledger: Ledger::new(policy, slots, KEPT),
-            world: World::new(),
+            world,
             now: BEGIN,
             costs,
             lock: Lock::new(costs.lock),
@@ -113,8 +115,17 @@ impl<P: Policy> Machine<P> {
             first_ran: None,
             record: Record::default(),
         });
-        self.unblock(v, None);
+        self.unblock(v, steps::Waker::Other);
         v
+    }
+
+    /// Opens the gates of all chat rooms: whoever waits there is told.
+    pub fn open_gates(&mut self) {
+        for room in &mut self.world.rooms {
+            room.open = true;
+            self.world.events.extend(room.vcpus().last());
+        }
+        self.deliver(None);
     }
 
     /// From now on this vCPU must not wait longer; see [`late`](Self::late).

@@ -1,5 +1,6 @@
-//! What guests share: ticket locks, mailboxes, requests; and the gauges in which each counts what it has done.
+//! What guests share: ticket locks, mailboxes, requests, chat rooms; and the gauges in which each counts what it has done.
 
+use super::room::Room;
 use crate::{Nanos, Time};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ const LONGEST_WAIT: u64 = 1 << 40;
 /// One vCPU's counters, as a real guest keeps them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gauge {
-    /// Operations: locks taken, letters answered, probes, requests.
+    /// Operations: locks taken, letters answered, probes, requests, messages heard.
     pub ops: u64,
     /// Payload moved (unit: bytes).
     pub bytes: u64,
@@ -39,6 +40,8 @@ pub struct Exchange {
 pub struct World {
     /// Each lock's tickets; the first is the holder's.
     pub locks: Vec<VecDeque<usize>>,
+    /// Chat rooms.
+    pub rooms: Vec<Room>,
     /// Done so far, by vCPU.
     pub gauges: Vec<Gauge>,
     /// Waits and responses by part (unit: ns).
@@ -49,6 +52,8 @@ pub struct World {
     pub(super) asked: Vec<(usize, u32)>,
     /// The exchanges that clients go through, each from a place of its own.
     pub(super) traffic: Arc<[Exchange]>,
+    /// Who is on a pCPU, if guests are told.
+    pub(super) told: Option<Vec<bool>>,
     /// vCPUs that got an event in this step.
     pub(super) events: Vec<usize>,
     /// vCPUs whose wait may be over by what was done in this step.
@@ -60,11 +65,13 @@ impl World {
         Self {
             // Lock 0 is always there.
             locks: vec![VecDeque::new()],
+            rooms: Vec::new(),
             gauges: Vec::new(),
             waits: Vec::new(),
             mail: Vec::new(),
             asked: Vec::new(),
             traffic: Arc::new([]),
+            told: None,
             events: Vec::new(),
             noticed: Vec::new(),
         }
@@ -78,6 +85,19 @@ impl World {
         self.gauges.resize(len, Gauge::default());
     }
 
+    /// A vCPU goes onto a pCPU, or leaves one.
+    pub(super) fn place(&mut self, v: usize, runs: bool) {
+        if let Some(told) = &mut self.told {
+            told.resize(told.len().max(v + 1), false);
+            told[v] = runs;
+        }
+    }
+
+    /// Whether a vCPU is on a pCPU, if guests are told.
+    pub(super) fn runs(&self, v: usize) -> Option<bool> {
+        self.told.as_ref().map(|told| told.get(v).copied().unwrap_or(false))
+    }
+
     /// Gives a vCPU to a part, whose waits are kept together.
     pub(super) fn enroll(&mut self, v: usize, part: u8) {
         let new = || Histogram::new_with_bounds(1, LONGEST_WAIT, 2).expect("the bounds are in order");
@@ -88,6 +108,12 @@ impl World {
     /// A first letter, so that somebody begins.
     pub fn post(&mut self, v: usize) {
         self.mail[v] += 1;
+    }
+
+    /// When the last of the rooms had done its work; `None` while one has not.
+    pub fn ended(&self) -> Option<Time> {
+        let ended = self.rooms.iter().map(Room::ended).collect::<Option<Vec<Time>>>()?;
+        ended.into_iter().max()
     }
 
     /// Operations of all these.

@@ -8,7 +8,7 @@ use crate::lock::Caller;
 use crate::policy::Why;
 use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId};
+use crate::{Nanos, Presence, Slot, Stop, Time, Vcpu, VcpuId};
 use arrayvec::ArrayVec;
 use rustix::thread::CpuSet;
 use std::io;
@@ -86,6 +86,7 @@ impl Executor<'_> {
     fn run(&mut self, mut hand: Hand) -> Option<Hand> {
         let counts = &self.me.counts;
         hand.vcpu.waited(hand.waited);
+        self.tell(&mut hand, Presence::Here);
         loop {
             let stop = hand.vcpu.run();
             counts.exit();
@@ -94,25 +95,32 @@ impl Executor<'_> {
                 Stop::Exit if self.shared.keeps_slot_over_exits => continue,
                 Stop::Exit => Why::Exit,
                 Stop::Yield(y) => {
-                    hand.looks.says();
+                    hand.looks.yields(y.wait);
                     if self.is_alone() && !self.shared.told_of_lone_yields {
                         counts.yielded(y.wait);
                         continue;
                     }
                     Why::Yield(y)
                 }
-                Stop::Kicked => match self.kicked(&mut hand) {
+                // A vCPU that halts inside keeps its executor waiting: it belongs under leases.
+                Stop::Kicked | Stop::Halted => match self.kicked(&mut hand) {
                     Some(why) => why,
                     None => continue,
                 },
                 Stop::Idle(_) => {
-                    hand.looks.says();
+                    hand.looks.idles();
                     Why::Block
                 }
                 Stop::Done => Why::Retire,
             };
             let until = if let Stop::Idle(until) = stop { until } else { Time::NEVER };
             return self.ask(Some(hand), Stopped { why, until });
+        }
+    }
+
+    fn tell(&self, hand: &mut Hand, presence: Presence) {
+        if self.shared.tells_presence {
+            hand.vcpu.presence(presence);
         }
     }
 
@@ -267,7 +275,8 @@ impl Executor<'_> {
         entry.vcpu = Some(hand.vcpu);
     }
 
-    fn put_down(&self, core: &mut Core, hand: Hand) -> VcpuId {
+    fn put_down(&self, core: &mut Core, mut hand: Hand) -> VcpuId {
+        self.tell(&mut hand, Presence::Away);
         let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
         entry.counted = entry.counted.plus(self.me.counts.read().since(entry.counts_before));
         entry.on = None;

@@ -52,7 +52,7 @@ impl HostThreads {
                 adopted.ended.push((vcpu, account));
                 continue;
             }
-            let record = Arc::new(Record { before: Some(Box::new(account)), ..Record::new(at) });
+            let record = Arc::new(Record { before: Some(Box::new(account)), ..Record::new(at, vcpu.halts_inside()) });
             if event {
                 record.parker.wake();
             }

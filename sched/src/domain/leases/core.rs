@@ -53,6 +53,8 @@ pub(super) struct Left {
     pub(super) vcpu: Box<dyn Vcpu>,
     /// Its deadline, if it waits for an event.
     pub(super) until: Time,
+    /// It waits for one that only it sees.
+    pub(super) dozes: bool,
 }
 
 /// A slot, as the mechanism knows it.

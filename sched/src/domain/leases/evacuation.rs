@@ -49,7 +49,8 @@ impl<W: Word> Shared<W> {
             id,
             vcpu: left.vcpu,
             attributes,
-            rests: leaving.rests.then_some(left.until),
+            // Who dozes waits inside its run, where the host's threads leave it.
+            rests: (leaving.rests && !left.dozes).then_some(left.until),
             event: leaving.event,
             retiring: record.retiring.load(Ordering::Relaxed),
             account,

@@ -211,7 +211,7 @@ mod loom_tests {
         fn event(&self) {
             match self.events.signal() {
                 Found::Nothing => {}
-                Found::Napping => self.parker.wake(),
+                Found::Napping => _ = self.parker.wake(),
                 Found::Blocked => {
                     self.turn(|core| self.unblock(core));
                     self.parker.wake();

@@ -26,6 +26,8 @@ pub(super) struct Records(Box<[OnceLock<Box<[Record]>>]>);
 pub(super) struct Record {
     pub(super) events: Events,
     pub(super) parker: Parker,
+    /// Nobody tells its thread when the vCPU halts inside, so the watcher looks.
+    pub(super) watched: AtomicBool,
     /// The vCPU is to end. Set under the lock, before a wake and a kick; its thread looks after each of them.
     pub(super) retiring: AtomicBool,
     pub(super) account: Account,
@@ -58,6 +60,7 @@ impl Records {
         let chunk = self.0[vcpu.index() / CHUNK].get_or_init(|| (0..CHUNK).map(|_| Record::default()).collect());
         let record = &chunk[vcpu.index() % CHUNK];
         record.retiring.store(false, Ordering::Relaxed);
+        record.watched.store(false, Ordering::Relaxed);
         record.account.0.store(0, Ordering::Relaxed);
         record.naps.clear();
         record.counts.clear();
@@ -99,7 +102,14 @@ impl Record {
     pub(super) fn grant(&self, slot: Slot) {
         // Release pairs with the Acquire of `take_grant`.
         self.grant.slot.store(slot.0.into(), Ordering::Release);
-        self.parker.wake();
+        self.rouse();
+    }
+
+    /// Makes the thread look at what there is for it, wherever it waits.
+    pub(super) fn rouse(&self) {
+        if self.parker.wake() {
+            kick::send(self.thread());
+        }
     }
 
     /// Whether the thread has been told of this slot and has not looked yet.
@@ -139,6 +149,11 @@ struct Grant {
 pub(super) struct Account(AtomicU64);
 
 impl Account {
+    /// Whether the vCPU runs.
+    pub(super) fn runs(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & 1 == 1
+    }
+
     /// The vCPU begins to run.
     pub(super) fn start(&self, now: Time) {
         let used = self.0.load(Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //!
 //! A thread that will wake by itself enters SCHED_FIFO before it waits, at the lowest priority, and leaves the class before
 //! it runs its vCPU or waits for something else. While it sleeps that takes nothing from anybody; awake it only takes the
-//! lock, asks and takes up the answer, some 10 us. So no guest ever runs in the class.
+//! lock, asks and takes up the answer, some 10 us. So no guest ever runs in the class; nor does one whose vCPU dozes (`thread/doze.rs`).
 //!
 //! Rides are counted against a budget of each pCPU: a twentieth of its time, so that the kernel's own limit on the class
 //! (95 % of a second) is never near. A ride that would exceed it does not take place: same questions, same answers, on an

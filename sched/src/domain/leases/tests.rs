@@ -9,6 +9,8 @@ use std::sync::Mutex as StdMutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 
+mod halting;
+
 const IDLE: Stop = Stop::Idle(Time::NEVER);
 const YIELD: Stop = Stop::Yield(Yield { wait: Wait::Unknown, again: false });
 
@@ -26,7 +28,7 @@ fn domains() -> Vec<Arc<dyn Domain>> {
             &one,
             policy(1),
             LockRules::default(),
-            Switches { ride: false, steal: false, spin_detection: false },
+            Switches { ride: false, steal: false, spin_detection: false, departures: false },
         )));
         domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), LockRules::default(), Switches::default())));
     }

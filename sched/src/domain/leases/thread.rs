@@ -3,6 +3,9 @@
 //! While it waits, its vCPU is blocked, napping, queued, or has been handed a slot. It is woken for a grant, for an event
 //! that found it napping (with one pCPU: for any event), for its end, or by its deadline; each time it looks at all of them.
 
+mod doze;
+mod rest;
+
 use super::core::{Answer, Left};
 use super::record::Record;
 use super::{Asker, HOME, Shared, Stopped};
@@ -16,7 +19,9 @@ use crate::slot::{SlotWord, Word};
 use crate::sync::Ordering;
 use crate::sync::mpsc::SyncSender;
 use crate::time::monotonic;
-use crate::{Nanos, Slot, Stop, Time, Vcpu, VcpuId};
+use crate::{Nanos, Presence, Slot, Stop, Time, Vcpu, VcpuId};
+use doze::Halts;
+use rest::Rest;
 use rustix::thread::CpuSet;
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -26,25 +31,16 @@ use std::sync::Arc;
 /// takes longer to wake a thread than leases last would keep it from ever getting on.
 const LEAST: Nanos = Nanos::from_micros(20);
 
-/// How a thread without a slot waits.
-#[derive(Clone, Copy)]
-struct Rest {
-    /// The deadline of its vCPU.
-    until: Time,
-    /// The slot it left without telling the policy.
-    nap: Option<Slot>,
-}
-
 /// What comes after the vCPU ran: the thread waits, or the vCPU has ended.
 type Next = ControlFlow<End, Rest>;
 
 /// How a thread ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum End {
     /// The vCPU is done, and the core has forgotten it.
     Retired,
-    /// All threads of the domain end; the vCPU's deadline, if it waits.
-    Domain(Time),
+    /// All threads of the domain end; how the vCPU waits, if it does.
+    Domain(Rest),
 }
 
 /// The life of a vCPU's thread.
@@ -63,6 +59,10 @@ pub(super) fn carry<W: Word>(
     };
     let me = shared.records.of(id);
     me.begin();
+    let halts = match Halts::of(&*vcpu, &shared, me) {
+        Ok(halts) => halts,
+        Err(e) => return ready.send(Err(e)).unwrap_or(()),
+    };
     HOME.set(Arc::as_ptr(&shared).addr());
     // The starter waits for this.
     let _ = ready.send(Ok(()));
@@ -75,6 +75,7 @@ pub(super) fn carry<W: Word>(
         late: Nanos::ZERO,
         me,
         vcpu,
+        halts,
         timer,
         armed: Time::NEVER,
         lease_end: Time::NEVER,
@@ -84,13 +85,16 @@ pub(super) fn carry<W: Word>(
         ways: Nanos::ZERO,
         last: Account::default(),
     };
-    let mut rest = Rest { until: Time::NEVER, nap: None };
+    let mut rest = Rest::PLAIN;
     let end = loop {
         let next = match thread.wait(rest) {
             Continue((slot, since)) => {
                 thread.dismount();
                 thread.slot = Some(slot);
-                thread.run(slot, since)
+                thread.tell(Presence::Here);
+                let next = thread.run(slot, since);
+                thread.tell(Presence::Away);
+                next
             }
             Break(end) => Break(end),
         };
@@ -102,7 +106,9 @@ pub(super) fn carry<W: Word>(
     let (vcpu, last) = (thread.vcpu, thread.last);
     match end {
         End::Retired => vcpu.retired(&last),
-        End::Domain(until) => shared.core.lock_as(caller).entry(id).left = Some(Left { vcpu, until }),
+        End::Domain(Rest { until, dozes, .. }) => {
+            shared.core.lock_as(caller).entry(id).left = Some(Left { vcpu, until, dozes });
+        }
     }
 }
 
@@ -116,6 +122,8 @@ struct Thread<'a, W> {
     late: Nanos,
     me: &'a Record,
     vcpu: Box<dyn Vcpu>,
+    /// For one that may halt inside.
+    halts: Option<Halts>,
     timer: kick::Timer,
     /// What the timer is set to; a time that has passed means it is not set.
     armed: Time,
@@ -133,121 +141,37 @@ struct Thread<'a, W> {
 }
 
 impl<W: Word> Thread<'_, W> {
-    /// Waits until the vCPU has a slot; tells since when.
-    fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, (Slot, Time)> {
-        loop {
-            if self.shared.ending.load(Ordering::Relaxed) {
-                return Break(End::Domain(rest.until));
-            }
-            if let Some(slot) = self.me.take_grant()
-                && self.word(slot).start(self.id)
-            {
-                self.lease_end = self.me.lease_end();
-                let (handed, waited) = self.me.handed();
-                let now = monotonic();
-                self.ways += now.since(handed);
-                if self.has_cap {
-                    self.late = now.since(handed);
-                }
-                self.vcpu.waited(waited + self.ways);
-                return Continue((slot, now));
-            }
-            if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
-                return Break(End::Retired);
-            }
-            if self.me.events.pending() {
-                if let Some(back) = self.seen_to(&mut rest) {
-                    return Continue(back);
-                }
-                continue;
-            }
-            self.saddle(rest.until);
-            if !self.me.parker.wait(rest.until) {
-                rest.until = Time::NEVER;
-                self.me.events.time_out();
-            }
-            if let Some(began) = &mut self.rides {
-                *began = monotonic();
-            }
+    fn tell(&mut self, presence: Presence) {
+        if self.shared.tells_presence {
+            self.vcpu.presence(presence);
         }
-    }
-
-    /// The thread is about to wait: for a deadline, at which it rides, or without one.
-    fn saddle(&mut self, until: Time) {
-        if until == Time::NEVER {
-            self.dismount();
-        } else if self.rides.is_none()
-            && let Some(slot) = self.slot
-            && self.shared.rides.saddle(slot, until)
-        {
-            self.rides = Some(until);
-        }
-    }
-
-    fn dismount(&mut self) {
-        if let (Some(began), Some(slot)) = (self.rides.take(), self.slot) {
-            self.shared.rides.dismount(slot, began, monotonic());
-        }
-    }
-
-    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on, and
-    /// since when it has it back.
-    fn seen_to(&mut self, rest: &mut Rest) -> Option<(Slot, Time)> {
-        rest.until = Time::NEVER;
-        if let Some(slot) = rest.nap.take()
-            && self.word(slot).acquire(self.id)
-        {
-            let now = monotonic();
-            self.me.naps.end(now);
-            self.me.events.use_up();
-            return Some((slot, now));
-        }
-        self.shared.turn(self.asker, |core, now, acts| {
-            if self.shared.unblock(core, self.id, now, acts) && self.shared.steals {
-                self.shared.steal(core, self.id, now, acts);
-            }
-        });
-        None
-    }
-
-    /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
-    fn leave(&mut self) -> bool {
-        let gone = self.shared.turn(self.asker, |core, now, _| {
-            if core.entry(self.id).on.is_some() {
-                return None;
-            }
-            core.ledger.remove(self.id, now);
-            let (last, gone) = self.shared.forget(core, self.id, now);
-            self.last = last;
-            gone
-        });
-        gone.is_some()
     }
 
     /// Runs the vCPU on a slot, which it has had for a moment, until it gives it up.
     fn run(&mut self, slot: Slot, now: Time) -> Next {
         self.me.account.start(now);
-        if self.armed <= now {
-            // The timer fired while others ran.
-            kick::drain();
-            self.armed = Time::NEVER;
+        self.halts.iter().for_each(|halts| halts.begins(self.shared));
+        if self.armed <= now || self.halts.is_some() {
+            // The timer fired while others ran, or the thread waited.
+            self.drain();
         }
         self.lease_end = first_question(self.lease_end, now);
         self.goes_on(now);
         // Kicks may just have been drained, but what they were for shows.
         let told = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
         if told || self.word(slot).is_wanted() {
-            let stopped = Stopped { why: Why::Check, until: Time::NEVER };
+            let stopped = Stopped { why: Why::Check, until: Time::NEVER, dozes: false };
             if let Some(next) = self.ask(slot, stopped) {
                 return next;
             }
         }
         loop {
+            self.halts.iter_mut().for_each(Halts::watch);
             let stop = self.vcpu.run();
             self.me.counts.exit();
             let Some(stopped) = self.reason(slot, stop) else { continue };
             if stopped.why == Why::Block && self.may_nap(slot) {
-                match self.nap(slot, stopped.until) {
+                match self.nap(slot, stopped) {
                     Some(rest) => return Continue(rest),
                     None => continue,
                 }
@@ -266,7 +190,7 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit if self.shared.keeps_slot_over_exits => return None,
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
-                self.looks.says();
+                self.looks.yields(y.wait);
                 if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
                     self.me.counts.yielded(y.wait);
                     return None;
@@ -275,21 +199,22 @@ impl<W: Word> Thread<'_, W> {
             }
             Stop::Kicked => self.kicked(slot)?,
             Stop::Idle(until) => {
-                self.looks.says();
-                return Some(Stopped { why: Why::Block, until });
+                self.looks.idles();
+                return Some(Stopped { why: Why::Block, until, dozes: false });
+            }
+            Stop::Halted => {
+                self.drain();
+                self.looks.idles();
+                return Some(Stopped { why: Why::Block, until: Time::NEVER, dozes: true });
             }
             Stop::Done => Why::Retire,
         };
-        Some(Stopped { why, until: Time::NEVER })
+        Some(Stopped { why, until: Time::NEVER, dozes: false })
     }
 
     /// Why to ask after a kick; `None`: it was only a look, and the vCPU goes on.
     fn kicked(&mut self, slot: Slot) -> Option<Why> {
-        kick::drain();
-        let now = monotonic();
-        if self.armed <= now {
-            self.armed = Time::NEVER;
-        }
+        let now = self.drain();
         if !self.shared.detects_spinning {
             return Some(Why::Check);
         }
@@ -317,7 +242,8 @@ impl<W: Word> Thread<'_, W> {
     }
 
     /// Gives the slot up without a word. `None`: the vCPU need not wait.
-    fn nap(&mut self, slot: Slot, until: Time) -> Option<Rest> {
+    fn nap(&mut self, slot: Slot, stopped: Stopped) -> Option<Rest> {
+        let Stopped { until, dozes, .. } = stopped;
         let now = monotonic();
         if until <= now {
             self.me.events.use_up();
@@ -333,7 +259,7 @@ impl<W: Word> Thread<'_, W> {
         if wanted || waited_for {
             self.shared.turn(self.asker, |_, _, _| ());
         }
-        Some(Rest { until, nap: Some(slot) })
+        Some(Rest { until, dozes, nap: Some(slot) })
     }
 
     /// Tells the policy why the vCPU stopped. `None`: it goes on.
@@ -358,7 +284,7 @@ impl<W: Word> Thread<'_, W> {
         match answer {
             Answer::GoesOn { .. } if self.shared.ending.load(Ordering::Relaxed) => {
                 self.me.account.stop(monotonic());
-                Some(Break(End::Domain(Time::NEVER)))
+                Some(Break(End::Domain(Rest::PLAIN)))
             }
             Answer::GoesOn { until, pause: time } => {
                 self.lease_end = until;
@@ -366,8 +292,8 @@ impl<W: Word> Thread<'_, W> {
                 self.goes_on(monotonic());
                 None
             }
-            Answer::Blocked => Some(Continue(Rest { until: stopped.until, nap: None })),
-            Answer::Queued => Some(Continue(Rest { until: Time::NEVER, nap: None })),
+            Answer::Blocked => Some(Continue(Rest { until: stopped.until, dozes: stopped.dozes, nap: None })),
+            Answer::Queued => Some(Continue(Rest::PLAIN)),
             Answer::Retired => Some(Break(End::Retired)),
         }
     }

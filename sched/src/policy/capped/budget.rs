@@ -10,10 +10,12 @@
 //! to draw can make up for it. (A slice is at least the [shortest turn](Cap::SHORTEST_TURN): where a budget is too small for
 //! so many, turns are fewer.)
 //!
-//! Half a budget at most is drawn before it is paid, and each member has one slice at most, together half a budget: who still has
-//! a rest of one draws only what is missing. So in any span the members run what the cap yields in it, and one period's
-//! budget on top of that, and what they ran beyond their slices, which is paid back. Who draws nothing for half a period
-//! loses what the cap yields from then on.
+//! Half a budget at most is drawn before it is paid, and each member has one slice at most: who still has a rest of one draws
+//! only what is missing, and who drew a larger one while there were fewer members runs no more than one of now (but a turn
+//! under way as another joins is run to its end). All slices together are half a budget, and more where turns are fewer. So in
+//! any span the members run at most what the cap yields in it, half a budget, a slice each, and what each last ran beyond its
+//! slice, which is paid back: where turns are not fewer, one period's budget on top of the yield. Who draws nothing for half a
+//! period loses what the cap yields from then on.
 
 use crate::domain::Cap;
 use crate::{Nanos, Time};
@@ -39,12 +41,17 @@ impl Budget {
 
     /// Draws a slice, ready or not, or what is missing of one to who has kept a rest of the last.
     pub(super) fn draw(&mut self, members: u32, kept: Nanos, now: Time) -> Nanos {
-        let slice = Nanos(self.cap.budget().0 / self.turns(members));
+        let slice = self.slice(members);
         match kept {
             Nanos::ZERO => self.pay(self.turn(members), now),
             kept => self.overdraw(slice.saturating_sub(kept), now),
         }
         slice
+    }
+
+    /// What a member has at most when it comes to run.
+    pub(super) fn slice(&self, members: u32) -> Nanos {
+        Nanos(self.cap.budget().0 / self.turns(members))
     }
 
     /// The time in which the cap yields a slice; rounded up, since a nanosecond too little in each would exceed the cap.

@@ -9,7 +9,8 @@
 //!
 //! So all that can run before it is what the others may use on these `w = LAG + deepest + WAITERS_REACH + 1` stairs: as many
 //! quotas each as its row has of them ([`Row::most_among`]), and one that was begun before. With `S` slots that takes
-//! `sum(quotas) / S`, and the last lease, of one and a half quotas, may have just begun.
+//! `sum(quotas) / S`, and the last lease, of one and a half quotas, may have just begun. Where a yield lends a lease, that one
+//! may be its own.
 //!
 //! Where a yield costs what is left of a rotation ([`YieldRule::Expire`]), or a level's budget pushes others down
 //! ([`Variant::LevelQuota`]), `x` can be further down, as far as the queue's window reaches. Then the bound is four
@@ -35,7 +36,8 @@ const ROTATIONS: u64 = 4;
 /// The longest time that a runnable vCPU waits for a slot beside these others. `None`: there is no bound.
 pub fn wait_bound(config: &RsdlConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
     let row = |of: &Attributes| config.row_of(*of);
-    let longest_lease = others.iter().map(|other| row(other).quota.0 * 3 / 2).max().unwrap_or(0);
+    let lends = matches!(config.yield_rule, YieldRule::Polite(_)).then_some(&me);
+    let longest_lease = others.iter().chain(lends).map(|of| row(of).quota.0 * 3 / 2).max().unwrap_or(0);
     let rt = others.iter().filter(|other| other.class == Class::Rt).count();
     let idle = others.iter().filter(|other| other.class == Class::Idle).count();
     match me.class {
@@ -100,6 +102,14 @@ mod tests {
         assert_eq!(bound(polite, 0, &[0; 15], 2), Nanos::from_millis(11 * 6 * 15 / 2 + 9));
         // Four rotations of 120 ms.
         assert_eq!(bound(YieldRule::Expire, 0, &[0; 15], 2), Nanos::from_millis(3609));
+    }
+
+    #[test]
+    fn who_lends_its_lease_to_others_of_shorter_quotas_may_wait_for_its_end() {
+        let bound = |rule| wait_bound(&config(rule), vcpu(Class::Normal, 0), &[vcpu(Class::Idle, 5); 2], 1).unwrap();
+        let quota = |nice| config(YieldRule::None).row_of(vcpu(Class::Normal, nice)).quota;
+        assert_eq!(bound(YieldRule::Polite(PoliteSwitches::default())), Nanos(quota(0).0 * 3 / 2));
+        assert_eq!(bound(YieldRule::None), Nanos(quota(5).0 * 3 / 2));
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Rsdl {
         let payer = lender.unwrap_or(vcpu);
         match self.vcpu(payer).class {
             Class::Normal | Class::Batch => self.pay(payer, paid),
-            Class::Rt => self.rt_budget.use_up(now.since(from)),
+            Class::Rt => self.slots[slot.index()].rt_budget.use_up(now.since(from)),
             Class::Idle => {}
         }
     }

@@ -24,17 +24,17 @@ impl Rsdl {
 
     /// A new lease.
     pub(super) fn install_fresh(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Decision {
-        let end = now + self.lease_of(vcpu, now);
+        let end = now + self.lease_of(slot, vcpu, now);
         self.install(slot, vcpu, end, now)
     }
 
     /// As long as the vCPU's quota lasts; if that is less than half of it, the next one as well, lest who yields late in
-    /// each quota has every other turn for a sliver. In class rt, a slot's part of the budget.
-    fn lease_of(&mut self, vcpu: VcpuId, now: Time) -> Nanos {
+    /// each quota has every other turn for a sliver. In class rt, what is left of the slot's budget.
+    fn lease_of(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Nanos {
         let (left, v) = (self.quota_left(vcpu), self.vcpu(vcpu));
         let (quota, class) = (v.row.quota, v.class);
         match class {
-            Class::Rt => Nanos(self.rt_budget.left(now).0 / self.slots.len() as u64).max(Nanos(quota.0 / 8)),
+            Class::Rt => self.slots[slot.index()].rt_budget.left(now).max(Nanos(quota.0 / 8)),
             _ if left.0 < quota.0 / 2 => left + quota,
             _ => left,
         }
@@ -61,7 +61,7 @@ impl Rsdl {
 
     /// The next one in line, or idleness, for a slot whose vCPU has left.
     pub(super) fn pick_for(&mut self, slot: Slot, now: Time) -> Decision {
-        match self.pick(ANYWHERE) {
+        match self.pick(slot, ANYWHERE) {
             Some(vcpu) => self.install_fresh(slot, vcpu, now),
             None if self.reserved > 0 => self.take_over(slot, now),
             None => {
@@ -92,7 +92,7 @@ impl Rsdl {
         if self.slots[slot.index()].lease_end <= now {
             self.lease_over(slot, current, now)
         } else if let Some(woken) = contested
-            && self.standing(woken) < self.standing(current)
+            && self.standing(slot, woken) < self.standing(slot, current)
         {
             let soonest = self.slots[slot.index()].since + GRAIN;
             if self.config.grain && now < soonest && self.vcpu(woken).class != Class::Rt {

@@ -4,7 +4,7 @@ use super::matrix::Stair;
 use super::{DEEPEST, LAG, Rsdl};
 use crate::policy::prefetch::prefetch;
 use crate::policy::queue::{Kind, WINDOW};
-use crate::{Class, VcpuId};
+use crate::{Class, Nanos, Slot, VcpuId};
 
 /// Where a vCPU joins the line.
 #[derive(Debug, Clone, Copy)]
@@ -47,11 +47,11 @@ impl Rsdl {
         line.map(|line| line.remove(vcpu)).is_some()
     }
 
-    /// Takes the next one out of the line, whose turn it is: the served stair moves on to where it stands, but not past
-    /// `at_most`, where a vCPU stands that lets it through.
-    pub(super) fn pick(&mut self, at_most: Stair) -> Option<VcpuId> {
+    /// Takes the next one out of the line, whose turn on this slot it is: the served stair moves on to where it stands, but
+    /// not past `at_most`, where a vCPU stands that lets it through.
+    pub(super) fn pick(&mut self, slot: Slot, at_most: Stair) -> Option<VcpuId> {
         if let Some((vcpu, _)) = self.rt.head()
-            && (self.rt_may_run() || self.queue.len() == 0)
+            && (self.rt_may_run(slot) || self.queue.len() == 0)
         {
             self.rt.remove(vcpu);
             return Some(vcpu);
@@ -105,8 +105,9 @@ impl Rsdl {
         self.queue.raise_floor(self.served - LAG);
     }
 
-    pub(super) fn rt_may_run(&mut self) -> bool {
+    /// Whether class rt may still use this slot.
+    pub(super) fn rt_may_run(&mut self, slot: Slot) -> bool {
         let now = self.clock.now();
-        self.rt_budget.left(now) > crate::Nanos::ZERO
+        self.slots[slot.index()].rt_budget.left(now) > Nanos::ZERO
     }
 }

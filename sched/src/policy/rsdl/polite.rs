@@ -61,6 +61,8 @@ pub struct PoliteSwitches {
     pub order_by_progress: bool,
     /// Rule 4's guess at whom it waits for, from beside whom it got on: else nobody is known.
     pub guess_peer: bool,
+    /// Guests are told which of their vCPUs have a pCPU.
+    pub tell_presence: bool,
     /// Never go on while somebody waits, whatever the others say.
     pub strict: bool,
 }
@@ -78,6 +80,7 @@ impl Default for PoliteSwitches {
             forgive: true,
             order_by_progress: true,
             guess_peer: true,
+            tell_presence: true,
             strict: false,
         }
     }
@@ -149,7 +152,7 @@ impl Rsdl {
         }
         let next = if switches.prefer_computing { self.first_computing() } else { None };
         let at_most = self.vcpu(current).stair;
-        let Some(next) = next.or_else(|| self.pick(at_most)) else { return self.go_on(slot, current) };
+        let Some(next) = next.or_else(|| self.pick(slot, at_most)) else { return self.go_on(slot, current) };
         self.put_back(switches, current, y.again);
         self.install_fresh(slot, next, now)
     }
@@ -210,14 +213,20 @@ impl Rsdl {
     }
 
     /// Goes on beside its peer. Where an exit takes longer than a look, two can miss each other for as long as their leases
-    /// last, each outside while the other looks. One of the two stays outside for half a turn, a look and an exit, longer:
-    /// wherever in its own turn the other was, they now look at the same time.
+    /// last, each outside while the other looks. So one of the two stays outside longer, by a quarter of a turn, which is a
+    /// look and an exit: it moves through the other's turn in four steps, none of which passes over a look that takes an
+    /// eighth of a turn or more.
     fn meets(&mut self, switches: PoliteSwitches, slot: Slot, current: VcpuId, peer: VcpuId) -> Decision {
         let s = &self.slots[slot.index()];
         let turn = s.charged.since(s.since);
-        let half = Nanos(turn.0 / 2);
-        let pauses = switches.break_lockstep && current < peer && half <= Decision::PAUSE_MAX;
-        Decision { pause: if pauses { half } else { Nanos::ZERO }, ..self.stay(slot, current) }
+        let quarter = Nanos(turn.0 / 4);
+        let pauses = switches.break_lockstep && current < peer && quarter <= Decision::PAUSE_MAX;
+        let pause = if pauses { quarter } else { Nanos::ZERO };
+        let decision = self.stay(slot, current);
+        // The next turn begins after it, or turns and pauses would grow by each other.
+        let s = &mut self.slots[slot.index()];
+        s.since = s.since + pause;
+        Decision { pause, ..decision }
     }
 
     fn stay(&mut self, slot: Slot, current: VcpuId) -> Decision {

@@ -78,7 +78,7 @@ impl Rsdl {
         let head = self.queue.head().map_or(0, |(_, stair)| stair);
         self.enqueue(current, join(head));
         let at_most = self.vcpu(current).stair;
-        match self.longest_waiting().or_else(|| self.pick(at_most)) {
+        match self.longest_waiting().or_else(|| self.pick(slot, at_most)) {
             Some(next) => self.install_fresh(slot, next, now),
             None => self.go_on(slot, current),
         }

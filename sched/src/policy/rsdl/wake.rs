@@ -44,7 +44,7 @@ impl Rsdl {
         let s = &self.slots[slot.index()];
         let Some(robbed) = s.current else { return false };
         let kept = s.paired || s.reserved.is_some() || self.vcpu(robbed).class == Class::Rt;
-        if kept || self.vcpu(thief).class != Class::Normal || self.standing(thief) > self.standing(robbed) {
+        if kept || self.vcpu(thief).class != Class::Normal || self.standing(slot, thief) > self.standing(slot, robbed) {
             return false;
         }
         if !self.dequeue(thief) {
@@ -70,12 +70,11 @@ impl Rsdl {
             }
         }
         let other = Slot(self.probe as u16);
-        let standing = self.standing(woken);
         for slot in known.into_iter().chain([other]) {
             self.charge(slot, now);
             let s = &self.slots[slot.index()];
             if let (Some(current), None) = (s.current, s.contested)
-                && self.standing(current) > standing
+                && self.standing(slot, current) > self.standing(slot, woken)
             {
                 return Some(slot);
             }
@@ -83,9 +82,9 @@ impl Rsdl {
         None
     }
 
-    /// A vCPU's stair, as far as its class lets it count.
-    pub(super) fn standing(&mut self, vcpu: VcpuId) -> Stair {
-        let rt_may_run = self.rt_may_run();
+    /// A vCPU's stair, as far as its class lets it count on this slot.
+    pub(super) fn standing(&mut self, slot: Slot, vcpu: VcpuId) -> Stair {
+        let rt_may_run = self.rt_may_run(slot);
         match self.vcpus.get(vcpu.index()).and_then(Option::as_ref) {
             Some(v) if v.class == Class::Rt && rt_may_run => 0,
             Some(v) if v.class == Class::Normal || v.class == Class::Batch => v.stair,
@@ -99,5 +98,51 @@ impl Rsdl {
         let slot = known.or_else(|| self.unlimited.first())?;
         self.unlimited.remove(slot);
         Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Attributes;
+    use crate::policy::rsdl::RsdlConfig;
+    use crate::policy::{Policy, Why};
+    use crate::{Nanos, Time};
+    use proptest::prelude::*;
+
+    const HOG: VcpuId = VcpuId(0);
+    const SLEEPER: VcpuId = VcpuId(1);
+    const P0: Slot = Slot(0);
+
+    proptest! {
+        /// Then what a wake takes is the host's and the mechanism's time alone, not a lease's. Before, both may stand on the
+        /// stair on which they were added; each wait there is one of the two or so leases that a first quota makes.
+        #[test]
+        fn who_sleeps_more_than_it_runs_takes_the_slot_at_once_of_one_that_has_used_up_its_first_quota(
+            spans in prop::collection::vec((1..500u64, 1..10u64), 20..100),
+        ) {
+            let mut policy = Rsdl::new(RsdlConfig::default(), 1);
+            let mut now = Time(0);
+            policy.add(HOG, Attributes::default(), now);
+            policy.add(SLEEPER, Attributes::default(), now);
+            prop_assert_eq!(policy.wake(HOG, now), Placement::Run(P0));
+            let _ = policy.next(P0, Why::Free, now);
+            let (first, _) = policy.position(HOG);
+            let mut waits = 0;
+            for (runs, times) in spans {
+                now = now + Nanos::from_micros(runs * (1 + times));
+                let (stair, _) = policy.position(HOG);
+                if policy.wake(SLEEPER, now) != Placement::Preempt(P0) {
+                    prop_assert_eq!(stair, first);
+                    waits += 1;
+                }
+                while policy.next(P0, Why::Check, now).run.is_some_and(|lease| lease.vcpu == HOG) {
+                    now = now + Nanos::from_millis(1);
+                }
+                now = now + Nanos::from_micros(runs);
+                prop_assert_eq!(policy.next(P0, Why::Block, now).run.map(|lease| lease.vcpu), Some(HOG));
+            }
+            prop_assert!(waits <= 2, "{} waits", waits);
+        }
     }
 }

@@ -7,6 +7,17 @@ use crate::sim::slot::Asks;
 use crate::sim::vcpu::Place;
 use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
+/// Who makes a vCPU runnable.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Waker {
+    /// A slot that asks anyway, and has the lock.
+    Asks(usize),
+    /// The vCPU on a slot, by an exit, after which the slot looks whether it is wanted.
+    Exits(usize),
+    /// Anybody else.
+    Other,
+}
+
 impl<P: Policy> Machine<P> {
     /// Tells the agenda when a slot does something next.
     pub(super) fn plan(&mut self, slot: usize) {
@@ -63,14 +74,17 @@ impl<P: Policy> Machine<P> {
         }
         let seen = || vcpu.spins && vcpu.sees <= now && vcpu.guest.ready(&self.world, v);
         if vcpu.left > Nanos::ZERO && !seen() {
-            return self.ask(slot, Why::Check, leave);
+            // If nothing interrupts it, what it was to see has changed anew meanwhile, and it spins on.
+            return if interrupted {
+                self.ask(slot, Why::Check, leave)
+            };
         }
         let step = vcpu.guest.proceed(&mut self.world, v, now);
         self.show(slot);
         match step {
             // What it sends goes out by its exit.
-            Step::Idle(_) => self.slots[slot].sends.append(&mut self.world.events),
-            _ => self.deliver(),
+            Step::Idle(_) | Step::Kick => self.slots[slot].sends.append(&mut self.world.events),
+            _ => self.deliver(None),
         }
         self.begin(slot, v, step, interrupted.then_some(leave));
     }
@@ -82,7 +96,7 @@ impl<P: Policy> Machine<P> {
             Step::Compute(span) => (self.draw.about(span, self.noise), false),
             Step::Spin(span) => (self.draw.about(span, self.noise), true),
             // It looks anew as soon as it is back.
-            Step::Yield(_) | Step::Idle(_) => (Nanos::ZERO, false),
+            Step::Yield(_) | Step::Idle(_) | Step::Kick => (Nanos::ZERO, false),
         };
         match step {
             Step::Compute(_) | Step::Spin(_) => {
@@ -91,6 +105,7 @@ impl<P: Policy> Machine<P> {
                 }
             }
             Step::Yield(y) => self.ask(slot, Why::Yield(y), self.costs.leave),
+            Step::Kick => self.ask(slot, Why::Exit, self.costs.leave),
             Step::Idle(until) => {
                 vcpu.idles = until;
                 self.ask(slot, Why::Block, self.costs.leave);
@@ -129,10 +144,14 @@ impl<P: Policy> Machine<P> {
             self.vcpus[v].record.exits += 1;
         }
         self.world.events.append(&mut self.slots[slot].sends);
-        self.deliver();
-        if let Why::Yield(y) = asks.why
-            && self.is_alone(slot, y)
-        {
+        self.deliver((asks.why == Why::Exit).then_some(slot));
+        let stays = match asks.why {
+            Why::Yield(y) => self.is_alone(slot, y),
+            Why::Exit => !self.slots[slot].wanted && self.ledger.policy().keeps_slot_over_exits(),
+            _ => false,
+        };
+        let why = if asks.why == Why::Exit && self.slots[slot].wanted { Why::Check } else { asks.why };
+        if stays {
             let back = self.costs.exit - self.costs.leave;
             self.slots[slot].from = self.now + self.exits(back);
             return;
@@ -141,9 +160,9 @@ impl<P: Policy> Machine<P> {
         let at = self.lock.enter(self.now);
         if at > self.now {
             self.slots[slot].from = at;
-            self.slots[slot].asks = Some(Asks { at, has_lock: true, ..asks });
+            self.slots[slot].asks = Some(Asks { why, at, has_lock: true });
         } else {
-            self.decide(slot, asks.why);
+            self.decide(slot, why);
         }
     }
 
@@ -181,8 +200,9 @@ impl<P: Policy> Machine<P> {
         while let Some(&(at, v)) = self.slots[slot].deadlines.first()
             && at <= self.now
         {
-            self.unblock(v, Some(slot));
+            self.unblock(v, Waker::Asks(slot));
         }
+        let alarm = self.ledger.alarm();
         while self.ledger.alarm() <= self.now {
             self.decisions += 1;
             let resumed = self.ledger.tick(self.now);
@@ -193,11 +213,15 @@ impl<P: Policy> Machine<P> {
             self.place(v, resumed.placement, Some(slot), Nanos::ZERO);
         }
         self.decisions += 1;
-        let alarm = self.ledger.alarm();
         let decision = self.ledger.next(Slot(slot as u16), why, self.now);
         self.now = self.ledger.now();
         self.carry_out(slot, why, decision);
-        if self.ledger.alarm() != alarm && slot != 0 {
+        self.watch(alarm);
+    }
+
+    /// Has the first slot watch the policy's alarm, unless that is still this one.
+    fn watch(&mut self, before: Time) {
+        if self.ledger.alarm() != before {
             self.plan(0);
         }
     }
@@ -240,6 +264,7 @@ impl<P: Policy> Machine<P> {
     }
 
     fn put_down(&mut self, v: usize, why: Why) {
+        self.world.place(v, false);
         let vcpu = &mut self.vcpus[v];
         vcpu.since = self.now;
         vcpu.place = if why == Why::Block { Place::Blocked } else { Place::Queued };
@@ -260,6 +285,7 @@ impl<P: Policy> Machine<P> {
         }
         let vcpu = &mut self.vcpus[v];
         vcpu.place = Place::On(slot);
+        self.world.place(v, true);
         vcpu.record.longest_wait = vcpu.record.longest_wait.max(waited);
         vcpu.record.turns += 1;
         vcpu.since = now;
@@ -278,20 +304,22 @@ impl<P: Policy> Machine<P> {
         }
     }
 
-    /// Lets events come to those they are for.
-    fn deliver(&mut self) {
+    /// Lets events come to those they are for. They are sent by the exit of the vCPU on `slot`, if that is named, which looks
+    /// whether it is wanted before it goes on.
+    pub(super) fn deliver(&mut self, slot: Option<usize>) {
         while let Some(v) = self.world.events.pop() {
             match self.vcpus.get_mut(v) {
                 Some(vcpu) if vcpu.place != Place::Blocked => vcpu.event = true,
-                Some(_) => self.unblock(v, None),
+                Some(_) => self.unblock(v, slot.map_or(Waker::Other, Waker::Exits)),
                 None => {}
             }
         }
     }
 
-    /// Makes a blocked vCPU runnable; `asking` is the slot that asks anyway.
-    pub(super) fn unblock(&mut self, v: usize, asking: Option<usize>) {
+    /// Makes a blocked vCPU runnable.
+    pub(super) fn unblock(&mut self, v: usize, waker: Waker) {
         assert_eq!(self.vcpus[v].place, Place::Blocked);
+        let asking = if let Waker::Asks(slot) = waker { Some(slot) } else { None };
         if let Some((slot, at)) = self.vcpus[v].deadline.take() {
             self.slots[slot].deadlines.remove(&(at, v));
             if asking != Some(slot) {
@@ -301,9 +329,17 @@ impl<P: Policy> Machine<P> {
         self.decisions += 1;
         // Who asks anyway has the lock.
         let waits = if asking.is_none() { self.lock.enter(self.now).since(self.now) } else { Nanos::ZERO };
+        let alarm = self.ledger.alarm();
         let placement = self.ledger.wake(VcpuId(v as u32), self.now);
         self.now = self.ledger.now();
+        self.watch(alarm);
         self.vcpus[v].since = self.now;
+        if let Waker::Exits(slot) = waker
+            && placement.slot().is_some_and(|wanted| wanted.index() == slot)
+        {
+            self.slots[slot].wanted = true;
+            return self.place(v, placement, Some(slot), waits);
+        }
         self.place(v, placement, asking, waits);
     }
 

@@ -1,0 +1,89 @@
+//! vCPUs that halt inside [`Vcpu::run`], where nobody sees it and only what is inside sees the event that ends it.
+//!
+//! * *Who halts while it holds a slot* is made to come out: its thread leaves the CPU by halting, and that kicks it
+//!   ([`kick::Departure`]); where the kernel refuses this, the [watcher](super::super::watcher) does. It then blocks or naps
+//!   as any vCPU that waits.
+//! * *Without a slot* its thread dozes: it waits inside, but in a way that ends with the event and runs no guest code
+//!   ([`Vcpu::doze`]). So there is nothing to bound and nothing to charge between waking and the lease, and the thread may
+//!   ride. An event then is what a deadline is to others: the thread takes its slot back, or asks for one.
+//! * *Who has something for such a thread* finds it away from its parker, and kicks it.
+//!
+//! Invariant: while the thread is away, no guest code runs.
+
+use super::super::record::Record;
+use super::Shared;
+use super::Thread;
+use crate::domain::kick;
+use crate::slot::Word;
+use crate::sync::Ordering;
+use crate::time::monotonic;
+use crate::{Time, Vcpu};
+use std::io;
+use std::sync::Arc;
+
+/// How a thread learns that its vCPU has halted.
+pub(super) struct Halts {
+    /// `None`: the watcher kicks it.
+    departure: Option<kick::Departure>,
+    armed: bool,
+}
+
+impl Halts {
+    /// For this vCPU of the calling thread, if it halts inside at all.
+    pub(super) fn of<W: Word>(vcpu: &dyn Vcpu, shared: &Arc<Shared<W>>, me: &Record) -> io::Result<Option<Self>> {
+        if !vcpu.halts_inside() {
+            return Ok(None);
+        }
+        let departure = if shared.departures { kick::Departure::for_this_thread().ok() } else { None };
+        if departure.is_none() {
+            shared.watch_halts()?;
+            me.watched.store(true, Ordering::Relaxed);
+        }
+        Ok(Some(Self { departure, armed: false }))
+    }
+
+    /// The vCPU has a slot from now on.
+    pub(super) fn begins<W>(&self, shared: &Shared<W>) {
+        if self.departure.is_none() {
+            shared.watcher.begins();
+        }
+    }
+
+    /// The vCPU is about to run on its slot.
+    pub(super) fn watch(&mut self) {
+        if let Some(departure) = &self.departure
+            && !std::mem::replace(&mut self.armed, true)
+        {
+            departure.arm();
+        }
+    }
+}
+
+impl<W: Word> Thread<'_, W> {
+    /// Takes kicks out, of which any may have been the timer's, or for leaving the CPU. Gives the time.
+    pub(super) fn drain(&mut self) -> Time {
+        let left = kick::drain();
+        // Not before: the timer may have fired in between.
+        let now = monotonic();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if let Some(halts) = &mut self.halts {
+            halts.armed &= !left;
+        }
+        now
+    }
+
+    /// Waits for the event that only the vCPU sees. True: it did not come, but somebody has something for the thread.
+    pub(super) fn doze(&mut self) -> bool {
+        if !self.me.parker.leave() {
+            return true;
+        }
+        let event = self.vcpu.doze();
+        let woken = self.me.parker.back();
+        if !event {
+            self.drain();
+        }
+        woken || !event
+    }
+}

@@ -1,0 +1,119 @@
+//! A thread without a slot: what it waits for, and how it gets a slot or ends.
+
+use super::{End, Thread};
+use crate::slot::Word;
+use crate::sync::Ordering;
+use crate::time::monotonic;
+use crate::{Slot, Time};
+use std::ops::ControlFlow::{self, Break, Continue};
+
+/// How a thread without a slot waits.
+#[derive(Clone, Copy)]
+pub(super) struct Rest {
+    /// The deadline of its vCPU.
+    pub(super) until: Time,
+    /// Its vCPU waits for an event that only it sees.
+    pub(super) dozes: bool,
+    /// The slot it left without telling the policy.
+    pub(super) nap: Option<Slot>,
+}
+
+impl Rest {
+    /// Until somebody wakes the thread.
+    pub(super) const PLAIN: Self = Self { until: Time::NEVER, dozes: false, nap: None };
+}
+
+impl<W: Word> Thread<'_, W> {
+    /// Waits until the vCPU has a slot; tells since when.
+    pub(super) fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, (Slot, Time)> {
+        loop {
+            if self.shared.ending.load(Ordering::Relaxed) {
+                return Break(End::Domain(rest));
+            }
+            if let Some(slot) = self.me.take_grant()
+                && self.word(slot).start(self.id)
+            {
+                self.lease_end = self.me.lease_end();
+                let (handed, waited) = self.me.handed();
+                let now = monotonic();
+                self.ways += now.since(handed);
+                if self.has_cap {
+                    self.late = now.since(handed);
+                }
+                self.vcpu.waited(waited + self.ways);
+                return Continue((slot, now));
+            }
+            if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
+                return Break(End::Retired);
+            }
+            if self.me.events.pending() {
+                if let Some(back) = self.seen_to(&mut rest) {
+                    return Continue(back);
+                }
+                continue;
+            }
+            self.saddle(rest);
+            let woken = if rest.dozes { self.doze() } else { self.me.parker.wait(rest.until) };
+            if !woken {
+                (rest.until, rest.dozes) = (Time::NEVER, false);
+                self.me.events.time_out();
+            }
+            if let Some(began) = &mut self.rides {
+                *began = monotonic();
+            }
+        }
+    }
+
+    /// The thread is about to wait: for a deadline or an event that comes to it alone, at which it rides, or without one.
+    fn saddle(&mut self, rest: Rest) {
+        let until = if rest.dozes { monotonic() } else { rest.until };
+        if until == Time::NEVER {
+            self.dismount();
+        } else if self.rides.is_none()
+            && let Some(slot) = self.slot
+            && self.shared.rides.saddle(slot, until)
+        {
+            self.rides = Some(until);
+        }
+    }
+
+    pub(super) fn dismount(&mut self) {
+        if let (Some(began), Some(slot)) = (self.rides.take(), self.slot) {
+            self.shared.rides.dismount(slot, began, monotonic());
+        }
+    }
+
+    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on, and
+    /// since when it has it back.
+    fn seen_to(&mut self, rest: &mut Rest) -> Option<(Slot, Time)> {
+        (rest.until, rest.dozes) = (Time::NEVER, false);
+        if let Some(slot) = rest.nap.take()
+            && self.word(slot).acquire(self.id)
+        {
+            let now = monotonic();
+            self.me.naps.end(now);
+            self.me.events.use_up();
+            return Some((slot, now));
+        }
+        self.shared.turn(self.asker, |core, now, acts| {
+            if self.shared.unblock(core, self.id, now, acts) && self.shared.steals {
+                self.shared.steal(core, self.id, now, acts);
+            }
+        });
+        None
+    }
+
+    /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
+    fn leave(&mut self) -> bool {
+        let gone = self.shared.turn(self.asker, |core, now, _| {
+            if core.entry(self.id).on.is_some() {
+                return None;
+            }
+            core.ledger.remove(self.id, now);
+            let (last, gone) = self.shared.forget(core, self.id, now);
+            self.last = last;
+            gone
+        });
+        gone.is_some()
+    }
+}

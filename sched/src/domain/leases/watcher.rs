@@ -1,0 +1,138 @@
+//! The watcher: a thread that finds out who halted while it holds a slot, where the kernel refuses to kick who leaves its CPU.
+//!
+//! Whoever holds a slot and has used no CPU time from one look to the next is kicked. If it did not halt but was kept from
+//! running, that costs an exit. So a halt is found within two periods; a look costs some half a microsecond for each slot
+//! and the domain's lock, whatever the number of vCPUs; and while no such vCPU holds a slot, the thread sleeps.
+#![allow(unsafe_code, reason = "the CPU clock of another thread: rustix names no such clock")]
+
+use super::Shared;
+use crate::domain::parker::Parker;
+use crate::domain::{enter_thread, kick};
+use crate::slot::Word;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{AtomicBool, Mutex, Ordering, fence};
+use crate::time::monotonic;
+use crate::{Nanos, Time, VcpuId};
+use rustix::thread::CpuSet;
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// Between two looks: 1000 of them in a second take some 5 ms.
+const PERIOD: Nanos = Nanos::from_millis(1);
+
+/// The thread, as others see it.
+#[derive(Debug, Default)]
+pub(super) struct Watcher {
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// It found nobody to look at, and waits until somebody begins to run.
+    sleeps: AtomicBool,
+    parker: Parker,
+}
+
+/// Who was on a slot at the last look, and the CPU time of its thread.
+type Seen = Option<(VcpuId, Nanos)>;
+
+impl Watcher {
+    /// A vCPU that is watched begins to run.
+    pub(super) fn begins(&self) {
+        // Pairs with the watcher's: either it sees the vCPU run, or this sees that it sleeps.
+        fence(Ordering::SeqCst);
+        if self.sleeps.load(Ordering::Relaxed) {
+            self.parker.wake();
+        }
+    }
+
+    /// The domain ends.
+    pub(super) fn end(&self) -> Option<JoinHandle<()>> {
+        self.parker.wake();
+        self.thread.lock().take()
+    }
+}
+
+impl<W: Word> Shared<W> {
+    /// Starts the thread, unless it runs.
+    pub(super) fn watch_halts(self: &Arc<Self>) -> io::Result<()> {
+        let mut thread = self.watcher.thread.lock();
+        if thread.is_none() {
+            let shared = Arc::clone(self);
+            let started = thread::Builder::new().name("watcher".to_owned()).stack_size(crate::domain::STACK_BYTES);
+            *thread = Some(started.spawn(move || shared.watch())?);
+        }
+        Ok(())
+    }
+
+    /// The life of the thread.
+    fn watch(&self) {
+        let mut cpus = CpuSet::new();
+        self.slots.iter().for_each(|slot| cpus.set(slot.cpu));
+        enter_thread(&cpus);
+        let mut seen: Vec<Seen> = vec![None; self.slots.len()];
+        while !self.ending.load(Ordering::Relaxed) {
+            if self.kick_who_stands(&mut seen) {
+                self.watcher.parker.wait(monotonic() + PERIOD);
+                continue;
+            }
+            self.watcher.sleeps.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if !self.kick_who_stands(&mut seen) {
+                self.watcher.parker.wait(Time::NEVER);
+            }
+            self.watcher.sleeps.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Kicks who has used no CPU time since it was last seen. False: nobody is there to be looked at.
+    fn kick_who_stands(&self, seen: &mut [Seen]) -> bool {
+        let now: Vec<Seen> = {
+            let core = self.core.lock();
+            let on = core.slots.iter().map(|slot| slot.on.filter(|vcpu| self.is_watched(*vcpu)));
+            on.map(|vcpu| vcpu.map(|vcpu| (vcpu, Nanos::ZERO))).collect()
+        };
+        let mut any = false;
+        for (before, now) in seen.iter_mut().zip(now) {
+            let now = now.and_then(|(vcpu, _)| Some((vcpu, cpu_time(self.records.of(vcpu).thread())?)));
+            any |= now.is_some();
+            if let Some((vcpu, _)) = now
+                && now == *before
+            {
+                kick::send(self.records.of(vcpu).thread());
+            }
+            *before = now;
+        }
+        any
+    }
+
+    fn is_watched(&self, vcpu: VcpuId) -> bool {
+        let record = self.records.of(vcpu);
+        record.watched.load(Ordering::Relaxed) && record.account.runs()
+    }
+}
+
+/// CPU time of a thread of this process; `None` if it has ended.
+fn cpu_time(thread: kick::ThreadId) -> Option<Nanos> {
+    // As the C library makes the clock of a thread: its number inverted, and the bits for "one thread" and "scheduled".
+    let clock = (!thread.0 << 3) | 6;
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: room for the time; a clock that does not exist is refused.
+    if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded and has filled it in.
+    let time = unsafe { time.assume_init() };
+    Some(Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_uses_cpu_time_while_it_computes_and_an_unknown_one_has_none() {
+        let me = kick::this_thread();
+        let before = cpu_time(me).unwrap();
+        crate::domain::testing::wait_for(|| cpu_time(me).unwrap() > before);
+        assert_eq!(cpu_time(kick::ThreadId(i32::MAX >> 4)), None);
+    }
+}
