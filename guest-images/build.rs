@@ -1,8 +1,9 @@
 //! Builds the guest programs and embeds them.
 //!
 //! The workloads crate is built a second time, by a nested cargo, as freestanding static images for the host's own
-//! target: no extra rustup target, linked by the linker the host build uses. The outer build's flags (coverage,
-//! sanitizers, lint wrappers) are meant for host programs and are taken away.
+//! target: no extra rustup target, linked by the linker the host build uses; and so is the first process of Linux guests,
+//! as a static program with the C library. The outer build's flags (coverage, sanitizers, lint wrappers) are meant for host
+//! programs and are taken away.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,12 +12,12 @@ use std::{env, fs};
 fn main() {
     let here = PathBuf::from(var("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(var("OUT_DIR"));
-    for input in ["abi", "rt", "workloads"] {
+    for input in ["abi", "rt", "workloads", "linux/init"] {
         println!("cargo::rerun-if-changed={}", here.join(input).display());
     }
     println!("cargo::rerun-if-changed={}", here.join("../Cargo.lock").display());
     let images = image_names(&here.join("workloads/src/bin"));
-    let built = build(&here, &out);
+    let built = build_workloads(&here, &out);
     let mut catalogue = String::from("[\n");
     for name in &images {
         let path = built.join(name);
@@ -24,8 +25,9 @@ fn main() {
         catalogue += &format!("    ({name:?}, include_bytes!({path:?})),\n");
     }
     catalogue += "]\n";
-    let file = out.join("catalogue.rs");
-    fs::write(&file, catalogue).unwrap_or_else(|e| panic!("cannot write {}: {e}", file.display()));
+    write(&out.join("catalogue.rs"), &catalogue);
+    let init = build_init(&here, &out).join("stile-init");
+    write(&out.join("init.rs"), &format!("include_bytes!({init:?})"));
 }
 
 /// One image per program in `src/bin`, sorted.
@@ -37,10 +39,12 @@ fn image_names(bin: &Path) -> Vec<String> {
     names
 }
 
-/// Runs the nested build; returns the folder with the images.
-fn build(here: &Path, out: &Path) -> PathBuf {
-    let target = var("TARGET");
-    let target_dir = out.join("guests");
+fn write(file: &Path, text: &str) {
+    fs::write(file, text).unwrap_or_else(|e| panic!("cannot write {}: {e}", file.display()));
+}
+
+/// Builds the unikernel programs; returns the folder they are in.
+fn build_workloads(here: &Path, out: &Path) -> PathBuf {
     let script = here.join("rt/link.ld");
     let flags = [
         "-Crelocation-model=static",
@@ -52,13 +56,25 @@ fn build(here: &Path, out: &Path) -> PathBuf {
         "-Clink-arg=-Wl,--build-id=none,-z,max-page-size=4096,-z,norelro",
         &format!("-Clink-arg=-Wl,-T,{}", script.display()),
     ];
+    build(here, &out.join("guests"), &["--package", "stile-workloads", "--bins", "--features", "guest"], &flags)
+}
+
+/// Builds the first process of Linux guests; returns the folder it is in.
+fn build_init(here: &Path, out: &Path) -> PathBuf {
+    let flags = ["-Ctarget-feature=+crt-static", "-Crelocation-model=static", "-Ctarget-cpu=x86-64"];
+    build(here, &out.join("init"), &["--package", "stile-init", "--bins"], &flags)
+}
+
+/// Runs a nested build; returns the folder with the programs.
+fn build(here: &Path, target_dir: &Path, what: &[&str], flags: &[&str]) -> PathBuf {
+    let target = var("TARGET");
     let mut cargo = Command::new(var("CARGO"));
     cargo
         .current_dir(here)
-        .args(["build", "--quiet", "--locked", "--package", "stile-workloads", "--bins"])
-        .args(["--features", "guest", "--profile", "guest", "--target", &target])
+        .args(["build", "--quiet", "--locked", "--profile", "guest", "--target", &target])
+        .args(what)
         .arg("--target-dir")
-        .arg(&target_dir)
+        .arg(target_dir)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     for outer in ["RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_TARGET_DIR"] {
         cargo.env_remove(outer);

@@ -1,7 +1,11 @@
-//! The built-in guest images: static ELF programs made from `rt` and `workloads` when this crate is built.
+//! The built-in guest images: static ELF programs made from `rt` and `workloads` when this crate is built; and the first
+//! process of Linux guests, made from `linux/init`.
 
 /// Name and ELF bytes of every image, sorted by name.
 static CATALOGUE: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
+
+/// The ELF bytes of the first process of Linux guests.
+pub static LINUX_INIT: &[u8] = include!(concat!(env!("OUT_DIR"), "/init.rs"));
 
 /// The names that `builtin:NAME` accepts, sorted.
 pub fn names() -> Vec<&'static str> {
@@ -16,6 +20,11 @@ pub fn image(name: &str) -> Option<&'static [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_process_is_an_elf_program() {
+        assert!(LINUX_INIT.starts_with(b"\x7fELF"));
+    }
 
     #[test]
     fn every_name_has_an_elf_image() {

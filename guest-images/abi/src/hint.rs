@@ -17,6 +17,16 @@ pub enum HintKind {
     },
 }
 
+impl HintKind {
+    /// Whom it names.
+    pub const fn target(self) -> Option<u16> {
+        match self {
+            Self::Unknown => None,
+            Self::Lock { holder: target } | Self::Message { peer: target } => Some(target),
+        }
+    }
+}
+
 /// The value of a yield doorbell.
 ///
 /// Layout: bits 0..16 target, bits 16..18 kind (0 nothing known, 1 lock, 2 message), bit 18 *again*; the rest is 0.

@@ -1,4 +1,4 @@
-//! What a unikernel guest and its monitor agree on.
+//! What a unikernel guest and its monitor agree on; what Linux guests do is in [`linux`].
 //!
 //! A guest asks for something by writing a 32-bit value to a *doorbell* port ([`port`]). Arguments that do not fit
 //! into 32 bits lie in the calling vCPU's [`CallBlock`], a cache line of guest memory. What the guest has to know
@@ -15,6 +15,7 @@
 
 pub mod gauge;
 pub mod hint;
+pub mod linux;
 pub mod queues;
 pub mod steal;
 pub mod work;
@@ -22,7 +23,7 @@ pub mod work;
 pub use gauge::Gauge;
 pub use hint::{Hint, HintKind};
 pub use queues::Queues;
-pub use steal::Steal;
+pub use steal::{Presence, Steal};
 
 use core::sync::atomic::AtomicU64;
 

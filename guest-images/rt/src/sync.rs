@@ -16,14 +16,14 @@ pub use pipe::{Notifies, Pipe};
 pub use ticket::{TicketGuard, TicketLock};
 pub use yielding::{YieldingGuard, YieldingLock};
 
-use crate::doorbell;
-use stile_abi::{Hint, HintKind};
+use crate::{Boot, doorbell};
+use stile_abi::{Hint, HintKind, Presence};
 
 /// How a waiting vCPU behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// PAUSE instructions between two looks at the condition's doorbell. Short spins win under overcommitment, since
-    /// whoever is waited for is often not running at all. Without meaning for [`Manners::Silent`].
+    /// PAUSE instructions before a yield, where the monitor does not tell who runs. Short spins win under overcommitment,
+    /// since whoever is waited for is often not running at all. Without meaning for [`Manners::Silent`].
     pub spins: u32,
     /// Whether it yields, and whether yields say what they wait for.
     pub manners: Manners,
@@ -44,14 +44,25 @@ impl Patience {
     /// The default spin length: some microseconds.
     pub const SPINS: u32 = 200;
 
+    /// How many times as long it spins for one who runs: that one may be on its way through an exit, which takes longer
+    /// than a spin, and to join it there would cost two more.
+    const FOR_ONE_WHO_RUNS: u32 = 16;
+
     /// Waits until `done` holds: spins, then yields with the target that `target` names at that moment, again and
     /// again.
     pub fn wait(self, done: impl Fn() -> bool, target: impl Fn() -> HintKind) {
-        self.wait_as(doorbell::yield_now, done, target);
+        let presence = |vcpu: u16| Boot::page().steal(vcpu.into()).presence();
+        self.wait_as(doorbell::yield_now, presence, done, target);
     }
 
-    /// The same, for one who yields like this. `done` is not asked again once it holds.
-    fn wait_as(self, yields: impl Fn(Hint), done: impl Fn() -> bool, target: impl Fn() -> HintKind) {
+    /// The same, for one who yields like this and is told so who runs. `done` is not asked again once it holds.
+    fn wait_as(
+        self,
+        yields: impl Fn(Hint),
+        presence: impl Fn(u16) -> Presence,
+        done: impl Fn() -> bool,
+        target: impl Fn() -> HintKind,
+    ) {
         let mut again = false;
         if self.manners == Manners::Silent {
             while !done() {
@@ -60,19 +71,81 @@ impl Patience {
             return;
         }
         let tells = self.manners == Manners::Telling;
-        loop {
-            for _ in 0..self.spins {
-                if done() {
-                    return;
-                }
-                core::hint::spin_loop();
-            }
-            if done() {
-                return;
-            }
-            let kind = if tells { target() } else { HintKind::Unknown };
-            yields(Hint { kind, again: again && tells });
+        let target = || if tells { target() } else { HintKind::Unknown };
+        let presence = || target().target().map_or(Presence::Untold, &presence);
+        while !self.spins_until(&done, presence) {
+            yields(Hint { kind: target(), again: again && tells });
             again = true;
         }
+    }
+
+    /// Spins: longer for one who runs, and not at all for one who does not. Whether `done` came to hold.
+    fn spins_until(self, done: impl Fn() -> bool, presence: impl Fn() -> Presence) -> bool {
+        for _ in 0..Self::FOR_ONE_WHO_RUNS {
+            if done() {
+                return true;
+            }
+            let presence = presence();
+            if presence == Presence::Away {
+                return false;
+            }
+            for _ in 0..self.spins {
+                core::hint::spin_loop();
+                if done() {
+                    return true;
+                }
+            }
+            if presence != Presence::Here {
+                return false;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+
+    const SPINS: u32 = 3;
+
+    /// Waits for vCPU 1, which has this presence, until it has yielded so often; tells how often it looked whether its wait
+    /// is over until the last yield.
+    fn looks_until(yields: u32, manners: Manners, presence: Presence) -> u32 {
+        let (looks, yielded) = (Cell::new(0), Cell::new(0));
+        let patience = Patience { spins: SPINS, manners };
+        let done = || {
+            looks.set(looks.get() + 1);
+            yielded.get() == yields
+        };
+        let asked = |vcpu| {
+            assert_eq!(vcpu, 1, "whom it waits for");
+            presence
+        };
+        let yields = |_| yielded.set(yielded.get() + 1);
+        patience.wait_as(yields, asked, done, || HintKind::Message { peer: 1 });
+        looks.get() - 1
+    }
+
+    #[test]
+    fn who_is_told_nothing_spins_once_before_each_yield() {
+        assert_eq!(looks_until(2, Manners::Telling, Presence::Untold), 2 * (1 + SPINS));
+    }
+
+    #[test]
+    fn who_waits_for_one_that_runs_spins_for_longer_but_not_for_ever() {
+        let longer = Patience::FOR_ONE_WHO_RUNS;
+        assert_eq!(looks_until(2, Manners::Telling, Presence::Here), 2 * longer * (1 + SPINS));
+    }
+
+    #[test]
+    fn who_waits_for_one_that_does_not_run_yields_at_once() {
+        assert_eq!(looks_until(2, Manners::Telling, Presence::Away), 2);
+    }
+
+    #[test]
+    fn who_does_not_say_whom_it_waits_for_does_not_ask_either() {
+        assert_eq!(looks_until(1, Manners::Wordless, Presence::Away), 1 + SPINS);
     }
 }

@@ -1,7 +1,7 @@
 //! How a vCPU stops, is woken and lets others run: the doorbells, or threads in a test.
 
-use crate::{Cpu, doorbell};
-use stile_abi::Hint;
+use crate::{Boot, Cpu, doorbell};
+use stile_abi::{Hint, Presence};
 
 /// A vCPU, as far as waiting goes.
 pub trait Park {
@@ -13,6 +13,8 @@ pub trait Park {
     fn kick(&self, vcpu: u32);
     /// Lets others run.
     fn yield_now(&self, hint: Hint);
+    /// Whether another vCPU runs.
+    fn presence(&self, vcpu: u16) -> Presence;
 }
 
 impl Park for Cpu {
@@ -30,5 +32,9 @@ impl Park for Cpu {
 
     fn yield_now(&self, hint: Hint) {
         doorbell::yield_now(hint);
+    }
+
+    fn presence(&self, vcpu: u16) -> Presence {
+        Boot::page().steal(vcpu.into()).presence()
     }
 }

@@ -3,7 +3,7 @@
 use super::{Manners, Park, Patience};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
-use stile_abi::Hint;
+use stile_abi::{Hint, Presence};
 
 /// Looks twice and yields.
 pub(super) const EAGER: Patience = Patience { spins: 1, manners: Manners::Telling };
@@ -70,5 +70,9 @@ impl Park for ThreadVcpu<'_> {
 
     fn yield_now(&self, _: Hint) {
         std::thread::yield_now();
+    }
+
+    fn presence(&self, _: u16) -> Presence {
+        Presence::Untold
     }
 }

@@ -38,7 +38,7 @@ impl<T> YieldingLock<T> {
     /// Waits for the lock.
     pub fn lock(&self, who: &impl Park, patience: Patience) -> YieldingGuard<'_, T> {
         let me = who.index() + 1;
-        patience.wait_as(|hint| who.yield_now(hint), || self.takes(me), || self.holder());
+        patience.wait_as(|hint| who.yield_now(hint), |vcpu| who.presence(vcpu), || self.takes(me), || self.holder());
         YieldingGuard { lock: self }
     }
 

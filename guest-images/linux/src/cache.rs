@@ -1,0 +1,107 @@
+//! The cache folder: unpacked packages, and images made of them.
+//!
+//! What has a name in it is whole: it was made under another name in the same folder and then renamed. So processes may
+//! share a cache without a lock, at the worst making the same thing twice, and the folder may be deleted at any time.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A cache folder.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// Why there is no cache folder, or something cannot be put there.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The environment names none.
+    #[error("there is no cache folder: neither XDG_CACHE_HOME nor HOME is an absolute path; set one of them")]
+    NoHome,
+    /// It cannot be written.
+    #[error("cannot write to the cache folder: {path}")]
+    Write {
+        /// What was to be written.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Cache {
+    /// The user's: `stile` in XDG_CACHE_HOME, which is by default `.cache` in HOME.
+    pub fn of_user() -> Result<Self, CacheError> {
+        Self::from_environment(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")).ok_or(CacheError::NoHome)
+    }
+
+    fn from_environment(cache: Option<OsString>, home: Option<OsString>) -> Option<Self> {
+        // A relative XDG_CACHE_HOME is to be ignored, as its specification says.
+        let absolute = |value: Option<OsString>| value.map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = absolute(cache).or_else(|| absolute(home).map(|home| home.join(".cache")))?;
+        Some(Self::new(base.join("stile")))
+    }
+
+    /// A folder of the caller's choice.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Where something lies that has this name, which may have slashes, once it is there.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// A folder to make something in, beside where it will lie: renaming works. It vanishes unless put.
+    pub fn workshop(&self) -> Result<TempDir, CacheError> {
+        let write = |source| CacheError::Write { path: self.root.clone(), source };
+        std::fs::create_dir_all(&self.root).map_err(write)?;
+        tempfile::Builder::new().prefix(".making-").tempdir_in(&self.root).map_err(write)
+    }
+
+    /// Gives a folder that was made in a workshop its name. If another process was faster, its folder stays.
+    pub fn put_folder(&self, made: &Path, name: &str) -> Result<PathBuf, CacheError> {
+        let path = self.path(name);
+        let write = |source| CacheError::Write { path: path.clone(), source };
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(write)?;
+        }
+        match std::fs::rename(made, &path) {
+            Err(_) if path.is_dir() => Ok(path),
+            done => done.map_err(write).map(|()| path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_follows_the_environment_and_ignores_relative_paths() {
+        let root = |cache: Option<&str>, home: Option<&str>| {
+            Cache::from_environment(cache.map(Into::into), home.map(Into::into)).map(|cache| cache.root)
+        };
+        assert_eq!(root(Some("/c"), Some("/h")), Some("/c/stile".into()));
+        assert_eq!(root(None, Some("/h")), Some("/h/.cache/stile".into()));
+        assert_eq!(root(Some("c"), Some("/h")), Some("/h/.cache/stile".into()));
+        assert_eq!(root(Some(""), None), None);
+    }
+
+    #[test]
+    fn a_folder_put_twice_is_there_once_and_workshops_vanish() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().join("stile"));
+        for content in ["first", "second"] {
+            let workshop = cache.workshop().unwrap();
+            let made = workshop.path().join("made");
+            std::fs::create_dir(&made).unwrap();
+            std::fs::write(made.join("file"), content).unwrap();
+            let put = cache.put_folder(&made, "unpacked/thing").unwrap();
+            assert_eq!(std::fs::read_to_string(put.join("file")).unwrap(), "first");
+        }
+        assert_eq!(std::fs::read_dir(cache.path("")).unwrap().count(), 1);
+    }
+}

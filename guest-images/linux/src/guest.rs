@@ -1,0 +1,328 @@
+//! The Linux guest of `stile guest build linux`: Debian's cloud kernel as shipped, and an initramfs of our first process with
+//! busybox, the benchmarks that suites run, and the drivers of the devices that stile has.
+//!
+//! It is made anew only when something it is made of has changed: a package's version, the first process, or this crate's
+//! instructions. What was made before is trusted only as far as its digests hold.
+
+use crate::cache::{Cache, CacheError};
+use crate::digest;
+use crate::initramfs::{CopyError, DATA, Initramfs, PROGRAM};
+use crate::libraries::{self, LibraryError};
+use crate::manifest::{Inputs, Manifest};
+use crate::modules::{Module, ModuleError, Modules};
+use crate::packages::{self, Package, PackageError};
+use crate::tool::{self, ToolError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The meta-package of the kernel, and how the names of packages it stands for begin.
+const KERNEL: (&str, &str) = ("linux-image-cloud-amd64", "linux-image-");
+/// The packages that files come from, those of shared libraries last.
+const PACKAGES: [&str; 6] = ["busybox-static", "rt-tests", "dbench", "libc6", "libnuma1", "libpopt0"];
+/// Programs, by package and path in it, which is their path in the guest but for the first `usr`.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("rt-tests", "usr/bin/hackbench"),
+    ("rt-tests", "usr/bin/cyclictest"),
+    ("dbench", "usr/bin/dbench"),
+    ("dbench", "usr/bin/tbench"),
+    ("dbench", "usr/bin/tbench_srv"),
+];
+/// What clients of tbench send, by package and path in it; in the guest with `.gz` behind, for its 25 MB would make every
+/// guest larger and slower to start.
+const CLIENTS: (&str, &str) = ("dbench", "usr/share/dbench/client.txt");
+/// Drivers that are always loaded: they find the devices.
+const BUS: [&str; 1] = ["virtio_mmio"];
+/// Kinds of virtio devices, by number, and their driver.
+const DRIVERS: [(u32, &str); 5] = [
+    (1, "virtio_net"),
+    (2, "virtio_blk"),
+    (3, "virtio_console"),
+    (4, "virtio_rng"),
+    (19, "vmw_vsock_virtio_transport"),
+];
+/// The instructions, whose change makes another image.
+const RECIPE: [&str; 4] =
+    [include_str!("guest.rs"), include_str!("initramfs.rs"), include_str!("libraries.rs"), include_str!("modules.rs")];
+
+/// Names of an image's files.
+const KERNEL_FILE: &str = "vmlinuz";
+const INITRAMFS_FILE: &str = "initramfs.cpio";
+
+/// A kernel and its initramfs.
+#[derive(Debug, Clone)]
+pub struct Image {
+    folder: PathBuf,
+    manifest: Manifest,
+}
+
+/// An image, and whether it had to be made.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The image.
+    pub image: Image,
+    /// It was made just now, not reused.
+    pub made: bool,
+}
+
+/// Why there is no image.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A package cannot be had.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// A package has no such file: it is of a release that this recipe does not know.
+    #[error("package {package} has no {path}: the recipe is for Debian 12 and 13")]
+    Layout {
+        /// The package.
+        package: String,
+        /// The file.
+        path: String,
+    },
+    /// A driver cannot be had.
+    #[error(transparent)]
+    Module(#[from] ModuleError),
+    /// A shared library is in none of the packages.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// A file of a package cannot be read.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// busybox does not say what it can do.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The image cannot be written.
+    #[error("cannot write {path}")]
+    Write {
+        /// What.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Where images are, unless the user names a folder.
+pub fn folder(cache: &Cache) -> PathBuf {
+    cache.path("guests/linux")
+}
+
+/// The kernel and the initramfs of an image in this folder, if they are there.
+pub fn files(folder: &Path) -> Option<(PathBuf, PathBuf)> {
+    let (kernel, initramfs) = (folder.join(KERNEL_FILE), folder.join(INITRAMFS_FILE));
+    (kernel.is_file() && initramfs.is_file()).then_some((kernel, initramfs))
+}
+
+impl Image {
+    /// The image in a folder, if there is one and it is whole.
+    pub fn find(folder: &Path) -> Option<Self> {
+        let manifest = Manifest::read(folder)?;
+        manifest.is_whole(folder).then(|| Self { folder: folder.to_owned(), manifest })
+    }
+
+    /// The kernel, a bzImage.
+    pub fn kernel(&self) -> PathBuf {
+        self.folder.join(KERNEL_FILE)
+    }
+
+    /// The initramfs.
+    pub fn initramfs(&self) -> PathBuf {
+        self.folder.join(INITRAMFS_FILE)
+    }
+
+    /// The kernel's release, such as `6.1.0-9-cloud-amd64`.
+    pub fn release(&self) -> &str {
+        &self.manifest.release
+    }
+
+    /// The packages that it was made of.
+    pub fn packages(&self) -> &[Package] {
+        &self.manifest.inputs.packages
+    }
+}
+
+/// Makes the image in a folder, or finds it there; tells what takes time.
+pub fn build(cache: &Cache, folder: &Path, tell: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    let sources = Sources::find()?;
+    let inputs = sources.inputs();
+    if let Some(image) = Image::find(folder).filter(|image| image.manifest.inputs == inputs) {
+        return Ok(Built { image, made: false });
+    }
+    let unpacked = sources.unpack(cache, tell)?;
+    tell("making the image");
+    let boot = unpacked.kernel.join("boot");
+    let release = release(&boot).ok_or_else(|| layout(KERNEL.0, "boot/vmlinuz-*"))?;
+    let root = root(&unpacked)?;
+    let manifest = write(folder, &boot.join(format!("vmlinuz-{release}")), &root, release, inputs)?;
+    Ok(Built { image: Image { folder: folder.to_owned(), manifest }, made: true })
+}
+
+/// The packages in the versions that are current.
+struct Sources {
+    kernel: Package,
+    others: Vec<Package>,
+}
+
+/// Where they are unpacked.
+struct Unpacked {
+    kernel: PathBuf,
+    others: BTreeMap<String, PathBuf>,
+}
+
+impl Sources {
+    fn find() -> Result<Self, PackageError> {
+        Ok(Self { kernel: packages::behind(KERNEL.0, KERNEL.1)?, others: packages::find(&PACKAGES)? })
+    }
+
+    fn inputs(&self) -> Inputs {
+        let packages = std::iter::once(&self.kernel).chain(&self.others).cloned().collect();
+        let recipe = digest::of_bytes(RECIPE.concat().as_bytes());
+        Inputs { recipe, init: digest::of_bytes(stile_guest_images::LINUX_INIT), packages }
+    }
+
+    fn unpack(&self, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<Unpacked, PackageError> {
+        let kernel = self.kernel.files(cache, tell)?;
+        let mut one = |package: &Package| Ok((package.name.clone(), package.files(cache, tell)?));
+        let others = self.others.iter().map(&mut one).collect::<Result<_, PackageError>>()?;
+        Ok(Unpacked { kernel, others })
+    }
+}
+
+impl Unpacked {
+    /// A file of a package.
+    fn file(&self, package: &str, path: &str) -> Result<PathBuf, BuildError> {
+        let file = self.others.get(package).map(|folder| folder.join(path)).filter(|file| file.is_file());
+        file.ok_or_else(|| layout(package, path))
+    }
+}
+
+fn layout(package: &str, path: &str) -> BuildError {
+    BuildError::Layout { package: package.to_owned(), path: path.to_owned() }
+}
+
+/// The release of the one kernel in a folder.
+fn release(boot: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(boot).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut releases = entries.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned()));
+    releases.next().filter(|_| releases.next().is_none())
+}
+
+fn root(unpacked: &Unpacked) -> Result<Initramfs, BuildError> {
+    let mut root = Initramfs::new();
+    root.file("/init", PROGRAM, stile_guest_images::LINUX_INIT);
+    for folder in ["/proc", "/sys", "/tmp"] {
+        root.folder(folder);
+    }
+    add_busybox(&mut root, &unpacked.file("busybox-static", "bin/busybox")?)?;
+    let programs = PROGRAMS.map(|(package, path)| Ok((path, unpacked.file(package, path)?)));
+    let programs = programs.into_iter().collect::<Result<Vec<_>, BuildError>>()?;
+    for (path, file) in &programs {
+        root.copy(path.strip_prefix("usr").unwrap_or(path), PROGRAM, file)?;
+    }
+    let files: Vec<PathBuf> = programs.into_iter().map(|(_, file)| file).collect();
+    let roots: Vec<PathBuf> = unpacked.others.values().cloned().collect();
+    for (path, library) in libraries::of_programs(&files, &roots)? {
+        root.copy(&path, PROGRAM, &library)?;
+    }
+    let clients = unpacked.file(CLIENTS.0, CLIENTS.1)?;
+    let clients = tool::output(Command::new("gzip").args(["--no-name", "--stdout"]).arg(clients), "gzip")?;
+    root.file(&format!("/{}.gz", CLIENTS.1), DATA, clients);
+    add_drivers(&mut root, &Modules::of_package(&unpacked.kernel)?)?;
+    Ok(root)
+}
+
+/// busybox under all its names, which it knows itself.
+fn add_busybox(root: &mut Initramfs, busybox: &Path) -> Result<(), BuildError> {
+    root.copy("/bin/busybox", PROGRAM, busybox)?;
+    let names = tool::output(Command::new(busybox).arg("--list"), "busybox-static")?;
+    for name in String::from_utf8_lossy(&names).lines().filter(|name| *name != "busybox") {
+        root.link(&format!("/bin/{name}"), "busybox");
+    }
+    Ok(())
+}
+
+/// Modules, and the first process' table of them: path, and the kinds of devices that need it.
+fn add_drivers(root: &mut Initramfs, modules: &Modules) -> Result<(), BuildError> {
+    let bus = modules.in_order(&BUS)?;
+    let mut drivers: Vec<(Module, Vec<u32>)> = Vec::new();
+    for (device, driver) in DRIVERS {
+        for module in modules.in_order(&[driver])?.into_iter().filter(|module| !bus.contains(module)) {
+            match drivers.iter_mut().find(|(known, _)| *known == module) {
+                Some((_, devices)) => devices.push(device),
+                None => drivers.push((module, vec![device])),
+            }
+        }
+    }
+    let mut table = String::new();
+    for (module, devices) in bus.into_iter().map(|module| (module, Vec::new())).chain(drivers) {
+        let path = format!("/lib/modules/{}.ko", module.name);
+        let devices: String = devices.iter().map(|device| format!(" {device}")).collect();
+        table += &format!("{path}{devices}\n");
+        root.file(&path, DATA, module.bytes);
+    }
+    root.file("/lib/modules/table", DATA, table);
+    Ok(())
+}
+
+/// Puts the image into its folder. The manifest comes last, so that an image that was not finished is none.
+fn write(
+    folder: &Path,
+    kernel: &Path,
+    root: &Initramfs,
+    release: String,
+    inputs: Inputs,
+) -> Result<Manifest, BuildError> {
+    let write = |source| BuildError::Write { path: folder.to_owned(), source };
+    let mut archive = Vec::new();
+    root.write(&mut archive).map_err(write)?;
+    let kernel = std::fs::read(kernel).map_err(|source| BuildError::Write { path: kernel.to_owned(), source })?;
+    let contents = [(KERNEL_FILE, kernel), (INITRAMFS_FILE, archive)];
+    let files = contents.iter().map(|(name, bytes)| ((*name).to_owned(), digest::of_bytes(bytes))).collect();
+    let manifest = Manifest { release, inputs, files };
+
+    std::fs::create_dir_all(folder).map_err(write)?;
+    let workshop = tempfile::Builder::new().prefix(".making-").tempdir_in(folder).map_err(write)?;
+    manifest.write(workshop.path()).map_err(write)?;
+    for (name, bytes) in contents {
+        std::fs::write(workshop.path().join(name), bytes).map_err(write)?;
+    }
+    for name in [KERNEL_FILE, INITRAMFS_FILE, crate::manifest::FILE] {
+        std::fs::rename(workshop.path().join(name), folder.join(name)).map_err(write)?;
+    }
+    Ok(manifest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_found_once_it_is_whole_and_no_longer_when_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = folder.path().join("vmlinuz-6.1.0-9-cloud-amd64");
+        std::fs::write(&kernel, "kernel").unwrap();
+        let release = release(folder.path()).unwrap();
+        let out = folder.path().join("out");
+        assert!(Image::find(&out).is_none());
+        let inputs = Inputs { recipe: "r".into(), init: "i".into(), packages: Vec::new() };
+        write(&out, &kernel, &Initramfs::new(), release, inputs).unwrap();
+        let image = Image::find(&out).unwrap();
+        assert_eq!(image.release(), "6.1.0-9-cloud-amd64");
+        assert_eq!(std::fs::read(image.kernel()).unwrap(), b"kernel");
+        std::fs::write(image.initramfs(), "damaged").unwrap();
+        assert!(Image::find(&out).is_none());
+    }
+
+    #[test]
+    fn a_folder_with_two_kernels_has_no_release() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(release(folder.path()), None);
+        for name in ["vmlinuz-1", "vmlinuz-2"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(release(folder.path()), None);
+    }
+}

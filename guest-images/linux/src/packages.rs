@@ -1,0 +1,227 @@
+//! Debian packages: which version is current, and its files in the cache.
+//!
+//! The candidate version and its digest come from apt's index, whose signature apt has checked. A package is fetched by
+//! `apt-get download` and unpacked by `dpkg-deb --extract`: neither needs root nor changes what is installed.
+
+use crate::cache::{Cache, CacheError};
+use crate::digest;
+use crate::tool::{self, ToolError};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A package of one version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Digest of its file.
+    pub sha256: String,
+}
+
+/// Why a package cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PackageError {
+    /// apt does not know it.
+    #[error("apt knows no package {0}: run `apt-get update` as root; or this is not a release of Debian that has it")]
+    Unknown(String),
+    /// It stands for no other package of that kind.
+    #[error("package {package} depends on no package {wanted}*")]
+    NotMeta {
+        /// The package that should stand for another.
+        package: String,
+        /// How the other's name should begin.
+        wanted: &'static str,
+    },
+    /// A program failed.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// It cannot be downloaded.
+    #[error("cannot download package {name} {version}: is Debian's archive in reach, and `apt-get update` up to date?")]
+    Download {
+        /// Its name.
+        name: String,
+        /// Its version.
+        version: String,
+        /// What apt said.
+        #[source]
+        source: ToolError,
+    },
+    /// What came is not what the index says.
+    #[error("package {name} {version} came with SHA-256 {found}, but the index says {expected}: try again")]
+    Digest {
+        /// Its name.
+        name: String,
+        /// Its version.
+        version: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// A file of it cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A stanza of apt's index.
+#[derive(Debug, PartialEq, Eq)]
+struct Stanza {
+    package: Package,
+    depends: String,
+}
+
+/// The candidate versions of packages, in the order asked for.
+pub fn find(names: &[&str]) -> Result<Vec<Package>, PackageError> {
+    Ok(show(names)?.into_iter().map(|stanza| stanza.package).collect())
+}
+
+/// The package that a meta-package stands for, such as `linux-image-6.1.0-9-amd64` for `linux-image-amd64`.
+pub fn behind(meta: &str, wanted: &'static str) -> Result<Package, PackageError> {
+    let stanzas = show(&[meta])?;
+    let depends = stanzas.iter().flat_map(|stanza| stanza.depends.split(','));
+    let name = depends.filter_map(|item| item.split_whitespace().next()).find(|name| name.starts_with(wanted));
+    let name = name.ok_or_else(|| PackageError::NotMeta { package: meta.to_owned(), wanted })?;
+    find(&[name])?.pop().ok_or_else(|| PackageError::Unknown(name.to_owned()))
+}
+
+fn show(names: &[&str]) -> Result<Vec<Stanza>, PackageError> {
+    let unknown = |name: &str| PackageError::Unknown(name.to_owned());
+    let text = match tool::output(Command::new("apt-cache").args(["show", "--no-all-versions"]).args(names), "apt") {
+        Ok(text) => text,
+        Err(ToolError::Failed { .. }) => return Err(unknown(&names.join(" or "))),
+        Err(error) => return Err(error.into()),
+    };
+    let stanzas = parse(&String::from_utf8_lossy(&text));
+    let place = |name: &&str| stanzas.iter().position(|stanza| stanza.package.name == **name);
+    if let Some(name) = names.iter().find(|name| place(name).is_none()) {
+        return Err(unknown(name));
+    }
+    let mut found: Vec<Stanza> =
+        stanzas.into_iter().filter(|stanza| names.contains(&stanza.package.name.as_str())).collect();
+    found.sort_by_key(|stanza| names.iter().position(|name| *name == stanza.package.name));
+    found.dedup_by(|a, b| a.package.name == b.package.name);
+    Ok(found)
+}
+
+fn parse(text: &str) -> Vec<Stanza> {
+    let stanza = |text: &str| {
+        let field = |name: &str| {
+            let value = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned());
+            text.lines().find_map(value)
+        };
+        let package = Package { name: field("Package")?, version: field("Version")?, sha256: field("SHA256")? };
+        Some(Stanza { package, depends: field("Depends").unwrap_or_default() })
+    };
+    text.split("\n\n").filter_map(stanza).collect()
+}
+
+impl Package {
+    /// Where its files lie, from the root of a file system; fetched and unpacked if they are not there yet, which is told
+    /// before.
+    pub fn files(&self, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, PackageError> {
+        let name = self.place();
+        let path = cache.path(&name);
+        if path.is_dir() {
+            return Ok(path);
+        }
+        tell(&format!("fetching {self}"));
+        let workshop = cache.workshop()?;
+        let archive = self.download(workshop.path())?;
+        let unpacked = workshop.path().join("files");
+        tool::output(Command::new("dpkg-deb").arg("--extract").arg(archive).arg(&unpacked), "dpkg")?;
+        Ok(cache.put_folder(&unpacked, &name)?)
+    }
+
+    /// Its folder in the cache. Versions have colons, which some file systems refuse.
+    fn place(&self) -> String {
+        let digest = self.sha256.get(..12).unwrap_or(&self.sha256);
+        format!("packages/{}_{}_{digest}", self.name, self.version.replace(':', "%3a"))
+    }
+
+    fn download(&self, folder: &Path) -> Result<PathBuf, PackageError> {
+        let Self { name, version, .. } = self;
+        let mut apt = Command::new("apt-get");
+        // The folder is the user's alone. So apt, run by root, could not go to its own user, and would warn of that.
+        apt.current_dir(folder).args(["--option", "APT::Sandbox::User=root"]);
+        apt.args(["--quiet", "download", &format!("{name}={version}")]);
+        tool::output(&mut apt, "apt").map_err(|source| match source {
+            ToolError::Failed { .. } => PackageError::Download { name: name.clone(), version: version.clone(), source },
+            other => other.into(),
+        })?;
+        let read = |source| PackageError::Read { path: folder.to_owned(), source };
+        let entries = std::fs::read_dir(folder).map_err(read)?;
+        let is_archive = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
+        let archive = entries.filter_map(|entry| Some(entry.ok()?.path())).find(is_archive);
+        let archive = archive.ok_or_else(|| read(std::io::ErrorKind::NotFound.into()))?;
+        let found = digest::of_file(&archive).map_err(read)?;
+        if found != self.sha256 {
+            let expected = self.sha256.clone();
+            return Err(PackageError::Digest { name: name.clone(), version: version.clone(), expected, found });
+        }
+        Ok(archive)
+    }
+}
+
+impl std::fmt::Display for Package {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INDEX: &str = "\
+Package: linux-image-amd64
+Version: 6.1.5-1
+Depends: linux-image-6.1.0-9-amd64 (= 6.1.5-1)
+Description-en: Linux for 64-bit PCs (meta-package)
+ Package: not a field
+SHA256: aa
+
+Package: busybox-static
+Version: 1:1.35.0-4
+SHA256: bb
+
+";
+
+    #[test]
+    fn stanzas_are_read_and_what_is_incomplete_is_left_out() {
+        let stanzas = parse(INDEX);
+        let [meta, busybox] = &stanzas[..] else { panic!("{stanzas:?}") };
+        assert_eq!(meta.package.name, "linux-image-amd64");
+        assert!(meta.depends.starts_with("linux-image-6.1.0-9-amd64"));
+        assert_eq!(busybox.package.to_string(), "busybox-static 1:1.35.0-4");
+        assert_eq!(parse("Package: half\n"), []);
+    }
+
+    #[test]
+    fn the_place_in_the_cache_names_version_and_content() {
+        let sha256 = "0123456789abcdef".to_owned();
+        let package = Package { name: "a".into(), version: "1:2".into(), sha256 };
+        assert_eq!(package.place(), "packages/a_1%3a2_0123456789ab");
+    }
+
+    #[test]
+    fn what_is_in_the_cache_is_not_fetched_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().to_owned());
+        let package = Package { name: "no-such-package".into(), version: "1".into(), sha256: "00".into() };
+        std::fs::create_dir_all(cache.path(&package.place())).unwrap();
+        let mut tell = |what: &str| panic!("{what}");
+        assert_eq!(package.files(&cache, &mut tell).unwrap(), cache.path(&package.place()));
+    }
+}
