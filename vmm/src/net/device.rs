@@ -10,14 +10,14 @@ use virtio_bindings::virtio_net::VIRTIO_NET_F_MAC;
 use vm_memory::GuestMemoryMmap;
 
 use super::receive::Receiver;
-use super::transmit::Transmitter;
-use super::{AttachError, Mac, Port, PortNumber, PortStats, Switch};
-use crate::virtio::{Device, Line, MmioTransport, Notify, Ring};
+use super::transmit::{Transmitter, Uplink};
+use super::{AttachError, DropReason, Frame, Mac, Port, PortNumber, PortStats, Switch, Wakes};
+use crate::virtio::{Device, Line, MmioTransport, Notify, Progress, Ring};
 
-const RECEIVE_QUEUE: u16 = 0;
-const TRANSMIT_QUEUE: u16 = 1;
+pub(super) const RECEIVE_QUEUE: u16 = 0;
+pub(super) const TRANSMIT_QUEUE: u16 = 1;
 /// Descriptors in each queue. 256 full frames are six times a 64 KiB TCP window; Linux drivers want that many.
-const QUEUE_SIZE: u16 = 256;
+pub(super) const QUEUE_SIZE: u16 = 256;
 
 /// A guest's network device.
 #[derive(Debug)]
@@ -38,11 +38,21 @@ impl NetDevice {
         notify: Arc<dyn Notify>,
     ) -> Result<MmioTransport<Self>, AttachError> {
         let line = Arc::new(Line::new(notify));
+        let device = Self::on_switch(switch, number, memory.clone(), Arc::clone(&line))?;
+        Ok(MmioTransport::new(device, line, memory))
+    }
+
+    /// As [`attach`](Self::attach), for whoever makes registers and line.
+    pub fn on_switch(
+        switch: &Arc<Switch>,
+        number: PortNumber,
+        memory: GuestMemoryMmap,
+        line: Arc<Line>,
+    ) -> Result<Self, AttachError> {
         let receiver = Arc::new(Receiver::new(memory.clone(), Arc::clone(&line)));
         let port = switch.attach(number, Arc::clone(&receiver) as _)?;
-        let transmitter = Transmitter::new(memory.clone(), Arc::clone(&line));
-        let device = Self { mac: number.mac(), receiver, transmitter, port };
-        Ok(MmioTransport::new(device, line, memory))
+        let transmitter = Transmitter::new(memory, line);
+        Ok(Self { mac: number.mac(), receiver, transmitter, port })
     }
 
     /// Number of its port.
@@ -53,6 +63,22 @@ impl NetDevice {
     /// Counters of its port.
     pub fn stats(&self) -> PortStats {
         self.port.stats()
+    }
+}
+
+/// The way to the switch, for one turn.
+struct ToSwitch<'a> {
+    port: &'a Port,
+    wakes: Wakes,
+}
+
+impl Uplink for ToSwitch<'_> {
+    fn send(&mut self, frame: &Frame) {
+        self.port.send(frame, &mut self.wakes);
+    }
+
+    fn count_drop(&mut self, reason: DropReason) {
+        self.port.count_drop(reason);
     }
 }
 
@@ -73,32 +99,25 @@ impl Device for NetDevice {
         &self.mac.0
     }
 
-    fn start(&self, queues: Vec<Option<Ring>>) {
-        let mut queues = queues.into_iter();
-        self.receiver.set_ring(queues.next().flatten());
-        self.transmitter.set_ring(queues.next().flatten());
+    fn set_ring(&self, queue: u16, ring: Option<Ring>) {
+        match queue {
+            RECEIVE_QUEUE => self.receiver.set_ring(ring),
+            TRANSMIT_QUEUE => self.transmitter.set_ring(ring),
+            _ => {}
+        }
     }
 
-    fn queue_notify(&self, queue: u16) {
+    fn queue_notify(&self, queue: u16) -> Progress {
         match queue {
             RECEIVE_QUEUE => self.receiver.buffers_posted(),
-            TRANSMIT_QUEUE => self.transmitter.send_all(&self.port),
+            TRANSMIT_QUEUE => return self.transmitter.send_some(ToSwitch { port: &self.port, wakes: Wakes::new() }),
             _ => {}
         }
-    }
-
-    fn stop_queue(&self, queue: u16) {
-        match queue {
-            RECEIVE_QUEUE => self.receiver.set_ring(None),
-            TRANSMIT_QUEUE => self.transmitter.set_ring(None),
-            _ => {}
-        }
-    }
-
-    fn stop(&self) {
-        self.start(Vec::new());
+        Progress::Done
     }
 }
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests;

@@ -3,18 +3,18 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use crate::machine::Life;
 use crate::virtio::Notify;
-use crate::vm::VmState;
 
 /// The way to a VM that is yet to be made: its device needs it before there is a VM. Holds no reference, so that VM and
 /// device do not keep each other alive.
 #[derive(Default)]
-pub struct VmEvents(OnceLock<Weak<VmState>>);
+pub struct VmEvents(OnceLock<Weak<Life>>);
 
 impl VmEvents {
     /// Leads to `vm` from now on. An earlier event is lost, but so it would be on a guest that has not started; only the
     /// first call counts.
-    pub fn lead_to(&self, vm: &Arc<VmState>) {
+    pub fn lead_to(&self, vm: &Arc<Life>) {
         let _ = self.0.set(Arc::downgrade(vm));
     }
 }

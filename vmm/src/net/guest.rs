@@ -25,6 +25,6 @@ pub fn create_vm(
     let cmdline = format!("net.ip={}/{} {}", port.ip(), super::PREFIX_LENGTH, spec.cmdline);
     let spec = Spec { cmdline: &cmdline, device: Some(&attach), console: spec.console.clone(), ..*spec };
     let vm = Vm::create(kvm, &spec, domain)?;
-    events.lead_to(vm.state());
+    events.lead_to(vm.life());
     Ok(vm)
 }

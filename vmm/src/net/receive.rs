@@ -1,4 +1,4 @@
-//! The receiving half of a virtio-net device: a [`Sink`] on the switch and the receive queue of the guest.
+//! The receiving half of a virtio-net device: a [`Sink`] for the switch or a tap, and the receive queue of the guest.
 //!
 //! Invariants: frames reach the guest in the order of their delivery, so while frames wait a new one goes behind them;
 //! the driver is asked to ring for new buffers exactly while frames wait. The one lock here is a leaf: nothing is
@@ -70,6 +70,12 @@ impl Receiver {
             Ok(_) => {}
             Err(fault) => self.line.fault(fault),
         }
+    }
+
+    /// Whether a frame would reach the guest, or be the first that waits for it.
+    pub(super) fn wants_frames(&self) -> bool {
+        let state = self.state.lock();
+        state.ring.is_some() && state.waiting.is_empty() && !self.line.needs_reset()
     }
 
     /// Runs `work` under the lock, unless the device is off. A fault is returned, so that it is reported without the

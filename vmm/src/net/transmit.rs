@@ -1,8 +1,9 @@
-//! The sending half of a virtio-net device: takes frames out of the guest's transmit queue and gives them to the switch.
+//! The sending half of a virtio-net device: takes frames out of the guest's transmit queue and gives them to the switch
+//! or to a tap.
 //!
-//! It runs on the thread of the vCPU that rang, until the queue is empty. Its lock is held to take one frame out and
-//! not while the frame is delivered. If two vCPUs of one guest ring at the same time, their frames may overtake each
-//! other; and a guest that feeds the queue from a second vCPU keeps the first one here, at its own expense.
+//! It runs on the thread of the vCPU that rang, or on its VM's worker. Its lock is held to take one frame out and not
+//! while the frame is delivered. If two vCPUs of one guest ring at the same time, their frames may overtake each other;
+//! and a guest that feeds the queue from a second vCPU keeps the first one here, at its own expense.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +11,19 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use vm_memory::GuestMemoryMmap;
 
-use super::{DropReason, Frame, MAX_FRAME, Port, Wakes};
-use crate::virtio::{Fault, Line, Ring, read_chain};
+use super::{DropReason, Frame, MAX_FRAME};
+use crate::virtio::{Fault, Line, Progress, Ring, read_chain};
+
+/// Frames in one turn: a full ring.
+const FRAMES_PER_TURN: usize = 256;
+
+/// Where a guest's frames go.
+pub(super) trait Uplink {
+    /// Passes one on.
+    fn send(&mut self, frame: &Frame);
+    /// Takes note of one that is no Ethernet frame.
+    fn count_drop(&mut self, reason: DropReason);
+}
 
 /// The sending half.
 pub(super) struct Transmitter {
@@ -42,23 +54,26 @@ impl Transmitter {
         *self.ring.lock() = ring;
     }
 
-    /// Sends all that is in the queue.
-    pub(super) fn send_all(&self, port: &Port) {
+    /// Sends what is in the queue, at most a turn's worth.
+    pub(super) fn send_some(&self, mut uplink: impl Uplink) -> Progress {
         let mut frame = Frame::new();
-        let mut wakes = Wakes::new();
-        loop {
+        for _ in 0..FRAMES_PER_TURN {
             match self.take(&mut frame) {
-                Ok(Taken::Frame) => port.send(&frame, &mut wakes),
-                Ok(Taken::Unsendable(reason)) => port.count_drop(reason),
+                Ok(Taken::Frame) => uplink.send(&frame),
+                Ok(Taken::Unsendable(reason)) => uplink.count_drop(reason),
                 Ok(Taken::Empty { interrupt }) => {
                     if interrupt {
                         self.line.used_buffers();
                     }
-                    return;
+                    return Progress::Done;
                 }
-                Err(fault) => return self.line.fault(fault),
+                Err(fault) => {
+                    self.line.fault(fault);
+                    return Progress::Done;
+                }
             }
         }
+        Progress::More
     }
 
     /// Takes the next frame out and gives its buffers back to the guest.
@@ -67,12 +82,8 @@ impl Transmitter {
         let Some(ring) = ring.as_mut().filter(|_| !self.line.needs_reset()) else {
             return Ok(Taken::Empty { interrupt: false });
         };
-        let chain = loop {
-            match ring.take(&self.memory)? {
-                Some(chain) => break chain,
-                None if ring.enable_kicks(&self.memory)? => {}
-                None => return Ok(Taken::Empty { interrupt: ring.wants_interrupt(&self.memory)? }),
-            }
+        let Some(chain) = ring.take_or_arm(&self.memory)? else {
+            return Ok(Taken::Empty { interrupt: ring.wants_interrupt(&self.memory)? });
         };
         let head = chain.head_index();
         let length = read_chain(&self.memory, chain, frame.buffer()).map_err(|cause| ring.chain_fault(head, cause))?;

@@ -3,8 +3,8 @@
 //! `virtio_queue`'s iterator ends silently when a chain loops, points outside of its table or lies outside of memory.
 //! Such an end is seen here because the last descriptor announced a next one.
 
-use virtio_queue::DescriptorChain;
 use virtio_queue::desc::split::Descriptor;
+use virtio_queue::{DescriptorChain, Reader, Writer};
 use vm_memory::{Bytes, GuestMemoryError, GuestMemoryMmap};
 
 /// Why a descriptor chain cannot be used.
@@ -16,6 +16,9 @@ pub enum ChainError {
     /// A descriptor is for the other direction.
     #[error("a descriptor is for the other direction")]
     Direction,
+    /// A buffer for the device to read comes after one for it to write.
+    #[error("a buffer to be read comes after one to be written")]
+    Order,
     /// Its buffers are smaller than the rules require.
     #[error("it holds {have} bytes where {need} are needed")]
     TooSmall {
@@ -27,6 +30,59 @@ pub enum ChainError {
     /// A buffer lies outside of guest memory.
     #[error("a buffer lies outside of guest memory")]
     Memory(#[source] GuestMemoryError),
+}
+
+/// A chain that asks for something and has room for the answer: what the device reads, then what it writes.
+///
+/// Invariant: the chain was whole and in order when it was looked at, and every buffer lies in guest memory. A guest that
+/// changes it meanwhile gets another request than it meant, and nothing worse.
+pub struct Request<'m> {
+    /// First descriptor of the chain.
+    pub head: u16,
+    /// What the driver wrote.
+    pub reader: Reader<'m>,
+    /// Where the answer goes.
+    pub writer: Writer<'m>,
+}
+
+impl<'m> Request<'m> {
+    /// Checks a chain from end to end.
+    pub fn of(memory: &'m GuestMemoryMmap, chain: DescriptorChain<&'m GuestMemoryMmap>) -> Result<Self, ChainError> {
+        let mut writes = false;
+        for descriptor in checked(chain.clone()) {
+            let write_only = descriptor?.is_write_only();
+            if writes && !write_only {
+                return Err(ChainError::Order);
+            }
+            writes = write_only;
+        }
+        let head = chain.head_index();
+        let reader = Reader::new(memory, chain.clone()).map_err(outside)?;
+        let writer = Writer::new(memory, chain).map_err(outside)?;
+        Ok(Self { head, reader, writer })
+    }
+
+    /// An error unless the driver wrote at least so many bytes.
+    pub fn must_read(&self, need: usize) -> Result<(), ChainError> {
+        enough(self.reader.available_bytes(), need)
+    }
+
+    /// An error unless there is room for at least so many bytes.
+    pub fn must_write(&self, need: usize) -> Result<(), ChainError> {
+        enough(self.writer.available_bytes(), need)
+    }
+}
+
+fn enough(have: usize, need: usize) -> Result<(), ChainError> {
+    if have < need { Err(ChainError::TooSmall { have, need }) } else { Ok(()) }
+}
+
+/// What the library found wrong about a chain that has an end.
+fn outside(error: virtio_queue::Error) -> ChainError {
+    match error {
+        virtio_queue::Error::GuestMemoryError(cause) => ChainError::Memory(cause),
+        _ => ChainError::Endless,
+    }
 }
 
 /// Copies what the driver put into a chain to `buf`, as much as fits, and returns how much there was.

@@ -18,6 +18,9 @@ pub trait Notify: Send + Sync {
     fn notify(&self);
 }
 
+/// Says to whoever runs the VM that a device was turned off.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// Interrupt state of one device.
 pub struct Line {
     /// Bits that the guest has not acknowledged. Release when set, acquire when read: what was written to guest memory
@@ -28,6 +31,8 @@ pub struct Line {
     faults: AtomicU64,
     first_fault: OnceLock<Fault>,
     notify: Arc<dyn Notify>,
+    /// What the device is called, and who is told of its first fault.
+    voice: Option<(String, Tell)>,
 }
 
 impl Line {
@@ -39,7 +44,13 @@ impl Line {
             faults: AtomicU64::new(0),
             first_fault: OnceLock::new(),
             notify,
+            voice: None,
         }
+    }
+
+    /// As [`new`](Self::new), and `tell` hears of the first fault of the device, by this name.
+    pub fn named(notify: Arc<dyn Notify>, name: String, tell: Tell) -> Self {
+        Self { voice: Some((name, tell)), ..Self::new(notify) }
     }
 
     /// Interrupts the guest because buffers were used.
@@ -50,8 +61,11 @@ impl Line {
     /// Turns the device off until the next reset, keeps the reason and interrupts the guest.
     pub fn fault(&self, fault: Fault) {
         self.faults.fetch_add(1, Ordering::Relaxed);
-        // Only the first is kept: the later ones are mostly its consequence.
-        let _ = self.first_fault.set(fault);
+        // Only the first is kept and told: the later ones are mostly its consequence, and a guest could make millions.
+        let first = self.first_fault.set(fault).is_ok();
+        if let (true, Some((name, tell)), Some(fault)) = (first, &self.voice, self.first_fault()) {
+            tell(&format!("{name}: turned off until its driver resets it: {}", with_causes(fault)));
+        }
         self.needs_reset.store(true, Ordering::Release);
         self.raise(VIRTIO_MMIO_INT_CONFIG);
     }
@@ -88,6 +102,12 @@ impl Line {
         self.pending.fetch_or(bit, Ordering::AcqRel);
         self.notify.notify();
     }
+}
+
+/// An error and what caused it, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 impl fmt::Debug for Line {

@@ -1,11 +1,13 @@
 //! The virtio-mmio transport (virtio 1.2, section 4.2, version 2 registers).
 //!
 //! Decodes register accesses, runs the initialisation, checks queues, and hands working queues to the [`Device`]. It
-//! does not look at buffers and has no thread.
+//! does not look at buffers and has no thread. Configuration spaces are constant, so their generation is always 0, and
+//! there are no shared-memory regions.
 //!
 //! Lock order: the registers' lock comes before any lock of this device, and it is not held while a queue notification
 //! is processed, because that work reaches other devices.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -30,6 +32,16 @@ const VERSION: u32 = 2;
 const VENDOR: u32 = u32::from_le_bytes(*b"stil");
 const CONFIG: u64 = reg::VIRTIO_MMIO_CONFIG as u64;
 
+/// Whether there is more to do at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    /// Nothing more until the next notification.
+    Done,
+    /// A turn's worth was done and there may be more.
+    More,
+}
+
 /// What lies behind the registers. All methods may be called from several threads at once.
 pub trait Device: Send + Sync {
     /// Device type, a `VIRTIO_ID_*`.
@@ -40,14 +52,25 @@ pub trait Device: Send + Sync {
     fn queue_sizes(&self) -> &'static [u16];
     /// Configuration space, constant; bytes after its end read as 0.
     fn config(&self) -> &[u8];
-    /// The driver is ready. Queues that it did not set up are `None`.
-    fn start(&self, queues: Vec<Option<Ring>>);
-    /// The driver made chains available on this queue. Runs on the thread of the vCPU that rang.
-    fn queue_notify(&self, queue: u16);
-    /// The driver has stopped using this queue.
-    fn stop_queue(&self, queue: u16);
-    /// Reset: no queue is in use when this returns.
-    fn stop(&self);
+    /// The driver has chosen these features; its queues follow.
+    fn start(&self, _features: u64) {}
+    /// The driver has set this queue up, or has stopped using it, and then it is not in use when this returns. One that the
+    /// device does not have is not named.
+    fn set_ring(&self, queue: u16, ring: Option<Ring>);
+    /// The driver made chains available on this queue: does a bounded part of the work. Runs on the thread of the vCPU
+    /// that rang, or on the worker of its VM.
+    fn queue_notify(&self, queue: u16) -> Progress;
+    /// Reset: whatever else is under way ends. No queue is in use any more.
+    fn stop(&self) {}
+    /// A descriptor that polls readable when the host has something for the device. `None`: it never has, or the device
+    /// has no worker.
+    fn host_events(&self) -> Option<RawFd> {
+        None
+    }
+    /// Takes a bounded part of what the host has. Runs on the worker.
+    fn host_ready(&self) -> Progress {
+        Progress::Done
+    }
 }
 
 /// One device behind virtio-mmio registers.
@@ -147,6 +170,11 @@ impl<D: Device> MmioTransport<D> {
                 let own = if self.line.needs_reset() { NEEDS_RESET } else { 0 };
                 u32::from(registers.status.bits() | own)
             }
+            // A region that is not there has all bits set, in its length and its base.
+            reg::VIRTIO_MMIO_SHM_LEN_LOW
+            | reg::VIRTIO_MMIO_SHM_LEN_HIGH
+            | reg::VIRTIO_MMIO_SHM_BASE_LOW
+            | reg::VIRTIO_MMIO_SHM_BASE_HIGH => u32::MAX,
             _ => 0,
         }
     }
@@ -185,10 +213,13 @@ impl<D: Device> MmioTransport<D> {
 
     /// A guest's notification of a queue. One of a device that is not ready, or of no queue, does nothing.
     pub fn queue_notify(&self, queue: u16) {
+        while self.queue_turn(queue) == Progress::More {}
+    }
+
+    /// A bounded part of the work that waits in a queue. As [`queue_notify`](Self::queue_notify) otherwise.
+    pub fn queue_turn(&self, queue: u16) -> Progress {
         let live = self.registers.lock().status.live() && !self.line.needs_reset();
-        if live {
-            self.device.queue_notify(queue);
-        }
+        if live { self.device.queue_notify(queue) } else { Progress::Done }
     }
 
     fn set_ready(&self, registers: &mut Registers, value: u32) -> Result<(), Fault> {
@@ -203,7 +234,7 @@ impl<D: Device> MmioTransport<D> {
             queue.build(index, &self.memory, event_idx)?;
         } else if status.live() {
             // Queue indexes are below the device's number of queues, so they fit.
-            self.device.stop_queue(index as u16);
+            self.device.set_ring(index as u16, None);
         }
         queue.ready = ready;
         Ok(())
@@ -212,7 +243,7 @@ impl<D: Device> MmioTransport<D> {
     fn set_status(&self, registers: &mut Registers, written: u8) -> Result<(), Fault> {
         match registers.status.step(written) {
             Step::Reset => {
-                self.device.stop();
+                self.stop();
                 self.line.reset();
                 *registers = Registers::new(self.device.queue_sizes());
                 return Ok(());
@@ -225,7 +256,7 @@ impl<D: Device> MmioTransport<D> {
             // A faulty device stays off until the reset that it asked for.
             Step::Start if self.line.needs_reset() => return Ok(()),
             Step::Start => self.start(registers)?,
-            Step::GiveUp => self.device.stop(),
+            Step::GiveUp => self.stop(),
             Step::CheckFeatures | Step::Note => {}
         }
         registers.status.set(written);
@@ -238,16 +269,20 @@ impl<D: Device> MmioTransport<D> {
 
     fn start(&self, registers: &Registers) -> Result<(), Fault> {
         let event_idx = event_idx(registers.driver_features);
-        let mut rings = Vec::with_capacity(registers.queues.len());
-        for (index, queue) in (0u16..).zip(&registers.queues) {
-            let ring = match queue.ready {
-                true => Some(Ring::new(queue.build(index.into(), &self.memory, event_idx)?, index)),
-                false => None,
-            };
-            rings.push(ring);
-        }
-        self.device.start(rings);
+        let ready = (0u16..).zip(&registers.queues).filter(|(_, queue)| queue.ready);
+        let ring = |(index, queue): (u16, &QueueRegs)| {
+            Ok((index, Ring::new(queue.build(index.into(), &self.memory, event_idx)?, index)))
+        };
+        // All are sound before one is used.
+        let rings = ready.map(ring).collect::<Result<Vec<_>, Fault>>()?;
+        self.device.start(registers.driver_features);
+        rings.into_iter().for_each(|(index, ring)| self.device.set_ring(index, Some(ring)));
         Ok(())
+    }
+
+    fn stop(&self) {
+        (0u16..).zip(self.device.queue_sizes()).for_each(|(index, _)| self.device.set_ring(index, None));
+        self.device.stop();
     }
 }
 

@@ -1,24 +1,32 @@
 //! virtio over memory-mapped registers: the transport, split rings with every access checked, and the interrupt line.
 //!
-//! A device ([`Device`]) never sees registers and the transport ([`MmioTransport`]) never sees buffers. Nothing in
-//! here owns a thread: whatever a register access causes runs on the vCPU thread whose guest made the access, so that
-//! the work is charged to that vCPU.
+//! A device ([`Device`]) never sees registers and the transport ([`MmioTransport`]) never sees buffers. In a unikernel's
+//! VM whatever a register access causes runs on the vCPU thread whose guest made the access, so that the work is charged
+//! to that vCPU. In a Linux guest's VM it runs on the VM's [`Worker`], which the devices' [`Attachment`]s share.
 //!
 //! What a driver does wrong is a [`Fault`]: it is counted, the first one is kept, the device asks for a reset and does
 //! nothing more until it gets one. No driver can make the monitor panic or loop without end over one chain.
 
+mod attachment;
 mod chain;
 mod fault;
+#[cfg(test)]
+pub(crate) mod fuzz;
 mod line;
 mod mmio;
 mod queue_regs;
+mod requests;
 mod ring;
 mod status;
 #[cfg(test)]
 pub(crate) mod testing;
+mod worker;
 
-pub use chain::{ChainError, read_chain, write_chain};
+pub use attachment::{Attachment, AttachmentMaker};
+pub use chain::{ChainError, Request, read_chain, write_chain};
 pub use fault::Fault;
-pub use line::{Line, Notify};
-pub use mmio::{Device, MMIO_BYTES, MmioTransport};
+pub use line::{Line, Notify, Tell};
+pub use mmio::{Device, MMIO_BYTES, MmioTransport, Progress};
+pub use requests::RequestQueue;
 pub use ring::Ring;
+pub use worker::Worker;

@@ -34,6 +34,25 @@ impl Ring {
         Ok(chains.next())
     }
 
+    /// Takes the next chain; if there is none, asks the driver to ring for the next one.
+    pub fn take_or_arm<'m>(
+        &mut self,
+        memory: &'m GuestMemoryMmap,
+    ) -> Result<Option<DescriptorChain<&'m GuestMemoryMmap>>, Fault> {
+        loop {
+            match self.take(memory)? {
+                Some(chain) => return Ok(Some(chain)),
+                None if self.enable_kicks(memory)? => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Leaves the chain that was taken last in the queue, unused.
+    pub fn put_back(&mut self) {
+        self.queue.go_to_previous_position();
+    }
+
     /// Gives a chain back after `written` bytes were written to it.
     pub fn give_back(&mut self, memory: &GuestMemoryMmap, head: u16, written: u32) -> Result<(), Fault> {
         self.queue.add_used(memory, head, written).map_err(|cause| self.ring_fault(cause))

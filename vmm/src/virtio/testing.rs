@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use virtio_bindings::virtio_mmio as reg;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::{Device, MmioTransport, Notify};
+use super::{Device, Line, MmioTransport, Notify, Progress};
 
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const NEXT: u16 = 1;
@@ -97,8 +97,8 @@ impl TestQueue {
         Self { memory, index, size, base, offered: 0, seen: 0 }
     }
 
-    /// Writes the queue's place into the registers and makes it ready.
-    pub(crate) fn set_up<D: Device>(&self, device: &MmioTransport<D>) {
+    /// What is to be written to which register, so that the queue is ready at its place.
+    pub(crate) fn registers(&self) -> impl Iterator<Item = (u32, u32)> {
         let places = [
             (reg::VIRTIO_MMIO_QUEUE_SEL, u64::from(self.index)),
             (reg::VIRTIO_MMIO_QUEUE_NUM, self.size.into()),
@@ -110,9 +110,12 @@ impl TestQueue {
             (reg::VIRTIO_MMIO_QUEUE_USED_HIGH, 0),
             (reg::VIRTIO_MMIO_QUEUE_READY, 1),
         ];
-        for (register, value) in places {
-            write32(device, register, value as u32);
-        }
+        places.into_iter().map(|(register, value)| (register, value as u32))
+    }
+
+    /// Makes the queue ready through its registers.
+    pub(crate) fn set_up<D: Device>(&self, device: &MmioTransport<D>) {
+        self.registers().for_each(|(register, value)| write32(device, register, value));
     }
 
     pub(crate) fn describe(&self, at: u16, address: u64, length: u32, flags: u16, next: u16) {
@@ -171,4 +174,73 @@ impl TestQueue {
 
 pub(crate) fn bell() -> Arc<Bell> {
     Arc::default()
+}
+
+/// Descriptors in each queue of a [`Rig`].
+pub(crate) const RIG_SIZE: u16 = 16;
+/// Where a [`Rig`]'s buffers may lie.
+pub(crate) const BUFFERS: u64 = 0x10_0000;
+
+/// A device in the hands of a test's driver, set up and ready.
+pub(crate) struct Rig<D> {
+    pub(crate) device: MmioTransport<D>,
+    pub(crate) memory: GuestMemoryMmap,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) queues: Vec<TestQueue>,
+}
+
+impl<D: Device> Rig<D> {
+    pub(crate) fn new(features: u64, make: impl FnOnce(GuestMemoryMmap, Arc<Line>) -> D) -> Self {
+        let (memory, bell) = (guest_memory(), bell());
+        let line = Arc::new(Line::new(Arc::clone(&bell) as _));
+        let device = MmioTransport::new(make(memory.clone(), Arc::clone(&line)), line, memory.clone());
+        let queues = bring_up(&device, &memory, features, RIG_SIZE);
+        Self { device, memory, bell, queues }
+    }
+
+    /// Resets the device and brings it up again, its rings empty.
+    pub(crate) fn reset(&mut self, features: u64) {
+        write32(&self.device, reg::VIRTIO_MMIO_STATUS, 0);
+        self.put(QUEUES_AT, &[0; 3 * QUEUE_BYTES as usize]);
+        self.queues = bring_up(&self.device, &self.memory, features, RIG_SIZE);
+    }
+
+    /// Makes a chain available, its buffers (address, length, flags but for `NEXT`) in descriptors from `head` on.
+    pub(crate) fn offer(&mut self, queue: usize, head: u16, buffers: &[(u64, u32, u16)]) {
+        let queue = &mut self.queues[queue];
+        for (at, (address, length, flags)) in (head..).zip(buffers) {
+            let last = usize::from(at - head) + 1 == buffers.len();
+            let next = if last { 0 } else { NEXT };
+            queue.describe(at, *address, *length, flags | next, at + 1);
+        }
+        queue.offer(head);
+    }
+
+    pub(crate) fn ring(&self, queue: usize) {
+        self.queues[queue].ring(&self.device);
+    }
+
+    /// Has the device take what the host has, as its worker does.
+    pub(crate) fn host(&self) {
+        while self.device.device().host_ready() == Progress::More {}
+    }
+
+    pub(crate) fn used(&mut self, queue: usize) -> Option<(u32, u32)> {
+        self.queues[queue].used()
+    }
+
+    pub(crate) fn put(&self, at: u64, bytes: &[u8]) {
+        self.memory.write_slice(bytes, GuestAddress(at)).unwrap();
+    }
+
+    pub(crate) fn get(&self, at: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.memory.read_slice(&mut bytes, GuestAddress(at)).unwrap();
+        bytes
+    }
+
+    /// What the driver did wrong first, with its causes.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.device.line().first_fault().map(|fault| format!("{fault:?}"))
+    }
 }

@@ -8,7 +8,8 @@ use crate::virtio::testing::*;
 /// Records what the transport does to it.
 #[derive(Default)]
 struct Probe {
-    rings: Mutex<Vec<bool>>,
+    rings: Mutex<[bool; 2]>,
+    features: AtomicU64,
     notified: AtomicU64,
     stops: AtomicU64,
 }
@@ -26,17 +27,17 @@ impl Device for Probe {
     fn config(&self) -> &[u8] {
         &[1, 2, 3, 4, 5, 6]
     }
-    fn start(&self, queues: Vec<Option<Ring>>) {
-        *self.rings.lock() = queues.iter().map(Option::is_some).collect();
+    fn start(&self, features: u64) {
+        self.features.store(features, Ordering::SeqCst);
     }
-    fn queue_notify(&self, queue: u16) {
+    fn set_ring(&self, queue: u16, ring: Option<Ring>) {
+        self.rings.lock()[usize::from(queue)] = ring.is_some();
+    }
+    fn queue_notify(&self, queue: u16) -> Progress {
         self.notified.fetch_add(1 << (8 * queue), Ordering::SeqCst);
-    }
-    fn stop_queue(&self, queue: u16) {
-        self.rings.lock()[usize::from(queue)] = false;
+        Progress::Done
     }
     fn stop(&self) {
-        self.rings.lock().clear();
         self.stops.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -65,6 +66,14 @@ fn identity_and_features_can_be_read() {
     assert_eq!(features, 1 << 5 | 1 << 29 | 1 << 32);
     write32(&device, reg::VIRTIO_MMIO_DEVICE_FEATURES_SEL, 2);
     assert_eq!(read32(&device, reg::VIRTIO_MMIO_DEVICE_FEATURES), 0);
+}
+
+#[test]
+fn what_linux_looks_for_and_is_not_there_reads_as_the_rules_say() {
+    let (device, _) = probe();
+    for (register, value) in [(0x0b0, !0), (0x0b4, !0), (0x0b8, !0), (0x0bc, !0), (0x0fc, 0)] {
+        assert_eq!(read32(&device, register), value, "{register:#x}");
+    }
 }
 
 #[test]
@@ -107,6 +116,7 @@ fn an_orderly_driver_gets_its_queues() {
     let (device, bell) = probe();
     let queues = bring_up(&device, &guest_memory(), 1 << 5, 64);
     assert_eq!(*device.device().rings.lock(), [true, true]);
+    assert_eq!(device.device().features.load(Ordering::SeqCst), VERSION_1 | 1 << 5);
     queues[1].ring(&device);
     assert_eq!(device.device().notified.load(Ordering::SeqCst), 1 << 8);
     MmioDevice::notify(&device, 0);
@@ -147,6 +157,25 @@ fn a_skipped_step_turns_the_device_off_and_is_reported() {
 }
 
 #[test]
+fn the_first_fault_alone_is_told_with_name_and_causes() {
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (ears, bell) = (Arc::clone(&heard), bell());
+    let tell = Arc::new(move |text: &str| ears.lock().push(text.to_owned()));
+    let line = Arc::new(Line::named(bell, "VM a: virtio-probe".to_owned(), tell));
+    let device = MmioTransport::new(Probe::default(), line, guest_memory());
+    negotiate(&device, VERSION_1);
+    write32(&device, reg::VIRTIO_MMIO_QUEUE_NUM, 3);
+    for _ in 0..2 {
+        write32(&device, reg::VIRTIO_MMIO_QUEUE_READY, 1);
+    }
+    assert_eq!(device.line().faults(), 2);
+    let heard = heard.lock();
+    let [only] = heard.as_slice() else { panic!("{heard:?}") };
+    assert!(only.starts_with("VM a: virtio-probe: turned off until its driver resets it: queue 0"), "{only}");
+    assert!(only.contains("cannot be set up: "), "{only}");
+}
+
+#[test]
 fn after_a_reset_the_device_can_be_brought_up_again() {
     let (device, _) = probe();
     write32(&device, reg::VIRTIO_MMIO_STATUS, 4);
@@ -155,7 +184,7 @@ fn after_a_reset_the_device_can_be_brought_up_again() {
     assert_eq!(device.line().faults(), 1);
     write32(&device, reg::VIRTIO_MMIO_STATUS, 0);
     assert_eq!(status(&device), 0);
-    assert!(device.device().rings.lock().is_empty());
+    assert_eq!(*device.device().rings.lock(), [false; 2]);
     assert_eq!(read32(&device, reg::VIRTIO_MMIO_QUEUE_READY), 0);
 }
 
@@ -225,6 +254,6 @@ fn a_driver_that_gives_up_stops_the_device() {
     let (device, _) = probe();
     bring_up(&device, &guest_memory(), 0, 64);
     write32(&device, reg::VIRTIO_MMIO_STATUS, 0x80);
-    assert!(device.device().rings.lock().is_empty());
+    assert_eq!(*device.device().rings.lock(), [false; 2]);
     assert_eq!((status(&device), device.line().faults()), (0x80, 0));
 }

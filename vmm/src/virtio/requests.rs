@@ -1,0 +1,77 @@
+//! A queue whose chains are requests: each is answered in its own buffers and given back at once.
+//!
+//! Its lock is held while a request is carried out, so that none is under way once the queue has been stopped; and while
+//! the guest is interrupted, so that no interrupt comes after a reset.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use vm_memory::GuestMemoryMmap;
+
+use super::{ChainError, Fault, Line, Progress, Request, Ring};
+
+/// One such queue.
+pub struct RequestQueue {
+    memory: GuestMemoryMmap,
+    line: Arc<Line>,
+    /// `None`: the driver is not ready.
+    ring: Mutex<Option<Ring>>,
+}
+
+impl RequestQueue {
+    /// A queue that is not set up.
+    pub fn new(memory: GuestMemoryMmap, line: Arc<Line>) -> Self {
+        Self { memory, line, ring: Mutex::new(None) }
+    }
+
+    /// Starts with this ring, or stops.
+    pub fn set_ring(&self, ring: Option<Ring>) {
+        *self.ring.lock() = ring;
+    }
+
+    /// Answers at most so many requests. `answer` returns how many bytes it wrote.
+    pub fn turn(&self, most: usize, answer: impl FnMut(Request<'_>) -> Result<u32, ChainError>) -> Progress {
+        let mut ring = self.ring.lock();
+        let Some(ring) = ring.as_mut().filter(|_| !self.line.needs_reset()) else { return Progress::Done };
+        match self.answer_all(ring, most, answer) {
+            Ok(progress) => progress,
+            Err(fault) => {
+                self.line.fault(fault);
+                Progress::Done
+            }
+        }
+    }
+
+    fn answer_all(
+        &self,
+        ring: &mut Ring,
+        most: usize,
+        mut answer: impl FnMut(Request<'_>) -> Result<u32, ChainError>,
+    ) -> Result<Progress, Fault> {
+        let mut progress = Progress::More;
+        for answered in 0..most {
+            let Some(chain) = ring.take_or_arm(&self.memory)? else {
+                if answered == 0 {
+                    return Ok(Progress::Done);
+                }
+                progress = Progress::Done;
+                break;
+            };
+            let head = chain.head_index();
+            let written = Request::of(&self.memory, chain).and_then(&mut answer);
+            let written = written.map_err(|cause| ring.chain_fault(head, cause))?;
+            ring.give_back(&self.memory, head, written)?;
+        }
+        if ring.wants_interrupt(&self.memory)? {
+            self.line.used_buffers();
+        }
+        Ok(progress)
+    }
+}
+
+impl fmt::Debug for RequestQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestQueue").field("ready", &self.ring.lock().is_some()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,218 @@
+//! The thread that does the work of a Linux guest's devices: one for each VM.
+//!
+//! It sleeps in epoll until a queue's event, a device's own events ([`Device::host_events`]) or the end come, gives each
+//! device that has work one bounded turn, and goes round again while any of them says that there is more; so it never
+//! waits in a loop, and a device that is flooded holds no other one up. Files are read and written here, and a disk that
+//! is slow holds up its own VM's devices and nothing else.
+//!
+//! End: 1. the last [`Attachment`](super::Attachment) of the VM goes, and with it the [`Worker`]; 2. its drop rings
+//! `stop` and waits for the thread, at most for the turn under way; 3. the devices go, and with them what they hold of
+//! the host.
+//!
+//! epoll is vmm-sys-util's, which the tree has anyway: what the crate event-manager would add (subscribers that add and
+//! remove each other) has no use here.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use parking_lot::{Mutex, RwLock};
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
+
+use super::{Device, MmioTransport, Progress, Tell};
+
+/// Events taken from the kernel at a time; a VM has about a dozen sources.
+const EVENTS: usize = 16;
+
+/// A device as its worker sees it.
+pub(super) trait Serve: Send + Sync {
+    /// Does a bounded part of the work in a queue.
+    fn queue_turn(&self, queue: u16) -> Progress;
+    /// Takes a bounded part of what the host has.
+    fn host_turn(&self) -> Progress;
+    /// Polls readable when the host has something.
+    fn host_events(&self) -> Option<RawFd>;
+}
+
+impl<D: Device> Serve for MmioTransport<D> {
+    fn queue_turn(&self, queue: u16) -> Progress {
+        Self::queue_turn(self, queue)
+    }
+
+    fn host_turn(&self) -> Progress {
+        self.device().host_ready()
+    }
+
+    fn host_events(&self) -> Option<RawFd> {
+        self.device().host_events()
+    }
+}
+
+/// The worker of one VM. Dropping it ends its thread.
+pub struct Worker {
+    vm: String,
+    tell: Tell,
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    epoll: Epoll,
+    stop: EventFd,
+    devices: RwLock<Vec<Served>>,
+}
+
+#[derive(Clone)]
+struct Served {
+    device: Arc<dyn Serve>,
+    queue_events: Arc<[EventFd]>,
+}
+
+/// What has work. Its number is what epoll hands back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Stop,
+    Queue { device: u32, queue: u16 },
+    Host { device: u32 },
+}
+
+impl Source {
+    const HOST: u64 = 1 << 16;
+
+    fn number(self) -> u64 {
+        match self {
+            Self::Stop => u64::MAX,
+            Self::Queue { device, queue } => u64::from(device) << 32 | u64::from(queue),
+            Self::Host { device } => u64::from(device) << 32 | Self::HOST,
+        }
+    }
+
+    fn of(number: u64) -> Self {
+        let device = (number >> 32) as u32;
+        match number {
+            u64::MAX => Self::Stop,
+            _ if number & Self::HOST != 0 => Self::Host { device },
+            _ => Self::Queue { device, queue: number as u16 },
+        }
+    }
+}
+
+impl Worker {
+    /// Starts the worker of the VM `vm`. `tell` hears of devices that are turned off.
+    pub fn start(vm: &str, tell: Tell) -> io::Result<Arc<Self>> {
+        let shared = Arc::new(Shared { epoll: Epoll::new()?, stop: event()?, devices: RwLock::default() });
+        shared.watch(shared.stop.as_raw_fd(), Source::Stop)?;
+        let runs = Arc::clone(&shared);
+        // The kernel keeps 15 characters of a name.
+        let thread = thread::Builder::new().name(format!("dev {vm}")).spawn(move || runs.run())?;
+        Ok(Arc::new(Self { vm: vm.to_owned(), tell, shared, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Name of its VM.
+    pub fn vm(&self) -> &str {
+        &self.vm
+    }
+
+    /// Who hears of devices that are turned off.
+    pub fn tell(&self) -> &Tell {
+        &self.tell
+    }
+
+    /// Serves `device` from now on, whenever one of these events rings.
+    pub(super) fn serve(&self, device: Arc<dyn Serve>, queue_events: Arc<[EventFd]>) -> io::Result<()> {
+        let mut devices = self.shared.devices.write();
+        let index = devices.len() as u32;
+        for (queue, event) in (0u16..).zip(queue_events.iter()) {
+            self.shared.watch(event.as_raw_fd(), Source::Queue { device: index, queue })?;
+        }
+        if let Some(host) = device.host_events() {
+            self.shared.watch(host, Source::Host { device: index })?;
+        }
+        devices.push(Served { device, queue_events });
+        Ok(())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Cannot fail: the counter of an event that is rung once does not overflow.
+        let _ = self.shared.stop.write(1);
+        if let Some(thread) = self.thread.lock().take() {
+            // A worker that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn watch(&self, fd: RawFd, source: Source) -> io::Result<()> {
+        self.epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, source.number()))
+    }
+
+    fn run(&self) {
+        let mut events = [EpollEvent::default(); EVENTS];
+        let mut again: Vec<Source> = Vec::new();
+        loop {
+            let timeout = if again.is_empty() { -1 } else { 0 };
+            let ready = match self.epoll.wait(timeout, &mut events) {
+                Ok(ready) => ready,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                // Only a broken descriptor is left as a cause, and without epoll nothing can be served.
+                Err(error) => panic!("a VM's devices cannot be waited for: {error}"),
+            };
+            let mut turns = std::mem::take(&mut again);
+            for source in events[..ready].iter().map(|event| Source::of(event.data())) {
+                if source == Source::Stop {
+                    return;
+                }
+                self.silence(source);
+                if !turns.contains(&source) {
+                    turns.push(source);
+                }
+            }
+            again = turns.into_iter().filter(|source| self.turn(*source) == Progress::More).collect();
+        }
+    }
+
+    /// Takes a ring of a queue's event, before its work is looked at.
+    fn silence(&self, source: Source) {
+        if let Source::Queue { device, queue } = source
+            && let Some(served) = self.served(device)
+            && let Some(event) = served.queue_events.get(usize::from(queue))
+        {
+            // Empty if a spurious event brought us here.
+            let _ = event.read();
+        }
+    }
+
+    fn turn(&self, source: Source) -> Progress {
+        let (device, queue) = match source {
+            Source::Stop => return Progress::Done,
+            Source::Queue { device, queue } => (device, Some(queue)),
+            Source::Host { device } => (device, None),
+        };
+        let Some(served) = self.served(device) else { return Progress::Done };
+        match queue {
+            Some(queue) => served.device.queue_turn(queue),
+            None => served.device.host_turn(),
+        }
+    }
+
+    fn served(&self, device: u32) -> Option<Served> {
+        self.devices.read().get(device as usize).cloned()
+    }
+}
+
+/// An event that nobody waits for by reading it.
+pub(super) fn event() -> io::Result<EventFd> {
+    EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let devices = self.shared.devices.read().len();
+        f.debug_struct("Worker").field("vm", &self.vm).field("devices", &devices).finish_non_exhaustive()
+    }
+}
