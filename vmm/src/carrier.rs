@@ -89,7 +89,12 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
             Err(source) => Err(CarrierError::new(cpus, source)),
         },
         Carries::Leases => {
-            let switches = leases::Switches { ride: policy.ride, steal: policy.steal, spin_detection };
+            let switches = leases::Switches {
+                ride: policy.ride,
+                steal: policy.steal,
+                spin_detection,
+                ..leases::Switches::default()
+            };
             Ok(leases::start(&numbers, decides, lock, switches))
         }
     }
@@ -241,6 +246,7 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
             forgive: policy.polite.forgive,
             order_by_progress: policy.polite.order_by_progress,
             guess_peer: policy.polite.guess_peer,
+            tell_presence: policy.polite.tell_presence,
             strict: policy.polite.strict,
         }),
     };

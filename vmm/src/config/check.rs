@@ -43,7 +43,7 @@ pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 }
 
 /// The name in `known` that `word` was probably meant to be.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|name| (strsim::jaro_winkler(word, name), name))
@@ -53,7 +53,7 @@ pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// Names as they stand in a message: `a`, `b` or `c`.
-pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.pop() {
         None => "nothing".to_owned(),
@@ -74,7 +74,7 @@ impl<'a> Checker<'a> {
     }
 
     fn value(&mut self, schema: &'a Value, value: &Spanned<DeValue<'_>>, path: &KeyPath) {
-        let schema = resolve(self.root, schema);
+        let schema = self.alternative(resolve(self.root, schema), value.get_ref());
         let span = value.span();
         match (expected_type(schema), value.get_ref()) {
             ("object", DeValue::Table(table)) => self.table(schema, table, span, path),
@@ -87,18 +87,28 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn wrong_type(&mut self, schema: &Value, expected: &str, got: &DeValue<'_>, span: Range<usize>, path: &KeyPath) {
-        let noun = match expected {
-            "object" => "a table",
-            "array" => "an array",
-            "integer" => "a whole number",
-            "number" => "a number",
-            "string" => "a string in quotes",
-            _ => "true or false",
+    /// Of the alternatives that `schema` has the one for this type of value; itself if it has none.
+    fn alternative(&self, schema: &'a Value, value: &DeValue<'_>) -> &'a Value {
+        let fits = |choice: &&Value| match expected_type(choice) {
+            "object" => matches!(value, DeValue::Table(_)),
+            "array" => matches!(value, DeValue::Array(_)),
+            "integer" => matches!(value, DeValue::Integer(_)),
+            "string" => matches!(value, DeValue::String(_)),
+            _ => false,
         };
-        let wrong = format!("expected {noun}, found {}", article(got.type_str()));
+        let choices = schema["anyOf"].as_array().into_iter().flatten();
+        choices.map(|choice| resolve(self.root, choice)).find(fits).unwrap_or(schema)
+    }
+
+    fn wrong_type(&mut self, schema: &Value, expected: &str, got: &DeValue<'_>, span: Range<usize>, path: &KeyPath) {
+        let choices = schema["anyOf"].as_array().into_iter().flatten();
+        let choices: Vec<&str> = choices.map(|choice| noun(expected_type(resolve(self.root, choice)))).collect();
+        let nouns = if choices.is_empty() { noun(expected).to_owned() } else { choices.join(" or ") };
+        let wrong = format!("expected {nouns}, found {}", article(got.type_str()));
         let help = match (expected, got) {
-            ("array", DeValue::Table(_)) => Some(format!("write [[{path}]] in place of [{path}]")),
+            ("array", DeValue::Table(_)) if schema["items"]["type"].is_null() => {
+                Some(format!("write [[{path}]] in place of [{path}]"))
+            }
             ("object", DeValue::Array(_)) => Some(format!("write [{path}], once")),
             _ => accepted(schema).map(|accepted| format!("accepted: {accepted}")),
         };
@@ -106,6 +116,12 @@ impl<'a> Checker<'a> {
     }
 
     fn table(&mut self, schema: &'a Value, table: &DeTable<'_>, span: Range<usize>, path: &KeyPath) {
+        let others = &schema["additionalProperties"];
+        if others.is_object() {
+            // Any key, with a value of one kind.
+            table.iter().for_each(|(key, value)| self.value(others, value, &path.key(key.get_ref())));
+            return;
+        }
         let Some(properties) = schema["properties"].as_object() else { return };
         for (key, value) in table {
             let name = key.get_ref().as_ref();
@@ -129,7 +145,9 @@ impl<'a> Checker<'a> {
             if !table.contains_key(required) {
                 let property = resolve(self.root, &properties[required]);
                 let (noun, help) = match expected_type(property) {
-                    "array" => ("table", format!("add at least one [[{required}]]")),
+                    "array" if property["items"]["type"].is_null() => {
+                        ("table", format!("add at least one [[{required}]]"))
+                    }
                     _ => ("key", format!("accepted: {}", accepted(property).unwrap_or_default())),
                 };
                 let wrong = format!("the {noun} `{required}` is missing");
@@ -210,13 +228,25 @@ impl<'a> Checker<'a> {
     }
 }
 
+/// What a type is called in a message.
+fn noun(kind: &str) -> &'static str {
+    match kind {
+        "object" => "a table",
+        "array" => "an array",
+        "integer" => "a whole number",
+        "number" => "a number",
+        "string" => "a string in quotes",
+        _ => "true or false",
+    }
+}
+
 /// The JSON type that `schema` asks for. Lists of constants are always texts here.
 fn expected_type(schema: &Value) -> &str {
     schema["type"].as_str().unwrap_or(if choices(schema).is_empty() { "any" } else { "string" })
 }
 
 /// The value of a TOML integer, if it is one and fits.
-pub(super) fn integer(value: &DeValue<'_>) -> Option<i64> {
+pub(crate) fn integer(value: &DeValue<'_>) -> Option<i64> {
     value.as_integer().and_then(|integer| i64::from_str_radix(integer.as_str(), integer.radix()).ok())
 }
 
@@ -261,7 +291,7 @@ mod tests {
     use super::*;
 
     /// What the checker or the reference page reads, or what only informs the reader of the schema.
-    const UNDERSTOOD: [&str; 22] = [
+    const UNDERSTOOD: [&str; 24] = [
         "$schema",
         "title",
         "description",
@@ -282,6 +312,8 @@ mod tests {
         "required",
         "additionalProperties",
         "oneOf",
+        "enum",
+        "anyOf",
         "$ref",
         "$defs",
     ];
@@ -292,6 +324,8 @@ mod tests {
             match keyword.as_str() {
                 "properties" | "$defs" => inner.as_object().unwrap().values().for_each(walk),
                 "items" => walk(inner),
+                "anyOf" => inner.as_array().unwrap().iter().for_each(walk),
+                "additionalProperties" if inner.is_object() => walk(inner),
                 "additionalProperties" => assert_eq!(*inner, false),
                 _ => {}
             }
@@ -304,6 +338,7 @@ mod tests {
     #[test]
     fn schema_of_the_configuration_holds_only_keywords_that_are_checked() {
         walk(crate::config::schema().as_value());
+        walk(crate::compare::scenario_schema().as_value());
     }
 
     #[test]

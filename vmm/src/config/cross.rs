@@ -1,7 +1,11 @@
-//! Checks that need more than the schema: CPUs of this host, images that exist, names that differ, caps that can be kept.
+//! Checks that need more than the schema: CPUs of this host, images and devices that exist, names that differ, caps that
+//! can be kept.
 //!
 //! Works on the document as written, beside [`super::check`], so that both kinds of mistakes are reported together;
 //! whatever has a wrong type here is left to the other one.
+
+mod devices;
+mod linux;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -30,15 +34,20 @@ pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'
         let items = cpus.iter().enumerate();
         found.extend(items.filter_map(|(index, item)| pcpu(item, context, path.index(index))));
     }
-    let algorithm = document.get("policy").and_then(|policy| policy.get_ref().get("algorithm")?.get_ref().as_str());
+    let policy = |key| document.get("policy").and_then(|policy| policy.get_ref().get(key)?.get_ref().as_str());
+    let (algorithm, mechanism) = (policy("algorithm"), policy("mechanism"));
+    // The host's own threads carry everything.
+    let mechanism = mechanism.filter(|_| !matches!(algorithm, Some("host" | "host-noyield")));
     let vms = document.get("vm").and_then(|vms| vms.get_ref().as_array()).into_iter().flat_map(|vms| vms.iter());
-    let mut names = HashMap::new();
+    let (mut names, mut taken) = (HashMap::new(), HashMap::new());
     for (index, vm) in vms.enumerate() {
         let path = root.key("vm").index(index);
+        found.extend(linux::check(vm, base, mechanism, &path));
         if let Some(vm) = vm.get_ref().as_table() {
             found.extend(image(vm, base, context, &path));
             found.extend(name(vm, &path, &mut names));
             found.extend(cap(vm, algorithm, &path));
+            found.extend(devices::check(vm, base, &path, &mut taken));
         }
     }
     found

@@ -9,7 +9,7 @@ use super::types::{
     Algorithm, GoodnessSwitches, LockSwitches, Mechanism, OnStarvation, PolicyConfig, PoliteSwitches, Variant,
     YieldRule,
 };
-use super::values::{CapPeriod, MemorySize, RrInterval, StarvationBound};
+use super::values::{CapPeriod, HaltPoll, MemorySize, RrInterval, StarvationBound};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
 pub const RR_INTERVAL_MIN: RrInterval = RrInterval::from_const(Duration::from_micros(100));
@@ -25,15 +25,26 @@ pub const STARVATION_BOUND_MAX: Duration = Duration::from_secs(3600);
 /// A number that suits every number of vCPUs does not exist.
 pub const STARVATION_BOUND: StarvationBound = StarvationBound::from_const(None);
 
+/// Longest `halt_poll`: above it a halted vCPU is one that computes.
+pub const HALT_POLL_MAX: Duration = Duration::from_millis(10);
+/// By the number of vCPUs.
+pub const HALT_POLL: HaltPoll = HaltPoll::from_const(None);
+
 /// Least memory of a VM: boot structures end at 2 MiB and an image starts there.
 pub const MEMORY_MIN: MemorySize = MemorySize::from_const(4 << 20);
-/// Most memory of a VM: the MMIO window lies above it.
-pub const MEMORY_MAX: MemorySize = MemorySize::from_const(stile_abi::MEMORY_MAX);
+/// Most memory of a VM.
+pub const MEMORY_MAX: MemorySize = MemorySize::from_const(64 << 30);
+/// Most memory of a unikernel: the MMIO window lies above it.
+pub const UNIKERNEL_MEMORY_MAX: MemorySize = MemorySize::from_const(stile_abi::MEMORY_MAX);
 /// Enough for every built-in guest.
-pub const MEMORY: MemorySize = MemorySize::from_const(16 << 20);
+pub const UNIKERNEL_MEMORY: MemorySize = MemorySize::from_const(16 << 20);
+/// Enough for a distribution's kernel with an initramfs of some 10 MiB.
+pub const LINUX_MEMORY: MemorySize = MemorySize::from_const(256 << 20);
 
 /// Most vCPUs of a VM; KVM's own limit on x86-64.
 pub const VCPUS_MAX: u32 = 1024;
+/// Most vCPUs of a Linux guest.
+pub const LINUX_VCPUS_MAX: u32 = 64;
 /// vCPUs of a VM that does not say.
 pub const VCPUS: u32 = 1;
 
@@ -58,6 +69,10 @@ pub const COUNT_MAX: u32 = 1000;
 /// Copies of a `[[vm]]` that does not say.
 pub const COUNT: u32 = 1;
 
+/// Longest command line (units: bytes). A unikernel's page has room for less, and a Linux kernel says itself how much it
+/// reads: 2047 on x86-64.
+pub const CMDLINE_MAX: usize = 4096;
+
 /// Longest VM name (units: bytes).
 pub const NAME_MAX: usize = 64;
 
@@ -69,15 +84,15 @@ pub(super) fn count() -> u32 {
     COUNT
 }
 
-impl Default for MemorySize {
-    fn default() -> Self {
-        MEMORY
-    }
-}
-
 impl Default for CapPeriod {
     fn default() -> Self {
         CAP_PERIOD
+    }
+}
+
+impl Default for HaltPoll {
+    fn default() -> Self {
+        HALT_POLL
     }
 }
 
@@ -134,6 +149,7 @@ impl Default for PoliteSwitches {
             forgive: true,
             order_by_progress: true,
             guess_peer: true,
+            tell_presence: true,
             strict: false,
         }
     }

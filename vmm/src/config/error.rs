@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, and where.
+//! What is wrong with a configuration file, or another that is checked as one, and where.
 //!
 //! A file is checked to its end: one error carries every mistake found, each with line, column, key, the accepted
 //! range or list, and the span for a snippet. `Display` gives a line for each, for logs; miette's report of the same
@@ -17,8 +17,10 @@ use super::keypath::KeyPath;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("cannot read the configuration {}", path.display())]
+    #[error("cannot read the {kind} {}", path.display())]
     Unreadable {
+        /// What it should be.
+        kind: FileKind,
         /// The file.
         path: PathBuf,
         /// Why not.
@@ -30,9 +32,28 @@ pub enum ConfigError {
     Invalid(Box<Invalid>),
 }
 
+/// What a file should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A configuration.
+    Configuration,
+    /// What `stile sim` is to simulate.
+    Simulation,
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Configuration => "configuration",
+            Self::Simulation => "simulation file",
+        })
+    }
+}
+
 /// Every mistake in one file.
 #[derive(Debug)]
 pub struct Invalid {
+    kind: FileKind,
     source: NamedSource<String>,
     problems: Vec<Problem>,
 }
@@ -50,29 +71,29 @@ pub struct Problem {
 
 /// A mistake at a place, before the place is counted out in lines and columns.
 #[derive(Debug)]
-pub(super) struct Misplaced {
-    pub(super) key: KeyPath,
-    pub(super) span: Range<usize>,
-    pub(super) finding: Finding,
+pub(crate) struct Misplaced {
+    pub(crate) key: KeyPath,
+    pub(crate) span: Range<usize>,
+    pub(crate) finding: Finding,
 }
 
 /// What is wrong, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// Complete without the key: "300 is out of range".
-    pub(super) wrong: String,
+    pub(crate) wrong: String,
     /// Short text at the snippet.
-    pub(super) label: String,
+    pub(crate) label: String,
     /// What to write in its place, with the accepted range or list.
-    pub(super) help: Option<String>,
+    pub(crate) help: Option<String>,
 }
 
 impl ConfigError {
-    pub(super) fn invalid(file: &str, text: &str, mut found: Vec<Misplaced>) -> Self {
+    pub(super) fn invalid(kind: FileKind, file: &str, text: &str, mut found: Vec<Misplaced>) -> Self {
         found.sort_by_key(|misplaced| (misplaced.span.start, misplaced.span.end));
         let problems = found.into_iter().map(|misplaced| Problem::locate(file, text, misplaced)).collect();
         let source = NamedSource::new(file, text.to_owned()).with_language("toml");
-        Self::Invalid(Box::new(Invalid { source, problems }))
+        Self::Invalid(Box::new(Invalid { kind, source, problems }))
     }
 
     /// The mistakes in the file, in the order of the file; none if it could not be read at all.
@@ -86,12 +107,17 @@ impl ConfigError {
 
 impl Diagnostic for ConfigError {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        let Self::Unreadable { source, .. } = self else { return None };
-        let help = match source.kind() {
-            io::ErrorKind::NotFound => "check the path; `stile schema` describes what a configuration holds",
-            io::ErrorKind::PermissionDenied => "the file must be readable by the user who runs stile",
-            io::ErrorKind::InvalidData => "a configuration is UTF-8 text",
-            io::ErrorKind::IsADirectory => "give the configuration file itself, not its directory",
+        let Self::Unreadable { source, kind, .. } = self else { return None };
+        let help = match (source.kind(), kind) {
+            (io::ErrorKind::NotFound, FileKind::Configuration) => {
+                "check the path; `stile schema` describes what a configuration holds".to_owned()
+            }
+            (io::ErrorKind::NotFound, FileKind::Simulation) => {
+                "check the path; docs/simulation-file.md describes what a simulation file holds".to_owned()
+            }
+            (io::ErrorKind::PermissionDenied, _) => "the file must be readable by the user who runs stile".to_owned(),
+            (io::ErrorKind::InvalidData, _) => format!("a {kind} is UTF-8 text"),
+            (io::ErrorKind::IsADirectory, _) => format!("give the {kind} itself, not its directory"),
             _ => return None,
         };
         Some(Box::new(help))
@@ -112,15 +138,20 @@ impl Diagnostic for ConfigError {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.problems.len() == 1 { "" } else { "s" };
-        write!(f, "{}: {} mistake{plural} in the configuration", self.source.name(), self.problems.len())
+        write!(f, "{}: {} mistake{plural} in the {}", self.source.name(), self.problems.len(), self.kind)
     }
+}
+
+/// Line and column of a byte of a text, from 1 (units: lines, characters).
+pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    (before.matches('\n').count() + 1, column)
 }
 
 impl Problem {
     fn locate(file: &str, text: &str, Misplaced { key, span, finding }: Misplaced) -> Self {
-        let before = text.get(..span.start).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+        let (line, column) = line_and_column(text, span.start);
         Self { file: file.to_owned(), key: key.to_string(), line, column, span, finding }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Keys and array indices from the top of the file down to one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct KeyPath(Vec<Step>);
+pub(crate) struct KeyPath(Vec<Step>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
@@ -14,12 +14,12 @@ enum Step {
 
 impl KeyPath {
     /// The path of `key` in the table at this path.
-    pub(super) fn key(&self, key: &str) -> Self {
+    pub(crate) fn key(&self, key: &str) -> Self {
         self.with(Step::Key(key.to_owned()))
     }
 
     /// The path of item `index` of the array at this path.
-    pub(super) fn index(&self, index: usize) -> Self {
+    pub(crate) fn index(&self, index: usize) -> Self {
         self.with(Step::Index(index))
     }
 

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use super::check::{list, nearest};
 use super::defaults;
 use super::types::{Algorithm, Mechanism, PolicyConfig, Variant, YieldRule};
+use super::values::ValueError;
 
 /// Every accepted name. `rsdl` and `rsdl+polite` are the same policy.
 const NAMES: [(&str, Algorithm, YieldRule); 9] = [
@@ -26,31 +27,87 @@ const NAMES: [(&str, Algorithm, YieldRule); 9] = [
 /// The mechanisms that may follow a name.
 const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors), ("leases", Mechanism::Leases)];
 
-/// A switch and where it is kept.
-type Switch = (&'static str, fn(&mut PolicyConfig) -> &mut bool);
+/// Which policies something behind a colon means something to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// All that stile carries out.
+    Carried,
+    /// Those with turns of this length, and pCPUs that vCPUs come back to.
+    RsdlAndFreelist,
+    Rsdl,
+    /// `rsdl` where a yield is polite.
+    Polite,
+    Goodness,
+}
+
+impl Whose {
+    fn has(self, policy: &PolicyConfig) -> bool {
+        match (self, policy.algorithm) {
+            (Self::Carried, algorithm) => !matches!(algorithm, Algorithm::Host | Algorithm::HostNoyield),
+            (Self::RsdlAndFreelist, algorithm) => matches!(algorithm, Algorithm::Rsdl | Algorithm::Freelist),
+            (Self::Rsdl, algorithm) => algorithm == Algorithm::Rsdl,
+            (Self::Polite, algorithm) => algorithm == Algorithm::Rsdl && policy.yield_rule == YieldRule::Polite,
+            (Self::Goodness, algorithm) => algorithm == Algorithm::Goodness,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Carried => "all policies but `host` and `host-noyield`",
+            Self::RsdlAndFreelist => "`rsdl` and `freelist`",
+            Self::Rsdl => "`rsdl`",
+            Self::Polite => "`rsdl` with polite yields",
+            Self::Goodness => "`goodness`",
+        }
+    }
+}
+
+/// A switch, who has it, and where it is kept: its table below `policy`, if it has one of its own, and its field.
+struct Switch {
+    name: &'static str,
+    whose: Whose,
+    table: Option<&'static str>,
+    at: fn(&mut PolicyConfig) -> &mut bool,
+}
+
+/// One of the policy's own keys.
+const fn own(name: &'static str, whose: Whose, at: fn(&mut PolicyConfig) -> &mut bool) -> Switch {
+    Switch { name, whose, table: None, at }
+}
+
+/// A key of a table.
+const fn within(
+    table: &'static str,
+    name: &'static str,
+    whose: Whose,
+    at: fn(&mut PolicyConfig) -> &mut bool,
+) -> Switch {
+    Switch { name, whose, table: Some(table), at }
+}
 
 /// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 20] = [
-    ("ride", |p| &mut p.ride),
-    ("steal", |p| &mut p.steal),
-    ("spin_detection", |p| &mut p.spin_detection),
-    ("affinity", |p| &mut p.affinity),
-    ("grain", |p| &mut p.grain),
-    ("directed", |p| &mut p.polite.directed),
-    ("keep_place", |p| &mut p.polite.keep_place),
-    ("prefer_computing", |p| &mut p.polite.prefer_computing),
-    ("evict_for_peer", |p| &mut p.polite.evict_for_peer),
-    ("pair_lockers", |p| &mut p.polite.pair_lockers),
-    ("stay_with_running_peer", |p| &mut p.polite.stay_with_running_peer),
-    ("break_lockstep", |p| &mut p.polite.break_lockstep),
-    ("forgive", |p| &mut p.polite.forgive),
-    ("order_by_progress", |p| &mut p.polite.order_by_progress),
-    ("guess_peer", |p| &mut p.polite.guess_peer),
-    ("strict", |p| &mut p.polite.strict),
-    ("yield_recalculates", |p| &mut p.goodness.yield_recalculates),
-    ("yield_bounces", |p| &mut p.goodness.yield_bounces),
-    ("lateral", |p| &mut p.lock.lateral),
-    ("adaptive", |p| &mut p.lock.adaptive),
+const SWITCHES: [Switch; 21] = [
+    own("ride", Whose::Carried, |p| &mut p.ride),
+    own("steal", Whose::Carried, |p| &mut p.steal),
+    own("spin_detection", Whose::Carried, |p| &mut p.spin_detection),
+    own("affinity", Whose::RsdlAndFreelist, |p| &mut p.affinity),
+    own("grain", Whose::Rsdl, |p| &mut p.grain),
+    within("polite", "directed", Whose::Polite, |p| &mut p.polite.directed),
+    within("polite", "keep_place", Whose::Polite, |p| &mut p.polite.keep_place),
+    within("polite", "prefer_computing", Whose::Polite, |p| &mut p.polite.prefer_computing),
+    within("polite", "evict_for_peer", Whose::Polite, |p| &mut p.polite.evict_for_peer),
+    within("polite", "pair_lockers", Whose::Polite, |p| &mut p.polite.pair_lockers),
+    within("polite", "stay_with_running_peer", Whose::Polite, |p| &mut p.polite.stay_with_running_peer),
+    within("polite", "break_lockstep", Whose::Polite, |p| &mut p.polite.break_lockstep),
+    within("polite", "forgive", Whose::Polite, |p| &mut p.polite.forgive),
+    within("polite", "order_by_progress", Whose::Polite, |p| &mut p.polite.order_by_progress),
+    within("polite", "guess_peer", Whose::Polite, |p| &mut p.polite.guess_peer),
+    within("polite", "tell_presence", Whose::Polite, |p| &mut p.polite.tell_presence),
+    within("polite", "strict", Whose::Polite, |p| &mut p.polite.strict),
+    within("goodness", "yield_recalculates", Whose::Goodness, |p| &mut p.goodness.yield_recalculates),
+    within("goodness", "yield_bounces", Whose::Goodness, |p| &mut p.goodness.yield_bounces),
+    within("lock", "lateral", Whose::Carried, |p| &mut p.lock.lateral),
+    within("lock", "adaptive", Whose::Carried, |p| &mut p.lock.adaptive),
 ];
 
 /// The generations of the staircase, as the configuration file calls them.
@@ -69,24 +126,111 @@ pub enum PolicyNameError {
     },
     /// Behind a colon.
     #[error(
-        "`{text}` behind a policy's name is neither a duration from {} to {}, nor {}, nor {}, nor a switch; accepted, also with \
-         `no-`: {}",
+        "`{text}` behind a policy's name is neither a duration from {} to {}, nor {}, nor {}, nor a switch; {hint}accepted, \
+         also with `no-`: {}",
         defaults::RR_INTERVAL_MIN,
         defaults::RR_INTERVAL_MAX,
         list(MECHANISMS.iter().map(|(name, _)| *name)),
         list(VARIANTS.iter().map(|(name, _)| *name)),
-        list(SWITCHES.iter().map(|(name, _)| *name))
+        list(SWITCHES.iter().map(|switch| switch.name))
     )]
     Option {
         /// What was given.
         text: String,
+        /// The nearest switch.
+        hint: String,
+    },
+    /// Behind a colon, of a policy to which it means nothing.
+    #[error("`{text}` means nothing to `{policy}`: it is for {whose}; {accepted}")]
+    Meaningless {
+        /// What was given.
+        text: String,
+        /// The policy.
+        policy: String,
+        /// To which policies it means something.
+        whose: &'static str,
+        /// What the policy accepts.
+        accepted: String,
     },
 }
 
+/// What may stand behind a policy's name.
+fn accepted(policy: &PolicyConfig) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    if Whose::Carried.has(policy) {
+        names.extend(MECHANISMS.iter().map(|(name, _)| *name));
+    }
+    if Whose::Rsdl.has(policy) {
+        names.extend(VARIANTS.iter().map(|(name, _)| *name));
+    }
+    names.extend(SWITCHES.iter().filter(|switch| switch.whose.has(policy)).map(|switch| switch.name));
+    let interval = if Whose::RsdlAndFreelist.has(policy) { ", or a duration" } else { "" };
+    if names.is_empty() { "it has no switches".to_owned() } else { format!("accepted: {}{interval}", list(names)) }
+}
+
+impl From<PolicyNameError> for ValueError {
+    fn from(error: PolicyNameError) -> Self {
+        let text = error.to_string();
+        let (wrong, accepted) = text.split_once("accepted").unwrap_or((&text, ""));
+        Self {
+            wrong: wrong.trim_end_matches([' ', ';']).to_owned(),
+            accepted: accepted.trim_start_matches([':', ',', ' ']).to_owned(),
+        }
+    }
+}
+
 impl PolicyConfig {
+    /// Name of this kind of text in the schema's `format`.
+    pub(super) const FORMAT: &str = "policy-name";
+
     /// The accepted names, for help texts.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(name, ..)| *name)
+    }
+
+    /// Sets what stands behind a colon, and says to whom it means something.
+    fn apply(&mut self, part: &str) -> Result<Whose, PolicyNameError> {
+        let (on, name) = part.strip_prefix("no-").map_or((true, part), |name| (false, name));
+        if let Some(switch) = SWITCHES.iter().find(|switch| switch.name == name) {
+            *(switch.at)(self) = on;
+            return Ok(switch.whose);
+        }
+        if let Some((_, mechanism)) = MECHANISMS.iter().find(|(known, _)| *known == part) {
+            self.mechanism = *mechanism;
+            return Ok(Whose::Carried);
+        }
+        if let Some((_, variant)) = VARIANTS.iter().find(|(known, _)| *known == part) {
+            self.variant = *variant;
+            return Ok(Whose::Rsdl);
+        }
+        self.rr_interval = part.parse().map_err(|_| {
+            let hint = nearest(name, SWITCHES.iter().map(|switch| switch.name));
+            let hint = hint.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
+            PolicyNameError::Option { text: part.to_owned(), hint }
+        })?;
+        Ok(Whose::RsdlAndFreelist)
+    }
+
+    /// Keys of the configuration file that are set apart from their defaults and mean nothing to this algorithm, each with
+    /// the policies that it is for.
+    pub fn meaningless(&self) -> Vec<(String, &'static str)> {
+        let (mut own, mut usual) = (self.clone(), Self::default());
+        let differs = |switch: &&Switch| *(switch.at)(&mut own) != *(switch.at)(&mut usual);
+        let switches = SWITCHES.iter().filter(differs).map(|switch| {
+            let table = switch.table.map(|table| format!("{table}.")).unwrap_or_default();
+            (format!("policy.{table}{}", switch.name), switch.whose)
+        });
+        let usual = Self::default();
+        let others = [
+            ("mechanism", self.mechanism != usual.mechanism, Whose::Carried),
+            ("rr_interval", self.rr_interval != usual.rr_interval, Whose::RsdlAndFreelist),
+            ("variant", self.variant != usual.variant, Whose::Rsdl),
+            ("yield", self.yield_rule != usual.yield_rule, Whose::Rsdl),
+        ];
+        let others = others.into_iter().filter(|(_, differs, _)| *differs);
+        let others = others.map(|(name, _, whose)| (format!("policy.{name}"), whose));
+        let all = others.chain(switches).filter(|(_, whose)| !whose.has(self));
+        all.map(|(key, whose)| (key, whose.words())).collect()
     }
 }
 
@@ -102,15 +246,10 @@ impl FromStr for PolicyConfig {
         };
         let mut policy = Self { algorithm, yield_rule, ..Self::default() };
         for part in parts {
-            let (on, name) = part.strip_prefix("no-").map_or((true, part), |name| (false, name));
-            if let Some((_, switch)) = SWITCHES.iter().find(|(known, _)| *known == name) {
-                *switch(&mut policy) = on;
-            } else if let Some((_, mechanism)) = MECHANISMS.iter().find(|(known, _)| *known == part) {
-                policy.mechanism = *mechanism;
-            } else if let Some((_, variant)) = VARIANTS.iter().find(|(known, _)| *known == part) {
-                policy.variant = *variant;
-            } else {
-                policy.rr_interval = part.parse().map_err(|_| PolicyNameError::Option { text: part.to_owned() })?;
+            let whose = policy.apply(part)?;
+            if !whose.has(&policy) {
+                let (text, policy, accepted) = (part.to_owned(), base.to_owned(), accepted(&policy));
+                return Err(PolicyNameError::Meaningless { text, policy, whose: whose.words(), accepted });
             }
         }
         Ok(policy)
@@ -133,8 +272,8 @@ impl fmt::Display for PolicyConfig {
             write!(f, ":{name}")?;
         }
         let (mut own, mut usual) = (self.clone(), Self::default());
-        for (name, switch) in SWITCHES {
-            match (*switch(&mut own), *switch(&mut usual)) {
+        for Switch { name, at, .. } in SWITCHES {
+            match (*at(&mut own), *at(&mut usual)) {
                 (true, false) => write!(f, ":{name}")?,
                 (false, true) => write!(f, ":no-{name}")?,
                 _ => {}
@@ -181,6 +320,33 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn what_means_nothing_to_a_policy_is_refused_with_whose_it_is() {
+        for (name, told) in [
+            ("o1:grain", "`grain` means nothing to `o1`: it is for `rsdl`; accepted: `executors`"),
+            ("freelist:yield_bounces", "it is for `goodness`; accepted:"),
+            ("goodness:3ms", "it is for `rsdl` and `freelist`"),
+            ("rsdl+expire:no-forgive", "it is for `rsdl` with polite yields"),
+            ("host:leases", "it is for all policies but `host` and `host-noyield`; it has no switches"),
+            ("freelist:level-quota", "`affinity`, `lateral` or `adaptive`, or a duration"),
+        ] {
+            let error = name.parse::<PolicyConfig>().unwrap_err().to_string();
+            assert!(error.contains(told), "{name}: {error}");
+        }
+        let near = "rsdl:no-keep_places".parse::<PolicyConfig>().unwrap_err().to_string();
+        assert!(near.contains("did you mean `keep_place`?"), "{near}");
+    }
+
+    #[test]
+    fn keys_of_a_file_that_mean_nothing_are_found() {
+        let with = |algorithm| PolicyConfig { algorithm, grain: true, ..PolicyConfig::default() };
+        assert_eq!(with(Algorithm::O1).meaningless(), [("policy.grain".to_owned(), "`rsdl`")]);
+        assert_eq!(with(Algorithm::Rsdl).meaningless(), []);
+        let mut polite = with(Algorithm::Rsdl);
+        (polite.yield_rule, polite.polite.strict) = (YieldRule::Expire, true);
+        assert_eq!(polite.meaningless(), [("policy.polite.strict".to_owned(), "`rsdl` with polite yields")]);
     }
 
     #[test]

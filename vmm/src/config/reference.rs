@@ -36,7 +36,7 @@ pub fn schema() -> Schema {
 pub fn reference_markdown() -> String {
     let schema = schema();
     let root = schema.as_value();
-    let mut page = format!("{INTRODUCTION}{EXAMPLE}```\n");
+    let mut page = introduced(INTRODUCTION, EXAMPLE);
     for (key, property) in properties(root) {
         let (heading, table) = match property["items"].as_object() {
             Some(_) => (format!("[[{key}]]"), &property["items"]),
@@ -47,31 +47,52 @@ pub fn reference_markdown() -> String {
     page
 }
 
+/// A page for a file whose keys stand on their own: an introduction, an example, and all keys with those of their tables.
+pub(crate) fn page(introduction: &str, example: &str, schema: &Schema) -> String {
+    let root = schema.as_value();
+    let mut page = introduced(introduction, example);
+    table("Keys", root, root, &mut page);
+    for (key, property) in properties(root) {
+        let choices = property["anyOf"].as_array().into_iter().flatten();
+        choices
+            .map(|choice| resolve(root, choice))
+            .filter(|choice| choice["properties"].is_object())
+            .for_each(|choice| section(root, &format!("[{key}]"), key, choice, &mut page));
+    }
+    page
+}
+
+fn introduced(introduction: &str, example: &str) -> String {
+    format!("{introduction}{example}```\n")
+}
+
 /// Writes the table `schema`, found under `heading`, then the tables within it. `path` leads to it in a file.
 fn section(root: &Value, heading: &str, path: &str, schema: &Value, page: &mut String) {
-    let schema = resolve(root, schema);
-    let description = schema["description"].as_str().unwrap_or_default();
-    page.push_str(&format!("\n## `{heading}`\n\n{description}\n\n"));
-    page.push_str("| key | type | default | accepted | meaning |\n|---|---|---|---|---|\n");
-    let (tables, values): (Vec<_>, Vec<_>) =
-        properties(schema).partition(|(_, property)| resolve(root, property)["type"] == "object");
-    for (key, property) in values {
-        page.push_str(&row(root, key, property, required(schema, key)));
-    }
-    for (key, property) in tables {
+    for (key, property) in table(&format!("`{heading}`"), root, resolve(root, schema), page) {
         let path = format!("{path}.{key}");
         section(root, &format!("[{path}]"), &path, property, page);
     }
 }
 
+/// Writes the keys of the table `schema`, but for those that are tables themselves, which it returns.
+fn table<'a>(heading: &str, root: &'a Value, schema: &'a Value, page: &mut String) -> Vec<(&'a str, &'a Value)> {
+    let description = schema["description"].as_str().unwrap_or_default();
+    page.push_str(&format!("\n## {heading}\n\n{description}\n\n"));
+    page.push_str("| key | type | default | accepted | meaning |\n|---|---|---|---|---|\n");
+    let (tables, values): (Vec<_>, Vec<_>) =
+        properties(schema).partition(|(_, property)| resolve(root, property)["properties"].is_object());
+    for (key, property) in values {
+        page.push_str(&row(root, key, property, required(schema, key)));
+    }
+    tables
+}
+
 /// One line of a table.
 fn row(root: &Value, key: &str, property: &Value, required: bool) -> String {
     let target = resolve(root, property);
-    let kind = match target["type"].as_str() {
-        Some("array") => "list of integers",
-        Some(kind) => kind,
-        None => "string",
-    };
+    let choices = target["anyOf"].as_array().into_iter().flatten();
+    let kinds: Vec<&str> = choices.map(|choice| kind(resolve(root, choice))).collect();
+    let kind = if kinds.is_empty() { kind(target).to_owned() } else { kinds.join(" or ") };
     let default = match (required, property["x-default"].as_str()) {
         (true, _) => "required".to_owned(),
         (false, Some(words)) => words.to_owned(),
@@ -83,8 +104,19 @@ fn row(root: &Value, key: &str, property: &Value, required: bool) -> String {
         meaning.push_str(&format!("<br>`{}`: {}", name.unwrap_or_default(), text.unwrap_or_default()));
     }
     let accepted = accepted(target).unwrap_or_default();
-    let cells = [format!("`{key}`"), kind.to_owned(), default, accepted, meaning];
+    let cells = [format!("`{key}`"), kind, default, accepted, meaning];
     format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|").replace('\n', " ")).join(" | "))
+}
+
+/// The type of a value, for readers.
+fn kind(schema: &Value) -> &str {
+    match schema["type"].as_str() {
+        Some("array") if schema["items"]["type"] == "string" => "list of strings",
+        Some("array") => "list of integers",
+        Some("object") => "table",
+        Some(kind) => kind,
+        None => "string",
+    }
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
@@ -132,7 +164,7 @@ mod tests {
             let described = property["description"].as_str().is_some_and(|text| !text.is_empty());
             assert!(described, "{key} has no description");
             let optional = property.get("default").is_some() || property.get("x-default").is_some();
-            assert!(optional || ["vm", "name", "image"].contains(&key), "{key} has no default");
+            assert!(optional || ["vm", "name"].contains(&key), "{key} has no default");
         }
     }
 }

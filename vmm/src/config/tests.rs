@@ -39,7 +39,7 @@ fn smallest_file_gets_every_default() {
     assert_eq!(config.host.pcpus, context().pcpus_available);
     assert_eq!(config.policy, PolicyConfig::default());
     let [vm] = config.vms.as_slice() else { panic!("one VM expected") };
-    assert_eq!((vm.vcpus, vm.memory.bytes(), vm.nice, vm.net, vm.count), (1, 16 << 20, 0, false, 1));
+    assert_eq!((vm.vcpus, vm.memory().bytes(), vm.nice, vm.net, vm.count), (1, 16 << 20, 0, false, 1));
     assert_eq!((vm.class, vm.cmdline.as_str()), (VmClass::Normal, ""));
     assert_eq!((vm.cap, vm.cap_period.duration()), (None, Duration::from_millis(100)));
 }
@@ -69,13 +69,99 @@ fn example_of_the_reference_page_is_valid() {
 }
 
 #[test]
+fn kvm_does_not_spin_for_halted_vcpus_while_they_outnumber_the_pcpus_unless_told_to() {
+    let spins = |host: &str, vcpus: u32| parse(&vm(&format!("vcpus = {vcpus}\n[host]\n{host}"))).unwrap().halt_poll();
+    assert_eq!((spins("pcpus = [0, 1]", 2), spins("pcpus = [0, 1]", 3)), (None, Some(Duration::ZERO)));
+    let told = "pcpus = [0]\nhalt_poll = \"50us\"";
+    assert_eq!((spins(told, 1), spins(told, 2)), (Some(Duration::from_micros(50)), Some(Duration::from_micros(50))));
+}
+
+#[test]
 fn relative_image_path_starts_at_the_file() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("guest.elf"), "").unwrap();
     let file = dir.path().join("stile.toml");
     fs::write(&file, "[[vm]]\nname = \"a\"\nimage = \"guest.elf\"\n").unwrap();
     let config = Config::load(&file, &context()).unwrap();
-    assert_eq!(config.vms[0].image, ImageRef::Path(dir.path().join("guest.elf")));
+    assert_eq!(config.vms[0].image, Some(ImageRef::Path(dir.path().join("guest.elf"))));
+}
+
+/// A folder with a kernel, two disks and a file that can be no disk, and the text of a configuration in it, `VMS` being
+/// its VMs: each a line that a Linux guest of its own gets.
+fn linux_guests(folder: &Path, vms: &[&str]) -> Result<Config, ConfigError> {
+    fs::write(folder.join("vmlinuz"), "").unwrap();
+    for (name, bytes) in [("a.img", 1024), ("b.img", 512), ("odd.img", 1000)] {
+        fs::write(folder.join(name), vec![0; bytes]).unwrap();
+    }
+    let vm = |(n, line): (usize, &&str)| format!("[[vm]]\nname = \"vm{n}\"\nkernel = \"vmlinuz\"\n{line}\n");
+    let text: String = vms.iter().enumerate().map(vm).collect();
+    Config::parse(folder.join("stile.toml").to_str().unwrap(), &text, &context())
+}
+
+#[test]
+fn devices_of_a_linux_guest_are_read_and_their_paths_start_at_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = "disk = \"a.img\"\nvsock = \"sock\"";
+    let second = "disk = { path = \"b.img\", read_only = true }\ncount = 3";
+    let config = linux_guests(folder.path(), &[first, second]).unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let [first, second] = config.vms.as_slice() else { panic!("two VMs expected") };
+    let (a, b) = (first.disk.as_ref().unwrap(), second.disk.as_ref().unwrap());
+    assert_eq!((a.path.as_ref(), a.read_only), (path("a.img").as_path(), false));
+    assert_eq!((b.path.as_ref(), b.read_only), (path("b.img").as_path(), true));
+    assert_eq!(first.vsock.as_ref().unwrap().as_ref(), path("sock").as_path());
+    assert_eq!((&first.tap, &second.tap), (&None, &None));
+}
+
+#[test]
+fn devices_that_cannot_be_had_are_mistakes_with_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let cases = [
+        ("disk = \"none.img\"", format!("the disk {} cannot be opened", path("none.img")), "truncate -s 1G"),
+        ("disk = \".\"", "is neither a file nor a block device".to_owned(), "a raw disk image"),
+        ("disk = \"odd.img\"", format!("the disk {} has 1000 bytes", path("odd.img")), "truncate -s %512"),
+        ("disk = 1", "expected a string in quotes or a table, found an integer".to_owned(), "read_only = true"),
+        ("disk = { read_only = true }", "the key `path` is missing".to_owned(), "a path"),
+        ("disk = { path = \"a.img\", readonly = true }", "unknown key `readonly`".to_owned(), "`read_only`"),
+        ("disk = \"a.img\"\ncount = 2", "cannot be had by several VMs".to_owned(), "read_only = true"),
+        ("tap = \"stile-none\"", "the tap `stile-none` does not exist".to_owned(), "ip tuntap add dev stile-none"),
+        ("tap = \"lo\"", "`lo` is a network interface, but not a tap".to_owned(), "take another name"),
+        ("tap = \"a/b\"", "`a/b` is no name of a network interface".to_owned(), "1 to 15 characters"),
+        ("vsock = \"none/sock\"", format!("cannot listen on {}", path("none/sock")), "the folder must exist"),
+        ("vsock = \"a.img\"", format!("{} is there and is no socket", path("a.img")), "take another path"),
+        ("vsock = \"sock\"\ncount = 2", "cannot be had by several VMs".to_owned(), "an entry for each VM"),
+    ];
+    for (line, wrong, help) in cases {
+        let error = linux_guests(folder.path(), &[line]).unwrap_err();
+        let [problem] = error.problems() else { panic!("{line}: {:?}", error.problems()) };
+        assert!(problem.to_string().contains(&wrong), "{problem}");
+        assert!(problem.accepted().unwrap_or_default().contains(help), "{line}: {:?}", problem.accepted());
+    }
+}
+
+#[test]
+fn a_device_that_another_vm_has_is_a_mistake_unless_both_only_read_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (writes, reads) = ("disk = \"a.img\"", "disk = { path = \"a.img\", read_only = true }");
+    linux_guests(folder.path(), &[reads, reads]).unwrap();
+    for pair in [[writes, writes], [writes, reads], [reads, writes], ["vsock = \"sock\""; 2]] {
+        let error = linux_guests(folder.path(), &pair).unwrap_err();
+        let [problem] = error.problems() else { panic!("{pair:?}: {:?}", error.problems()) };
+        assert!(problem.to_string().ends_with("is taken by vm[0]"), "{problem}");
+        assert!(problem.key().starts_with("vm[1]."), "{problem}");
+    }
+}
+
+#[test]
+fn a_unikernel_has_none_of_the_devices_of_linux() {
+    for (key, value) in [("disk", "\"/dev/null\""), ("tap", "\"tap0\""), ("vsock", "\"sock\"")] {
+        let expected = format!(
+            "4:{}: vm[0].{key}: only a Linux guest has a `{key}` (write `kernel` in place of `image`, or leave it out)",
+            key.len() + 4
+        );
+        assert_eq!(mistakes(&vm(&format!("{key} = {value}"))), [expected]);
+    }
 }
 
 #[test]
@@ -89,8 +175,8 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
             "4:9: vm[0].vcpus: 99999999999999999999 is out of range (accepted: 1 to 1024)",
         ),
         ("vcpus = \"2\"", "4:9: vm[0].vcpus: expected a whole number, found a string (accepted: 1 to 1024)"),
-        ("memory = \"0M\"", "4:10: vm[0].memory: `0M` is out of range (accepted: 4M to 3328M)"),
-        ("memory = 16", "4:10: vm[0].memory: expected a string in quotes, found an integer (accepted: 4M to 3328M)"),
+        ("memory = \"0M\"", "4:10: vm[0].memory: `0M` is out of range (accepted: 4M to 64G)"),
+        ("memory = 16", "4:10: vm[0].memory: expected a string in quotes, found an integer (accepted: 4M to 64G)"),
         ("nice = -21", "4:8: vm[0].nice: -21 is out of range (accepted: -20 to 19)"),
         (
             "class = \"realtime\"",
@@ -120,8 +206,8 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
         ("count = 1001", "4:9: vm[0].count: 1001 is out of range (accepted: 1 to 1000)"),
         (
             "vcpu = 2",
-            "4:1: vm[0].vcpu: unknown key `vcpu` (did you mean `vcpus`? accepted here: `name`, `image`, `vcpus`, \
-             `memory`, `nice`, `cap`, `cap_period`, `class`, `cmdline`, `net` or `count`)",
+            "4:1: vm[0].vcpu: unknown key `vcpu` (did you mean `vcpus`? accepted here: `name`, `image`, `kernel`, \
+             `initrd`, `vcpus`, `memory`, `nice`, `cap`, `cap_period`, `class`, `cmdline`, `net`, `disk`, `tap`, `vsock` or `count`)",
         ),
         (
             "[policy]\nalgorithm = \"cfs\"",
@@ -182,7 +268,10 @@ fn name_that_two_vms_share_is_found_also_among_copies() {
 fn key_that_is_missing_is_named_at_its_table() {
     assert_eq!(
         mistakes("[[vm]]\nname = \"a\"\n"),
-        ["1:1: vm[0].image: the key `image` is missing (accepted: builtin:NAME or a path)"]
+        [
+            "1:1: vm[0].image: one of the keys `image` and `kernel` is needed (accepted: image = builtin:NAME or a path, or \
+          kernel = the path of a Linux kernel)"
+        ]
     );
     assert_eq!(mistakes("\n[host]\n"), ["2:7: vm: the table `vm` is missing (add at least one [[vm]])"]);
     assert_eq!(mistakes(""), ["1:1: vm: the table `vm` is missing (add at least one [[vm]])"]);
@@ -259,7 +348,7 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
     let yield_rule = prop::sample::select(vec![YieldRule::Polite, YieldRule::Expire, YieldRule::None]);
     let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
     let variant = prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]);
-    let switches = any::<[bool; 11]>().prop_map(|on| PoliteSwitches {
+    let switches = any::<[bool; 12]>().prop_map(|on| PoliteSwitches {
         directed: on[0],
         keep_place: on[1],
         prefer_computing: on[2],
@@ -271,6 +360,7 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         guess_peer: on[8],
         break_lockstep: on[9],
         strict: on[10],
+        tell_presence: on[11],
     });
     let bugs = any::<[bool; 2]>()
         .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
@@ -318,15 +408,20 @@ fn vms() -> impl Strategy<Value = VmConfig> {
     ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, class, "\\PC{0,256}", any::<bool>(), caps).prop_map(
         |(name, image, (vcpus, memory, nice, count), class, cmdline, net, (millionths, micros))| VmConfig {
             name: name.parse().unwrap(),
-            image: image.parse().unwrap(),
+            image: Some(image.parse().unwrap()),
+            kernel: None,
+            initrd: None,
             vcpus,
-            memory: memory.parse().unwrap(),
+            memory: Some(memory.parse().unwrap()),
             nice,
             cap: millionths.map(|part| CpuCap::try_from(f64::from(part) / 1e6 * f64::from(vcpus)).unwrap()),
             cap_period: format!("{micros}us").parse().unwrap(),
             class,
             cmdline,
             net,
+            disk: None,
+            tap: None,
+            vsock: None,
             count,
         },
     )
@@ -334,9 +429,10 @@ fn vms() -> impl Strategy<Value = VmConfig> {
 
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 44] = [
+    const KEYS: [&str; 51] = [
         "host",
         "host.pcpus",
+        "host.halt_poll",
         "policy",
         "policy.algorithm",
         "policy.spin_detection",
@@ -369,6 +465,8 @@ fn assignments() -> impl Strategy<Value = String> {
         "vm",
         "name",
         "image",
+        "kernel",
+        "initrd",
         "vcpus",
         "memory",
         "nice",
@@ -377,10 +475,14 @@ fn assignments() -> impl Strategy<Value = String> {
         "class",
         "cmdline",
         "net",
+        "disk",
+        "disk.read_only",
+        "tap",
+        "vsock",
         "count",
         "\"\"",
     ];
-    const VALUES: [&str; 28] = [
+    const VALUES: [&str; 30] = [
         "0",
         "-1",
         "1",
@@ -407,6 +509,8 @@ fn assignments() -> impl Strategy<Value = String> {
         "[-1, 4294967296]",
         "[\"x\", 1.5, {}]",
         "{}",
+        "{ path = \"/dev/null\" }",
+        "{ path = \"a\", read_only = 1, other = 2 }",
         "{ name = \"a\", image = \"builtin:hello\" }",
         "1979-05-27",
     ];
@@ -434,6 +538,7 @@ proptest! {
     #[test]
     fn valid_configuration_written_and_read_again_is_equal(
         cpus in prop::sample::subsequence(vec![0, 1, 3], 1..=3),
+        halt_poll in prop::option::of(0..10_000u64),
         policy in policies(),
         mut vms in prop::collection::vec(vms(), 1..4),
     ) {
@@ -442,7 +547,8 @@ proptest! {
         if matches!(policy.algorithm, Algorithm::Host | Algorithm::HostNoyield) {
             vms.iter_mut().for_each(|vm| vm.cap = None);
         }
-        let config = Config { host: HostConfig { pcpus: cpus.into() }, policy, vms };
+        let halt_poll = HaltPoll::from_const(halt_poll.map(Duration::from_micros));
+        let config = Config { host: HostConfig { pcpus: cpus.into(), halt_poll }, policy, vms };
         let text = toml::to_string(&config).unwrap();
         prop_assert_eq!(parse(&text).map_err(|error| TestCaseError::fail(format!("{:?}", error.problems())))?, config);
     }

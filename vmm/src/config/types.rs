@@ -8,7 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::defaults;
-use super::values::{CapPeriod, CpuCap, ImageRef, MemorySize, RrInterval, StarvationBound, VmName};
+use super::values::{
+    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,
+    VmName,
+};
 use crate::host::CpuList;
 
 /// One configuration file.
@@ -36,6 +39,9 @@ pub struct HostConfig {
     #[serde(skip_serializing_if = "CpuList::is_empty")]
     #[schemars(extend("x-default" = "all that the process may use", "x-range" = "CPUs that the process may use"))]
     pub pcpus: CpuList,
+    /// How long KVM spins for a vCPU of a Linux guest that has halted, before its thread sleeps. `auto`: not at all where the
+    /// VMs have more vCPUs than there are pCPUs, else as the host's KVM is set. What it spins counts as run.
+    pub halt_poll: HaltPoll,
 }
 
 /// How vCPUs share the pCPUs.
@@ -58,7 +64,7 @@ pub struct PolicyConfig {
     /// A vCPU that waits in a loop of PAUSE without saying so is taken to yield, and looked at earlier from then on. For all
     /// but `host` and `host-noyield`.
     pub spin_detection: bool,
-    /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl`.
+    /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl` and `freelist`.
     pub rr_interval: RrInterval,
     /// Which generation of the staircase. For `rsdl`.
     pub variant: Variant,
@@ -162,8 +168,8 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
     pub stay_with_running_peer: bool,
-    /// Of two vCPUs that wait for each other's messages, on pCPUs side by side, one pauses before it resumes, for half the
-    /// time from one of its yields to the next, so that they do not look at each other in turns.
+    /// Of two vCPUs that wait for each other's messages, on pCPUs side by side, one pauses before it resumes, for a
+    /// quarter of the time from one of its yields to the next, so that they do not look at each other in turns.
     pub break_lockstep: bool,
     /// A yield that says nothing of what it waits for resumes, as often in a row as that has paid lately.
     pub forgive: bool,
@@ -172,6 +178,9 @@ pub struct PoliteSwitches {
     pub order_by_progress: bool,
     /// A yield that says nothing counts as one that names the vCPU beside which its vCPU has lately run without yielding.
     pub guess_peer: bool,
+    /// Guests are told which of their vCPUs have a pCPU: who waits for one that has spins for longer before it yields, and
+    /// who waits for one that has not yields at once.
+    pub tell_presence: bool,
     /// A yield always switches when a vCPU waits, whatever the other switches say.
     pub strict: bool,
 }
@@ -187,7 +196,8 @@ pub struct GoodnessSwitches {
 }
 
 /// How pCPUs wait for the lock of their run queue. Each rule can be switched off alone, to measure what it is worth; with
-/// neither, the lock goes to the first waiter and everybody waits until that one is awake. For `rsdl` and `freelist`.
+/// neither, the lock goes to the first waiter and everybody waits until that one is awake. For all but `host` and
+/// `host-noyield`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LockSwitches {
@@ -197,21 +207,34 @@ pub struct LockSwitches {
     pub adaptive: bool,
 }
 
-/// One virtual machine, or `count` equal ones.
+/// One virtual machine, or `count` equal ones. It has an `image`, which is a unikernel, or a `kernel`, which is Linux.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VmConfig {
     /// Name in reports and messages; no two VMs share one.
     pub name: VmName,
-    /// What to boot: `builtin:NAME`, or the path of an image. A relative path starts at the configuration file.
-    pub image: ImageRef,
-    /// Virtual CPUs.
+    /// The unikernel to boot: `builtin:NAME`, or the path of an image. A relative path starts at the configuration file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ImageRef", extend("x-default" = "none"))]
+    pub image: Option<ImageRef>,
+    /// The Linux kernel to boot in place of an image: a bzImage as distributions ship it, or an ELF vmlinux. A relative path
+    /// starts at the configuration file. Its vCPUs wait inside the kernel of the host, which `mechanism = "executors"` cannot
+    /// carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FilePath", extend("x-default" = "none"))]
+    pub kernel: Option<FilePath>,
+    /// The initramfs that the kernel finds, compressed or not; as `kernel`. For VMs with a `kernel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FilePath", extend("x-default" = "none"))]
+    pub initrd: Option<FilePath>,
+    /// Virtual CPUs; of a Linux guest at most 64.
     #[serde(default = "defaults::vcpus")]
     #[schemars(range(min = 1, max = defaults::VCPUS_MAX))]
     pub vcpus: u32,
-    /// Guest memory; a multiple of 4K.
-    #[serde(default)]
-    pub memory: MemorySize,
+    /// Guest memory; a multiple of 4K, and of a unikernel at most 3328M.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MemorySize", extend("x-default" = "`16M`, with a `kernel` `256M`"))]
+    pub memory: Option<MemorySize>,
     /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time. For all but
     /// `freelist`.
     #[serde(default)]
@@ -228,13 +251,31 @@ pub struct VmConfig {
     /// What kind of work its vCPUs do, whatever their number and nice value.
     #[serde(default)]
     pub class: VmClass,
-    /// Command line handed to the guest.
+    /// Command line handed to the guest; to a unikernel at most 1024 bytes, to Linux as much as it reads. Before that of a
+    /// Linux guest stands `console=ttyS0`, unless it names a console, `panic=-1`, unless it says what to do, and
+    /// `reboot=panic_warm`, by which a panic is told from a reboot.
     #[serde(default)]
-    #[schemars(length(max = stile_abi::CMDLINE_MAX))]
+    #[schemars(length(max = defaults::CMDLINE_MAX))]
     pub cmdline: String,
     /// Attach a network device to the switch inside the process.
     #[serde(default)]
     pub net: bool,
+    /// A disk for the guest, `vda` of Linux: a raw image or a block device, of whole 512-byte sectors. A relative path starts
+    /// at the configuration file. No other VM may have it unless all only read it. For VMs with a `kernel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DiskConfig", extend("x-default" = "none"))]
+    pub disk: Option<DiskConfig>,
+    /// A network device on this tap interface, which has to exist: `ip tuntap add dev NAME mode tap user $USER`. For VMs with
+    /// a `kernel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "TapName", extend("x-default" = "none"))]
+    pub tap: Option<TapName>,
+    /// Sockets between guest and host: the host listens on this unix socket, where programs say `CONNECT PORT` to reach a port
+    /// of the guest; the guest's connections to port P of the host go to the unix socket of this name and `_P`. A relative
+    /// path starts at the configuration file. For VMs with a `kernel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FilePath", extend("x-default" = "none"))]
+    pub vsock: Option<FilePath>,
     /// Number of equal VMs to start. More than one are called `NAME-0`, `NAME-1` and so on.
     #[serde(default = "defaults::count")]
     #[schemars(range(min = 1, max = defaults::COUNT_MAX))]
@@ -256,7 +297,38 @@ pub enum VmClass {
     Rt,
 }
 
+/// What runs in a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestConfig<'a> {
+    /// A unikernel.
+    Unikernel(&'a ImageRef),
+    /// Linux.
+    Linux {
+        /// The kernel.
+        kernel: &'a FilePath,
+        /// The initramfs.
+        initrd: Option<&'a FilePath>,
+    },
+}
+
 impl VmConfig {
+    /// What runs in it.
+    pub fn guest(&self) -> GuestConfig<'_> {
+        match (&self.image, &self.kernel) {
+            (_, Some(kernel)) => GuestConfig::Linux { kernel, initrd: self.initrd.as_ref() },
+            (Some(image), None) => GuestConfig::Unikernel(image),
+            (None, None) => unreachable!("the configuration was checked for one of both"),
+        }
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> MemorySize {
+        self.memory.unwrap_or(match self.guest() {
+            GuestConfig::Unikernel(_) => defaults::UNIKERNEL_MEMORY,
+            GuestConfig::Linux { .. } => defaults::LINUX_MEMORY,
+        })
+    }
+
     /// The names of the VMs that this entry starts, in order.
     pub fn instance_names(&self) -> impl Iterator<Item = String> + use<'_> {
         instance_names(self.name.as_str(), self.count)

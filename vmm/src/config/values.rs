@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::defaults;
+use super::types::PolicyConfig;
 
 /// Ties a text value into serde and into the schema. `format` is how the checker finds the value's `FromStr` again.
 macro_rules! text_value {
@@ -52,10 +53,14 @@ macro_rules! text_value {
 }
 
 mod cap;
+mod devices;
+mod file;
 mod time;
 
 pub use cap::{CapPeriod, CpuCap};
-pub use time::{RrInterval, StarvationBound};
+pub use devices::{DiskConfig, TapName};
+pub use file::FilePath;
+pub use time::{HaltPoll, RrInterval, StarvationBound};
 
 /// A text that is not the value it should be. Says what is wrong and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +93,7 @@ fn write_with_unit(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]
 const SIZE_UNITS: [(&str, u64); 3] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
 const PAGE_BYTES: u64 = 4096;
 
-/// Memory of a VM: whole pages, 4M to 3328M.
+/// Memory of a VM: whole pages, 4M to 64G.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MemorySize(u64);
@@ -238,11 +243,15 @@ text_value!(ImageRef, "image", {
 pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueError>> {
     Some(match format {
         RrInterval::FORMAT => RrInterval::from_str(text).map(drop),
+        HaltPoll::FORMAT => HaltPoll::from_str(text).map(drop),
         StarvationBound::FORMAT => StarvationBound::from_str(text).map(drop),
         CapPeriod::FORMAT => CapPeriod::from_str(text).map(drop),
         MemorySize::FORMAT => MemorySize::from_str(text).map(drop),
         VmName::FORMAT => VmName::from_str(text).map(drop),
         ImageRef::FORMAT => ImageRef::from_str(text).map(drop),
+        TapName::FORMAT => TapName::from_str(text).map(drop),
+        FilePath::FORMAT => FilePath::from_str(text).map(drop),
+        PolicyConfig::FORMAT => PolicyConfig::from_str(text).map(drop).map_err(ValueError::from),
         _ => return None,
     })
 }
@@ -254,15 +263,15 @@ mod tests {
     #[test]
     fn memory_at_both_ends_of_its_range_is_accepted() {
         assert_eq!("4M".parse::<MemorySize>().unwrap().bytes(), 4 << 20);
-        assert_eq!("3328M".parse::<MemorySize>().unwrap().bytes(), stile_abi::MEMORY_MAX);
+        assert_eq!("64G".parse::<MemorySize>().unwrap().bytes(), 64 << 30);
         assert_eq!("1G".parse::<MemorySize>().unwrap().to_string(), "1G");
         assert_eq!("4100K".parse::<MemorySize>().unwrap().to_string(), "4100K");
     }
 
     #[test]
     fn memory_of_zero_too_much_or_half_a_page_is_refused() {
-        for text in ["0M", "3329M", "4G", "0"] {
-            assert!(text.parse::<MemorySize>().unwrap_err().accepted.contains("4M to 3328M"), "{text}");
+        for text in ["0M", "65537M", "65G", "0"] {
+            assert!(text.parse::<MemorySize>().unwrap_err().accepted.contains("4M to 64G"), "{text}");
         }
         assert!("4097K".parse::<MemorySize>().unwrap_err().wrong.contains("page size"));
     }

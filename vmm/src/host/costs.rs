@@ -1,33 +1,50 @@
 //! What things cost on a host, for the simulator: as `stile doctor --costs` measures them, or the built-in figures of the
 //! machine on which the README's tables were measured.
 
+mod conditions;
+mod file;
+
+pub use conditions::Conditions;
+pub use file::{CostsError, MeasuredCosts};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 use stile_sched::Nanos;
 use stile_sched::sim::Costs;
+
+/// No cost is longer than this (unit: ns).
+const COST_MAX: u64 = 1_000_000_000;
 
 /// What things cost on a host (units: ns).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostCosts {
     /// An exit from a guest and the return to it.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub exit_ns: u64,
     /// The part of it until the monitor has the exit.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub leave_ns: u64,
     /// What it takes more if the thread returns to another vCPU.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub switch_ns: u64,
     /// What it takes more if another vCPU's thread runs next.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub thread_switch_ns: u64,
     /// From a signal to a running vCPU until its thread is back from the guest.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub kick_ns: u64,
     /// From waking a thread that sleeps on an idle CPU until it runs.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub wake_ns: u64,
     /// From a store until another CPU that waits for it has seen it.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub hop_ns: u64,
     /// A PAUSE with a look at what is waited for.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub pause_ns: u64,
     /// A question to `rsdl` under the lock of the run queue while another CPU asks, too.
+    #[schemars(range(min = 0, max = COST_MAX))]
     pub lock_ns: u64,
 }
 
@@ -49,13 +66,6 @@ impl Default for HostCosts {
 }
 
 impl HostCosts {
-    /// Reads what `stile doctor --costs` printed.
-    pub fn read(file: &Path) -> Result<Self, CostsError> {
-        let text =
-            std::fs::read_to_string(file).map_err(|source| CostsError::Read { file: file.to_owned(), source })?;
-        serde_json::from_str(&text).map_err(|source| CostsError::Json { file: file.to_owned(), source })
-    }
-
     /// For the simulator, where vCPUs have threads of their own or share those of the pCPUs, and are all in one run queue
     /// under one lock or in those of the host.
     pub fn simulated(&self, threads: bool, one_lock: bool) -> Costs {
@@ -69,27 +79,4 @@ impl HostCosts {
             lock: Nanos(if one_lock { self.lock_ns } else { 0 }),
         }
     }
-}
-
-/// A file of costs cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum CostsError {
-    /// It cannot be read.
-    #[error("cannot read {}", file.display())]
-    Read {
-        /// Which.
-        file: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// It is something else.
-    #[error("{} does not hold costs as `stile doctor --costs` prints them", file.display())]
-    Json {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        source: serde_json::Error,
-    },
 }

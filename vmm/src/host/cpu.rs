@@ -74,6 +74,14 @@ impl Neighbours {
         Self { cores: groups(cpus, |cpu| core(root, cpu)), caches: groups(cpus, |cpu| last_level_cache(root, cpu)) }
     }
 
+    /// Of the CPUs of a machine that is not there: so many behind each cache, and in each core.
+    pub fn regular(cpus: &CpuList, cache: u32, core: u32) -> Self {
+        let cpus: Vec<u32> = cpus.iter().collect();
+        let groups =
+            |size: u32| cpus.chunks(size.max(1) as usize).map(|group| group.iter().copied().collect()).collect();
+        Self { cores: groups(core), caches: groups(cache) }
+    }
+
     /// The same for slots that are these CPUs.
     pub fn topology(&self, cpus: &CpuList) -> Topology {
         let numbers = |list: &CpuList| list.iter().map(|cpu| cpu as usize).collect::<Vec<_>>();

@@ -34,6 +34,8 @@ pub struct Disturbance {
     pub throttled: Option<u64>,
     /// The CPUs' mean frequency (units: MHz).
     pub mhz: Option<f64>,
+    /// How long a cache line took from one of the CPUs to another (units: ns).
+    pub hop_ns: Option<u64>,
 }
 
 impl DisturbanceMeter {
@@ -72,6 +74,7 @@ impl DisturbanceMeter {
             memory_stall: since(later.memory_stall, self.memory_stall).map(|time| part(time, wall)),
             throttled: later.throttled.zip(self.throttled).map(|(now, then)| now.saturating_sub(then)),
             mhz: None,
+            hop_ns: None,
         }
     }
 }

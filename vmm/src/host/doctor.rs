@@ -63,6 +63,7 @@ pub fn diagnose(facts: HostFacts) -> Diagnosis {
     findings.extend([judge::kernel(&facts), judge::cpus(&facts), judge::machine(&facts)]);
     findings.extend(judge::halt_polling(&facts));
     findings.extend([
+        judge::halts(&facts),
         judge::realtime(&facts),
         judge::autogroups(&facts),
         judge::clock(&facts),
@@ -155,6 +156,15 @@ mod tests {
         let permitted = finding(&diagnosis(&FakeHost::vmx(), live()), "real time");
         assert_eq!(permitted.state, State::Good);
         assert_eq!(permitted.fact, "SCHED_FIFO is permitted, 950 ms in 1000 ms at most");
+    }
+
+    #[test]
+    fn refused_counter_warns_with_what_a_halt_costs_then() {
+        let answers = Live { departures_refused: Some("Permission denied (os error 13)".to_owned()), ..live() };
+        let halts = finding(&diagnosis(&FakeHost::vmx(), answers), "halts");
+        assert_eq!(halts.state, State::Warn);
+        assert!(halts.fact.contains("Permission denied") && halts.remedy.unwrap().contains("perf_event_paranoid=1"));
+        assert_eq!(finding(&diagnosis(&FakeHost::vmx(), live()), "halts").state, State::Good);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::cpu::{CpuFacts, allowed_cpus};
 use super::kvm::{self, Capability, KvmFacts, KvmUnavailable};
 use super::realtime::{RealtimeFacts, try_fifo};
 use super::root::HostRoot;
+use stile_sched::domain::kick::Departure;
 
 /// Commit that this binary was built from, "unknown" outside a git checkout.
 pub const COMMIT: &str = env!("STILE_COMMIT");
@@ -26,6 +27,9 @@ pub struct HostFacts {
     pub kvm: KvmFacts,
     /// Its real-time scheduling class.
     pub realtime: RealtimeFacts,
+    /// Why a thread is not told when it leaves its CPU; `None`: it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub departures_refused: Option<String>,
     /// Its memory.
     pub memory: MemoryFacts,
     /// Load averages over 1, 5 and 15 minutes.
@@ -65,6 +69,8 @@ pub struct Live {
     pub kvm: Result<Vec<Capability>, KvmUnavailable>,
     /// Why SCHED_FIFO is refused, if it is.
     pub fifo_refused: Option<String>,
+    /// Why a counter of context switches is refused, if it is.
+    pub departures_refused: Option<String>,
 }
 
 impl Live {
@@ -74,6 +80,7 @@ impl Live {
             allowed: allowed_cpus().unwrap_or_default(),
             kvm: kvm::probe(),
             fifo_refused: try_fifo().err().map(|error| error.to_string()),
+            departures_refused: Departure::for_this_thread().err().map(|error| error.to_string()),
         }
     }
 }
@@ -95,6 +102,7 @@ impl HostFacts {
             },
             kvm: KvmFacts::read(root, &cpu, live.kvm),
             realtime: RealtimeFacts::read(root, live.fifo_refused),
+            departures_refused: live.departures_refused,
             memory: memory(&root.text("/proc/meminfo").unwrap_or_default()),
             load: root.text("/proc/loadavg").as_deref().and_then(load),
             steal_ticks: root.text("/proc/stat").as_deref().and_then(steal_ticks),

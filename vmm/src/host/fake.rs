@@ -84,5 +84,5 @@ impl FakeHost {
 /// Answers of a host where everything is there and permitted.
 pub(super) fn live() -> Live {
     let capabilities = CAPABILITIES.iter().map(|used| Capability { name: used.name, value: 1 }).collect();
-    Live { allowed: (0..4).collect(), kvm: Ok(capabilities), fifo_refused: None }
+    Live { allowed: (0..4).collect(), kvm: Ok(capabilities), fifo_refused: None, departures_refused: None }
 }

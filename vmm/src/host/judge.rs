@@ -176,13 +176,30 @@ pub(super) fn halt_polling(facts: &HostFacts) -> Option<Finding> {
         0 => Finding::new("halt polling", State::Good, "off", "an idle Linux guest leaves its pCPU at once"),
         ns => {
             let fact = format!("on, up to {} us", ns / 1000);
-            let consequence = "each time a vCPU of a Linux guest halts, KVM may spin that long on its pCPU while others wait; \
-                               unikernel guests block outside KVM and are not affected";
+            let consequence = "each time a vCPU of a Linux guest halts, KVM may spin that long on its pCPU, unless `halt_poll` \
+                               says otherwise, as it does by itself where there are more vCPUs than pCPUs; unikernel guests \
+                               block outside KVM and are not affected";
             Finding::new("halt polling", State::Warn, fact, consequence)
-                .remedy("echo 0 | sudo tee /sys/module/kvm/parameters/halt_poll_ns")
+                .remedy("set `halt_poll` where `auto` does not do")
         }
     };
     Some(finding)
+}
+
+pub(super) fn halts(facts: &HostFacts) -> Finding {
+    match &facts.departures_refused {
+        None => {
+            let consequence = "a vCPU of a Linux guest that halts gives its pCPU up at once";
+            Finding::new("halts", State::Good, "the kernel tells a thread that it leaves its CPU", consequence)
+        }
+        Some(reason) => {
+            let consequence = "a thread looks every millisecond whose vCPU has halted: under a policy a vCPU of a Linux guest \
+                               keeps its pCPU for up to 2 ms when it halts; unikernel guests are not affected";
+            let fact = format!("a counter of context switches is refused ({reason})");
+            Finding::new("halts", State::Warn, fact, consequence)
+                .remedy("allow it (CAP_PERFMON, or `sudo sysctl kernel.perf_event_paranoid=1`) for Linux guests")
+        }
+    }
 }
 
 pub(super) fn realtime(facts: &HostFacts) -> Finding {
@@ -245,7 +262,7 @@ pub(super) fn memory(facts: &HostFacts) -> Finding {
         return Finding::new("memory", State::Warn, "unknown", "whether all guests fit shows only when they start")
             .remedy("mount procfs at /proc");
     };
-    let vm = crate::config::defaults::MEMORY;
+    let vm = crate::config::defaults::UNIKERNEL_MEMORY;
     let vms = available / vm.bytes();
     let fact = format!("{} MiB available", available >> 20);
     let consequence = format!("room for {vms} VMs of the default size, {vm}, if each used all of it");

@@ -10,6 +10,7 @@ use kvm_ioctls::Kvm;
 use serde::Serialize;
 
 use super::cpu::CpuFacts;
+use super::cpulist::CpuList;
 use super::root::HostRoot;
 
 /// The KVM API has had this version since Linux 2.6.22, and KVM's documentation asks to refuse every other.
@@ -103,14 +104,14 @@ pub const CAPABILITIES: [UsedCapability; 8] = {
         used("KVM_CAP_IMMEDIATE_EXIT", kvm::KVM_CAP_IMMEDIATE_EXIT, Required),
         used("KVM_CAP_MAX_VCPUS", kvm::KVM_CAP_MAX_VCPUS, Useful("the most vCPUs of a VM are not known beforehand")),
         used("KVM_CAP_NR_MEMSLOTS", kvm::KVM_CAP_NR_MEMSLOTS, Useful("the most memory slots are not known beforehand")),
+        used(
+            "KVM_CAP_MP_STATE",
+            kvm::KVM_CAP_MP_STATE,
+            Useful("a vCPU of a Linux guest that halts is not seen to do so, and keeps its pCPU"),
+        ),
         used("KVM_CAP_SYNC_REGS", kvm::KVM_CAP_SYNC_REGS, Useful("looking whether a guest spins costs a call")),
         used("KVM_CAP_HALT_POLL", kvm::KVM_CAP_HALT_POLL, Useful("halt polling can only be set for the whole host")),
         used("KVM_CAP_GET_TSC_KHZ", kvm::KVM_CAP_GET_TSC_KHZ, Useful("the guests' clock has to be calibrated")),
-        used(
-            "KVM_CAP_BINARY_STATS_FD",
-            kvm::KVM_CAP_BINARY_STATS_FD,
-            Useful("a vCPU that halts inside KVM is not seen to do so, and keeps its pCPU"),
-        ),
     ]
 };
 
@@ -168,7 +169,7 @@ impl KvmFacts {
             Some(_) => None,
         };
         Self {
-            backend: backend(root, cpu),
+            backend: backend_of(root, cpu),
             unavailable: unavailable.map(|why| Unavailable { reason: why.reason(), remedy: why.remedy().to_owned() }),
             api_version,
             halt_poll_ns: root.value("/sys/module/kvm/parameters/halt_poll_ns"),
@@ -212,9 +213,16 @@ fn unavailable(error: io::Error) -> KvmUnavailable {
     }
 }
 
+/// What carries guests on this host.
+pub fn backend() -> Backend {
+    let root = HostRoot::default();
+    // Only the CPU's features are of interest, not which of them may be used.
+    backend_of(&root, &CpuFacts::read(&root, CpuList::default()))
+}
+
 /// Finds the vendor module that is at work. A module that is compiled in is listed on the other vendor's CPUs too, where
 /// it does nothing; hence the flags.
-fn backend(root: &HostRoot, cpu: &CpuFacts) -> Backend {
+fn backend_of(root: &HostRoot, cpu: &CpuFacts) -> Backend {
     let loaded = |module: &str| root.exists(&format!("/sys/module/{module}"));
     if loaded("kvm_intel") && cpu.has("vmx") {
         Backend::Vmx
@@ -235,24 +243,24 @@ mod tests {
     use super::*;
     use crate::host::fake::FakeHost;
 
-    fn backend_of(host: &FakeHost) -> Backend {
+    fn found_on(host: &FakeHost) -> Backend {
         let root = host.root();
-        backend(&root, &CpuFacts::read(&root, "0-1".parse().unwrap()))
+        backend_of(&root, &CpuFacts::read(&root, "0-1".parse().unwrap()))
     }
 
     #[test]
     fn backend_is_told_from_module_and_cpu() {
-        assert_eq!(backend_of(&FakeHost::vmx()), Backend::Vmx);
-        assert_eq!(backend_of(&FakeHost::svm()), Backend::Svm);
-        assert_eq!(backend_of(&FakeHost::pvm()), Backend::Pvm);
-        assert_eq!(backend_of(&FakeHost::empty()), Backend::Absent);
+        assert_eq!(found_on(&FakeHost::vmx()), Backend::Vmx);
+        assert_eq!(found_on(&FakeHost::svm()), Backend::Svm);
+        assert_eq!(found_on(&FakeHost::pvm()), Backend::Pvm);
+        assert_eq!(found_on(&FakeHost::empty()), Backend::Absent);
     }
 
     #[test]
     fn module_of_the_other_vendor_is_not_the_backend() {
         let host = FakeHost::svm();
         host.directory("sys/module/kvm_intel");
-        assert_eq!(backend_of(&host), Backend::Svm);
+        assert_eq!(found_on(&host), Backend::Svm);
     }
 
     #[test]
@@ -260,7 +268,7 @@ mod tests {
         let host = FakeHost::empty();
         host.directory("sys/module/kvm");
         host.directory("sys/module/kvm_zhaoxin");
-        assert_eq!(backend_of(&host), Backend::Unknown(vec!["kvm_zhaoxin".to_owned()]));
+        assert_eq!(found_on(&host), Backend::Unknown(vec!["kvm_zhaoxin".to_owned()]));
     }
 
     #[test]

@@ -1,7 +1,12 @@
-//! The most memory that this process has had at a time, guests' included.
+//! The memory that this process takes, guests' included.
 
 use super::HostRoot;
 use std::fs;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// Of a page in proc_pid_pagemap(5) (units: bytes).
+const PAGE_ENTRY: usize = 8;
 
 /// Forgets what was before: from now on the peak is that from now on. False where the kernel does not allow it, and the
 /// peak stays that of the process's whole life.
@@ -10,15 +15,46 @@ pub fn forget_peak() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
-/// The peak since then (units: bytes); `None` where the kernel does not tell it.
+/// The most that was resident at a time since then (units: bytes); `None` where the kernel does not tell it.
 pub fn peak() -> Option<u64> {
-    parse(&HostRoot::default().text("/proc/self/status")?)
+    bytes(&HostRoot::default().text("/proc/self/status")?, "VmHWM:")
 }
 
-fn parse(status: &str) -> Option<u64> {
-    let words = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = words.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+/// What is resident now (units: bytes), counted page by page by the kernel; `None` where it does not tell.
+pub fn resident() -> Option<u64> {
+    bytes(&HostRoot::default().text("/proc/self/smaps_rollup")?, "Rss:")
+}
+
+/// The same of another process, without its largest mapping: of a monitor, without its guest's memory.
+pub fn resident_beside_largest(process: u32) -> Option<u64> {
+    let mappings = HostRoot::default().text(&format!("/proc/{process}/smaps"))?;
+    beside_largest(&mappings)
+}
+
+/// Of /proc/PID/smaps: what is resident of all mappings but the largest (units: bytes).
+fn beside_largest(mappings: &str) -> Option<u64> {
+    let sizes = mappings.lines().filter_map(|line| bytes(line, "Size:"));
+    let all: Vec<(u64, u64)> = sizes.zip(mappings.lines().filter_map(|line| bytes(line, "Rss:"))).collect();
+    let (_, largest) = all.iter().max()?;
+    Some(all.iter().map(|(_, resident)| resident).sum::<u64>() - largest)
+}
+
+/// How much of a part of this process's memory is resident (units: bytes); `None` where the kernel does not tell.
+pub fn resident_within(range: Range<usize>) -> Option<u64> {
+    let page = rustix::param::page_size();
+    let pages = range.start / page..range.end.div_ceil(page);
+    let mut map = vec![0; pages.len() * PAGE_ENTRY];
+    let file = fs::File::open("/proc/self/pagemap").ok()?;
+    file.read_exact_at(&mut map, (pages.start * PAGE_ENTRY) as u64).ok()?;
+    // The uppermost bit of an entry tells that the page is there.
+    let there = map.chunks_exact(PAGE_ENTRY).filter(|entry| entry[PAGE_ENTRY - 1] & 0x80 != 0).count();
+    Some((there * page) as u64)
+}
+
+/// The number of a line such as "Rss:   20132 kB".
+fn bytes(text: &str, key: &str) -> Option<u64> {
+    let number = text.lines().find_map(|line| line.strip_prefix(key))?.trim().strip_suffix("kB")?;
+    Some(number.trim().parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(test)]
@@ -26,10 +62,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peak_is_found_among_the_other_lines_and_in_bytes() {
-        assert_eq!(parse("VmPeak:\t 9000 kB\nVmHWM:\t    4100 kB\nVmRSS:\t  100 kB"), Some(4100 * 1024));
-        assert_eq!(parse("VmPeak:\t 9000 kB"), None);
-        assert_eq!(parse("VmHWM:\t many kB"), None);
+    fn a_line_is_found_among_the_others_and_told_in_bytes() {
+        assert_eq!(bytes("VmPeak:\t 9000 kB\nVmHWM:\t    4100 kB\nVmRSS:\t  100 kB", "VmHWM:"), Some(4100 * 1024));
+        let rollup = "55d8c0f4e000-7ffd3a9f4000 ---p 00000000 00:00 0   [rollup]\n\
+                      Rss:               20132 kB\nPss:               18122 kB\nPss_Anon: 1 kB\n";
+        assert_eq!(bytes(rollup, "Rss:"), Some(20_132 * 1024));
+        assert_eq!(bytes("VmPeak:\t 9000 kB", "VmHWM:"), None);
+        assert_eq!(bytes("Rss: many kB", "Rss:"), None);
+    }
+
+    #[test]
+    fn the_largest_mapping_is_left_out_however_much_of_it_is_there() {
+        let mappings = "7f00-7f01 rw-p 0 00:00 0\nSize:    2048 kB\nRss:     1000 kB\nPss: 1 kB\n\
+                        7f02-7f03 rw-p 0 00:00 0\nSize:  262144 kB\nRss:      900 kB\n\
+                        7f04-7f05 r--p 0 00:00 0\nSize:       4 kB\nRss:        4 kB\n";
+        assert_eq!(beside_largest(mappings), Some(1004 * 1024));
+        assert_eq!(beside_largest(""), None);
+        assert!(resident_beside_largest(std::process::id()).is_some_and(|bytes| bytes > 0));
+    }
+
+    #[test]
+    fn pages_that_were_touched_are_there() {
+        let memory = vec![1u8; 1 << 20];
+        let start = memory.as_ptr() as usize;
+        assert!(resident_within(start..start + memory.len()).is_some_and(|bytes| bytes >= memory.len() as u64));
+    }
+
+    #[test]
+    fn this_process_takes_memory() {
+        assert!(resident().is_some_and(|bytes| bytes > 0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! - [`facts`] reads what the host is, without judging it; it goes into every report.
 //! - [`kvm`] opens KVM or says why not.
 //! - `disturbance` tells what the host did besides while something was measured.
-//! - [`activity`] and [`resident`] look at it while something is measured.
+//! - [`activity`] and [`memory`] look at it, and at this process, while something is measured.
 //! - [`doctor`] draws the conclusions for `stile doctor`.
 //!
 //! Nothing here changes the host, and no guest needs anything here to run.
@@ -23,17 +23,16 @@ pub mod kvm;
 pub mod memory;
 pub mod realtime;
 mod report;
-pub mod resident;
 mod root;
 mod rusage;
 
 pub use autogroup::AutogroupsOff;
-pub use costs::{CostsError, HostCosts};
+pub use costs::{Conditions, CostsError, HostCosts, MeasuredCosts};
 pub use cpu::{Neighbours, allowed_cpus, topology};
 pub use cpulist::{CpuList, CpuListError};
 pub use disturbance::{Disturbance, DisturbanceMeter, frequency};
 pub use doctor::{Diagnosis, Finding, State, diagnose};
 pub use facts::{HostFacts, Live, vcpus_move_freely};
-pub use kvm::{Backend, KvmUnavailable, open_kvm};
+pub use kvm::{Backend, KvmUnavailable, backend, open_kvm};
 pub use root::HostRoot;
 pub use rusage::system_time;

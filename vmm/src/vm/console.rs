@@ -14,6 +14,8 @@ pub enum Sink {
     Lines(Arc<dyn Fn(&str) + Send + Sync>),
     /// A buffer that the caller reads.
     Buffer(Arc<Mutex<Vec<u8>>>),
+    /// As they come, byte by byte and unchanged: a user talks to the guest there, or it is kept as it is.
+    Raw(Arc<Mutex<dyn Write + Send>>),
 }
 
 /// Longest line kept together; longer ones are broken.
@@ -45,6 +47,7 @@ impl Console {
                 buffer.extend_from_slice(&self.line);
                 buffer.push(b'\n');
             }
+            Sink::Raw(_) => {}
         }
         self.line.clear();
     }
@@ -59,6 +62,12 @@ impl Console {
 
 impl Write for Console {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if let Sink::Raw(out) = &self.sink {
+            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+            // Whoever closed it does not want it.
+            let _ = out.write_all(bytes).and_then(|()| out.flush());
+            return Ok(bytes.len());
+        }
         for &byte in bytes {
             match byte {
                 b'\n' => self.end_line(),
@@ -109,6 +118,15 @@ mod tests {
             Console::new("vm", Sink::Lines(Arc::new(move |line| sink.lock().unwrap().push(line.to_owned()))));
         console.write_all(b"a\x1b[2Jb\tc\n").unwrap();
         assert_eq!(*shown.lock().unwrap(), ["[vm] a\u{fffd}[2Jb\tc"]);
+    }
+
+    #[test]
+    fn raw_bytes_come_at_once_and_unchanged() {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let out: Arc<Mutex<dyn Write + Send>> = kept.clone();
+        let mut console = Console::new("vm", Sink::Raw(out));
+        console.write_all(b"login\x1b[0m: ").unwrap();
+        assert_eq!(*kept.lock().unwrap(), b"login\x1b[0m: ");
     }
 
     #[test]

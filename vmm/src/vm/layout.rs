@@ -4,6 +4,7 @@
 //! structures, page tables, then from [`IMAGE_MIN_GPA`] the image, the vCPUs' call blocks, gauges and steals, their stacks (each
 //! above an unmapped guard page), and the heap up to the end.
 
+pub use crate::machine::Range;
 use stile_abi::{CallBlock, Gauge, IMAGE_MIN_GPA, MEMORY_MAX, STACK_BYTES, Steal};
 
 /// Bytes in a page.
@@ -18,15 +19,6 @@ pub const STUBS: u64 = 0x3000;
 pub const TSS: u64 = 0x4000;
 /// Room for one vCPU's task-state segment and exception stack (units: bytes).
 pub const TSS_STRIDE: u64 = 1024;
-
-/// A range of guest-physical addresses, half open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    /// First byte.
-    pub start: u64,
-    /// One past the last byte.
-    pub end: u64,
-}
 
 /// The addresses of one VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ struct SignalMask {
 }
 
 /// Makes KVM_RUN unblock the kick signal and no other: see [`kick`].
-pub(super) fn kickable(fd: &VcpuFd) -> Result<(), Error> {
+pub fn kickable(fd: &VcpuFd) -> Result<(), Error> {
     let mask = SignalMask { len: 8, set: !(1 << (kick::signal() - 1)) };
     // SAFETY: the structure is what the kernel reads: a length and that many bytes.
     let failed = unsafe { ioctl_with_ref(fd, KVM_SET_SIGNAL_MASK(), &mask) };
@@ -27,7 +27,7 @@ pub(super) fn kickable(fd: &VcpuFd) -> Result<(), Error> {
 
 /// Makes the guest's TSC the host's own. Hosts without the attribute (before Linux 5.16, and PVM, whose guests read the
 /// hardware's TSC) are left as they are.
-pub(super) fn follow_host(fd: &VcpuFd) -> Result<(), Error> {
+pub(crate) fn follow_host(fd: &VcpuFd) -> Result<(), Error> {
     let offset = 0u64;
     let attribute = kvm_device_attr {
         flags: 0,

@@ -1,15 +1,16 @@
-//! What the vCPUs of a VM share with each other and with whoever runs the VM.
+//! What the vCPUs of a unikernel share with each other and with whoever runs the VM, beside its [`Life`].
 
 use super::clock::TscClock;
 use super::console::{Console, Sink};
 use super::gate::Gate;
 use super::layout::Layout;
-use super::outcome::Outcome;
+use crate::machine::Life;
+use std::mem::offset_of;
+use std::ops::Deref;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use stile_abi::{Queues, milestone};
-use stile_sched::ledger::Account;
-use stile_sched::{Domain, Nanos, Time, VcpuId};
+use std::sync::{Arc, Mutex, PoisonError};
+use stile_abi::{Queues, Steal};
+use stile_sched::{Nanos, Presence};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, Trigger};
@@ -42,72 +43,40 @@ impl Trigger for NoInterrupt {
     }
 }
 
-/// The vCPUs' ids, and the domain that carries them.
-pub(super) struct Members {
-    pub(super) domain: Arc<dyn Domain>,
-    pub(super) ids: Vec<VcpuId>,
-}
-
 /// A running VM's shared part.
 pub struct VmState {
-    name: String,
+    life: Arc<Life>,
     layout: Layout,
     memory: GuestMemoryMmap,
     clock: TscClock,
     console: Mutex<Console>,
     serial: Mutex<Serial<NoInterrupt, NoEvents, Console>>,
     device: Option<Mapped>,
-    members: OnceLock<Members>,
-    /// Accounts of vCPUs that have ended.
-    last: Box<[OnceLock<Box<Account>>]>,
-    /// Held while the vCPUs are retired; see [`VmState::end`].
-    ending: Mutex<()>,
-    outcome: OnceLock<Outcome>,
-    started: OnceLock<Time>,
-    ready: OnceLock<Time>,
-    done: OnceLock<Time>,
     gate: Gate,
     results: Mutex<Vec<(String, u64)>>,
 }
 
 impl VmState {
     pub(super) fn new(
-        name: &str,
+        life: Arc<Life>,
         layout: Layout,
         memory: GuestMemoryMmap,
         clock: TscClock,
         sink: Sink,
         device: Option<Mapped>,
     ) -> Self {
-        let serial = Serial::new(NoInterrupt, Console::new(name, sink.clone()));
+        let serial = Serial::new(NoInterrupt, Console::new(life.name(), sink.clone()));
         Self {
-            name: name.to_owned(),
             layout,
             memory,
             clock,
-            console: Mutex::new(Console::new(name, sink)),
+            console: Mutex::new(Console::new(life.name(), sink)),
+            life,
             serial: Mutex::new(serial),
             device,
-            members: OnceLock::new(),
-            last: (0..layout.vcpus).map(|_| OnceLock::new()).collect(),
-            ending: Mutex::default(),
-            outcome: OnceLock::new(),
-            started: OnceLock::new(),
-            ready: OnceLock::new(),
-            done: OnceLock::new(),
             gate: Gate::default(),
             results: Mutex::default(),
         }
-    }
-
-    /// The VM's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Number of vCPUs.
-    pub fn vcpus(&self) -> u32 {
-        self.layout.vcpus
     }
 
     /// Where things lie in its memory.
@@ -125,31 +94,6 @@ impl VmState {
         self.clock
     }
 
-    /// Whether it has ended; its vCPUs may still be on their way out.
-    pub fn has_ended(&self) -> bool {
-        self.outcome.get().is_some()
-    }
-
-    /// How it ended, if it has.
-    pub fn outcome(&self) -> Option<&Outcome> {
-        self.outcome.get()
-    }
-
-    /// When guest code first ran.
-    pub fn started(&self) -> Option<Time> {
-        self.started.get().copied()
-    }
-
-    /// When its workload was set up, if it says so.
-    pub fn ready(&self) -> Option<Time> {
-        self.ready.get().copied()
-    }
-
-    /// When its workload had done all it had to, if it has and says so.
-    pub fn done(&self) -> Option<Time> {
-        self.done.get().copied()
-    }
-
     /// Whether its workload waits for the gate to open.
     pub fn is_at_gate(&self) -> bool {
         self.gate.is_reached()
@@ -158,17 +102,6 @@ impl VmState {
     /// The figures it reported, in order.
     pub fn results(&self) -> Vec<(String, u64)> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What became of a vCPU's time so far, or until it ended; `None` while its domain has let go of it and not yet given
-    /// the account to it.
-    ///
-    /// # Panics
-    /// If the VM has no such vCPU.
-    pub fn account(&self, vcpu: u32) -> Option<Account> {
-        let ended = || self.last[vcpu as usize].get().map(|last| Account::clone(last));
-        // It may end between two looks.
-        ended().or_else(|| self.members.get()?.domain.account(self.member(vcpu)?)).or_else(ended)
     }
 
     /// The wait that a vCPU was told of last; `None` where it is told nothing.
@@ -187,58 +120,15 @@ impl VmState {
         self.memory.store(waited.0 + 1, at, Ordering::Relaxed).expect("steals lie inside memory");
     }
 
-    /// The last account of a vCPU, from its domain.
-    pub(super) fn keep(&self, vcpu: u32, last: &Account) {
-        let kept = self.last[vcpu as usize].set(Box::new(last.clone()));
-        debug_assert!(kept.is_ok(), "a vCPU ends once");
-    }
-
-    /// Sends an event to a vCPU.
-    pub fn wake(&self, vcpu: u32) {
-        if let Some(members) = self.members.get()
-            && let Some(&id) = members.ids.get(vcpu as usize)
-        {
-            members.domain.wake(id);
-        }
-    }
-
-    /// Ends the VM; the first outcome counts. When this returns, the domain has been told to retire every vCPU, whoever
-    /// came first.
-    ///
-    /// A vCPU must not let go of its id by itself before that: the domain might give the id to a vCPU of another VM, and
-    /// that one would be retired. So each comes through here before it says that it is done.
-    pub fn end(&self, outcome: Outcome) {
-        let _retiring = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.outcome.set(outcome).is_ok()
-            && let Some(members) = self.members.get()
-        {
-            members.ids.iter().for_each(|&id| members.domain.retire(id));
-        }
-    }
-
-    pub(super) fn join(&self, members: Members) {
-        assert!(self.members.set(members).is_ok(), "a VM joins one domain once");
-    }
-
-    pub(super) fn members(&self) -> Option<&Members> {
-        self.members.get()
-    }
-
-    pub(super) fn member(&self, vcpu: u32) -> Option<VcpuId> {
-        self.members.get()?.ids.get(vcpu as usize).copied()
-    }
-
-    pub(super) fn milestone(&self, value: u32) {
-        let reached = match value {
-            milestone::STARTED => &self.started,
-            milestone::READY => &self.ready,
-            milestone::DONE => &self.done,
-            _ => return,
+    pub(super) fn publish_presence(&self, vcpu: u32, presence: Presence) {
+        let at = GuestAddress(self.layout.steal(vcpu) + offset_of!(Steal, presence) as u64);
+        let told = match presence {
+            Presence::Untold => stile_abi::Presence::Untold,
+            Presence::Here => stile_abi::Presence::Here,
+            Presence::Away => stile_abi::Presence::Away,
         };
-        // Only the first vCPU to get there counts.
-        if reached.get().is_none() {
-            let _ = reached.set(stile_sched::time::monotonic());
-        }
+        // Relaxed: others may read it late, and find out by yielding or spinning in vain.
+        self.memory.store(told as u32, at, Ordering::Relaxed).expect("steals lie inside memory");
     }
 
     pub(super) fn gate(&self) -> &Gate {
@@ -286,5 +176,13 @@ impl VmState {
         let mapped = self.device.as_ref()?;
         let offset = address.checked_sub(mapped.base)?;
         (offset < super::layout::PAGE).then_some((&*mapped.device, offset))
+    }
+}
+
+impl Deref for VmState {
+    type Target = Life;
+
+    fn deref(&self) -> &Life {
+        &self.life
     }
 }

@@ -4,10 +4,10 @@
 //! that runs the vCPU, and so on its time.
 
 use super::layout::{PAGE, STUBS};
-use super::outcome::{Fault, FaultKind, Outcome, has_error_code};
 use super::registers::{Registers, general};
 use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::VmState;
+use crate::machine::{Fault, FaultKind, Grave, Outcome, has_error_code};
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
@@ -15,7 +15,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
 use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, Queues, port};
 use stile_sched::ledger::Account;
-use stile_sched::{Nanos, Stop, Time, Wait, Yield};
+use stile_sched::{Nanos, Presence, Stop, Time, Wait, Yield};
 use vm_memory::{Bytes, GuestAddress};
 
 /// First register of the 16550.
@@ -34,12 +34,6 @@ pub(super) struct GuestVcpu {
     pub(super) at_gate: bool,
     pub(super) vm: Arc<VmState>,
     pub(super) graves: Sender<Grave>,
-}
-
-/// A vCPU that has stopped for good, on its way to the thread that waits for its VM. Closing a vCPU takes the kernel long,
-/// which must not be charged to whoever shares the executor; and an executor must not be the one to drop its own domain.
-pub(super) struct Grave {
-    _vcpu: Box<GuestVcpu>,
 }
 
 /// An exit, with what it needs copied out of the shared run page.
@@ -80,11 +74,15 @@ impl stile_sched::Vcpu for GuestVcpu {
         self.vm.publish_steal(self.index, total);
     }
 
+    fn presence(&mut self, presence: Presence) {
+        self.vm.publish_presence(self.index, presence);
+    }
+
     fn retired(self: Box<Self>, last: &Account) {
         self.vm.keep(self.index, last);
         let graves = self.graves.clone();
         // The VM waits for all of its vCPUs before it lets go of the receiver.
-        let _ = graves.send(Grave { _vcpu: self });
+        let _ = graves.send(Grave::of(self));
     }
 }
 

@@ -117,6 +117,49 @@ impl fmt::Display for StarvationBound {
     }
 }
 
+/// How long KVM spins for a halted vCPU: `auto`, or up to 10ms, in whole microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HaltPoll(Option<Duration>);
+
+impl HaltPoll {
+    pub(in crate::config) const fn from_const(span: Option<Duration>) -> Self {
+        Self(span)
+    }
+
+    /// The time, if it is said.
+    pub fn duration(self) -> Option<Duration> {
+        self.0
+    }
+}
+
+impl FromStr for HaltPoll {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text == "auto" {
+            return Ok(Self(None));
+        }
+        let accepted = format!("auto, or 0us to {}", Self(Some(defaults::HALT_POLL_MAX)));
+        duration_within(text, "50us", (Duration::ZERO, defaults::HALT_POLL_MAX), &accepted).map(|span| Self(Some(span)))
+    }
+}
+
+impl fmt::Display for HaltPoll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            // Built from whole microseconds, so nothing is cut off.
+            Some(span) => write_with_unit(f, span.as_micros() as u64, &TIME_UNITS),
+            None => f.write_str("auto"),
+        }
+    }
+}
+
+text_value!(HaltPoll, "duration-or-auto", {
+    "pattern": "^(auto|[0-9]+(us|ms|s))$",
+    "x-range": format!("auto, or 0us to {}", HaltPoll(Some(defaults::HALT_POLL_MAX)))
+});
+
 text_value!(RrInterval, "duration-us", {
     "pattern": "^[0-9]+(us|ms|s)$",
     "x-range": format!("{} to {}", defaults::RR_INTERVAL_MIN, defaults::RR_INTERVAL_MAX)
@@ -146,6 +189,17 @@ mod tests {
                 wrong.parse::<StarvationBound>().unwrap_err().accepted.contains("none, or 100ms to 3600s"),
                 "{wrong}"
             );
+        }
+    }
+
+    #[test]
+    fn halt_poll_is_a_short_duration_or_auto() {
+        for (text, micros) in [("auto", None), ("0us", Some(0)), ("50us", Some(50)), ("10ms", Some(10_000))] {
+            let value: HaltPoll = text.parse().unwrap();
+            assert_eq!((value.duration(), value.to_string().as_str()), (micros.map(Duration::from_micros), text));
+        }
+        for wrong in ["", "none", "50", "11ms", "1s", "-1us"] {
+            assert!(wrong.parse::<HaltPoll>().unwrap_err().accepted.contains("auto, or 0us to 10ms"), "{wrong}");
         }
     }
 

@@ -7,10 +7,23 @@ use std::fmt;
 pub enum Outcome {
     /// The guest rang the exit doorbell.
     Exit(u32),
+    /// The guest powered itself off.
+    PoweredOff,
+    /// The guest asked to be started anew.
+    Rebooted,
+    /// The guest's kernel panicked.
+    Panicked,
     /// The guest did what it must not.
     Fault(Fault),
     /// The user ended it.
     Stopped,
+}
+
+impl Outcome {
+    /// Whether nothing went wrong.
+    pub fn is_well(&self) -> bool {
+        matches!(self, Self::Exit(0) | Self::PoweredOff | Self::Stopped)
+    }
 }
 
 /// What a guest did that ended its VM.
@@ -67,6 +80,9 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exit(code) => write!(f, "exit code {code}{}", known_code(*code)),
+            Self::PoweredOff => f.write_str("powered off"),
+            Self::Rebooted => f.write_str("asked for a reboot, which ends it"),
+            Self::Panicked => f.write_str("the guest's kernel panicked"),
             Self::Fault(fault) => fault.fmt(f),
             Self::Stopped => f.write_str("stopped"),
         }
@@ -133,6 +149,6 @@ fn exception_name(vector: u8) -> &'static str {
 }
 
 /// Whether the CPU pushes an error code for this exception.
-pub(super) fn has_error_code(vector: u8) -> bool {
+pub(crate) fn has_error_code(vector: u8) -> bool {
     matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30)
 }

@@ -1,0 +1,70 @@
+//! When the timer of a vCPU's LAPIC fires, by its registers.
+
+use kvm_bindings::{Msrs, kvm_lapic_state, kvm_msr_entry};
+use kvm_ioctls::VcpuFd;
+use stile_sched::Nanos;
+
+const LVT_TIMER: usize = 0x320;
+const CURRENT_COUNT: usize = 0x390;
+const DIVIDE: usize = 0x3e0;
+/// Of the timer's entry.
+const MASKED: u32 = 1 << 16;
+const MODE: u32 = 3 << 17;
+const MODE_TSC_DEADLINE: u32 = 2 << 17;
+
+const IA32_TSC: u32 = 0x10;
+const IA32_TSC_DEADLINE: u32 = 0x6e0;
+
+/// From now until the timer fires; `None` if it does not run.
+pub(super) fn fires_in(fd: &VcpuFd) -> Option<Nanos> {
+    let lapic = fd.get_lapic().ok()?;
+    let entry = register(&lapic, LVT_TIMER);
+    if entry & MASKED != 0 {
+        return None;
+    }
+    if entry & MODE != MODE_TSC_DEADLINE {
+        return counted(register(&lapic, CURRENT_COUNT), register(&lapic, DIVIDE));
+    }
+    let entries = [IA32_TSC, IA32_TSC_DEADLINE].map(|index| kvm_msr_entry { index, ..kvm_msr_entry::default() });
+    let mut msrs = Msrs::from_entries(&entries).ok()?;
+    let [now, deadline] =
+        (fd.get_msrs(&mut msrs).ok()? == 2).then(|| [0, 1].map(|n: usize| msrs.as_slice()[n].data))?;
+    (deadline != 0).then(|| ticks(deadline.saturating_sub(now), fd.get_tsc_khz().ok()))?
+}
+
+/// What is left of a count. KVM's LAPIC counts nanoseconds, divided as the guest says.
+fn counted(count: u32, divide: u32) -> Option<Nanos> {
+    // Bits 0, 1 and 3 are a logarithm, one less than the divisor's: 7 divides by 1.
+    let shift = ((divide & 3) | (divide >> 1 & 4)).wrapping_add(1) & 7;
+    (count != 0).then_some(Nanos(u64::from(count) << shift))
+}
+
+/// So many ticks of the guest's TSC.
+fn ticks(ticks: u64, khz: Option<u32>) -> Option<Nanos> {
+    let khz = u128::from(khz.filter(|khz| *khz > 0)?);
+    Some(Nanos(u64::try_from(u128::from(ticks) * 1_000_000 / khz).unwrap_or(u64::MAX)))
+}
+
+fn register(lapic: &kvm_lapic_state, offset: usize) -> u32 {
+    u32::from_le_bytes([0, 1, 2, 3].map(|n| lapic.regs[offset + n] as u8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_stretched_by_the_divisor() {
+        for (divide, by) in [(0b1011, 1), (0b0000, 2), (0b0001, 4), (0b0011, 16), (0b1000, 32), (0b1010, 128)] {
+            assert_eq!(counted(1_000, divide), Some(Nanos(1_000 * by)), "{divide:#b}");
+        }
+        assert_eq!(counted(0, 0b1011), None);
+    }
+
+    #[test]
+    fn ticks_take_as_long_as_the_clock_says_and_none_without_it() {
+        assert_eq!(ticks(3_000, Some(3_000_000)), Some(Nanos(1_000)));
+        assert_eq!(ticks(u64::MAX, Some(1)), Some(Nanos(u64::MAX)));
+        assert_eq!((ticks(1, None), ticks(1, Some(0))), (None, None));
+    }
+}

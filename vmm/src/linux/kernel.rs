@@ -1,0 +1,170 @@
+//! Kernel files: what makes a file one, and what it says of itself, held against what it is.
+//!
+//! Every size and address that a header gives is checked here, before there is a VM, against the file's length and what
+//! guests can have. The loader then reads from the file straight into guest memory; no header makes it allocate.
+
+pub mod bzimage;
+pub mod elf;
+
+use super::file::{FileError, GuestFile};
+use super::layout::KERNEL;
+use bzimage::BzImage;
+use elf::Vmlinux;
+use linux_loader::loader::bootparam::setup_header;
+use linux_loader::loader::{self, KernelLoader};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use vm_memory::{GuestAddress, GuestMemoryMmap};
+
+/// Most that an x86-64 kernel reads of its command line where its file does not say (units: bytes, without the final 0).
+const CMDLINE_MAX: u64 = 2047;
+
+/// A checked kernel file.
+#[derive(Debug)]
+pub struct Kernel {
+    file: GuestFile,
+    format: Format,
+}
+
+/// What kind of kernel file it is.
+#[derive(Debug)]
+enum Format {
+    /// As distributions ship kernels.
+    BzImage(Box<BzImage>),
+    /// As the linker leaves it.
+    Vmlinux(Vmlinux),
+}
+
+/// How a loaded kernel is entered.
+#[derive(Debug, Clone, Copy)]
+pub enum Protocol {
+    /// The Linux boot protocol's 64-bit entry.
+    Linux64 {
+        /// Entry point.
+        entry: u64,
+        /// What the file says of itself, if it is a bzImage.
+        header: Option<setup_header>,
+    },
+    /// PVH: 32-bit, without paging.
+    Pvh {
+        /// Entry point.
+        entry: u64,
+    },
+}
+
+/// Why a file is no kernel that can be booted.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Read(#[source] io::Error),
+    /// Something else.
+    #[error("is neither a bzImage nor an ELF file")]
+    Unknown,
+    /// Cut short.
+    #[error("is truncated: {part} ends at byte {end}, and the file has {have}")]
+    Truncated {
+        /// What is not all there.
+        part: String,
+        /// Where it should end.
+        end: u64,
+        /// Size of the file.
+        have: u64,
+    },
+    /// A kernel, but not one that can be entered in 64-bit mode.
+    #[error("is a kernel without a 64-bit entry ({0})")]
+    Not64Bit(String),
+    /// It says of itself what cannot be.
+    #[error("has a header that cannot be right: {0}")]
+    Header(String),
+}
+
+impl KernelError {
+    /// What to do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::File(error) => error.remedy(),
+            Self::Read(_) => "see whether the file can be copied elsewhere; its disk may fail",
+            Self::Unknown => "give a kernel as distributions install it, /boot/vmlinuz-VERSION, or an ELF vmlinux",
+            Self::Truncated { .. } | Self::Header(_) => "fetch or build the kernel again",
+            Self::Not64Bit(_) => "give a kernel for x86-64, of version 3.8 or later",
+        }
+    }
+}
+
+/// A kernel that was checked could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[error("the kernel {path} cannot be loaded, although it could be when it was checked: {why}")]
+pub struct LoadError {
+    path: String,
+    why: String,
+}
+
+impl Kernel {
+    /// Opens a kernel file and checks it.
+    pub fn open(path: &Path) -> Result<Self, KernelError> {
+        let file = GuestFile::open(path)?;
+        let mut magic = [0; 4];
+        let format = match file.file().read_exact_at(&mut magic, 0) {
+            Ok(()) if magic == *b"\x7fELF" => Format::Vmlinux(Vmlinux::read(&file)?),
+            _ => Format::BzImage(Box::new(BzImage::read(&file)?)),
+        };
+        Ok(Self { file, format })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// One past the last byte of memory that it uses before it knows what memory there is.
+    pub fn end(&self) -> u64 {
+        match &self.format {
+            Format::BzImage(image) => image.end(),
+            Format::Vmlinux(image) => image.end(),
+        }
+    }
+
+    /// Most that it reads of its command line (units: bytes, without the final 0).
+    pub fn cmdline_max(&self) -> u64 {
+        match &self.format {
+            Format::BzImage(image) => image.cmdline_max(),
+            Format::Vmlinux(_) => CMDLINE_MAX,
+        }
+    }
+
+    /// The last byte where an initramfs may lie.
+    pub fn initrd_last(&self) -> u64 {
+        match &self.format {
+            Format::BzImage(image) => image.initrd_last(),
+            Format::Vmlinux(_) => u64::MAX,
+        }
+    }
+
+    /// Loads it into memory that holds at least as much as [`end`](Self::end) says.
+    pub fn load(&self, memory: &GuestMemoryMmap) -> Result<Protocol, LoadError> {
+        let at = Some(GuestAddress(KERNEL));
+        let failed = |why: String| LoadError { path: self.path().display().to_string(), why };
+        let mut file = self.file.file().try_clone().map_err(|e| failed(e.to_string()))?;
+        match &self.format {
+            Format::BzImage(image) => {
+                let loaded = loader::BzImage::load(memory, at, &mut file, at).map_err(|e| failed(e.to_string()))?;
+                let header = loaded.setup_header.unwrap_or(*image.header());
+                Ok(Protocol::Linux64 { entry: bzimage::entry(loaded.kernel_load.0), header: Some(header) })
+            }
+            Format::Vmlinux(image) => {
+                loader::Elf::load(memory, None, &mut file, at).map_err(|e| failed(e.to_string()))?;
+                Ok(image.protocol())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(in crate::linux) mod forge;
+#[cfg(test)]
+mod tests;

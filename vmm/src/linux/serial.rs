@@ -1,0 +1,156 @@
+//! The serial port of a Linux guest: a 16550 whose output goes to the VM's console, and whose input may come from a user.
+//!
+//! Output is written on the vCPU's thread, byte by byte. Input waits until the guest has taken what came before, on the
+//! thread of whoever types.
+
+use crate::vm::console::Console;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use vm_superio::serial::SerialEvents;
+use vm_superio::{Serial, Trigger};
+use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
+
+/// How long input waits for a guest that takes nothing before whoever types is asked whether there is any use.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The interrupt line, which KVM watches.
+struct Interrupt(EventFd);
+
+impl Trigger for Interrupt {
+    type E = io::Error;
+
+    fn trigger(&self) -> io::Result<()> {
+        match self.0.write(1) {
+            // The counter is full: the interrupt is pending anyway.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            done => done,
+        }
+    }
+}
+
+/// Tells those who type that the guest has taken all there was.
+#[derive(Clone, Default)]
+struct Taken(Arc<Condvar>);
+
+impl SerialEvents for Taken {
+    fn buffer_read(&self) {}
+    fn out_byte(&self) {}
+    fn tx_lost_byte(&self) {}
+
+    fn in_buffer_empty(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// The port.
+pub struct SerialPort {
+    port: Mutex<Serial<Interrupt, Taken, Console>>,
+    taken: Taken,
+    interrupt: EventFd,
+}
+
+impl SerialPort {
+    /// A port that writes to this console.
+    pub fn new(console: Console) -> io::Result<Self> {
+        let interrupt = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
+        let taken = Taken::default();
+        let port = Serial::with_events(Interrupt(interrupt.try_clone()?), taken.clone(), console);
+        Ok(Self { port: Mutex::new(port), taken, interrupt })
+    }
+
+    /// What it rings for an interrupt.
+    pub fn interrupt(&self) -> &EventFd {
+        &self.interrupt
+    }
+
+    /// Writes a register.
+    pub fn write(&self, register: u8, value: u8) {
+        // The console swallows what it cannot print, and a trigger that fails would be the host's end.
+        let _ = self.port().write(register, value);
+    }
+
+    /// Reads a register.
+    pub fn read(&self, register: u8) -> u8 {
+        self.port().read(register)
+    }
+
+    /// Has the guest receive these bytes. Waits until it has taken what came before, as long as `is_of_use` says so.
+    pub fn receive(&self, mut bytes: &[u8], is_of_use: impl Fn() -> bool) {
+        let mut port = self.port();
+        while !bytes.is_empty() && is_of_use() {
+            let room = port.fifo_capacity().min(bytes.len());
+            // None is taken while the driver tests the port in loopback. An error is the trigger's, after they were taken.
+            let taken = if room == 0 { 0 } else { port.enqueue_raw_bytes(&bytes[..room]).unwrap_or(room) };
+            bytes = &bytes[taken..];
+            if taken == 0 {
+                port = self.taken.0.wait_timeout(port, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+
+    fn port(&self) -> MutexGuard<'_, Serial<Interrupt, Taken, Console>> {
+        self.port.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+    use crate::vm::console::Sink;
+
+    /// A port, and what comes out of it.
+    pub(in crate::linux) fn port() -> (SerialPort, Arc<Mutex<Vec<u8>>>) {
+        let text = Arc::default();
+        (SerialPort::new(Console::new("vm", Sink::Buffer(Arc::clone(&text)))).unwrap(), text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::port;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const DATA: u8 = 0;
+    const ENABLE: u8 = 1;
+    const STATUS: u8 = 5;
+    const HAS_DATA: u8 = 1;
+
+    #[test]
+    fn what_is_typed_arrives_in_order_with_an_interrupt_for_who_wants_it() {
+        let (port, _) = port();
+        port.write(ENABLE, 1);
+        port.receive(b"ls\n", || true);
+        assert!(port.interrupt().read().is_ok());
+        let read: Vec<u8> =
+            std::iter::from_fn(|| (port.read(STATUS) & HAS_DATA != 0).then(|| port.read(DATA))).collect();
+        assert_eq!(read, b"ls\n");
+    }
+
+    #[test]
+    fn more_than_fits_waits_for_the_guest_and_none_is_lost() {
+        let (port, _) = port();
+        let sent: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        let read = std::thread::scope(|scope| {
+            scope.spawn(|| port.receive(&sent, || true));
+            let mut read = Vec::new();
+            while read.len() < sent.len() {
+                if port.read(STATUS) & HAS_DATA != 0 {
+                    read.push(port.read(DATA));
+                }
+            }
+            read
+        });
+        assert_eq!(read, sent);
+    }
+
+    #[test]
+    fn a_guest_that_takes_nothing_keeps_nobody_waiting_once_there_is_no_use() {
+        let (port, _) = port();
+        let of_use = AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| port.receive(&[0; 1000], || of_use.load(Ordering::Relaxed)));
+            of_use.store(false, Ordering::Relaxed);
+        });
+    }
+}
