@@ -31,10 +31,16 @@ pub struct Baseline {
 #[derive(Debug, Error)]
 pub enum BaselineError {
     /// It is no valid report.
-    #[error(transparent)]
-    Check(#[from] CheckError),
+    #[error("--baseline {} cannot be used; name the report.json of an earlier run of this comparison", path.display())]
+    Report {
+        /// What was named.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: CheckError,
+    },
     /// It is of other suites.
-    #[error("{} is of {was}, and this comparison of {is}; compare the same suites", path.display())]
+    #[error("--baseline {} is of {was}, and this comparison of {is}; compare the same suites", path.display())]
     Suites {
         /// The earlier report.
         path: PathBuf,
@@ -44,7 +50,9 @@ pub enum BaselineError {
         is: String,
     },
     /// It lacks parameters, or has others.
-    #[error("{} has {was}, and this comparison {is}; give the same parameters as for {command}", path.display())]
+    #[error(
+        "--baseline {} has {was}, and this comparison {is}; give the same parameters as for `{command}`", path.display()
+    )]
     Params {
         /// The earlier report.
         path: PathBuf,
@@ -56,7 +64,7 @@ pub enum BaselineError {
         command: String,
     },
     /// It is of other policies.
-    #[error("{} has none of the policies {is}; it has {was}", path.display())]
+    #[error("--baseline {} has none of the policies {is}; have --policies name one at least that it has: {was}", path.display())]
     Policies {
         /// The earlier report.
         path: PathBuf,
@@ -66,7 +74,10 @@ pub enum BaselineError {
         is: String,
     },
     /// One is simulated, and the other one measured.
-    #[error("{} is {}, and this comparison is not", path.display(), if *simulated { "simulated" } else { "measured" })]
+    #[error("--baseline {} is {}", path.display(), match simulated {
+        true => "simulated, and this comparison measured; simulate it with --sim, or measure the baseline without it",
+        false => "measured, and this comparison simulated; simulate the baseline, too",
+    })]
     Simulated {
         /// The earlier report.
         path: PathBuf,
@@ -74,7 +85,11 @@ pub enum BaselineError {
         simulated: bool,
     },
     /// Without intervals nothing can be told from chance.
-    #[error("{} has {rounds} round(s); a figure has an interval from {MIN_FOR_INTERVAL} rounds on", path.display())]
+    #[error(
+        "--baseline {} has {}, and figures have intervals from {MIN_FOR_INTERVAL} on; make it anew with --reps \
+         {MIN_FOR_INTERVAL} or more",
+        path.display(), format::count(*rounds as usize, "round")
+    )]
     Rounds {
         /// The earlier report.
         path: PathBuf,
@@ -108,7 +123,11 @@ pub struct Judgement<'a> {
 impl Baseline {
     /// Reads it.
     pub fn read(path: &Path, tolerance: f64) -> Result<Self, BaselineError> {
-        let (report, path) = (read_report(path)?, path.to_owned());
+        let path = path.to_owned();
+        let report = match read_report(&path) {
+            Ok(report) => report,
+            Err(source) => return Err(BaselineError::Report { path, source }),
+        };
         if (report.rounds as usize) < MIN_FOR_INTERVAL {
             return Err(BaselineError::Rounds { path, rounds: report.rounds });
         }
@@ -188,11 +207,19 @@ impl Baseline {
             0 => {
                 vec![format!("Against {path}: of {of} none is worse by more than {tolerated} and beyond its interval.")]
             }
-            n => vec![format!("Against {path}: of {of} {n} worse by more than {tolerated} and beyond the interval:")],
+            n => vec![format!(
+                "Against {path}: of {of} {n} {} worse by more than {tolerated} and beyond the interval:",
+                if n == 1 { "is" } else { "are" }
+            )],
         };
         told.extend(worse.iter().map(|(new, old)| sentence(new, old)));
         if worse.iter().any(|(cell, _)| cell.policy == BASELINE) {
             told.push(format!("`{BASELINE}` itself is worse: the machine may have changed, or be disturbed."));
+        }
+        let known = view::policies(&self.report);
+        let unknown: Vec<&str> = view::policies(report).into_iter().filter(|policy| !known.contains(policy)).collect();
+        if !unknown.is_empty() {
+            told.push(format!("Not compared, as the baseline does not have them: {}.", format::list(&unknown)));
         }
         let differ = MACHINE.into_iter().filter(|fact| self.report.host.get(fact) != report.host.get(fact));
         let differ: Vec<&str> = differ.collect();
@@ -266,12 +293,21 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_that_the_baseline_does_not_have_is_told_and_not_compared() {
+        let old = baseline(&[work("host", 100.0)]);
+        let now = report(&[work("host", 100.0), work("o1", 50.0)]);
+        let Judgement { worse, compared, told } = old.judge(&now);
+        assert_eq!((worse.len(), compared), (0, 1));
+        assert!(told.join(" ").contains("the baseline does not have them: o1."), "{told:?}");
+    }
+
+    #[test]
     fn the_host_itself_being_slower_is_told() {
         let old = baseline(&[work("host", 100.0), work("rsdl", 200.0)]);
         let now = report(&[work("host", 50.0), work("rsdl", 100.0)]);
         let told = old.judge(&now).told.join("\n");
         assert!(
-            told.contains("of 2 headline figures 2 worse") && told.contains("the machine may have changed"),
+            told.contains("of 2 headline figures 2 are worse") && told.contains("the machine may have changed"),
             "{told}"
         );
         assert!(
@@ -291,16 +327,18 @@ mod tests {
         let strangers = Wanted { policies: vec!["o1"], ..wanted(Suite::Ticket, &[4]) };
         assert!(refused(&strangers).contains("none of the policies o1"));
         let simulated = Wanted { simulated: true, ..wanted(Suite::Ticket, &[4]) };
-        assert!(refused(&simulated).contains("is measured, and this comparison is not"));
+        assert!(refused(&simulated).contains("is measured, and this comparison simulated"));
     }
 
     #[test]
     fn a_report_of_another_schema_or_of_two_rounds_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "{\"schema\": 7}").unwrap();
-        assert!(Baseline::read(file.path(), 0.1).unwrap_err().to_string().contains("has schema 7"));
+        let refused = Baseline::read(file.path(), 0.1).unwrap_err();
+        let why = std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
+        assert!(refused.to_string().contains("--baseline") && why.contains("has schema 7"), "{refused}: {why}");
         let two = report(&[ticket("host", Metric::Throughput, &[1.0, 2.0])]);
         std::fs::write(file.path(), serde_json::to_string(&two).unwrap()).unwrap();
-        assert!(Baseline::read(file.path(), 0.1).unwrap_err().to_string().contains("has 2 round(s)"));
+        assert!(Baseline::read(file.path(), 0.1).unwrap_err().to_string().contains("has 2 rounds, and"));
     }
 }

@@ -64,7 +64,7 @@ pub enum CheckError {
         source: serde_json::Error,
     },
     /// The file is of another version of the format.
-    #[error("{} has schema {found}; this program reads schema {SCHEMA}", path.display())]
+    #[error("{} {}", path.display(), other_schema(found))]
     Schema {
         /// The file.
         path: PathBuf,
@@ -100,6 +100,13 @@ pub enum CheckError {
         /// What does not fit.
         problem: CellProblem,
     },
+}
+
+fn other_schema(found: &Value) -> String {
+    match found {
+        Value::Null => "is no report: it has no `schema`".to_owned(),
+        found => format!("has schema {found}; this program reads schema {SCHEMA}"),
+    }
 }
 
 /// What does not fit together in a cell.
@@ -260,7 +267,7 @@ mod tests {
     #[test]
     fn another_schema_is_named_before_anything_else() {
         assert!(refused(|report| *report = json!({"schema": 2})).contains("has schema 2"));
-        assert!(refused(|report| *report = json!([])).contains("has schema null"));
+        assert!(refused(|report| *report = json!([])).contains("is no report"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Details<'a>(pub &'a [Sample]);
 impl<'a> Details<'a> {
     /// The samples of a policy at the largest size of a block.
     fn of(self, block: &'a Block<'_>, policy: &'a str) -> impl Iterator<Item = &'a Sample> {
-        let row = block.rows.last().copied();
+        let row = block.largest();
         let is = move |sample: &&Sample| sample.suite == block.suite && sample.policy == policy;
         self.0.iter().filter(is).filter(move |sample| Some(&sample.params) == row)
     }

@@ -59,7 +59,7 @@ fn distribution(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> R
         Series { slot: slot(policies, policy), points: QUANTILES.iter().enumerate().filter_map(at).collect() }
     };
     let series: Vec<Series> = block.policies.iter().map(of).collect();
-    let (Some(largest), true) = (block.rows.last(), series.iter().any(|series| !series.points.is_empty())) else {
+    let (Some(largest), true) = (block.largest(), series.iter().any(|series| !series.points.is_empty())) else {
         return Ok(None);
     };
     let size = largest.size_label();
@@ -84,7 +84,7 @@ fn shares(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<
         (!bars.is_empty()).then(|| Group { name: (*policy).to_owned(), slot: slot(policies, policy), bars })
     };
     let groups: Vec<Group> = block.policies.iter().filter_map(of).collect();
-    let (Some(largest), false) = (block.rows.last(), groups.is_empty()) else { return Ok(None) };
+    let (Some(largest), false) = (block.largest(), groups.is_empty()) else { return Ok(None) };
     let size = largest.size_label();
     let bars = Bars {
         title: format!("CPU time of each vCPU of {} by policy with {size}", block.title()),
@@ -131,7 +131,7 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
         title: format!("{} of {} by policy over {}", caption, block.title(), block.size_axis()),
         x_title: block.size_axis().to_owned(),
         y_title,
-        categories: block.rows.iter().map(|row| category(row)).collect(),
+        categories: block.headline_rows().into_iter().map(category).collect(),
         series: block.policies.iter().map(|policy| series(block, policies, policy, metric)).collect(),
         scale: if log { Scale::Log } else { Scale::Linear },
         reference: metric.is_share().then_some(1.0),
@@ -146,9 +146,10 @@ fn category(row: &Params) -> String {
 }
 
 fn series(block: &Block<'_>, policies: &[&str], policy: &str, metric: Metric) -> Series {
-    let point = |(category, row): (usize, &&_)| {
+    let point = |(category, row): (usize, &Params)| {
         let cell = block.cell(row, policy, metric)?;
         Some(Point { category, value: cell.median, whisker: cell.ci95.map(|ci| (ci.lo, ci.hi)) })
     };
-    Series { slot: slot(policies, policy), points: block.rows.iter().enumerate().filter_map(point).collect() }
+    let points = block.headline_rows().into_iter().enumerate().filter_map(point).collect();
+    Series { slot: slot(policies, policy), points }
 }

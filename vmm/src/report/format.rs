@@ -12,18 +12,39 @@ pub fn value(metric: Metric, suite: Suite, value: f64) -> String {
         time_us(value)
     } else if metric.is_share() || matches!(metric, Metric::Jain | Metric::JainCpu) {
         format!("{value:.2}")
-    } else if metric.unit(suite) == "Mbit/s" {
-        // The prefix is in the unit already.
-        if value >= 1000.0 { format!("{value:.0}") } else { significant(value) }
     } else {
-        si(value)
+        match metric.unit(suite) {
+            // The prefix is in the unit already.
+            "Mbit/s" if value >= 1000.0 => format!("{value:.0}"),
+            "Mbit/s" => significant(value),
+            "KiB" => bytes(value * 1024.0),
+            "MiB" => bytes(value * f64::from(1 << 20)),
+            "%" => format!("{} %", si(value)),
+            _ => si(value),
+        }
     }
+}
+
+/// Whether [`value`] tells the unit.
+pub fn tells_unit(metric: Metric, suite: Suite) -> bool {
+    metric.is_time() || matches!(metric.unit(suite), "KiB" | "MiB" | "%")
 }
 
 /// A value with its unit always: "30.6k locks/s".
 pub fn value_with_unit(metric: Metric, suite: Suite, number: f64) -> String {
     let shown = value(metric, suite, number);
-    if metric.is_time() { shown } else { format!("{shown} {}", metric.unit(suite)) }
+    if tells_unit(metric, suite) { shown } else { format!("{shown} {}", metric.unit(suite)) }
+}
+
+/// Memory: "812 KiB", "1.20 GiB".
+pub fn bytes(bytes: f64) -> String {
+    let (scale, unit) = match bytes {
+        b if b < 999.5 * 1024.0 => (f64::from(1 << 10), "KiB"),
+        b if b < 999.5 * f64::from(1 << 20) => (f64::from(1 << 20), "MiB"),
+        b if b < 999.5 * f64::from(1 << 30) => (f64::from(1 << 30), "GiB"),
+        _ => (f64::from(1 << 30) * 1024.0, "TiB"),
+    };
+    format!("{} {unit}", significant(bytes / scale))
 }
 
 /// A count or rate with an SI prefix: "30.6k", "1.20M", "0".
@@ -70,9 +91,16 @@ pub fn percent(part: f64) -> String {
 
 /// A ratio: "1.23", "0.045", "12.3"; "0.998" close to 1, where two digits would hide on which side it lies.
 pub fn ratio(ratio: f64) -> String {
-    let small = ratio != 0.0 && ratio.abs() < 0.0995;
     let near_one = ratio != 1.0 && (ratio - 1.0).abs() < 0.00995;
-    if small || near_one { format!("{ratio:.3}") } else { significant(ratio) }
+    match ratio.abs() {
+        small if small != 0.0 && small < 0.0995 => {
+            // Two digits that say something, but no endless row of zeros before them.
+            let decimals = (1.0 - small.log10().floor()).clamp(3.0, 6.0) as usize;
+            format!("{ratio:.decimals$}")
+        }
+        _ if near_one => format!("{ratio:.3}"),
+        _ => significant(ratio),
+    }
 }
 
 /// A ratio's interval: "[1.18, 1.27]".
@@ -127,6 +155,7 @@ mod tests {
     #[test]
     fn small_ratios_keep_two_significant_digits() {
         assert_eq!([0.045, 0.5, 1.234, 12.34].map(ratio), ["0.045", "0.50", "1.23", "12.3"]);
+        assert_eq!([0.0996, 0.0046, 0.000_46, 1e-9, 0.0].map(ratio), ["0.10", "0.0046", "0.00046", "0.000000", "0.00"]);
         assert_eq!([0.996, 1.0, 1.004].map(ratio), ["0.996", "1.00", "1.004"]);
         assert_eq!(interval(Interval { lo: 0.9, hi: 1.1 }), "[0.90, 1.10]");
     }
@@ -139,6 +168,16 @@ mod tests {
     #[test]
     fn megabits_get_no_second_prefix() {
         assert_eq!(value_with_unit(Metric::Throughput, Suite::Netbench, 1234.5), "1234 Mbit/s");
+    }
+
+    #[test]
+    fn memory_and_parts_carry_their_units() {
+        let shown = |metric, number| value(metric, Suite::Boot, number);
+        assert_eq!([812.4, 4096.0].map(|kib| shown(Metric::MemoryPerVm, kib)), ["812 KiB", "4.00 MiB"]);
+        assert_eq!(shown(Metric::PeakMemory, 2048.0), "2.00 GiB");
+        assert_eq!(shown(Metric::MissedShare, 12.0), "12 %");
+        assert_eq!(value_with_unit(Metric::MissedShare, Suite::Interactive, 12.5), "12.5 %");
+        assert_eq!(bytes(3.3 * 1024f64.powi(4)), "3.30 TiB");
     }
 
     #[test]

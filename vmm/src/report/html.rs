@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::detail::Details;
 use super::metric::Metric;
-use super::model::{BASELINE, Cell, Report, Sample};
+use super::model::{BASELINE, Cell, Params, Report, Sample};
 use super::plot::{self, PlotError};
 use super::suite::Suite;
 use super::summary::{self, Summary};
@@ -18,6 +18,8 @@ use super::view::{self, Block};
 use super::{facts, figures, format, sources};
 
 const STYLE: &str = include_str!("style.css");
+/// Remarks that need no click to be read.
+const FEW: usize = 3;
 
 /// The page; distributions, shares and moments are in the samples only.
 pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
@@ -45,7 +47,7 @@ pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
                 main {
                     (head(report))
                     (sources::html(&sources::tables(report)))
-                    @if !blocks.is_empty() { (glance(&blocks, &policies)) }
+                    (glance(&blocks))
                     @for suite in &suites { (suite) }
                     (host(report))
                     (appendix(report, &blocks))
@@ -65,10 +67,17 @@ fn head(report: &Report) -> Markup {
         }
         p.summary { (opening.join(" ")) }
         @if !findings.is_empty() { ul.findings { @for finding in &findings { li { (finding) } } } }
-        @if !report.notes.is_empty() {
-            ul.notes { @for note in &report.notes { li { (note) } } }
+        @match report.notes.len() {
+            0 => {}
+            // More would push what came of it off the first screen.
+            1..=FEW => (notes(report)),
+            many => details { summary { (many) " remarks on the run" } (notes(report)) },
         }
     }
+}
+
+fn notes(report: &Report) -> Markup {
+    html! { ul.notes { @for note in &report.notes { li { (note) } } } }
 }
 
 fn host(report: &Report) -> Markup {
@@ -83,26 +92,44 @@ fn host(report: &Report) -> Markup {
     }
 }
 
-/// Throughput of every setting against the baseline, on one screen.
-fn glance(blocks: &[Block<'_>], policies: &[&str]) -> Markup {
-    html! {
+/// Work done in every setting against the baseline: a table for all suites that compare the same policies.
+fn glance(blocks: &[Block<'_>]) -> Markup {
+    let shown: Vec<(&Block<'_>, Vec<&Params>)> =
+        blocks.iter().map(|block| (block, worked(block))).filter(|(_, rows)| !rows.is_empty()).collect();
+    html! { @if !shown.is_empty() {
         h2 { "Throughput at a glance" }
         p.hint { "Ratio to " code { (BASELINE) } " with its 95 % interval; above 1 is more work done." }
-        div.scroll { table {
-            thead { tr {
-                th { "suite" } th { "size" }
-                @for policy in policies { th.number { (policy) } }
-            } }
-            @for block in blocks.iter().filter(|block| block.has(Metric::Throughput)) {
-                tbody { @for (index, row) in block.rows.iter().enumerate() { tr {
-                    @if index == 0 { th.group scope="rowgroup" rowspan=(block.rows.len()) { (block.title()) } }
+        @for blocks in shown.chunk_by(|(a, _), (b, _)| a.policies == b.policies) {
+            (boxed("Throughput at a glance", &html! { table {
+                thead { tr {
+                    th { "suite" } th { "size" }
+                    @for policy in &blocks[0].0.policies { th.number { (policy) } }
+                } }
+                @for (block, rows) in blocks { tbody { @for (index, row) in rows.iter().enumerate() { tr {
+                    @if index == 0 { th.group scope="rowgroup" rowspan=(rows.len()) { (block.title()) } }
                     th scope="row" { (row.size_label()) }
-                    @for policy in policies { (judged(block.cell(row, policy, Metric::Throughput), with_unit, false)) }
-                } } }
-            }
-        } }
+                    @for policy in &block.policies {
+                        (judged(block.cell(row, policy, Metric::Throughput), with_unit, false))
+                    }
+                } } } }
+            } }))
+        }
         p.hint { (legend_of_signs()) }
-    }
+    } }
+}
+
+/// The rows of a block in which work is done as fast as it can be: a probe has its own pace, and is rated by what it misses.
+fn worked<'a>(block: &Block<'a>) -> Vec<&'a Params> {
+    let has_work = |row: &&Params| {
+        let any = block.policies.iter().any(|policy| block.cell(row, policy, Metric::Throughput).is_some());
+        any && row.get("probe").is_none()
+    };
+    block.rows.iter().copied().filter(has_work).collect()
+}
+
+/// What may be wider than the screen, in a box that scrolls, by keys too, and says so where it is.
+pub(super) fn boxed(name: &str, content: &Markup) -> Markup {
+    html! { div.scroll role="region" tabindex="0" aria-label=(name) { (content) } }
 }
 
 fn legend_of_signs() -> Markup {
@@ -130,6 +157,7 @@ fn judged(cell: Option<&Cell>, value: impl Fn(&Cell) -> String, below: bool) -> 
             @if !verdict.sign().is_empty() { b.sign { (verdict.sign()) } " " }
             b { (format::ratio(ratio)) }
             @if let Some(interval) = cell.ratio_ci95 { " " span.interval { (format::interval(interval)) } }
+            @if let Some(why) = cell.lacks_interval() { " " span.interval { "(" (why) ")" } }
             @if below { span.value { (value(cell)) } }
         }
     }
@@ -166,7 +194,8 @@ fn suite(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<M
     let moments = figures::moments(block, details);
     let legend = block.policies.iter().map(|policy| Ok((*policy, plot::legend_key(figures::slot(policies, policy))?)));
     let legend = legend.collect::<Result<Vec<_>, PlotError>>()?;
-    let metrics: Vec<Metric> = block.headline().collect();
+    let rows: Vec<(&Params, Vec<Metric>)> =
+        block.headline_rows().into_iter().map(|row| (row, block.headline_of(row))).collect();
     Ok(html! {
         section {
             h2 { (block.title()) }
@@ -178,14 +207,14 @@ fn suite(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<M
             } } }
             @for figure in &moments { figure.moment {
                 figcaption { (figure.caption) }
-                div.scroll { (PreEscaped(&figure.svg)) }
+                (boxed("A timeline", &PreEscaped(figure.svg.clone())))
             } }
-            div.scroll { table {
+            (boxed(&format!("Figures of {}", block.title()), &html! { table {
                 thead { tr {
                     th { "size" } th { "metric" }
                     @for policy in &block.policies { th.number { (policy) } }
                 } }
-                @for row in &block.rows { tbody {
+                @for (row, metrics) in &rows { tbody {
                     @for (index, metric) in metrics.iter().enumerate() { tr {
                         @if index == 0 { th.group scope="rowgroup" rowspan=(metrics.len()) { (row.size_label()) } }
                         th scope="row" { (metric_heading(*metric, block.suite)) }
@@ -194,7 +223,7 @@ fn suite(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<M
                         }
                     } }
                 } }
-            } }
+            } }))
         }
     })
 }
@@ -228,13 +257,13 @@ fn full_table(block: &Block<'_>) -> Markup {
             td.number { @if let Some(ci) = cell.ci95 {
                 (format::value(cell.metric, cell.suite, ci.lo)) " to " (format::value(cell.metric, cell.suite, ci.hi))
             } }
-            td { @if !cell.metric.is_time() { (cell.unit) } } td { (cell.metric.direction(cell.suite)) }
+            td { @if !format::tells_unit(cell.metric, cell.suite) { (cell.unit) } } td { (cell.metric.direction(cell.suite)) }
             (judged(Some(cell), |_| "–".to_owned(), false))
             td.number { (cell.samples.len()) }
         }
     };
     html! {
-        div.scroll { table.full {
+        (boxed("Every metric", &html! { table.full {
             thead { tr {
                 th { "size" } th { "metric" } th { "policy" } th.number { "median" } th.number { "95 % interval" }
                 th { "unit" } th { "direction" } th.number { "ratio to " (BASELINE) } th.number { "rounds" }
@@ -246,7 +275,7 @@ fn full_table(block: &Block<'_>) -> Markup {
                     } } }
                 } }
             }
-        } }
+        } }))
     }
 }
 
@@ -263,6 +292,8 @@ fn reading_guide(report: &Report) -> Markup {
                 "worst window ended; grey are turns too short to be told apart." }
             li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in "
                 "twenty where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
+            li { "Where guests wait for each other, they spin a little and then yield; a yield with a hint tells the scheduler "
+                "what its vCPU waits for (" code { "--hint" } ")." }
             li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of "
                 "them. Nor is the work of the hogs beside lockers: what they lose there is what the lockers had been "
                 "starved of." }

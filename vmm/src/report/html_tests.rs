@@ -36,6 +36,17 @@ fn an_empty_interrupted_report_renders() {
 }
 
 #[test]
+fn many_remarks_are_folded_and_few_are_not() {
+    let page = |n: usize| {
+        let notes = vec!["The host was busy.".to_owned(); n];
+        let report = Report::from_samples(&[], RunContext { notes, ..RunContext::default() });
+        super::page(&report, &[]).unwrap()
+    };
+    assert!(!page(3).contains("remarks on the run"));
+    assert!(page(4).contains("<summary>4 remarks on the run</summary><ul class=\"notes\">"));
+}
+
+#[test]
 fn a_single_sample_renders() {
     let page = page(&report(&ticket("host", Metric::Throughput, &[1000.0])), &[]).unwrap();
     assert!(page.contains("1.00k locks/s") && page.contains("<circle"));
@@ -83,6 +94,13 @@ fn better_and_worse_are_signed_and_shaded() {
     let page = page(&report(&samples.concat()), &[]).unwrap();
     assert!(page.contains(r#"<td class="number better" title="better"><b class="sign">+</b> <b>2.00</b>"#), "{page}");
     assert!(page.contains(r#"<td class="number worse" title="worse"><b class="sign">−</b> <b>0.50</b>"#), "{page}");
+}
+
+#[test]
+fn a_ratio_of_few_rounds_is_told_as_such() {
+    let of = |policy, work| ticket(policy, Metric::Throughput, &[work; 2]);
+    let page = page(&report(&[of("host", 1.0), of("rsdl", 133.0)].concat()), &[]).unwrap();
+    assert!(page.contains(r#"<b>133</b> <span class="interval">(2 rounds, no interval)</span>"#), "{page}");
 }
 
 /// Invented samples of the size and shape of a full run.

@@ -18,12 +18,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// An empty journal in a report's folder, which is made if need be; that of an earlier run there is lost.
+    /// A journal in a report's folder, which is made if need be. That of an earlier run there is lost with the first sample.
     pub fn create(dir: &Path) -> Result<Self, WriteError> {
         let raw = dir.join("raw");
         fs::create_dir_all(&raw).map_err(|source| WriteError::Directory { path: raw.clone(), source })?;
         let path = raw.join(JSON_LINES);
-        match File::create(&path) {
+        match File::options().write(true).create(true).truncate(false).open(&path) {
             Ok(file) => Ok(Self { path, file }),
             Err(source) => Err(WriteError::File { path, source }),
         }
@@ -45,6 +45,9 @@ impl Journal {
         raw::write_json_lines(&mut line, std::slice::from_ref(sample))?;
         let mut file = &self.file;
         let end = file.stream_position()?;
+        if end == 0 {
+            file.set_len(0)?;
+        }
         let written = file.write_all(&line);
         if written.is_err() {
             // Half a line would make the file unreadable; to shorten it takes no room.
@@ -71,6 +74,16 @@ mod tests {
             let last: Sample = serde_json::from_str(text.lines().nth(n).unwrap()).unwrap();
             assert_eq!((&last, text.lines().count()), (sample, n + 1));
         }
+    }
+
+    #[test]
+    fn samples_of_an_earlier_run_are_there_until_there_is_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let samples = ticket("host", Metric::Jain, &[0.5, 0.25]);
+        samples.iter().for_each(|sample| Journal::create(dir.path()).unwrap().add(sample).unwrap());
+        let journal = Journal::create(dir.path()).unwrap();
+        let kept = fs::read_to_string(journal.path()).unwrap();
+        assert_eq!(serde_json::from_str::<Sample>(&kept).unwrap(), samples[1], "and only that of the last run");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! baseline.
 
 use super::baseline::{self, Judgement};
-use super::model::{Cell, Report};
+use super::model::{BASELINE, Cell, Report};
 use super::{format, view};
 use quick_junit::{NonSuccessKind, Report as Junit, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
@@ -43,9 +43,10 @@ fn case(cell: &Cell, old: Option<&Cell>) -> TestCase {
     let value = |number: f64| format::value_with_unit(cell.metric, cell.suite, number);
     let mut out = value(cell.median);
     if let Some(interval) = cell.ci95 {
-        out += &format!(", 95 % interval {} to {}", value(interval.lo), value(interval.hi));
+        let [lo, hi] = [interval.lo, interval.hi].map(|bound| format::value(cell.metric, cell.suite, bound));
+        out += &format!(", 95 % interval {lo} to {hi}");
     }
-    if let Some(ratio) = cell.ratio_to_host {
+    if let Some(ratio) = cell.ratio_to_host.filter(|_| cell.policy != BASELINE) {
         out += &format!(", ratio to host {}", format::ratio(ratio));
     }
     case.set_system_out(out);

@@ -89,6 +89,8 @@ pub enum Metric {
     StartP99,
     /// Resident memory of the process for each VM.
     MemoryPerVm,
+    /// Resident memory of the monitor's processes for each VM, without the guests' own.
+    MonitorPerVm,
     /// From the release of all guests until the last one has done its work.
     RunTime,
     /// The most memory that the process had at a time.
@@ -115,7 +117,7 @@ struct Facts {
 
 impl Metric {
     /// Every metric, in the order of a report.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::Throughput,
         Self::OpsPerS,
         Self::LatencyP50,
@@ -151,6 +153,7 @@ impl Metric {
         Self::StartP50,
         Self::StartP99,
         Self::MemoryPerVm,
+        Self::MonitorPerVm,
         Self::RunTime,
         Self::PeakMemory,
         Self::LoneYieldsPerS,
@@ -197,6 +200,7 @@ impl Metric {
             Self::StartP50        => ("start_p50",         "median VM start",  "start p50", "us",            Lower),
             Self::StartP99        => ("start_p99",         "p99 VM start",     "start p99", "us",            Lower),
             Self::MemoryPerVm     => ("memory_per_vm",     "memory of a VM",   "memory",    "KiB",           Lower),
+            Self::MonitorPerVm    => ("monitor_per_vm",    "memory of the monitor", "monitor", "KiB",        Lower),
             Self::RunTime         => ("run_time",          "time to the end",  "time",      "us",            Lower),
             Self::PeakMemory      => ("peak_memory",       "peak memory",      "memory",    "MiB",           Lower),
             Self::LoneYieldsPerS  => ("lone_yields_per_s", "yields alone",     "alone",     "yields/s",      Lower),

@@ -17,7 +17,6 @@
 //! | [`mod@format`] | numbers for readers |
 //! | [`sources`] | the tables of the reports that the suites come from |
 //! | [`summary`] | the report in a few sentences |
-//! | [`sources`] | the tables of the reports that suites come from |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
 //! | [`detail`], [`moment`] | what samples tell besides their metrics |

@@ -93,11 +93,11 @@ impl Params {
         Self::sizes().find_map(|(name, spelling)| Some((spelling, self.0.get(name)?)))
     }
 
-    /// The parameters other than the size: "hint full".
+    /// The parameters other than the size, in words: "yields with hints, hold_ns 500".
     pub fn variant(&self) -> String {
         let size = Self::sizes().map(|(name, _)| name).find(|name| self.0.contains_key(*name));
         let rest = self.0.iter().filter(|(name, _)| Some(name.as_str()) != size);
-        rest.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+        rest.map(|(name, value)| in_words(name, value)).collect::<Vec<_>>().join(", ")
     }
 
     /// The size for readers: "16 vCPUs", "beryl"; the variant if there is no size.
@@ -108,6 +108,28 @@ impl Params {
             Some((_, ParamValue::Text(part))) => part.clone(),
             None => self.variant(),
         }
+    }
+}
+
+/// A parameter for readers.
+fn in_words(name: &str, value: &ParamValue) -> String {
+    let value = value.to_string();
+    match (name, value.as_str()) {
+        // A yield's hint says what the vCPU waits for.
+        ("hint", "full") => "yields with hints".to_owned(),
+        ("hint", "none") => "yields without hints".to_owned(),
+        ("hint", "silent") => "spinning without yields".to_owned(),
+        ("machine", "up") => "one pCPU".to_owned(),
+        ("machine", "smp") => "all pCPUs".to_owned(),
+        ("vm", "none") => "without a VM".to_owned(),
+        ("locks", "none") => "without locks".to_owned(),
+        ("locks", "one") => "with a lock".to_owned(),
+        ("split", "no") => "as one VM".to_owned(),
+        ("split", "yes") => "as VMs of one vCPU".to_owned(),
+        ("mib", mib) => format!("{mib} MiB each"),
+        ("vcpus_each", "1") => "1 vCPU each".to_owned(),
+        ("vcpus_each", vcpus) => format!("{vcpus} vCPUs each"),
+        _ => format!("{name} {value}"),
     }
 }
 
@@ -180,6 +202,12 @@ impl Cell {
         format!("{}, {}: {}", self.policy, self.params.size_label(), self.metric.label())
     }
 
+    /// Why a ratio stands without an interval: "2 rounds, no interval"; `None` if it has one, or is not there.
+    pub fn lacks_interval(&self) -> Option<String> {
+        let lacks = self.ratio_to_host.is_some() && self.ratio_ci95.is_none();
+        lacks.then(|| format!("{}, no interval", super::format::count(self.samples.len(), "round")))
+    }
+
     /// The length of the ratio's interval, relative to the ratio.
     pub fn relative_width(&self) -> Option<f64> {
         let Interval { lo, hi } = self.ratio_ci95?;
@@ -230,9 +258,11 @@ mod tests {
     #[test]
     fn labels_tell_size_and_variant_apart() {
         let params = Params::default().with("vcpus", 16).with("hint", "full");
-        assert_eq!((params.size_label().as_str(), params.variant().as_str()), ("16 vCPUs", "hint full"));
+        assert_eq!((params.size_label().as_str(), params.variant().as_str()), ("16 vCPUs", "yields with hints"));
+        let each = Params::default().with("vms", 1).with("mib", 8).with("vcpus_each", 4).with("machine", "up");
+        assert_eq!(each.variant(), "one pCPU, 8 MiB each, 4 vCPUs each");
         let sizeless = Params::default().with("hint", "none");
-        assert_eq!(sizeless.size_label(), "hint none");
+        assert_eq!(sizeless.size_label(), "yields without hints");
         let part = Params::default().with("probe", "mouse").with("load", "none");
         assert_eq!((part.size_label().as_str(), part.variant().as_str()), ("mouse", "load none"));
         assert_eq!(Params::default().with("load", "none").with("hint", "full").size_label(), "none");

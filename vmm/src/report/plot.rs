@@ -10,6 +10,7 @@ pub mod bars;
 pub mod timeline;
 
 use axis::Axis;
+use plotters::coord::Shift;
 use plotters::prelude::*;
 use thiserror::Error;
 
@@ -132,27 +133,10 @@ impl Plot {
         let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         let axis = self.vertical();
         let last = self.categories.len() as f64 - 1.0;
-        let mut chart = ChartBuilder::on(&root)
-            .margin(8)
-            .margin_right(12)
-            .x_label_area_size(50)
-            .y_label_area_size(88)
-            .build_cartesian_2d(Axis::categories(self.categories.len()), axis.clone())?;
         let size_name = |x: &f64| self.categories.get(x.round() as usize).cloned().unwrap_or_default();
-        let tick_name = |y: &f64| (self.tick)(*y);
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .bold_line_style(GRID)
-            .light_line_style(TRANSPARENT)
-            .axis_style(INK)
-            .label_style(("sans-serif", 15).into_font().color(&INK))
-            .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
-            .x_label_formatter(&size_name)
-            .y_label_formatter(&tick_name)
-            .x_desc(&self.x_title)
-            .y_desc(&self.y_title)
-            .draw()?;
+        let axes = (Axis::categories(self.categories.len()), axis.clone());
+        let titles = (self.x_title.as_str(), self.y_title.as_str());
+        let mut chart = framed(&root, axes, titles, &size_name, &|y| (self.tick)(*y))?;
         if let Some(reference) = self.reference.filter(|value| axis.shows(*value)) {
             let ends = [(-0.5, reference), (last + 0.5, reference)];
             chart.draw_series(DashedLineSeries::new(ends, 6, 4, INK.stroke_width(1)))?;
@@ -165,6 +149,36 @@ impl Plot {
         }
         root.present()
     }
+}
+
+/// An empty chart with its axes, the same for all plots over categories.
+fn framed<'a>(
+    root: &DrawingArea<SVGBackend<'a>, Shift>,
+    (x, y): (Axis, Axis),
+    (x_title, y_title): (&str, &str),
+    x_name: &dyn Fn(&f64) -> String,
+    y_name: &dyn Fn(&f64) -> String,
+) -> Result<ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>, DrawError> {
+    let mut chart = ChartBuilder::on(root)
+        .margin(8)
+        .margin_right(12)
+        .x_label_area_size(50)
+        .y_label_area_size(88)
+        .build_cartesian_2d(x, y)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .axis_style(INK)
+        .label_style(("sans-serif", 15).into_font().color(&INK))
+        .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
+        .x_label_formatter(x_name)
+        .y_label_formatter(y_name)
+        .x_desc(x_title)
+        .y_desc(y_title)
+        .draw()?;
+    Ok(chart)
 }
 
 fn draw_series(

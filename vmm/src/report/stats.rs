@@ -101,6 +101,12 @@ pub fn median_interval(samples: &[f64], seed: u64) -> Option<Interval> {
     Some(Interval { lo: lo.min(medians[cut]), hi: hi.max(medians[RESAMPLES - 1 - cut]) })
 }
 
+/// Probability with which the interval of so many samples misses the true median: up to five it is their range, and beyond
+/// that nearly what the level says.
+pub fn miss(samples: usize) -> f64 {
+    0.5f64.powi(samples as i32 - 1).max(2.0 * TAIL)
+}
+
 /// How many samples may be left out at either end so that the others' range still covers the median in [`COVERED`] of all
 /// cases. It misses if so many samples or fewer fall on one side: a binomial probability.
 fn left_out(samples: usize) -> usize {

@@ -38,6 +38,10 @@ pub enum Suite {
     Hackbench,
     /// Chat rooms in which every message goes to all others.
     Volano,
+    /// Clients of tbench in one Linux guest, their servers in another.
+    Tbench,
+    /// Timers of one Linux guest, beside others that compute.
+    Cyclictest,
 }
 
 /// A suite name that does not exist.
@@ -104,7 +108,7 @@ struct Facts {
 
 impl Suite {
     /// Every suite, in the order of a report.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Netbench,
         Self::Ticket,
         Self::Pingpong,
@@ -119,14 +123,16 @@ impl Suite {
         Self::Boot,
         Self::Hackbench,
         Self::Volano,
+        Self::Tbench,
+        Self::Cyclictest,
     ];
 
     fn facts(self) -> Facts {
         use Metric::{
             BuildReal, BuildSys, BuildUser, ClientErrors, HogThroughput, HogsCpuShare, Jain, JainCpu, Jitter,
             LatencyMax, LatencyP50, LatencyP99, LockersCpuShare, LoneYieldsPerS, MemoryPerVm, MinShare, MissedShare,
-            Nice0Share, Nice5Share, Nice10Share, PairThroughput, PairsCpuShare, PeakMemory, RunTime, SplitGain,
-            StartLatencyMax, StartP50, StartP99, SwitchesPerS, Throughput, WeightError, YieldsPerS,
+            MonitorPerVm, Nice0Share, Nice5Share, Nice10Share, PairThroughput, PairsCpuShare, PeakMemory, RunTime,
+            SplitGain, StartLatencyMax, StartP50, StartP99, SwitchesPerS, Throughput, WeightError, YieldsPerS,
         };
         match self {
             Self::Netbench => Facts {
@@ -223,7 +229,7 @@ impl Suite {
             Self::Boot => Facts {
                 name: "boot",
                 about: "VMs are asked for at once; start is the time to the first doorbell, latency that until all vCPUs \
-                        run and the workload is set up.",
+                        run and the workload is set up. Of Linux guests latency is the time to the first process's first                         word.",
                 unit: "VMs/s",
                 counted: Counted::Vms,
                 headline: &[
@@ -235,6 +241,7 @@ impl Suite {
                     LatencyP99,
                     LatencyMax,
                     MemoryPerVm,
+                    MonitorPerVm,
                 ],
                 plotted: &[Throughput, StartP99, LatencyP99, MemoryPerVm],
             },
@@ -265,6 +272,24 @@ impl Suite {
                 headline: &[Throughput, RunTime, YieldsPerS, LoneYieldsPerS, SwitchesPerS],
                 plotted: &[Throughput, YieldsPerS],
             },
+            Self::Tbench => Facts {
+                name: "tbench",
+                about: "Clients of tbench in one Linux guest send a file server's traffic to their servers in another; latency \
+                        is the longest time to an answer.",
+                unit: "MB/s",
+                counted: Counted::Clients,
+                headline: &[Throughput, LatencyMax],
+                plotted: &[Throughput, LatencyMax],
+            },
+            Self::Cyclictest => Facts {
+                name: "cyclictest",
+                about: "Threads of one Linux guest sleep until a time and see how late they wake, while the other guests \
+                        compute; latency is how late.",
+                unit: "wakes/s",
+                counted: Counted::Vms,
+                headline: &[Throughput, LatencyP50, LatencyP99, LatencyMax],
+                plotted: &[LatencyP50, LatencyP99, LatencyMax],
+            },
         }
     }
 
@@ -290,7 +315,18 @@ impl Suite {
 
     /// Whether its guests wait for each other, and so may say what for.
     pub fn waits(self) -> bool {
-        !matches!(self, Self::Netbench | Self::Entry | Self::Boot)
+        let alone = matches!(self, Self::Probe | Self::Hogs | Self::Weights);
+        !alone && !matches!(self, Self::Netbench | Self::Entry | Self::Boot) && !self.is_of_linux()
+    }
+
+    /// Whether its guests can be Linux.
+    pub fn takes_linux(self) -> bool {
+        matches!(self, Self::Boot | Self::Hackbench) || self.is_of_linux()
+    }
+
+    /// Whether its guests cannot be anything else.
+    pub fn is_of_linux(self) -> bool {
+        matches!(self, Self::Tbench | Self::Cyclictest)
     }
 
     /// Whether the work of its guests has an end, which is waited for; else there is a window.

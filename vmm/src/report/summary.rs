@@ -4,13 +4,10 @@
 
 use super::metric::Metric;
 use super::model::{BASELINE, Cell, Report};
-use super::stats::{Interval, MIN_FOR_VERDICT};
+use super::stats::{Interval, MIN_FOR_INTERVAL, MIN_FOR_VERDICT, miss};
 use super::suite::Suite;
 use super::verdict::Verdict;
 use super::{format, view};
-
-/// Part of the intervals of equal figures that miss 1, about.
-const MISSED: f64 = 0.05;
 
 /// A report in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,9 +32,11 @@ pub fn summarize(report: &Report) -> Summary {
         opening.push(format!("`{BASELINE}` was not among the policies, so there are no ratios."));
     }
     if (report.rounds as usize) < MIN_FOR_VERDICT && policies.len() > 1 {
+        let rounds = report.rounds as usize;
+        let none = if rounds < MIN_FOR_INTERVAL { "there are no intervals, and " } else { "" };
         opening.push(format!(
-            "With {} a difference is an indication only; signs count from {MIN_FOR_VERDICT} rounds on.",
-            format::count(report.rounds as usize, "round"),
+            "With {} {none}a difference is an indication only; signs count from {MIN_FOR_VERDICT} rounds on.",
+            format::count(rounds, "round"),
         ));
     }
     let others = policies.iter().filter(|policy| **policy != BASELINE);
@@ -62,18 +61,19 @@ fn scope(report: &Report) -> String {
     format!("{rounds} of {}, interleaved under {}.", format::list(&suites), format::list(&view::policies(report)))
 }
 
-/// The baseline a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, where about
-/// one in twenty does not by chance. ...". None for another policy, and without intervals.
+/// The baseline a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, where with so
+/// many rounds about one in 16 misses it by chance. ...". None for another policy, and without intervals.
 fn against_itself(report: &Report, policy: &str) -> Option<String> {
     let again = policy.strip_prefix(BASELINE)?.strip_prefix('#')?;
     again.parse::<u32>().ok()?;
     let cells = headline_ratios(report).filter(|cell| cell.policy == policy);
-    let found: Vec<(f64, Interval)> = cells.filter_map(|cell| Some((cell.ratio_to_host?, cell.ratio_ci95?))).collect();
-    let including = found.iter().filter(|(_, interval)| interval.lo <= 1.0 && 1.0 <= interval.hi).count();
-    let ratios = || found.iter().map(|(ratio, _)| *ratio);
+    let of = |cell: &Cell| Some((cell.ratio_to_host?, cell.ratio_ci95?, miss(cell.samples.len())));
+    let found: Vec<(f64, Interval, f64)> = cells.filter_map(of).collect();
+    let including = found.iter().filter(|(_, interval, _)| interval.lo <= 1.0 && 1.0 <= interval.hi).count();
+    let ratios = || found.iter().map(|(ratio, ..)| *ratio);
     let (lo, hi) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
     // What equal figures give: twice as many and one more would be too many to believe in chance alone.
-    let expected = found.len() as f64 * MISSED;
+    let expected: f64 = found.iter().map(|(.., miss)| miss).sum();
     let missed = found.len() - including;
     let means = if missed as f64 > 2.0 * expected + 1.0 {
         "That is more than chance explains: something differs between first and second, and no sign of this machine is \
@@ -82,11 +82,12 @@ fn against_itself(report: &Report, policy: &str) -> Option<String> {
         "That is what chance explains: signs mean what they say, and differences within this range are none"
     };
     Some(format!(
-        "{policy} is {BASELINE} again: of {} {including} include 1 in their intervals ({} to {}), where about one in \
-         twenty misses it by chance. {means}.",
+        "{policy} is {BASELINE} again: of {} {including} include 1 in their intervals ({} to {}), where with so many \
+         rounds about one in {:.0} misses it by chance. {means}.",
         format::count(found.len(), "headline ratio"),
         format::ratio(lo),
         format::ratio(hi),
+        found.len() as f64 / expected,
     ))
 }
 
@@ -167,6 +168,14 @@ mod tests {
         let text = twice(&[98.0, 99.0, 101.0, 102.0, 103.0]);
         assert!(text.contains("of 2 headline ratios 2 include 1 in their intervals (1.01 to 1.01)"), "{text}");
         assert!(text.contains("signs mean what they say"), "{text}");
+    }
+
+    #[test]
+    fn of_few_rounds_more_intervals_miss_by_chance() {
+        let host = ticket("host", Metric::Throughput, &[100.0; 3]);
+        let text = text(&[host, ticket("host#2", Metric::Throughput, &[101.0, 102.0, 103.0])].concat(), false);
+        assert!(text.contains("of 1 headline ratio 0 include 1") && text.contains("about one in 4 misses"), "{text}");
+        assert!(text.contains("That is what chance explains"), "{text}");
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl<'a> Layout<'a> {
     }
 
     fn column_width(&self, policy: &str) -> usize {
-        let lines = self.block.rows.iter().flat_map(|row| self.lines(row, policy));
+        let lines = self.block.headline_rows().into_iter().flat_map(|row| self.lines(row, policy));
         let widest = lines.map(|line| line.chars().count()).max().unwrap_or(0);
         // One more for what separates it from the column before.
         widest.max(policy.chars().count()) + COLUMN_PADDING + 1
@@ -139,7 +139,7 @@ impl<'a> Layout<'a> {
         let bold = |text: &str| TableCell::new(text).add_attribute(Attribute::Bold);
         let heading = |policy: &&str| bold(policy).set_alignment(CellAlignment::Right);
         table.set_header([bold("")].into_iter().chain(policies.iter().map(heading)));
-        for row in &self.block.rows {
+        for row in self.block.headline_rows() {
             let cells = policies.iter().map(|policy| self.table_cell(row, policy));
             table.add_row([bold(&row.size_label())].into_iter().chain(cells));
         }
@@ -174,7 +174,10 @@ fn line(cell: &Cell) -> String {
     let value = format::value(metric, cell.suite, cell.median);
     // Where a ratio is the point; beside the others it would be noise.
     let ratio = cell.ratio_to_host.filter(|_| metric.is_work());
-    let ratio = ratio.filter(|_| cell.policy != BASELINE).map(|ratio| format!("  {}x", format::ratio(ratio)));
+    let ratio = ratio.filter(|_| cell.policy != BASELINE).map(|ratio| {
+        let lacks = cell.lacks_interval().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("  {}x{lacks}", format::ratio(ratio))
+    });
     format!("{label}{value}{}", ratio.unwrap_or_default())
 }
 
@@ -185,8 +188,8 @@ pub fn markdown(report: &Report) -> String {
         let policies = block.policies.join(" | ");
         out += &format!("**{}** ({})\n\n", block.title(), block.suite.throughput_unit());
         out += &format!("| | {policies} |\n|---|{}\n", "---|".repeat(block.policies.len()));
-        for row in &block.rows {
-            for metric in block.headline() {
+        for row in block.headline_rows() {
+            for metric in block.headline_of(row) {
                 let label = match metric {
                     Metric::Throughput => String::new(),
                     _ => format!(", {}", metric.short()),
@@ -205,8 +208,9 @@ fn markdown_cell(cell: Option<&Cell>) -> String {
     let value = format::value(cell.metric, cell.suite, cell.median);
     let compares = cell.policy != BASELINE && (cell.metric.is_work() || cell.metric.is_time());
     let Some(ratio) = cell.ratio_to_host.filter(|_| compares) else { return value };
-    let interval = cell.ratio_ci95.map(|interval| format!(" {}", format::interval(interval))).unwrap_or_default();
-    format!("{value}, **{}**{interval}", format::ratio(ratio))
+    let interval = cell.ratio_ci95.map(|interval| format!(" {}", format::interval(interval)));
+    let lacks = || cell.lacks_interval().map(|why| format!(" ({why})"));
+    format!("{value}, **{}**{}", format::ratio(ratio), interval.or_else(lacks).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -252,6 +256,18 @@ mod tests {
             assert!(widest(&text) <= width, "{width}:\n{text}");
             assert!(policies.iter().all(|policy| text.contains(policy)), "{width}:\n{text}");
         }
+    }
+
+    #[test]
+    fn a_ratio_of_few_rounds_is_shown_with_their_number_instead_of_an_interval() {
+        let of = |policy, work| ticket(policy, Metric::Throughput, &[work; 2]);
+        let samples = [of("host", 1.0), of("rsdl", 133.0)].concat();
+        let report = Report::from_samples(&samples, RunContext::default());
+        let text = terminal(&report, PLAIN);
+        assert!(text.contains("133x (2 rounds, no interval)"), "{text}");
+        assert!(text.contains("With 2 rounds there are no intervals"), "{text}");
+        let text = markdown(&report);
+        assert!(text.contains("**133** (2 rounds, no interval)"), "{text}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub struct Block<'a> {
     pub suite: Suite,
     /// Whether its figures come from the simulator.
     pub simulated: bool,
-    /// The parameters that all rows share: "hint full"; may be empty.
+    /// The parameters that all rows share: "yields with hints"; may be empty.
     pub variant: String,
     /// The rows, by size.
     pub rows: Vec<&'a Params>,
@@ -40,12 +40,28 @@ impl<'a> Block<'a> {
         self.suite.headline().iter().copied().filter(|metric| self.has(*metric))
     }
 
+    /// The suite's headline metrics that this row has under any policy.
+    pub fn headline_of(&self, row: &Params) -> Vec<Metric> {
+        let has = |metric: &Metric| self.policies.iter().any(|policy| self.cell(row, policy, *metric).is_some());
+        self.headline().filter(has).collect()
+    }
+
+    /// The rows with headline metrics: a load that is none does no work, and takes no time.
+    pub fn headline_rows(&self) -> Vec<&'a Params> {
+        self.rows.iter().copied().filter(|row| !self.headline_of(row).is_empty()).collect()
+    }
+
+    /// The largest size that has headline metrics.
+    pub fn largest(&self) -> Option<&'a Params> {
+        self.headline_rows().last().copied()
+    }
+
     /// The cells of the headline metrics.
     pub fn headline_cells(&self) -> impl Iterator<Item = &'a Cell> + '_ {
         self.cells.values().copied().filter(|cell| self.suite.headline().contains(&cell.metric))
     }
 
-    /// The suite and the variant: "ticket, hint full"; and "simulated ticket, hint full" where no guest ran.
+    /// The suite and the variant: "ticket, yields with hints"; and "simulated ticket, ..." where no guest ran.
     pub fn title(&self) -> String {
         let simulated = if self.simulated { "simulated " } else { "" };
         let variant = if self.variant.is_empty() { String::new() } else { format!(", {}", self.variant) };
@@ -121,10 +137,24 @@ mod tests {
         let report = Report::from_samples(&samples, RunContext::default());
         let blocks = blocks(&report);
         let titles: Vec<String> = blocks.iter().map(Block::title).collect();
-        assert_eq!(titles, ["ticket, hint full", "ticket, hint none"]);
+        assert_eq!(titles, ["ticket, yields with hints", "ticket, yields without hints"]);
         let rows: Vec<String> = blocks[0].rows.iter().map(|row| row.size_label()).collect();
         assert_eq!(rows, ["4 vCPUs", "16 vCPUs"]);
         assert_eq!(blocks[0].size_axis(), "vCPUs");
+    }
+
+    #[test]
+    fn rows_without_headline_metrics_are_no_largest_size() {
+        let of = |metric, vcpus| with(ticket("host", metric, &[1.0]), vcpus, "full");
+        let report = Report::from_samples(
+            &[of(Metric::Throughput, 4), of(Metric::ExitsPerS, 16)].concat(),
+            RunContext::default(),
+        );
+        let blocks = blocks(&report);
+        let block = &blocks[0];
+        assert_eq!((block.rows.len(), block.headline_rows().len()), (2, 1));
+        assert_eq!(block.largest().map(Params::size_label).as_deref(), Some("4 vCPUs"));
+        assert_eq!(block.headline_of(block.rows[0]), [Metric::Throughput]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Bars side by side: a group for each policy, a bar for each vCPU, against a line at what is fair.
 
 use super::axis::Axis;
-use super::{DrawError, GRID, INK, PALETTE, PlotError, SIZE, label, number_tick};
+use super::{DrawError, INK, PALETTE, PlotError, SIZE, framed, label, number_tick};
 use plotters::prelude::*;
 
 /// Part of a group's place that bars fill.
@@ -45,27 +45,10 @@ impl Bars {
         let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         let heights = self.groups.iter().flat_map(|group| group.bars.iter().copied());
         let vertical = Axis::linear(heights.fold(self.reference, f64::max));
-        let mut chart = ChartBuilder::on(&root)
-            .margin(8)
-            .margin_right(12)
-            .x_label_area_size(50)
-            .y_label_area_size(88)
-            .build_cartesian_2d(Axis::categories(self.groups.len()), vertical)?;
         let name = |x: &f64| self.groups.get(x.round() as usize).map(|group| group.name.clone()).unwrap_or_default();
-        let tick = |y: &f64| number_tick(*y);
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .bold_line_style(GRID)
-            .light_line_style(TRANSPARENT)
-            .axis_style(INK)
-            .label_style(("sans-serif", 15).into_font().color(&INK))
-            .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
-            .x_label_formatter(&name)
-            .y_label_formatter(&tick)
-            .x_desc(&self.x_title)
-            .y_desc(&self.y_title)
-            .draw()?;
+        let axes = (Axis::categories(self.groups.len()), vertical);
+        let titles = (self.x_title.as_str(), self.y_title.as_str());
+        let mut chart = framed(&root, axes, titles, &name, &|y| number_tick(*y))?;
         for (place, group) in self.groups.iter().enumerate() {
             let width = FILLED / group.bars.len().max(1) as f64;
             let left = |nth: usize| place as f64 - FILLED / 2.0 + nth as f64 * width;

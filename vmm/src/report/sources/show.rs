@@ -1,6 +1,7 @@
 //! Sources' tables for terminals, documents and the page.
 
 use super::SourceTable;
+use crate::report::html::boxed;
 use crate::report::table::{Screen, fill};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -51,14 +52,14 @@ pub(in crate::report) fn html(tables: &[SourceTable]) -> Markup {
             section.source {
                 h2 { (title) }
                 p.hint { "Source: " (citation) }
-                div.scroll { table {
+                (boxed(title, &html! { table {
                     thead { tr { @for (index, name) in header.iter().enumerate() { th.number[index > 0] { (name) } } } }
                     tbody { @for row in rows { tr {
                         @for (index, field) in row.iter().enumerate() {
                             @if index == 0 { th scope="row" { (field) } } @else { td.number { (field) } }
                         }
                     } } }
-                } }
+                } }))
                 @if !findings.is_empty() { ul.findings { @for finding in findings { li { (finding) } } } }
             }
         }

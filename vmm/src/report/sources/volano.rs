@@ -1,11 +1,11 @@
 //! VolanoMark under 2.4.0-test8, whose sched_yield had two bugs, and with these mended, on 4 and 8 CPUs; and the
 //! statistics that gave the bugs away.
 
-use super::claims::Claims;
+use super::claims::{Claims, Found};
 use super::{SourceTable, cell, none, params_of, times};
-use crate::report::format::{ratio, si};
+use crate::report::format::{percent, ratio, si};
 use crate::report::metric::Metric;
-use crate::report::model::{BASELINE, Params, Report};
+use crate::report::model::{BASELINE, Cell, Params, Report};
 use crate::report::suite::Suite;
 
 const CITATION: &str = "report on VolanoMark and SCHED_YIELD in Linux 2.4.0-test8 to test10";
@@ -18,6 +18,8 @@ const POLITE: &str = "rsdl";
 const SOURCE: [(u32, f64, f64); 2] = [(4, 11_541.0, 17_397.0), (8, 7_505.0, 12_939.0)];
 /// A gain below this is none.
 const MATTERS: f64 = 1.05;
+/// And so are fewer of the yields than this part.
+const SEEN: f64 = 0.01;
 
 /// The table; `None` if the suite was not run.
 pub(super) fn table(report: &Report) -> Option<SourceTable> {
@@ -25,10 +27,12 @@ pub(super) fn table(report: &Report) -> Option<SourceTable> {
     if settings.is_empty() {
         return None;
     }
-    let here: Vec<Here<'_>> = settings.iter().map(|params| Here { report, params }).collect();
+    let shared = shared(&settings);
+    let here: Vec<Here<'_>> =
+        settings.iter().map(|params| Here { report, params, name: name(params, &shared) }).collect();
     let mut header = vec!["messages/s".to_owned()];
     header.extend(SOURCE.iter().map(|(cpus, ..)| format!("source, {cpus} CPUs")));
-    header.extend(settings.iter().map(|params| words(params)));
+    header.extend(here.iter().map(|here| here.name.clone()));
     let row = |name: &str, source: [String; 2], of: &dyn Fn(&Here<'_>) -> Option<String>| {
         let ours = here.iter().map(|here| of(here).unwrap_or_else(none));
         [name.to_owned()].into_iter().chain(source).chain(ours).collect::<Vec<_>>()
@@ -54,18 +58,25 @@ pub(super) fn table(report: &Report) -> Option<SourceTable> {
         row("- switches", empty(), &each(Metric::SwitchesPerS)),
     ];
     let findings = here.iter().flat_map(Here::claims).collect::<Claims>().findings();
-    Some(SourceTable { title: "VolanoMark's chat rooms".to_owned(), citation: CITATION, header, rows, findings })
+    let title = ["VolanoMark's chat rooms".to_owned()].into_iter().chain(shared).collect::<Vec<_>>().join(", ");
+    Some(SourceTable { title, citation: CITATION, header, rows, findings })
 }
 
 /// What was measured in one setting.
 struct Here<'a> {
     report: &'a Report,
     params: &'a Params,
+    /// What tells it from the other settings.
+    name: String,
 }
 
 impl Here<'_> {
+    fn cell(&self, policy: &str, metric: Metric) -> Option<&Cell> {
+        cell(self.report, Suite::Volano, self.params, policy, metric)
+    }
+
     fn median(&self, policy: &str, metric: Metric) -> Option<f64> {
-        cell(self.report, Suite::Volano, self.params, policy, metric).map(|cell| cell.median)
+        self.cell(policy, metric).map(|cell| cell.median)
     }
 
     fn rate(&self, policy: &str) -> Option<f64> {
@@ -83,24 +94,47 @@ impl Here<'_> {
     }
 
     /// What the source says, and whether it holds here.
-    fn claims(&self) -> Vec<(bool, String)> {
+    fn claims(&self) -> Vec<(Found, String)> {
+        [self.gains(), self.wasted()].into_iter().flatten().collect()
+    }
+
+    fn gains(&self) -> Option<(Found, String)> {
         let least = SOURCE.iter().map(|(_, bugs, mended)| mended / bugs).fold(f64::INFINITY, f64::min);
-        let gain = |gain: f64| {
-            let text = format!("mending the yield gives {} the messages with {}", times(gain), words(self.params));
-            (gain > MATTERS, format!("{text} (source at least {})", times(least)))
-        };
-        let wasted = |lone: f64| {
-            let found = if lone > 0.0 { "there are" } else { "there are no" };
-            (lone > 0.0, format!("{found} yields while nobody waits with {}", words(self.params)))
-        };
-        let lone = self.for_each_message(Metric::LoneYieldsPerS).map(wasted);
-        self.gain(MENDED, BUGS).map(gain).into_iter().chain(lone).collect()
+        let gain = self.gain(MENDED, BUGS)?;
+        let [mended, bugs] = [MENDED, BUGS].map(|policy| self.cell(policy, Metric::Throughput));
+        let found = Found::from(gain > MATTERS).unless_overlap(mended?, bugs?);
+        let (gain, least) = (times(gain), times(least));
+        Some((
+            found,
+            format!("mending the yield gives {gain} the messages with {} (source at least {least})", self.name),
+        ))
+    }
+
+    fn wasted(&self) -> Option<(Found, String)> {
+        let yields = self.median(BUGS, Metric::YieldsPerS).filter(|yields| *yields > 0.0)?;
+        let part = self.median(BUGS, Metric::LoneYieldsPerS)? / yields;
+        let told = format!("{} of the yields are while nobody waits with {}", percent(part), self.name);
+        Some(((part >= SEEN).into(), told))
     }
 }
 
-fn words(params: &Params) -> String {
-    let (size, variant) = (params.size_label(), params.variant());
-    if variant.is_empty() { size } else { format!("{size}, {variant}") }
+/// What the settings have in common besides their size: "yields with hints".
+fn shared(settings: &[&Params]) -> Vec<String> {
+    let Some((first, others)) = settings.split_first() else { return Vec::new() };
+    let in_all = |part: &String| others.iter().all(|other| parts(other).any(|theirs| theirs == *part));
+    parts(first).filter(in_all).collect()
+}
+
+/// A setting without what it shares with the others: "2 rooms, one pCPU".
+fn name(params: &Params, shared: &[String]) -> String {
+    let own = parts(params).filter(|part| !shared.contains(part));
+    [params.size_label()].into_iter().chain(own).collect::<Vec<_>>().join(", ")
+}
+
+/// The parameters besides the size, in words.
+fn parts(params: &Params) -> impl Iterator<Item = String> {
+    let variant = params.variant();
+    variant.split(", ").filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
 #[cfg(test)]
@@ -138,7 +172,18 @@ mod tests {
         );
         assert_eq!(ours("with both bugs, a message: yields"), "3.00");
         assert!(table.findings[0].contains("1.60 times the messages with 1 room (source at least 1.51 times)"));
-        assert!(table.findings[1].contains("there are no yields while nobody waits"));
+        assert!(table.findings[1].contains("0 % of the yields are while nobody waits with 1 room"));
+    }
+
+    #[test]
+    fn columns_say_what_tells_them_apart_and_the_title_what_does_not() {
+        let with = |rooms: u64, machine: &str| {
+            Params::default().with("rooms", rooms).with("hint", "full").with("machine", machine)
+        };
+        let [one, two] = [with(1, "up"), with(2, "smp")];
+        let shared = shared(&[&one, &two]);
+        assert_eq!(shared, ["yields with hints"]);
+        assert_eq!([&one, &two].map(|params| name(params, &shared)), ["1 room, one pCPU", "2 rooms, all pCPUs"]);
     }
 
     #[test]
