@@ -5,7 +5,9 @@
 //! | 0 | done |
 //! | 1 | a guest or the run itself failed; or the run is worse than what `--baseline` names |
 //! | 2 | what the user gave cannot be used; nothing was started |
-//! | 3 | KVM cannot be used here |
+//! | 3 | KVM cannot be used here, or not for such a guest |
+//! | 4 | a Linux guest asked for a reboot, and nothing else went wrong |
+//! | 5 | a Linux guest's kernel panicked, and nothing else went wrong |
 //! | 130 | ended by Ctrl-C; what was measured is kept |
 //!
 //! A program whose output nobody reads any more is ended by SIGPIPE.
@@ -14,15 +16,20 @@ mod args;
 mod check;
 mod compare;
 mod demands;
+mod ending;
+mod guest_images;
+mod guests;
+mod linux;
+mod output;
 mod pipe;
 mod recordings;
 mod run;
 mod sim;
 mod small;
 mod stats;
+mod terminal;
 
 use args::{Cli, Command};
-use clap::Parser;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -33,12 +40,20 @@ enum Failure {
     Input(miette::Report),
     /// KVM cannot be used.
     NoKvm(crate::host::KvmUnavailable),
+    /// KVM is there, but not for such a guest.
+    Unsuited(miette::Report),
     /// The run failed.
     Run(miette::Report),
+    /// Guests asked for a reboot.
+    Rebooted(miette::Report),
+    /// Guests' kernels panicked.
+    Panicked(miette::Report),
     /// It is worse than its baseline, which was told.
     Worse,
     /// The user ended it.
     Interrupted,
+    /// Nobody reads standard output any more.
+    Unread,
 }
 
 impl Failure {
@@ -53,17 +68,23 @@ impl Failure {
     /// Tells the user.
     fn tell(&self) {
         match self {
-            Self::Input(report) | Self::Run(report) => eprintln!("{report:?}"),
-            Self::NoKvm(why) => eprintln!("stile: {why}"),
-            Self::Worse | Self::Interrupted => {}
+            Self::Input(report)
+            | Self::Unsuited(report)
+            | Self::Run(report)
+            | Self::Rebooted(report)
+            | Self::Panicked(report) => output::note(format_args!("{report:?}")),
+            Self::NoKvm(why) => output::note(format_args!("stile: {why}")),
+            Self::Worse | Self::Interrupted | Self::Unread => {}
         }
     }
 
     fn code(&self) -> u8 {
         match self {
-            Self::Run(_) | Self::Worse => 1,
+            Self::Run(_) | Self::Worse | Self::Unread => 1,
             Self::Input(_) => 2,
-            Self::NoKvm(_) => 3,
+            Self::NoKvm(_) | Self::Unsuited(_) => 3,
+            Self::Rebooted(_) => 4,
+            Self::Panicked(_) => 5,
             Self::Interrupted => 130,
         }
     }
@@ -72,7 +93,7 @@ impl Failure {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     pipe::end_when_closed();
-    let cli = Cli::parse();
+    let cli = Cli::of_process();
     // Reports of errors follow the terminal's width; without one they are as plain as a log wants them.
     let fancy = std::io::stderr().is_terminal();
     let _ = miette::set_hook(Box::new(move |_| {
@@ -82,11 +103,15 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check { file } => check::check(&file),
-        Command::Schema { markdown } => small::schema(markdown),
+        Command::Schema { sim, markdown } => small::schema(sim, markdown),
         Command::Compare(args) => compare::compare(&args),
         Command::Sim(args) => sim::sim(&args),
         Command::Doctor { costs: true, .. } => small::costs(),
-        Command::Doctor { json, .. } => return small::doctor(json),
+        Command::Doctor { json, .. } => match small::doctor(json) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
+        Command::Guest(command) => guest_images::guest(&command),
         Command::Show { file, markdown } => small::show(&file, markdown),
         Command::Trace { recording, out } => recordings::trace(&recording, out.as_deref()),
         Command::Why { vcpu, recording, json } => recordings::why(&vcpu, &recording, json),
@@ -97,6 +122,9 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.tell();
+            if matches!(failure, Failure::Unread) {
+                pipe::end();
+            }
             ExitCode::from(failure.code())
         }
     }

@@ -1,13 +1,18 @@
 //! What things cost on this host, for the simulator: exits, switches, kicks, wake-ups, and how fast CPUs see each other.
 //!
-//! Guests are run by hand, on threads bound to a CPU, without a scheduler; each figure is a median. It takes some three
-//! seconds. What else runs on the host makes figures larger, so a busy host is not worth measuring.
+//! Guests are run by hand, on threads bound to a CPU, without a scheduler. It takes some three seconds. What else runs on the
+//! host makes samples longer and never shorter, so each figure is their lowest tenth, of passes that take turns:
+//! on a quiet host hardly less than their median, and on a busy one far nearer to what it would be on a quiet one. How far the
+//! two lie apart, and what else ran, is told with them.
 
 mod asking;
+mod hop;
 mod shelf;
+mod stats;
 
-use crate::host::{HostCosts, allowed_cpus};
-use crate::report::stats::median;
+pub use hop::hop;
+
+use crate::host::{Conditions, CpuList, DisturbanceMeter, HostCosts, MeasuredCosts, allowed_cpus};
 use crate::vm::console::Sink;
 use crate::vm::{CreateError, Spec, Vm};
 use kvm_ioctls::Kvm;
@@ -23,13 +28,15 @@ use stile_sched::time::monotonic;
 use stile_sched::{Domain, Stop, Time, Vcpu, VcpuId};
 use vm_memory::{Bytes, GuestAddress};
 
-/// Samples of each figure, and how often the thing is done for one of them where it is too short to be timed alone.
-const SAMPLES: usize = 101;
-const AT_ONCE: u32 = 100;
+/// Each pass takes some samples of all figures, so that what disturbs the host for a moment does not meet all of one.
+const PASSES: usize = 5;
+/// Samples of a pass, and how often a thing is done for one of them that is too short to be timed alone: all in much less than
+/// a turn under the host's scheduler.
+const SAMPLES: usize = 21;
+const EXITS_AT_ONCE: u32 = 20;
+const GLANCES_AT_ONCE: u32 = 1000;
 /// Before a kick or a wake-up, so that the other side is where it should be.
 const SETTLE: Duration = Duration::from_millis(2);
-/// PAUSEs in a row, as a guest that waits does them.
-const PAUSES: u32 = 20_000;
 
 /// Costs cannot be measured.
 #[derive(Debug, thiserror::Error)]
@@ -52,24 +59,80 @@ pub enum MeasureError {
 }
 
 /// Measures all of them.
-pub fn costs(kvm: &Kvm) -> Result<HostCosts, MeasureError> {
-    let cpus: Vec<u32> = allowed_cpus()?.iter().collect();
+pub fn costs(kvm: &Kvm) -> Result<MeasuredCosts, MeasureError> {
+    let available = allowed_cpus()?;
+    let cpus: Vec<u32> = available.iter().collect();
     // The first CPU is the one that most of the host's interrupts go to.
     let [there, .., here] = cpus[..] else { return Err(MeasureError::OneCpu) };
-    let Exit { exit, leave } = bound(here, || exit(kvm))??;
-    let other = bound(here, || switch(kvm))??;
-    let thread = bound(here, || thread_switch(kvm, here))??;
-    Ok(HostCosts {
+    let looked_at = CpuList::from(vec![there, here]);
+    let before = DisturbanceMeter::now(&looked_at);
+    let mut all = Samples::default();
+    for _ in 0..PASSES {
+        all.take(kvm, there, here)?;
+    }
+    let disturbance = before.until(&DisturbanceMeter::now(&looked_at));
+    let low = |samples: &[f64]| stats::low(samples).round() as u64;
+    let exit = low(&all.exit);
+    let costs = HostCosts {
         exit_ns: exit,
-        leave_ns: leave,
-        switch_ns: other.saturating_sub(exit),
-        thread_switch_ns: thread.saturating_sub(exit),
-        kick_ns: bound(there, || kicks(kvm, here))??,
-        wake_ns: bound(there, || wakes(here))??,
-        hop_ns: bound(there, || hop(here))??,
-        pause_ns: bound(here, pause)?,
-        lock_ns: asking::time([there, here])?,
-    })
+        leave_ns: low(&all.leave),
+        switch_ns: low(&all.other).saturating_sub(exit),
+        thread_switch_ns: low(&all.thread).saturating_sub(exit),
+        kick_ns: low(&all.kick),
+        wake_ns: low(&all.wake),
+        hop_ns: low(&all.hop),
+        pause_ns: low(&all.pause),
+        lock_ns: low(&all.lock),
+    };
+    let spreads = all.named().map(|(name, samples)| (name.to_owned(), stats::spread(samples)));
+    Ok(MeasuredCosts { costs, measured: Some(Conditions::new(&disturbance, spreads.into())) })
+}
+
+/// What was timed (units: ns).
+#[derive(Default)]
+struct Samples {
+    exit: Vec<f64>,
+    leave: Vec<f64>,
+    /// An exit after one of another vCPU, on the same thread and on another.
+    other: Vec<f64>,
+    thread: Vec<f64>,
+    kick: Vec<f64>,
+    wake: Vec<f64>,
+    hop: Vec<f64>,
+    pause: Vec<f64>,
+    lock: Vec<f64>,
+}
+
+impl Samples {
+    /// A pass more, on these two CPUs.
+    fn take(&mut self, kvm: &Kvm, there: u32, here: u32) -> Result<(), MeasureError> {
+        let Exit { exit, leave } = bound(here, || exit(kvm))??;
+        self.exit.extend(exit);
+        self.leave.extend(leave);
+        self.other.extend(bound(here, || switch(kvm))??);
+        self.thread.extend(bound(here, || thread_switch(kvm, here))??);
+        self.kick.extend(bound(there, || kicks(kvm, here))??);
+        self.wake.extend(bound(there, || wakes(here))??);
+        self.hop.extend(hop::samples(there, here)?);
+        self.pause.extend(bound(here, pause)?);
+        self.lock.extend(asking::samples([there, here])?);
+        Ok(())
+    }
+
+    /// By the names of the figures that they make.
+    fn named(&self) -> [(&'static str, &[f64]); 9] {
+        [
+            ("exit_ns", &self.exit),
+            ("leave_ns", &self.leave),
+            ("switch_ns", &self.other),
+            ("thread_switch_ns", &self.thread),
+            ("kick_ns", &self.kick),
+            ("wake_ns", &self.wake),
+            ("hop_ns", &self.hop),
+            ("pause_ns", &self.pause),
+            ("lock_ns", &self.lock),
+        ]
+    }
 }
 
 /// Does this on a thread that is bound to a CPU.
@@ -90,19 +153,15 @@ fn bind(cpu: u32) -> rustix::io::Result<()> {
     sched_setaffinity(None, &only)
 }
 
-fn middle(samples: &[f64]) -> u64 {
-    median(samples).unwrap_or(0.0).round() as u64
-}
-
-/// Median time of one of these (units: ns).
-fn timed(mut work: impl FnMut()) -> u64 {
+/// Times of one of these (units: ns).
+fn timed(at_once: u32, mut work: impl FnMut()) -> Vec<f64> {
     let mut sample = || {
         let begun = Instant::now();
-        (0..AT_ONCE).for_each(|_| work());
-        begun.elapsed().as_nanos() as f64 / f64::from(AT_ONCE)
+        (0..at_once).for_each(|_| work());
+        begun.elapsed().as_nanos() as f64 / f64::from(at_once)
     };
     sample();
-    middle(&(0..SAMPLES).map(|_| sample()).collect::<Vec<_>>())
+    (0..SAMPLES).map(|_| sample()).collect()
 }
 
 /// A VM of one vCPU that waits on a shelf.
@@ -143,8 +202,8 @@ impl Guest {
 
 /// An exit with the return to the guest, and its first part.
 struct Exit {
-    exit: u64,
-    leave: u64,
+    exit: Vec<f64>,
+    leave: Vec<f64>,
 }
 
 fn exit(kvm: &Kvm) -> Result<Exit, MeasureError> {
@@ -159,25 +218,30 @@ fn exit(kvm: &Kvm) -> Result<Exit, MeasureError> {
         (now - rung) as f64 * 1e6 / f64::from(state.clock().khz())
     };
     Ok(guest.with(|vcpu| Exit {
-        exit: timed(|| _ = vcpu.run()),
-        leave: middle(&(0..SAMPLES).map(|_| leave(vcpu)).collect::<Vec<_>>()),
+        exit: timed(EXITS_AT_ONCE, || _ = vcpu.run()),
+        leave: (0..SAMPLES).map(|_| leave(vcpu)).collect(),
     }))
 }
 
 /// An exit of one vCPU after one of another, on the same thread.
-fn switch(kvm: &Kvm) -> Result<u64, MeasureError> {
+fn switch(kvm: &Kvm) -> Result<Vec<f64>, MeasureError> {
     let guests = [Guest::new(kvm, "doorbell")?, Guest::new(kvm, "doorbell")?];
     let both = |a: &mut dyn Vcpu, b: &mut dyn Vcpu| {
-        timed(|| {
+        timed(EXITS_AT_ONCE, || {
             a.run();
             b.run();
         })
     };
-    Ok(guests[0].with(|a| guests[1].with(|b| both(a, b))) / 2)
+    Ok(halves(guests[0].with(|a| guests[1].with(|b| both(a, b)))))
+}
+
+/// Of what was done twice.
+fn halves(samples: Vec<f64>) -> Vec<f64> {
+    samples.into_iter().map(|ns| ns / 2.0).collect()
 }
 
 /// The same on two threads of one CPU, which yield to each other.
-fn thread_switch(kvm: &Kvm, cpu: u32) -> Result<u64, MeasureError> {
+fn thread_switch(kvm: &Kvm, cpu: u32) -> Result<Vec<f64>, MeasureError> {
     let guests = [Guest::new(kvm, "doorbell")?, Guest::new(kvm, "doorbell")?];
     let over = AtomicBool::new(false);
     let turn = |vcpu: &mut dyn Vcpu| {
@@ -195,15 +259,15 @@ fn thread_switch(kvm: &Kvm, cpu: u32) -> Result<u64, MeasureError> {
             });
             Ok(())
         });
-        let round = guests[0].with(|vcpu| timed(|| turn(vcpu)));
+        let round = guests[0].with(|vcpu| timed(EXITS_AT_ONCE, || turn(vcpu)));
         over.store(true, Ordering::Relaxed);
         let ended: rustix::io::Result<()> = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(ended.map(|()| round / 2)?)
+        Ok(ended.map(|()| halves(round))?)
     })
 }
 
 /// From this thread's signal until a thread on that CPU is back from its guest.
-fn kicks(kvm: &Kvm, cpu: u32) -> Result<u64, MeasureError> {
+fn kicks(kvm: &Kvm, cpu: u32) -> Result<Vec<f64>, MeasureError> {
     let guest = Guest::new(kvm, "hog")?;
     let (thread, back, over) = (AtomicU32::new(0), AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -228,12 +292,12 @@ fn kicks(kvm: &Kvm, cpu: u32) -> Result<u64, MeasureError> {
             send();
         }
         let ended: rustix::io::Result<()> = runs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(ended.map(|()| middle(&samples))?)
+        Ok(ended.map(|()| samples)?)
     })
 }
 
 /// From this thread's wake until a thread that slept on that idle CPU runs.
-fn wakes(cpu: u32) -> Result<u64, MeasureError> {
+fn wakes(cpu: u32) -> Result<Vec<f64>, MeasureError> {
     let (parker, back, over) = (Parker::default(), AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let sleeps = scope.spawn(|| {
@@ -244,11 +308,17 @@ fn wakes(cpu: u32) -> Result<u64, MeasureError> {
             }
             Ok(())
         });
-        let samples = answers(&back, || true, || parker.wake());
+        let samples = answers(
+            &back,
+            || true,
+            || {
+                parker.wake();
+            },
+        );
         over.store(true, Ordering::Relaxed);
         parker.wake();
         let ended: rustix::io::Result<()> = sleeps.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok(ended.map(|()| middle(&samples))?)
+        Ok(ended.map(|()| samples)?)
     })
 }
 
@@ -276,36 +346,11 @@ fn answers(back: &AtomicU64, ready: impl Fn() -> bool, call: impl Fn()) -> Vec<f
     (0..SAMPLES).filter_map(one).collect()
 }
 
-/// Half of the time in which two CPUs write to each other and back.
-fn hop(cpu: u32) -> Result<u64, MeasureError> {
-    let (ball, over) = (AtomicU32::new(0), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let answers = scope.spawn(|| {
-            let bound = bind(cpu);
-            while !over.load(Ordering::Relaxed) {
-                if ball.load(Ordering::Acquire) == 1 {
-                    ball.store(0, Ordering::Release);
-                }
-            }
-            bound
-        });
-        let round = timed(|| {
-            ball.store(1, Ordering::Release);
-            while ball.load(Ordering::Acquire) == 1 {}
-        });
-        over.store(true, Ordering::Relaxed);
-        answers.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok(round / 2)
-    })
-}
-
 /// A PAUSE with a look at memory.
-fn pause() -> u64 {
+fn pause() -> Vec<f64> {
     let word = AtomicU32::new(0);
-    let begun = Instant::now();
-    for _ in 0..PAUSES {
+    timed(GLANCES_AT_ONCE, || {
         std::hint::black_box(word.load(Ordering::Acquire));
         std::hint::spin_loop();
-    }
-    begun.elapsed().as_nanos() as u64 / u64::from(PAUSES)
+    })
 }

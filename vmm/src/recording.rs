@@ -7,6 +7,9 @@
 //! 2. The events in order of time, 32 bytes each: four little-endian words of 64 bits, see [`Event::pack`].
 //! 3. One line of JSON with the [`Names`] of vCPUs, which are known at the end only: VMs come and go.
 //!
+//! A process that dies leaves neither the numbers nor the names: such a file is read up to its last whole event, and vCPUs
+//! are called by their ids.
+//!
 //! # Modules
 //! `recorder` writes it while the domain runs, `reader` reads it back. [`chrome`] makes a trace for viewers of it,
 //! [`explain`] says why a vCPU waited, [`figures`] computes what became of everybody's time, and [`replay`] asks the policy

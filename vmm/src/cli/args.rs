@@ -4,7 +4,9 @@ use crate::compare::{Hint, Setup};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
 use crate::report::suite::{Suite, UnknownSuite};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -14,6 +16,26 @@ use std::str::FromStr;
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
+}
+
+impl Cli {
+    /// The command line of this process; one that cannot be understood ends it.
+    pub(super) fn of_process() -> Self {
+        let words: Vec<OsString> = std::env::args_os().collect();
+        Self::understand(&words).unwrap_or_else(|error| error.exit())
+    }
+
+    fn understand(words: &[OsString]) -> Result<Self, clap::Error> {
+        Self::try_parse_from(words).map_err(|mut error| {
+            // What follows the option after a space is no value of it.
+            let is_apart = |pair: &[OsString]| pair[0] == "--stats" && seconds(&pair[1].to_string_lossy()).is_ok();
+            if let Some([_, value]) = words.windows(2).find(|pair| is_apart(pair)) {
+                let tip = format!("write --stats={}", value.to_string_lossy());
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+            }
+            error
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -27,6 +49,9 @@ pub(super) enum Command {
     },
     /// Print the JSON Schema of the configuration file
     Schema {
+        /// Of the file of `stile sim` instead
+        #[arg(long)]
+        sim: bool,
         /// Print the reference of all keys as Markdown instead
         #[arg(long)]
         markdown: bool,
@@ -44,9 +69,12 @@ pub(super) enum Command {
         #[arg(long)]
         costs: bool,
     },
+    /// Make and list kernels and initramfs of Linux guests
+    #[command(subcommand)]
+    Guest(GuestCommand),
     /// Print the table of an earlier run's report.json
     Show {
-        /// The report
+        /// The report, or the folder that it is in
         file: PathBuf,
         /// As Markdown
         #[arg(long)]
@@ -80,9 +108,30 @@ pub(super) enum Command {
     },
     /// Say whether a report.json is whole and consistent
     CheckReport {
-        /// The report
+        /// The report, or the folder that it is in
         file: PathBuf,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum GuestCommand {
+    /// Make a kernel and an initramfs of Debian's packages, unless nothing they are made of has changed; needs no root
+    Build {
+        /// Which
+        guest: GuestImage,
+        /// The folder to put them into; by default in the user's cache
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+    /// Say which there are, and where
+    List,
+}
+
+/// A guest that can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum GuestImage {
+    /// Debian's cloud kernel, with busybox, hackbench, tbench and cyclictest
+    Linux,
 }
 
 #[derive(Debug, Args)]
@@ -102,6 +151,12 @@ pub(super) struct RunArgs {
     /// Write the same to this file as JSON, a line each time
     #[arg(long, value_name = "FILE")]
     pub(super) stats_json: Option<PathBuf>,
+    /// Write what guests print to this file instead: as it comes from a single VM, else line by line with their names
+    #[arg(long, value_name = "FILE")]
+    pub(super) console: Option<PathBuf>,
+    /// Try Linux guests also where they are known not to run
+    #[arg(long)]
+    pub(super) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -123,36 +178,44 @@ pub(super) struct SimArgs {
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, volano, hackbench, entry, partition or
-    /// boot; or reports, for those of the reports that this project grew from, one after the other in a quarter of an hour
+    /// boot; with Linux guests hackbench, tbench, cyclictest or boot; or reports, for those of the reports that this project grew from, one after the other in a quarter of an hour
     #[arg(default_value = "netbench")]
     pub(super) suite: Subject,
+    /// What guests are: the built-in ones, or linux for those of `stile guest build linux`, or linux:DIR for those of its --out
+    /// DIR
+    #[arg(long, value_name = "GUEST", default_value = "builtin")]
+    pub(super) guest: GuestKind,
+    /// Try Linux guests also where they are known not to run
+    #[arg(long)]
+    pub(super) force: bool,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
-    /// host twice for an A/A run; by default host and rsdl, for entry freelist as well, for a full netbench o1, for
-    /// interactive all of host and rsdl
+    /// host twice for an A/A run; by default host and rsdl; for entry freelist as well, for a full netbench o1, for
+    /// interactive all of host and rsdl, for hackbench rsdl:no-lateral:no-adaptive and rsdl:no-adaptive, and for volano
+    /// goodness:yield_recalculates:yield_bounces, goodness and rsdl+expire
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) policies: Vec<PolicyConfig>,
     /// Numbers of vCPUs, each a run of its own (suites that count them)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1024>)]
     pub(super) vcpus: Vec<u32>,
-    /// Numbers of client VMs, each a run of its own (netbench)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
+    /// Numbers of client VMs (netbench) or of clients in their VM (tbench), each a run of its own
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<500>)]
     pub(super) clients: Vec<u32>,
-    /// Numbers of VMs asked for at once, each a run of its own (boot)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Numbers of VMs, asked for at once (boot) or of which all but one compute (cyclictest), each a run of its own
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1000>)]
     pub(super) vms: Vec<u32>,
     /// How the suite is set up: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload, make, make-ccache
     /// (interactive: what runs beside the probes); up, smp, bare-up, bare-smp (entry); no-locks, locks (partition);
-    /// VCPUSxMEMORY such as 4x16M (boot). By default all but netbench's
+    /// VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default all but netbench's
     #[arg(long = "setup", value_name = "LIST", value_delimiter = ',')]
     pub(super) setups: Vec<Setup>,
-    /// Numbers of groups of 40 vCPUs, each a run of its own (hackbench)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
+    /// Numbers of groups of 40 vCPUs, or of Linux guests with a group each, each a run of its own (hackbench)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<500>)]
     pub(super) groups: Vec<u32>,
     /// Numbers of chat rooms, each a run of its own (volano)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<500>)]
     pub(super) rooms: Vec<u32>,
     /// Rounds; every round runs every policy once with every parameter
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = number::<1000>)]
     pub(super) reps: Option<u32>,
     /// Go on, from five rounds on, until the interval of each headline ratio is at most this part of the ratio wide, such
     /// as 0.05
@@ -164,7 +227,7 @@ pub(super) struct CompareArgs {
     /// Length of each measured window; by default what fits the time of a run
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) duration: Option<f64>,
-    /// Host CPUs to run on, such as 0-1 or 0,2; by default all this process may use
+    /// Host CPUs to run on, such as 0-1 or 0,2; by default all this process may use; with --sim also such as are not there
     #[arg(long, value_name = "LIST")]
     pub(super) pcpus: Option<CpuList>,
     /// What the guests tell of their waiting (silent: cannot be simulated)
@@ -186,8 +249,8 @@ pub(super) struct CompareArgs {
     /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
     #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
-    /// Compare with this report of the same comparison, and exit with 1 if a headline metric is worse by more than the
-    /// tolerance and its intervals do not overlap
+    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline metric is
+    /// worse by more than the tolerance and its intervals do not overlap
     #[arg(long, value_name = "OLD/report.json")]
     pub(super) baseline: Option<PathBuf>,
     /// Part by which a figure may be worse than in the baseline
@@ -202,6 +265,28 @@ pub(super) struct CompareArgs {
     /// Seed of the order of runs, the guests' randomness and the intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
+}
+
+/// What the guests of a comparison are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum GuestKind {
+    /// The suite's own.
+    Builtin,
+    /// Linux, of the image in this folder, or in the cache.
+    Linux(Option<PathBuf>),
+}
+
+impl FromStr for GuestKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name.split_once(':') {
+            None if name == "builtin" => Ok(Self::Builtin),
+            None if name == "linux" => Ok(Self::Linux(None)),
+            Some(("linux", folder)) if !folder.is_empty() => Ok(Self::Linux(Some(folder.into()))),
+            _ => Err("builtin, linux and linux:DIR are accepted".to_owned()),
+        }
+    }
 }
 
 /// What is to be compared in.
@@ -222,6 +307,14 @@ impl FromStr for Subject {
             name => name.parse().map(Self::One).map_err(|e: UnknownSuite| format!("{e}; or reports")),
         }
     }
+}
+
+/// A number from 1 to this.
+fn number<const MAX: u32>(text: &str) -> Result<u32, String> {
+    let number = text.trim().parse().ok().filter(|number| (1..=MAX).contains(number));
+    number.ok_or_else(|| {
+        format!("whole numbers from 1 to {MAX} are accepted; where it is a list, with commas between them")
+    })
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -245,5 +338,33 @@ fn setting(text: &str) -> Result<(String, u64), String> {
     match value.parse() {
         Ok(value) if fits => Ok((key.to_owned(), value)),
         _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(words: &str) -> String {
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        Cli::understand(&words).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn seconds_of_stats_apart_from_it_are_told_how_to_be_written() {
+        let told = refused("stile run a.toml --stats 5");
+        assert!(told.contains("write --stats=5"), "{told}");
+        assert!(!refused("stile run a.toml --stat").contains("--stats="));
+    }
+
+    #[test]
+    fn a_size_that_is_no_number_is_told_with_the_option_and_what_is_accepted() {
+        for (words, accepted) in
+            [("--vcpus 4,x", "1 to 1024"), ("--clients 4,501", "1 to 500"), ("--reps 0", "1 to 1000")]
+        {
+            let told = refused(&format!("stile compare ticket {words}"));
+            let option = words.split(' ').next().unwrap();
+            assert!(told.contains(option) && told.contains(accepted), "{told}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `stile check`: what a configuration would run, and what its policy promises each VM. Starts nothing.
 
-use super::{Failure, run, small};
+use super::guests::Guests;
+use super::{Failure, output, small};
 use crate::carrier;
 use crate::config::{Algorithm, Config, OnStarvation, PolicyConfig, VmConfig};
 use crate::report::format;
@@ -11,19 +12,19 @@ use stile_sched::domain::Attributes;
 
 pub(super) fn check(file: &Path) -> Result<(), Failure> {
     let config = small::load(file)?;
-    run::Images::read(&config)?.check(&config)?;
+    Guests::open(&config, file)?;
     let vms: u32 = config.vms.iter().map(|vm| vm.count).sum();
     let pcpus = &config.host.pcpus;
-    println!(
-        "{}: {} with {} on pCPUs {pcpus} under {}",
+    output::line(format_args!(
+        "{}: {} with {} and {} of memory on pCPUs {pcpus} under {}",
         file.display(),
         format::count(vms as usize, "VM"),
         format::count(vcpus(&config.vms).count(), "vCPU"),
+        format::bytes(config.memory() as f64),
         config.policy
-    );
-    terms(&config).iter().for_each(|line| println!("  {line}"));
-    println!("  on starvation: {}", on_starvation(&config.policy));
-    Ok(())
+    ))?;
+    terms(&config).iter().try_for_each(|line| output::line(format_args!("  {line}")))?;
+    output::line(format_args!("  on starvation: {}", on_starvation(&config.policy)))
 }
 
 /// A line for each entry: who it is, its part of all weights, and how long one of its vCPUs waits at most.

@@ -1,9 +1,12 @@
 //! `stile compare`: from the command line to a report.
 
-use super::args::{CompareArgs, Subject};
+use super::args::{CompareArgs, GuestKind, Subject};
 use super::demands::Demands;
-use super::{Failure, sim};
-use crate::compare::{End, Options, Plan, Progress, Ran, Runner, Setup, Until, default_policies, reports};
+use super::{Failure, linux, output, sim};
+use crate::compare::{
+    End, Options, PCPUS, Plan, Progress, REPORTED, Ran, Runner, STEPS, Setup, Until, check_settings, check_sizes,
+    default_policies, divisions, remove_steps, reports,
+};
 use crate::config::PolicyConfig;
 use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
 use crate::recording::recordable;
@@ -38,7 +41,9 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     }
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
-        Err(why) if args.record => return Err(Failure::NoKvm(why)),
+        Err(why) if args.record || parts.iter().any(|options| options.linux.is_some()) => {
+            return Err(Failure::NoKvm(why));
+        }
         Err(why) => return sim::compare(args, parts, Some(why)),
     };
     let demands = Demands::new(args, &parts, false)?;
@@ -48,10 +53,10 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let (autogroups, notes) = autogroups_off();
     let mut ran = run_all(&parts, Plan::announcement, |options| {
         let runner = Runner::new(&kvm, options, &interrupted).keeping(&journal);
-        let runner = runner.with_steps_in(args.out.join("netbench"));
+        let runner = runner.with_steps_in(args.out.join(STEPS));
         if args.record { runner.recording_into(args.out.join("raw")) } else { runner }
     });
-    ran.notes.splice(0..0, notes);
+    ran.notes.splice(0..0, notes.into_iter().chain(linux::notes(&parts)));
     // Before anything is printed, which may end the program.
     drop(autogroups);
     host["pcpus"] = json!(parts[0].pcpus.to_string());
@@ -66,12 +71,17 @@ pub(super) fn run_all<'a>(
 ) -> Ran {
     let plans: Vec<Plan> = parts.iter().map(Plan::new).collect();
     plans.iter().zip(parts).for_each(|(plan, options)| eprintln!("{}", announcement(plan, options)));
+    let divisions: Vec<String> = parts.iter().flat_map(divisions).collect();
+    divisions.iter().for_each(|division| eprintln!("{division}"));
     let mut progress = Progress::new(plans.iter().map(Plan::estimate).sum());
-    let mut all = Ran { samples: Vec::new(), notes: Vec::new(), end: End::Complete };
+    let mut all =
+        Ran { samples: Vec::new(), notes: divisions, recordings: Vec::new(), steps: Vec::new(), end: End::Complete };
     let mut planned = Duration::ZERO;
     for (plan, options) in plans.iter().zip(parts) {
-        let Ran { samples, notes, end } = runner(options).run(plan, &mut progress);
+        let Ran { samples, notes, recordings, steps, end } = runner(options).run(plan, &mut progress);
         all.samples.extend(samples);
+        all.recordings.extend(recordings);
+        all.steps.extend(steps);
         // A note of one of several says of which.
         let suite = if parts.len() > 1 { format!("{}: ", options.suite) } else { String::new() };
         all.notes.extend(notes.into_iter().map(|note| suite.clone() + &note));
@@ -115,28 +125,42 @@ fn autogroups_off() -> (Option<AutogroupsOff>, Vec<String>) {
 
 /// What is to be run: a suite, or all those of the reports.
 fn parts(args: &CompareArgs) -> Result<Vec<Options>, Failure> {
+    let suites = if let Subject::One(suite) = args.suite { vec![suite] } else { REPORTED.to_vec() };
+    if args.guest == GuestKind::Builtin {
+        let set = args.settings.iter().map(|(key, value)| (key.as_str(), *value));
+        check_settings(&suites, set).map_err(|e| Failure::Input(miette::miette!("--set: {e}")))?;
+    }
     match args.suite {
         Subject::One(suite) => {
             let common = options(args, suite)?;
             let default = || labelled(&default_policies(suite, args.full));
-            let policies = if common.policies.is_empty() { default() } else { common.policies };
             let budget = args.full.then_some(f64::INFINITY);
             let (sizes, setups) = (sizes(args, suite)?, setups(args, suite)?);
-            Ok(vec![Options { sizes, setups, policies, budget, ..common }])
+            let part = Options { sizes, setups, budget, ..common };
+            if let Some(with_linux) = linux::guests(args, &part)? {
+                return Ok(vec![with_linux]);
+            }
+            check_sizes(&part).map_err(Failure::input)?;
+            let policies = if part.policies.is_empty() { default() } else { part.policies };
+            Ok(vec![Options { policies, ..part }])
         }
+        Subject::Reports if args.guest != GuestKind::Builtin => Err(Failure::Input(miette::miette!(
+            help = "compare hackbench, tbench, cyclictest or boot",
+            "--guest: the suites of the reports have built-in guests"
+        ))),
         Subject::Reports
-            if args.clients.is_empty() && args.vcpus.is_empty() && args.vms.is_empty() && args.setups.is_empty() =>
+            if args.setups.is_empty() && Counted::ALL.into_iter().all(|kind| given(args, kind).is_empty()) =>
         {
             Ok(reports(&options(args, Suite::Netbench)?))
         }
         Subject::Reports => Err(Failure::Input(miette::miette!(
-            help = "leave out --vcpus, --clients, --vms and --setup, or compare one of the suites alone",
+            help = "leave out --vcpus, --clients, --vms, --groups, --rooms and --setup, or compare one of the suites alone",
             "each of the suites of the reports has sizes of its own"
         ))),
     }
 }
 
-fn labelled(policies: &[PolicyConfig]) -> Vec<(String, PolicyConfig)> {
+pub(super) fn labelled(policies: &[PolicyConfig]) -> Vec<(String, PolicyConfig)> {
     let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
     distinct_labels(&names).into_iter().zip(policies.iter().cloned()).collect()
 }
@@ -145,7 +169,14 @@ fn labelled(policies: &[PolicyConfig]) -> Vec<(String, PolicyConfig)> {
 fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
     let available = allowed_cpus().map_err(Failure::run)?;
     let pcpus = args.pcpus.clone().unwrap_or_else(|| available.clone());
-    if let Some(missing) = pcpus.iter().find(|&cpu| !available.contains(cpu)) {
+    if args.sim && !PCPUS.contains(&(pcpus.len() as u32)) {
+        return Err(Failure::Input(miette::miette!(
+            "--pcpus {pcpus}: a simulated machine has {} to {} pCPUs",
+            PCPUS.start(),
+            PCPUS.end()
+        )));
+    }
+    if let Some(missing) = pcpus.iter().find(|&cpu| !args.sim && !available.contains(cpu)) {
         return Err(Failure::Input(miette::miette!(
             help = format!("this process may use {available}"),
             "--pcpus {pcpus}: there is no CPU {missing} to use"
@@ -158,35 +189,22 @@ fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
         )));
     }
     Ok(Options {
-        suite,
-        policies: labelled(&args.policies),
-        sizes: Vec::new(),
-        setups: Vec::new(),
-        per_pcpu: None,
         reps: args.reps,
         duration: args.duration,
-        pcpus,
         hint: args.hint,
         settings: args.settings.clone(),
         quick: args.quick,
         full: args.full,
-        budget: None,
         until: args.until.map(|width| Until { width, limit: Duration::from_secs_f64(args.limit) }),
         seed: args.seed,
+        ..Options::new(suite, labelled(&args.policies), pcpus)
     })
 }
 
 /// The sizes asked for; they must be of the kind that the suite counts.
 fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
     let counted = suite.counted();
-    let given = |kind: Counted| match kind {
-        Counted::Clients => &args.clients,
-        Counted::Vcpus => &args.vcpus,
-        Counted::Vms => &args.vms,
-        Counted::Groups => &args.groups,
-        Counted::Rooms => &args.rooms,
-    };
-    if let Some(wrong) = Counted::ALL.into_iter().find(|&kind| kind != counted && !given(kind).is_empty()) {
+    if let Some(wrong) = Counted::ALL.into_iter().find(|&kind| kind != counted && !given(args, kind).is_empty()) {
         return Err(Failure::Input(miette::miette!(
             help = format!("use --{}", counted.name()),
             "--{} has no meaning for the suite {}",
@@ -194,15 +212,31 @@ fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
             suite
         )));
     }
-    Ok(given(counted).clone())
+    Ok(given(args, counted).clone())
+}
+
+/// The sizes of one kind that were asked for.
+fn given(args: &CompareArgs, kind: Counted) -> &Vec<u32> {
+    match kind {
+        Counted::Clients => &args.clients,
+        Counted::Vcpus => &args.vcpus,
+        Counted::Vms => &args.vms,
+        Counted::Groups => &args.groups,
+        Counted::Rooms => &args.rooms,
+    }
 }
 
 /// The setups asked for; they must be among those that the suite has.
 fn setups(args: &CompareArgs, suite: Suite) -> Result<Vec<Setup>, Failure> {
-    let Some(wrong) = args.setups.iter().find(|setup| !setup.suits(suite)) else { return Ok(args.setups.clone()) };
+    let suits = |setup: &Setup| match args.guest {
+        GuestKind::Builtin => setup.suits(suite),
+        GuestKind::Linux(_) => matches!(setup, Setup::Each(_)),
+    };
+    let Some(wrong) = args.setups.iter().find(|setup| !suits(setup)) else { return Ok(args.setups.clone()) };
     let own = Setup::of(suite, true, false);
     let has = own.iter().filter(|setup| **setup != Setup::Usual).map(ToString::to_string).collect::<Vec<_>>();
     let help = match has.is_empty() {
+        _ if args.guest != GuestKind::Builtin => "Linux guests have VCPUSxMEMORY, such as 2x256M".to_owned(),
         true => format!("{} has none to choose", suite),
         false => format!("{} has {}", suite, has.join(", ")),
     };
@@ -228,9 +262,16 @@ pub(super) struct Outcome {
 
 /// Writes the report and prints its table. The table is printed even where the report cannot be written.
 pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &Demands) -> Result<(), Failure> {
-    let Outcome { mut host, ran: Ran { samples, notes, end }, simulated } = outcome;
+    let Outcome { mut host, ran: Ran { samples, notes, recordings, steps, end }, simulated } = outcome;
     let end = match end {
+        // An earlier report in the folder stays what it is.
         End::Failed(error) if samples.is_empty() => return Err(Failure::run(error)),
+        End::Interrupted if samples.is_empty() => {
+            output::note(format_args!(
+                "The run was interrupted before anything was measured; there is no report of it."
+            ));
+            return Err(Failure::Interrupted);
+        }
         end => end,
     };
     let mut policies: Vec<&(String, PolicyConfig)> = Vec::new();
@@ -251,15 +292,21 @@ pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &
         notes,
     };
     let report = Report::from_samples(&samples, context);
-    let written = writer::write_all(out, &report, &samples);
-    print!("{}", table::terminal(&report, table::Screen::detect()));
-    if let Ok(written) = &written {
-        println!("\nreport: {}", written.html.display());
-    }
+    let written = writer::write_all(out, &report, &samples).inspect(|written| {
+        // Those of an earlier run in the folder belong to no report any more.
+        writer::remove_recordings(&written.raw, &recordings);
+        remove_steps(&out.join(STEPS), &steps);
+    });
+    let place = written.as_ref().map_or(String::new(), |written| format!("\nreport: {}\n", written.html.display()));
+    let shown = output::print(format_args!("{}{place}", table::terminal(&report, table::Screen::detect())));
     let unwritten = written.err().map(|source| match simulated {
         true => Failure::run(source),
         false => Failure::run(Unwritten { samples: out.join("raw").join(raw::JSON_LINES), source }),
     });
+    if !matches!(end, End::Complete) {
+        // A build server learns that the run did not come to its end.
+        demands.tell(&report, None).unwrap_or_else(|failure| failure.tell());
+    }
     match (end, unwritten) {
         (End::Failed(error), unwritten) => {
             // What ended the run comes last, and decides how the program ends.
@@ -268,6 +315,6 @@ pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &
         }
         (_, Some(failure)) => Err(failure),
         (End::Interrupted, None) => Err(Failure::Interrupted),
-        (End::Complete, None) => demands.meet(&report),
+        (End::Complete, None) => shown.and(demands.meet(&report)),
     }
 }

@@ -1,13 +1,14 @@
 //! What is asked of a comparison beside its report: not to be worse than an earlier one, and to be told to a build server.
 
-use super::Failure;
 use super::args::CompareArgs;
+use super::small::report_in;
+use super::{Failure, output};
 use crate::compare::{Case, Options};
-use crate::report::baseline::{Baseline, Wanted};
+use crate::report::baseline::{Baseline, Judgement, Wanted};
 use crate::report::model::Report;
 use crate::report::stats::MIN_FOR_INTERVAL;
 use crate::report::{junit, writer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The demands of a command line; by default none.
 #[derive(Debug, Default)]
@@ -16,17 +17,33 @@ pub(super) struct Demands {
     junit: Option<PathBuf>,
 }
 
+/// Whether both paths lead to one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let canonical = |path: &Path| path.canonicalize().ok();
+    canonical(one).is_some_and(|one| canonical(other) == Some(one))
+}
+
 impl Demands {
     /// Those of this command line, if what is going to be run can meet them.
     pub(super) fn new(args: &CompareArgs, parts: &[Options], simulated: bool) -> Result<Self, Failure> {
-        let Some(path) = &args.baseline else { return Ok(Self { baseline: None, junit: args.junit.clone() }) };
+        args.junit.as_deref().map_or(Ok(()), writer::check_junit).map_err(Failure::input)?;
+        let Some(path) = args.baseline.as_deref().map(report_in) else {
+            return Ok(Self { baseline: None, junit: args.junit.clone() });
+        };
         if parts.iter().any(|options| (options.rounds() as usize) < MIN_FOR_INTERVAL) {
             return Err(Failure::Input(miette::miette!(
                 help = format!("--reps {MIN_FOR_INTERVAL} or more"),
                 "--baseline: with so few rounds a figure has no interval, and nothing can be told from chance"
             )));
         }
-        let baseline = Baseline::read(path, args.tolerance).map_err(Failure::input)?;
+        let baseline = Baseline::read(&path, args.tolerance).map_err(Failure::input)?;
+        if is_same(&path, &args.out.join(writer::REPORT)) {
+            return Err(Failure::Input(miette::miette!(
+                help = "keep the baseline elsewhere, or name another folder with --out",
+                "--baseline {}: the report of this comparison would take its place",
+                path.display()
+            )));
+        }
         let cases = parts.iter().flat_map(|options| Case::all(options).into_iter().map(move |case| (options, case)));
         let settings = cases.map(|(options, case)| (options.suite, case.params(options))).collect();
         let policies = parts.iter().flat_map(|options| &options.policies).map(|(label, _)| label.as_str()).collect();
@@ -37,12 +54,16 @@ impl Demands {
     /// Holds a report against the demands, and says what came of it.
     pub(super) fn meet(&self, report: &Report) -> Result<(), Failure> {
         let judgement = self.baseline.as_ref().map(|baseline| baseline.judge(report));
-        if let Some(path) = &self.junit {
-            let xml = junit::xml(report, judgement.as_ref()).map_err(Failure::run)?;
-            writer::write_junit(path, &xml).map_err(Failure::run)?;
-        }
+        self.tell(report, judgement.as_ref())?;
         let Some(judgement) = judgement else { return Ok(()) };
-        judgement.told.iter().for_each(|line| println!("{line}"));
+        judgement.told.iter().try_for_each(|line| output::line(format_args!("{line}")))?;
         if judgement.worse.is_empty() { Ok(()) } else { Err(Failure::Worse) }
+    }
+
+    /// Tells a report to a build server, if it is to be told, judged or not.
+    pub(super) fn tell(&self, report: &Report, judgement: Option<&Judgement<'_>>) -> Result<(), Failure> {
+        let Some(path) = &self.junit else { return Ok(()) };
+        let xml = junit::xml(report, judgement).map_err(Failure::run)?;
+        writer::write_junit(path, &xml).map_err(Failure::run)
     }
 }

@@ -1,6 +1,6 @@
 //! What is done with recordings: `stile trace`, `stile why`, `stile replay`.
 
-use super::Failure;
+use super::{Failure, output};
 use crate::recording::chrome::{self, TraceError};
 use crate::recording::explain::explain;
 use crate::recording::figures::{Figures, YieldCounts, figures};
@@ -14,39 +14,57 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use stile_sched::ledger::Stop;
 
-fn open(path: &Path) -> Result<Recording, Failure> {
-    Recording::open(path).map_err(Failure::input)
+/// Opens a recording, and says so if it was not finished.
+pub(super) fn open(path: &Path) -> Result<Recording, Failure> {
+    let recording = Recording::open(path).map_err(Failure::input)?;
+    if let Some(after) = recording.ended_early().map_err(Failure::input)? {
+        output::note(format_args!(
+            "warning: {} ended early, at {:.3} s: the run that wrote it died, and its vCPUs have ids for names, such as v0",
+            path.display(),
+            after.0 as f64 / 1e9
+        ));
+    }
+    Ok(recording)
 }
 
 pub(super) fn trace(path: &Path, out: Option<&Path>) -> Result<(), Failure> {
     let recording = open(path)?;
     let written = match out {
-        Some(out) => match File::create(out) {
-            Ok(file) => chrome::write(&recording, &mut BufWriter::new(file)),
-            Err(error) => Err(error.into()),
-        },
+        Some(out) => chrome::write(&recording, &mut BufWriter::new(created(out, path)?)),
         None => chrome::write(&recording, &mut BufWriter::new(io::stdout().lock())),
     };
     match (written, out) {
         (Ok(()), _) => Ok(()),
         (Err(TraceError::Read(error)), _) => Err(Failure::input(error)),
-        // Whoever reads has seen enough.
-        (Err(TraceError::Write(error)), None) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        (Err(TraceError::Write(error)), None) => Err(output::failure(error)),
         (Err(error), Some(out)) => {
-            Err(Failure::Run(miette::Report::from_err(error).wrap_err(format!("{}", out.display()))))
+            Err(Failure::Run(miette::Report::from_err(error).wrap_err(format!("--out {}", out.display()))))
         }
-        (Err(error), None) => Err(Failure::run(error)),
     }
+}
+
+/// A new file for the trace, in place of one that may be there.
+fn created(out: &Path, recording: &Path) -> Result<File, Failure> {
+    let canonical = |path: &Path| path.canonicalize().ok();
+    if canonical(recording).is_some_and(|recording| canonical(out) == Some(recording)) {
+        return Err(Failure::Input(miette::miette!(
+            help = "name another file",
+            "--out {}: the trace would take the place of the recording",
+            out.display()
+        )));
+    }
+    File::create(out).map_err(|error| {
+        Failure::Input(miette::miette!(
+            help = "name a file in a folder that is there and can be written to",
+            "--out: cannot write {}: {error}",
+            out.display()
+        ))
+    })
 }
 
 pub(super) fn why(vcpu: &str, path: &Path, as_json: bool) -> Result<(), Failure> {
     let answer = explain(&open(path)?, vcpu).map_err(Failure::input)?;
-    if as_json {
-        println!("{:#}", json!(answer));
-    } else {
-        print!("{answer}");
-    }
-    Ok(())
+    if as_json { output::line(format_args!("{:#}", json!(answer))) } else { output::print(format_args!("{answer}")) }
 }
 
 pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
@@ -57,18 +75,18 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
     if as_json {
         let equal = replayed.stopped.is_none();
         let replay = json!({"compared": replayed.compared, "equal": equal, "difference": difference});
-        println!("{:#}", json!({"replay": replay, "figures": figures}));
+        output::line(format_args!("{:#}", json!({"replay": replay, "figures": figures})))?;
     } else {
         let header = recording.header();
-        println!("{} under {} on pCPUs {}", header.workload, header.policy, header.pcpus);
-        print_figures(&figures);
+        output::line(format_args!("{} under {} on pCPUs {}", header.workload, header.policy, header.pcpus))?;
+        print_figures(&figures)?;
     }
     tell(replayed, difference, as_json)
 }
 
 /// Replays a recording and says only whether all answers are the same.
-pub(super) fn replay_quietly(path: &Path) -> Result<(), Failure> {
-    let replayed = ask_again(&open(path)?).map_err(Failure::input)?;
+pub(super) fn replay_quietly(recording: &Recording) -> Result<(), Failure> {
+    let replayed = ask_again(recording).map_err(Failure::input)?;
     let difference = verdict(&replayed);
     tell(replayed, difference, false)
 }
@@ -76,15 +94,12 @@ pub(super) fn replay_quietly(path: &Path) -> Result<(), Failure> {
 fn tell(replayed: Replayed, difference: Option<String>, as_json: bool) -> Result<(), Failure> {
     match (replayed.stopped, difference) {
         (Some(Stop::Gap { .. }), Some(told)) => {
-            eprintln!("warning: {told}");
+            output::note(format_args!("warning: {told}"));
             Ok(())
         }
         (_, Some(told)) => Err(Failure::Run(miette::miette!("{}", told))),
         (_, None) if as_json => Ok(()),
-        (_, None) => {
-            println!("{} decisions replayed, all the same", replayed.compared);
-            Ok(())
-        }
+        (_, None) => output::line(format_args!("{} decisions replayed, all the same", replayed.compared)),
     }
 }
 
@@ -113,9 +128,10 @@ fn verdict(replayed: &Replayed) -> Option<String> {
 }
 
 /// Figures of a measured run and of its simulated twin, and the ratio of each.
-pub(super) fn print_twins(header: &Header, measured: &Figures, simulated: &Figures) {
+pub(super) fn print_twins(header: &Header, measured: &Figures, simulated: &Figures) -> Result<(), Failure> {
     let params: Vec<String> = header.params.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    println!("{} under {} on pCPUs {}: {}", header.workload, header.policy, header.pcpus, params.join(", "));
+    let params = params.join(", ");
+    output::line(format_args!("{} under {} on pCPUs {}: {params}", header.workload, header.policy, header.pcpus))?;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["", "measured", "simulated", "ratio"]);
@@ -125,10 +141,10 @@ pub(super) fn print_twins(header: &Header, measured: &Figures, simulated: &Figur
         table.add_row([name.to_owned(), told(one), told(other), ratio]);
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
+    output::line(format_args!("{table}"))
 }
 
-fn print_figures(figures: &Figures) {
+fn print_figures(figures: &Figures) -> Result<(), Failure> {
     let time = |ns: u64| time_us(ns as f64 / 1e3);
     let yields = |counts: YieldCounts| format!("{} / {}", counts.switched, counts.stayed);
     let mut table = Table::new();
@@ -140,20 +156,20 @@ fn print_figures(figures: &Figures) {
         table.add_row(cells);
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
-    println!(
+    output::line(format_args!("{table}"))?;
+    output::line(format_args!(
         "{} of it: {} switches/s, {} migrations/s, kicks p50 {} p99 {}",
         time(figures.span_ns),
         si(figures.switches_per_s),
         si(figures.migrations_per_s),
         time(figures.kick_p50_ns),
         time(figures.kick_p99_ns),
-    );
+    ))?;
     let by_kind = figures.yields;
-    println!(
+    output::line(format_args!(
         "yields that switched / stayed: for locks {}, for messages {}, without a word {}",
         yields(by_kind.lock),
         yields(by_kind.message),
         yields(by_kind.unknown)
-    );
+    ))
 }

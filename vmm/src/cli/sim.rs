@@ -3,9 +3,9 @@
 use super::args::{CompareArgs, SimArgs};
 use super::compare::{Outcome, finish, on_interrupt, recordings_possible, run_all};
 use super::demands::Demands;
-use super::{Failure, recordings};
+use super::{Failure, output, recordings};
 use crate::compare::{Hint, Options, Plan, Runner, Scenario, Setup, Simulation, TwinError, has_model, simulate_twin};
-use crate::host::{HostCosts, KvmUnavailable, Neighbours};
+use crate::host::{CpuList, HostCosts, KvmUnavailable, Neighbours, allowed_cpus};
 use crate::recording::Recording;
 use crate::recording::figures::figures;
 use crate::report::format;
@@ -28,23 +28,25 @@ pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
 
 fn scenario(file: &Path, args: &SimArgs) -> Result<(), Failure> {
     let scenario = Scenario::load(file).map_err(|e| Failure::Input(miette::Report::new(e)))?;
-    let costs = scenario.costs(file).map_err(Failure::input)?;
+    let measured = scenario.costs(file).map_err(Failure::input)?;
+    let notes: Vec<String> = measured.warning().into_iter().collect();
+    notes.iter().for_each(|note| output::note(format_args!("warning: {note}")));
+    let costs = measured.costs;
     let machine = |(options, neighbours)| (options, Simulation { neighbours, costs });
     let machines: Vec<_> = scenario.machines().into_iter().map(machine).collect();
-    let remarks = Remarks { pcpus: json!(scenario.pcpus), notes: Vec::new() };
+    let remarks = Remarks { pcpus: json!(scenario.pcpus), notes };
     run((&args.out, args.record), machines, remarks, &Demands::default())
 }
 
 /// Replays a recording, simulates its twin, and holds their figures against each other.
 fn replay(path: &Path, out: &Path) -> Result<(), Failure> {
     let interrupted = on_interrupt()?;
-    recordings::replay_quietly(path)?;
-    let measured = Recording::open(path).map_err(Failure::input)?;
+    let measured = recordings::open(path)?;
+    recordings::replay_quietly(&measured)?;
     let figures_of = |recording: &Recording| figures(recording).map_err(Failure::input);
     let of_measured = figures_of(&measured)?;
     let into = out.join("simulated.rec");
-    std::fs::create_dir_all(out)
-        .map_err(|e| Failure::Input(miette::miette!("cannot make the folder {}: {e}", out.display())))?;
+    folder(out)?;
     let length = Duration::from_nanos(of_measured.span_ns);
     let twin = simulate_twin(&measured, length, HostCosts::default(), &into, &interrupted);
     twin.map_err(|e| match e {
@@ -52,9 +54,8 @@ fn replay(path: &Path, out: &Path) -> Result<(), Failure> {
         e => Failure::input(e),
     })?;
     let of_twin = figures_of(&Recording::open(&into).map_err(Failure::run)?)?;
-    recordings::print_twins(measured.header(), &of_measured, &of_twin);
-    println!("\nthe simulated run: {}", into.display());
-    Ok(())
+    recordings::print_twins(measured.header(), &of_measured, &of_twin)?;
+    output::line(format_args!("\nthe simulated run: {}", into.display()))
 }
 
 /// Simulates a comparison on as many pCPUs as it would have here, because the user wants that or there is no KVM.
@@ -87,7 +88,7 @@ pub(super) fn compare(args: &CompareArgs, parts: Vec<Options>, why: Option<KvmUn
     }
     let mut notes = Vec::new();
     if let Some(why) = why {
-        eprintln!("stile: {why}\nThe same comparison is simulated instead.");
+        output::note(format_args!("stile: {why}\nThe same comparison is simulated instead."));
         notes.push(format!("KVM cannot be used here, so the comparison was simulated: {why}"));
     }
     if !without.is_empty() {
@@ -95,17 +96,34 @@ pub(super) fn compare(args: &CompareArgs, parts: Vec<Options>, why: Option<KvmUn
     }
     let machine = |mut options: Options| {
         // Windows of weights have the length of their rotations.
-        if options.suite != Suite::Weights {
+        if options.suite != Suite::Weights && !options.suite.has_end() {
             options.duration.get_or_insert(WINDOW);
         }
         options.setups = vec![Setup::Usual];
-        let neighbours = Neighbours::of(&options.pcpus);
+        let neighbours = neighbours(&options.pcpus);
         (options, Simulation { neighbours, costs: HostCosts::default() })
     };
     let demands = Demands::new(args, &modelled, true)?;
     let machines: Vec<_> = modelled.into_iter().map(machine).collect();
     let pcpus = json!(machines[0].0.pcpus.to_string());
     run((&args.out, args.record), machines, Remarks { pcpus, notes }, &demands)
+}
+
+/// Which of these CPUs are near each other: as on this host, if it has them all; else all share a cache, and none a core.
+fn neighbours(pcpus: &CpuList) -> Neighbours {
+    let here = allowed_cpus().is_ok_and(|allowed| pcpus.iter().all(|cpu| allowed.contains(cpu)));
+    if here { Neighbours::of(pcpus) } else { Neighbours::regular(pcpus, pcpus.len() as u32, 1) }
+}
+
+/// Makes the folder of a report, before there is anything to write into it.
+fn folder(out: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(out).map_err(|error| {
+        Failure::Input(miette::miette!(
+            help = "name a folder that can be made and written to",
+            "--out: cannot make the folder {}: {error}",
+            out.display()
+        ))
+    })
 }
 
 /// What a report says besides its figures.
@@ -127,6 +145,7 @@ fn run(
     if record {
         parts.iter().try_for_each(recordings_possible)?;
     }
+    folder(out)?;
     let interrupted = on_interrupt()?;
     let announcement = |plan: &Plan, options: &Options| format!("simulated {}", plan.scope(options));
     let mut left = simulations.iter();

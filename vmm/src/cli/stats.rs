@@ -3,12 +3,12 @@
 //! On a terminal the table of the last interval stays in place below what guests print; elsewhere there is a table for every
 //! interval. Nothing here measures: see [`metrics`](crate::metrics).
 
-use super::Failure;
 use super::args::RunArgs;
+use super::{Failure, output};
+use crate::machine::Machine;
 use crate::metrics::table::{self, Frame};
 use crate::metrics::{Reading, json};
 use crate::report::table::Screen;
-use crate::vm::Vm;
 use crate::vm::console::Sink;
 use crate::watch::Say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -76,24 +76,26 @@ impl Stats {
         match &self.tables {
             Some(Tables::Live(bar)) => {
                 let bar = bar.clone();
-                Box::new(move |text| bar.suspend(|| eprint!("{text}")))
+                Box::new(move |text| bar.suspend(|| output::tell(text)))
             }
-            _ => Box::new(|text| eprint!("{text}")),
+            _ => Box::new(output::tell),
         }
     }
 
     /// Tells what is to be told by now.
-    pub(super) fn look(&mut self, vms: &[Vm]) -> Result<(), Failure> {
+    pub(super) fn look(&mut self, vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
         let since = self.last.as_ref().map_or(self.began, |last| last.at);
         if self.every.is_none_or(|every| monotonic().since(since) < every) {
             return Ok(());
         }
-        let now = Reading::take(vms, &*self.domain, self.last.as_ref());
+        let now = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, self.last.as_ref());
         self.write_json(&now, false)?;
         let during = self.last.as_ref().map_or_else(|| now.clone(), |last| now.since(last));
         match &self.tables {
             Some(Tables::Live(bar)) => bar.set_message(table::interval(&during, self.frame(now.at.since(since)))),
-            Some(Tables::Blocks) => println!("{}", table::interval(&during, self.frame(now.at.since(since)))),
+            Some(Tables::Blocks) => {
+                output::line(format_args!("{}", table::interval(&during, self.frame(now.at.since(since)))))?;
+            }
             None => {}
         }
         self.last = Some(now);
@@ -108,15 +110,15 @@ impl Stats {
     }
 
     /// Tells what all came to, once the VMs have ended.
-    pub(super) fn finish(mut self, vms: &[Vm]) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
         if self.every.is_none() {
             return Ok(());
         }
-        let all = Reading::take(vms, &*self.domain, self.last.as_ref());
+        let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, self.last.as_ref());
         self.write_json(&all, true)?;
         if self.tables.is_some() {
             let frame = Frame { rows: MOST_ROWS, ..self.frame(all.at.since(self.began)) };
-            println!("\n{}", table::totals(&all, frame).trim_end());
+            output::line(format_args!("\n{}", table::totals(&all, frame).trim_end()))?;
         }
         Ok(())
     }

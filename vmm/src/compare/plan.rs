@@ -1,7 +1,30 @@
-//! What is run in which order, and how long it takes.
+//! What a comparison is asked to do, what is run for that in which order, and how long it takes.
+//!
+//! | module | concern |
+//! |---|---|
+//! | `options` | everything that is asked for, and what is taken where nothing is said |
+//! | `case`, `load` | what a cell runs besides its policy |
+//! | `sizes`, `settings` | which sizes and parameters a suite has: what is refused before anything runs |
+//! | `until` | how many rounds are enough |
+//! | `reports` | the suites of the reports, one after the other |
 
-use super::chat::Work;
-use super::{Case, Options, Setup, interactive, workload};
+mod case;
+mod load;
+mod options;
+mod reports;
+pub(super) mod settings;
+pub(super) mod sizes;
+pub(super) mod until;
+
+pub use case::{Case, Machine, Setup, UnknownSetup, VmShape};
+pub use load::Load;
+pub use options::{Hint, Options, default_policies};
+pub use reports::{SUITES as REPORTED, reports};
+pub use until::Until;
+
+use super::cells::ending::Work;
+use super::cells::interactive;
+use super::{linux, workload};
 use crate::carrier;
 use crate::config::PolicyConfig;
 use crate::report::format;
@@ -49,7 +72,7 @@ pub struct Plan {
     /// In the order they are run.
     pub cells: Vec<CellPlan>,
     overhead: f64,
-    /// It ends by then, at most.
+    /// It begins no round that would end later.
     limit: Option<Duration>,
 }
 
@@ -78,8 +101,12 @@ impl Plan {
 
     /// How long it takes, about; at most, if more is measured until it is enough.
     pub fn estimate(&self) -> Duration {
-        let all = Duration::from_secs_f64(self.overhead) + self.cells.iter().map(|cell| cell.window).sum::<Duration>();
-        self.limit.map_or(all, |limit| limit.min(all))
+        let of = |cells: &[CellPlan]| cells.iter().map(|cell| self.estimate_of(cell)).sum();
+        match self.limit {
+            None => of(&self.cells),
+            // The first round is run in any case.
+            Some(limit) => limit.max(self.cells.chunk_by(|a, b| a.round == b.round).next().map_or(limit, of)),
+        }
     }
 
     /// How long one of its cells takes, about.
@@ -109,7 +136,7 @@ impl Plan {
         };
         let rounds = match options.until {
             Some(until) => format!("rounds until intervals are at most {} wide,", format::percent(until.width)),
-            None => format!("{} rounds", options.rounds()),
+            None => format::count(options.rounds() as usize, "round"),
         };
         format!(
             "{}: {what} under {} on pCPUs {}, {rounds} of {} s{}",
@@ -134,7 +161,8 @@ fn usual_budget(options: &Options) -> f64 {
 
 /// Length of a cell's window; `fitting` is what the time of the run allows (units: s).
 fn window(options: &Options, size: u32, fitting: f64) -> Duration {
-    if let Some(work) = Work::of(options, size) {
+    let of_linux = options.linux.is_some() || options.suite.is_of_linux();
+    if let Some(work) = Work::of(options, size).filter(|_| !of_linux) {
         return Duration::from_secs_f64(work.expected());
     }
     let own = match options.suite {
@@ -158,6 +186,9 @@ fn rotations(options: &Options, size: u32) -> f64 {
 /// Time of a cell outside its window (units: s).
 fn overhead(options: &Options, case: Case) -> f64 {
     let (suite, warm_up) = (options.suite, WARM_UP.as_secs_f64());
+    if options.linux.is_some() || suite.is_of_linux() {
+        return linux::overhead(options, case);
+    }
     if let Some(work) = Work::of(options, case.size) {
         return PER_CELL + PER_VCPU * f64::from(work.vms()) * f64::from(work.vcpus);
     }
@@ -174,27 +205,11 @@ fn overhead(options: &Options, case: Case) -> f64 {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::Hint;
     use super::*;
 
     pub(in crate::compare) fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
-        Options {
-            suite,
-            policies: policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect(),
-            sizes: Vec::new(),
-            setups: Vec::new(),
-            per_pcpu: None,
-            reps: None,
-            duration: None,
-            pcpus: "0-1".parse().unwrap(),
-            hint: Hint::Full,
-            settings: Vec::new(),
-            quick,
-            full: false,
-            budget: None,
-            until: None,
-            seed: 1,
-        }
+        let policies = policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect();
+        Options { quick, ..Options::new(suite, policies, "0-1".parse().unwrap()) }
     }
 
     #[test]
@@ -243,6 +258,15 @@ pub(super) mod tests {
         assert_eq!(windows(&brief), [Duration::from_millis(500); 2]);
         let slow = Options { policies: vec![("slow".into(), "rsdl:12ms".parse().unwrap())], ..options };
         assert_eq!(windows(&slow), [3900, 7800].map(Duration::from_millis));
+    }
+
+    #[test]
+    fn a_run_until_intervals_are_narrow_takes_its_limit_or_one_round() {
+        let until = |seconds| Some(Until { width: 0.05, limit: Duration::from_secs(seconds) });
+        let of = |until| Plan::new(&Options { until, ..options(Suite::Ticket, &["host", "rsdl"], false) }).estimate();
+        assert_eq!(of(until(600)), Duration::from_secs(600));
+        let round = of(until(1));
+        assert!(round > Duration::from_secs(1) && round < of(None), "{round:?}");
     }
 
     #[test]

@@ -1,190 +1,43 @@
-//! Runs a plan, cell by cell.
+//! Runs a plan, cell by cell, and keeps what comes of it: samples, remarks, recordings, and how it ended.
 
-use super::audit::Discrepancy;
-use super::cell::{Measured, Measurement};
-use super::chat::{self, Work};
-use super::disturbed::Disturbances;
+mod disturbed;
+mod progress;
+
+pub use progress::Progress;
+
+use super::cells::context::Context;
+use super::cells::netbench::{self, Step};
+use super::cells::site::Site;
+use super::cells::{self, Measured, Measurement, bare};
+use super::error::CompareError;
+use super::plan::until::Watch;
 use super::plan::{CellPlan, Plan};
-use super::progress::Progress;
-use super::site::Site;
-use super::step::{self, Step, StepError};
-use super::until::Watch;
-use super::{Options, Setup, Simulation, bare, boot, calibrate, cell, interactive, netbench, partition, simulated};
-use crate::carrier::{self, CarrierError};
-use crate::host::{CpuList, Disturbance, DisturbanceMeter, frequency};
+use super::{Options, Setup, Simulation, simulated};
+use crate::carrier;
+use crate::host::{CpuList, Disturbance, DisturbanceMeter};
+use crate::measure::hop;
 use crate::recording::{Header, RecordError, Recorded, Recorder, recordable};
 use crate::report::detail::MOMENT;
 use crate::report::format;
 use crate::report::journal::Journal;
 use crate::report::model::{Params, Sample};
-use crate::report::moment::Moment;
 use crate::report::suite::Suite;
-use crate::report::writer::WriteError;
-use crate::vm::{CreateError, Outcome};
+use disturbed::Disturbances;
 use kvm_ioctls::Kvm;
 use parking_lot::Mutex;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use stile_sched::sim::LateVcpu;
-use stile_sched::{Domain, Nanos};
-
-/// How often a wait looks whether the user has ended the run.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Why a comparison cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum CompareError {
-    /// A domain.
-    #[error(transparent)]
-    Carrier(#[from] CarrierError),
-    /// A VM.
-    #[error("VM {name} of {label} cannot be made")]
-    Create {
-        /// Which.
-        name: String,
-        /// Policy.
-        label: String,
-        /// Cause.
-        #[source]
-        source: CreateError,
-    },
-    /// A guest ended while it was measured.
-    #[error("VM {name} ended under {label}: {outcome}")]
-    Ended {
-        /// Which.
-        name: String,
-        /// Policy.
-        label: String,
-        /// How.
-        outcome: Outcome,
-    },
-    /// A guest's work did not come to its end.
-    #[error("VM {name} under {label} is not done after {after:?}: {done} of {due} messages were received")]
-    Unfinished {
-        /// Which.
-        name: String,
-        /// Policy.
-        label: String,
-        /// How long it was waited for.
-        after: Duration,
-        /// Messages that came.
-        done: u64,
-        /// Messages that should have.
-        due: u64,
-    },
-    /// A guest that does not get to where it should.
-    #[error("VM {name} under {label} {how_far} after {limit:?}")]
-    Stuck {
-        /// Which.
-        name: String,
-        /// Policy.
-        label: String,
-        /// How far it was.
-        how_far: String,
-        /// It was given so long.
-        limit: Duration,
-    },
-    /// A guest that cannot be measured.
-    #[error("VM {name} under {label} {why}")]
-    Broken {
-        /// Which.
-        name: String,
-        /// Policy.
-        label: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The scheduler's accounts of a window contradict each other.
-    #[error("the accounts of {label} are unsound, which is a bug of stile")]
-    Unsound {
-        /// Policy.
-        label: String,
-        /// How.
-        #[source]
-        source: Discrepancy,
-    },
-    /// A simulated vCPU waited longer than its policy promises.
-    #[error(
-        "{label}, size {size}: {count} simulated waits longer than the policy promises, the first one of {}: {} ms at \
-         {} ms, where {} ms are promised",
-        first.vcpu, first.waited.0 / 1_000_000, first.at.0 / 1_000_000, first.bound.0 / 1_000_000
-    )]
-    Late {
-        /// Policy.
-        label: String,
-        /// vCPUs or clients.
-        size: u32,
-        /// How many such waits.
-        count: u64,
-        /// The first of them.
-        first: LateVcpu,
-    },
-    /// A recording.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// The folder of a step.
-    #[error(transparent)]
-    Step(#[from] StepError),
-    /// The samples.
-    #[error(transparent)]
-    Keep(#[from] WriteError),
-}
-
-/// What a cell needs besides its plan.
-pub(super) struct Context<'a> {
-    pub(super) kvm: &'a Kvm,
-    pub(super) options: &'a Options,
-    pub(super) loops_per_us: u64,
-    interrupted: &'a AtomicBool,
-    /// The CPUs' frequency when the latest wait ended: guests ran then.
-    mhz: Mutex<Option<f64>>,
-    /// The longest wait so far under each policy.
-    worst: Mutex<Vec<Nanos>>,
-    /// Who ran during the cell's longest wait, if that is the longest so far.
-    pub(super) moment: Mutex<Option<Moment>>,
-}
-
-impl Context<'_> {
-    /// Whether a wait is the longest so far under this policy, of which the next one is told otherwise.
-    pub(super) fn is_worst(&self, policy: usize, wait: Nanos) -> bool {
-        let worst = &mut self.worst.lock()[policy];
-        let is = wait > *worst;
-        *worst = wait.max(*worst);
-        is
-    }
-
-    /// Waits; false if the user ended the run meanwhile.
-    pub(super) fn sleep(&self, time: Duration) -> bool {
-        let end = Instant::now() + time;
-        loop {
-            if self.interrupted.load(Ordering::Relaxed) {
-                return false;
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                *self.mhz.lock() = frequency(&self.options.pcpus);
-                return true;
-            }
-            std::thread::sleep(left.min(LOOK_EVERY));
-        }
-    }
-}
+use std::sync::atomic::AtomicBool;
+use stile_sched::Domain;
 
 /// What a reader should know of a run.
 #[derive(Default)]
 struct Remarks {
     notes: Vec<String>,
     disturbances: Disturbances,
-}
-
-impl Remarks {
-    fn all(self) -> Vec<String> {
-        let disturbed = self.disturbances.notes();
-        self.notes.into_iter().chain(disturbed).collect()
-    }
+    recordings: Vec<PathBuf>,
+    steps: Vec<PathBuf>,
 }
 
 /// Runs plans.
@@ -222,6 +75,10 @@ pub struct Ran {
     pub samples: Vec<Sample>,
     /// Remarks for the reader.
     pub notes: Vec<String>,
+    /// Its recordings.
+    pub recordings: Vec<PathBuf>,
+    /// Folders of its steps.
+    pub steps: Vec<PathBuf>,
     /// How it ended.
     pub end: End,
 }
@@ -246,10 +103,7 @@ enum Source<'a> {
 impl<'a> Runner<'a> {
     /// A runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
-        let loops_per_us = calibrate::loops_per_us();
-        let worst = Mutex::new(vec![Nanos::ZERO; options.policies.len()]);
-        let (mhz, moment) = (Mutex::default(), Mutex::default());
-        let source = Source::Guests(Context { kvm, options, loops_per_us, interrupted, mhz, worst, moment });
+        let source = Source::Guests(Context::new(kvm, options, interrupted));
         Self { options, source, recordings: None, steps: None, journal: None }
     }
 
@@ -309,7 +163,9 @@ impl<'a> Runner<'a> {
             End::Interrupted => remarks.notes.push(format!("{suite}: ended by the user after {after}.")),
             End::Failed(error) => remarks.notes.push(format!("{suite}: failed after {after}: {error}.")),
         }
-        Ran { samples, notes: remarks.all(), end }
+        let Remarks { mut notes, disturbances, recordings, steps } = remarks;
+        notes.extend(disturbances.notes());
+        Ran { samples, notes, recordings, steps, end }
     }
 
     /// Adds a cell's samples to the others, and to the journal; false if there are none, because the user ended the run.
@@ -330,6 +186,7 @@ impl<'a> Runner<'a> {
             Source::Guests(context) => self.watched(context, planned, &params, remarks)?,
             Source::Simulation(simulation, interrupted) => {
                 let path = self.recording(planned)?;
+                remarks.recordings.extend(path.clone());
                 // A recording tells its size, whatever the report goes by.
                 let recording = path.as_deref().map(|path| (path, planned.case.params_with_size(self.options)));
                 simulated::measure(self.options, simulation, planned, recording, interrupted)?
@@ -355,9 +212,10 @@ impl<'a> Runner<'a> {
         remarks: &mut Remarks,
     ) -> Result<Measured, CompareError> {
         let pcpus = &self.options.pcpus;
-        let before = DisturbanceMeter::now(pcpus);
-        let Some(mut measured) = self.guests(context, planned, params, &mut remarks.notes)? else { return Ok(None) };
-        let found = Disturbance { mhz: context.mhz.lock().take(), ..before.until(&DisturbanceMeter::now(pcpus)) };
+        let (before, near) = (DisturbanceMeter::now(pcpus), self.hop());
+        let Some(mut measured) = self.guests(context, planned, params, remarks)? else { return Ok(None) };
+        let found = before.until(&DisturbanceMeter::now(pcpus));
+        let found = Disturbance { mhz: context.mhz.lock().take(), hop_ns: near.max(self.hop()), ..found };
         for measurement in &mut measured {
             measurement.detail["host"] = json!(found);
         }
@@ -366,6 +224,12 @@ impl<'a> Runner<'a> {
         }
         remarks.disturbances.add(self.words(planned), found);
         Ok(Some(measured))
+    }
+
+    /// How far apart two of the pCPUs are at this moment (units: ns).
+    fn hop(&self) -> Option<u64> {
+        let (first, last) = (self.options.pcpus.iter().next()?, self.options.pcpus.iter().last()?);
+        if first == last { None } else { hop(first, last).ok() }
     }
 
     /// Which cell it is: "rsdl, 4 vCPUs, round 0".
@@ -380,7 +244,7 @@ impl<'a> Runner<'a> {
         context: &Context<'_>,
         planned: &CellPlan,
         params: &Params,
-        notes: &mut Vec<String>,
+        remarks: &mut Remarks,
     ) -> Result<Measured, CompareError> {
         let (label, policy) = &self.options.policies[planned.policy];
         if let Setup::Bare(_) = planned.case.setup {
@@ -394,21 +258,19 @@ impl<'a> Runner<'a> {
             Site { context, planned, label, pcpus, domain, recorder: place.recorder.as_ref(), names: Mutex::default() }
         });
         let sites: Vec<Site<'_>> = sites.collect();
-        let work = Work::of(self.options, planned.case.size);
         let measured = match (self.options.suite, &sites[..]) {
-            (Suite::Netbench, sites) => self.step(planned, params, sites),
-            (Suite::Interactive, [site]) => interactive::measure(site),
-            (Suite::Partition, [site]) => partition::measure(site),
-            (Suite::Boot, [site]) => boot::measure(site),
-            (_, [site]) => work.map_or_else(|| cell::measure(site), |work| chat::measure(site, work)),
+            (Suite::Netbench, sites) => self.step(planned, params, sites, remarks),
+            (_, [site]) => cells::measure(site),
             _ => unreachable!("only netbench is divided into parts"),
         };
         drop(sites);
         // A cell that failed has its recording, too.
+        let recorded = places.iter().filter_map(|place| place.recorder.as_ref());
+        remarks.recordings.extend(recorded.map(|recorder| recorder.path().to_owned()));
         for recorder in places.into_iter().filter_map(|place| place.recorder) {
             let Recorded { lost, .. } = recorder.finish()?;
             if lost > 0 {
-                notes.push(format!("{lost} events of {} came too fast to be recorded.", self.words(planned)));
+                remarks.notes.push(format!("{lost} events of {} came too fast to be recorded.", self.words(planned)));
             }
         }
         measured
@@ -423,13 +285,19 @@ impl<'a> Runner<'a> {
     }
 
     /// A cell of netbench, with a folder of its own if there are to be any.
-    fn step(&self, planned: &CellPlan, params: &Params, sites: &[Site<'_>]) -> Result<Measured, CompareError> {
-        let Some(folder) = &self.steps else { return netbench::measure(sites, None) };
+    fn step(
+        &self,
+        planned: &CellPlan,
+        params: &Params,
+        sites: &[Site<'_>],
+        remarks: &mut Remarks,
+    ) -> Result<Measured, CompareError> {
+        let Some(steps) = &self.steps else { return netbench::measure(sites, None) };
         let (label, policy) = &self.options.policies[planned.policy];
-        let size = format!("{}-{}", planned.case.size, self.options.suite.counted().name());
-        let names = [planned.case.setup.to_string(), safe(label), size, format!("round-{}", planned.round)];
-        let folder = names.iter().fold(folder.clone(), |folder, name| folder.join(name));
-        let step = Step::begin(folder, &step::configuration(policy, planned, params, sites))?;
+        let folder = netbench::place(steps, planned, &safe(label));
+        // One that fails is this run's, too.
+        remarks.steps.push(folder.clone());
+        let step = Step::begin(folder, &netbench::configuration(policy, planned, params, sites))?;
         let measured = netbench::measure(sites, Some(&step));
         step.finish(measured.as_ref().ok().and_then(|measured| measured.as_ref()?.first()))?;
         measured
@@ -469,7 +337,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// A policy's label as part of a file's name.
+/// A policy's label as part of a file's or folder's name.
 fn safe(label: &str) -> String {
     label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

@@ -1,78 +1,87 @@
 //! What `stile sim` is asked to do, as its file says it.
 //!
-//! ```toml
-//! suite = "ticket"
-//! policies = ["host", "rsdl"]
-//! vcpus = [64, 256]                      # netbench: clients
-//! pcpus = { count = 64, llc = 16, smt = 2 }    # or a number: one cache, one thread to a core
-//! ```
-//!
-//! Or machines are compared, each with so many vCPUs (clients) for every pCPU:
-//!
-//! ```toml
-//! vcpus_per_pcpu = 4
-//! pcpus = { count = [1, 8, 64], llc = 16 }
-//! ```
+//! The file is checked as a configuration is: every mistake at once, with its place and what is accepted. What its keys mean
+//! is said at the fields here, and `docs/simulation-file.md` is made of them.
 
-use super::{Hint, Options, has_model};
-use crate::config::PolicyConfig;
+mod check;
+mod schema;
 
-use crate::host::{CostsError, HostCosts, Neighbours};
+pub use schema::{scenario_markdown, scenario_schema};
+
+use super::{Hint, Options};
+use crate::config::{ConfigError, FileKind, read, text_of};
+use crate::host::{CostsError, HostCosts, MeasuredCosts, Neighbours};
 use crate::report::distinct_labels;
 use crate::report::suite::Suite;
-use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// How many pCPUs, and vCPUs or clients, can be simulated.
-const PCPUS: RangeInclusive<u32> = 1..=512;
-const SIZES: RangeInclusive<u32> = 1..=100_000;
+/// How many pCPUs can be simulated.
+pub const PCPUS: RangeInclusive<u32> = 1..=512;
+/// The same for vCPUs.
+const VCPUS_MAX: u32 = 100_000;
+/// Clients, of which each has its server.
+const CLIENTS_MAX: u32 = VCPUS_MAX / 2;
 /// Rounds.
-const REPS: RangeInclusive<u32> = 1..=1000;
+const REPS_MAX: u32 = 1000;
 /// Length of a window (units: s).
-const DURATION: RangeInclusive<f64> = 0.01..=3600.0;
+const DURATION_MIN: f64 = 0.01;
+const DURATION_MAX: f64 = 3600.0;
 
-/// One file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// The size is `vcpus` or `vcpus_per_pcpu`, for netbench `clients` or `clients_per_pcpu`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Which workload.
+    /// The workload. Those without a model are left out; volano, which has no window, is simulated by
+    /// `stile compare volano --sim`.
+    #[schemars(schema_with = "schema::suite")]
     pub suite: Suite,
-    /// Policies, as on the command line of `stile compare`.
+    /// The policies to compare, named as for `stile compare --policies`.
+    #[schemars(schema_with = "schema::policies")]
     pub policies: Vec<String>,
     /// Numbers of vCPUs, each a run of its own.
     #[serde(default)]
+    #[schemars(inner(range(min = 1, max = VCPUS_MAX)), extend("x-default" = "none"))]
     pub vcpus: Vec<u32>,
-    /// The same of clients, for netbench.
+    /// Numbers of client VMs, each a run of its own. For netbench.
     #[serde(default)]
+    #[schemars(inner(range(min = 1, max = CLIENTS_MAX)), extend("x-default" = "none"))]
     pub clients: Vec<u32>,
-    /// vCPUs for each pCPU, in place of their number; then `pcpus` may count several machines.
+    /// vCPUs for each pCPU, in place of `vcpus`; `pcpus` may then be several machines.
     #[serde(default)]
+    #[schemars(with = "u32", range(min = 1, max = VCPUS_MAX), extend("x-default" = "none"))]
     pub vcpus_per_pcpu: Option<u32>,
-    /// The same of clients, for netbench.
+    /// Client VMs for each pCPU, in place of `clients`. For netbench.
     #[serde(default)]
+    #[schemars(with = "u32", range(min = 1, max = CLIENTS_MAX), extend("x-default" = "none"))]
     pub clients_per_pcpu: Option<u32>,
-    /// The machine, or machines that differ in the number of their pCPUs.
+    /// The machine: how many pCPUs, or its shape. A list is of machines that differ in the number of their pCPUs.
+    #[schemars(schema_with = "schema::pcpus")]
     pub pcpus: Pcpus,
     /// Length of a window in simulated seconds.
     #[serde(default = "duration")]
+    #[schemars(range(min = DURATION_MIN, max = DURATION_MAX))]
     pub duration: f64,
     /// Rounds, each with another chance.
     #[serde(default = "reps")]
+    #[schemars(range(min = 1, max = REPS_MAX))]
     pub reps: u32,
-    /// Seed.
+    /// Where chance begins: the same seed, the same run.
     #[serde(default = "seed")]
     pub seed: u64,
     /// Whether yields say what they wait for.
     #[serde(default = "hints")]
     pub hints: bool,
-    /// What things cost: a file of `stile doctor --costs`, or the figures themselves.
+    /// What things cost: the path of what `stile doctor --costs` printed, relative to this file, or the figures themselves.
     #[serde(default)]
+    #[schemars(schema_with = "schema::costs")]
     costs: Costs,
-    /// Parameters of the workload, such as hold_ns.
+    /// Parameters of the workload, such as `set = { hold_ns = 500 }`; as `stile compare --set`.
     #[serde(default)]
+    #[schemars(extend("x-default" = "none", "x-range" = "names and whole numbers"))]
     pub set: BTreeMap<String, u64>,
 }
 
@@ -96,16 +105,19 @@ pub enum Counts {
     Many(Vec<u32>),
 }
 
-/// A machine's shape.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The shape of a machine, in place of a number: `pcpus = { count = 64, llc = 16, smt = 2 }`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// How many pCPUs.
+    /// How many pCPUs, or a list, of machines that differ in it.
+    #[schemars(schema_with = "schema::counts")]
     pub count: Counts,
     /// How many share a last-level cache.
+    #[schemars(range(min = 1, max = 512))]
     pub llc: u32,
     /// How many share a core.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 512))]
     pub smt: u32,
 }
 
@@ -138,107 +150,19 @@ fn one() -> u32 {
     1
 }
 
-/// A scenario cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ScenarioError {
-    /// It cannot be read.
-    #[error("cannot read the scenario {}", file.display())]
-    Read {
-        /// Which.
-        file: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// It is no TOML, or has keys or values of other kinds.
-    #[error("{}: {message}", file.name())]
-    Toml {
-        /// Its name and text.
-        file: Box<NamedSource<String>>,
-        /// What is wrong.
-        message: String,
-        /// Where.
-        span: std::ops::Range<usize>,
-    },
-    /// A value is out of range or does not fit the others.
-    #[error("{}: {problem}", file.display())]
-    Value {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong, with what is accepted.
-        problem: String,
-    },
-}
-
-impl Diagnostic for ScenarioError {
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        if let Self::Toml { file, .. } = self { Some(&**file) } else { None }
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let Self::Toml { span, .. } = self else { return None };
-        Some(Box::new(std::iter::once(LabeledSpan::at(span.clone(), "here"))))
-    }
-}
-
 impl Scenario {
     /// Reads and checks a file.
-    pub fn load(file: &Path) -> Result<Self, ScenarioError> {
-        let text =
-            std::fs::read_to_string(file).map_err(|source| ScenarioError::Read { file: file.to_owned(), source })?;
-        let scenario: Self = toml::from_str(&text).map_err(|error| ScenarioError::Toml {
-            message: error.message().trim().replace('\n', ", "),
-            span: error.span().unwrap_or(0..0),
-            file: Box::new(NamedSource::new(file.display().to_string(), text.clone()).with_language("toml")),
-        })?;
-        match scenario.problem() {
-            None => Ok(scenario),
-            Some(problem) => Err(ScenarioError::Value { file: file.to_owned(), problem }),
-        }
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let text = text_of(FileKind::Simulation, file)?;
+        Self::parse(&file.display().to_string(), &text)
     }
 
-    /// What does not fit.
-    fn problem(&self) -> Option<String> {
-        self.size_problem().or_else(|| self.machine_problem()).or_else(|| {
-            if !REPS.contains(&self.reps) || !DURATION.contains(&self.duration) {
-                return Some("accepted are 1 to 1000 `reps`, and a `duration` of 0.01 to 3600 s".to_owned());
-            }
-            if self.policies.is_empty() {
-                return Some("`policies` names none".to_owned());
-            }
-            self.policies.iter().find_map(|name| name.parse::<PolicyConfig>().err().map(|error| error.to_string()))
-        })
-    }
-
-    fn size_problem(&self) -> Option<String> {
-        if !has_model(self.suite) {
-            return Some(format!("there is no model of the guests of {}", self.suite));
-        }
-        let (vcpus, clients) = ((&self.vcpus, self.vcpus_per_pcpu), (&self.clients, self.clients_per_pcpu));
-        let netbench = self.suite == Suite::Netbench;
-        let (unit, (sizes, each), wrong) =
-            if netbench { ("clients", clients, vcpus) } else { ("vcpus", vcpus, clients) };
-        if !wrong.0.is_empty() || wrong.1.is_some() || sizes.is_empty() == each.is_none() {
-            let suite = self.suite;
-            return Some(format!("the size of {suite} is `{unit}`, a list of numbers, or `{unit}_per_pcpu`, a number"));
-        }
-        if each.is_none() && self.pcpus.counts().len() > 1 {
-            return Some(format!("several machines go with `{unit}_per_pcpu`, not with `{unit}`"));
-        }
-        let (least, most) = (*SIZES.start(), *SIZES.end() / if netbench { 2 } else { 1 });
-        let sizes = self.pcpus.counts().iter().flat_map(|&pcpus| self.sizes(pcpus)).collect::<Vec<_>>();
-        let size = sizes.iter().find(|size| !(least..=most).contains(*size))?;
-        Some(format!("{unit} = {size} is out of range; accepted: {least} to {most}"))
-    }
-
-    fn machine_problem(&self) -> Option<String> {
-        let (_, llc, smt) = self.pcpus.shape();
-        let counts = self.pcpus.counts();
-        if counts.is_empty() || !counts.iter().all(|count| PCPUS.contains(count)) || llc == Some(0) || smt == 0 {
-            let (least, most) = (PCPUS.start(), PCPUS.end());
-            return Some(format!("pcpus: accepted are {least} to {most}, in caches and cores of at least 1"));
-        }
-        None
+    /// Checks `text`, the content of a file called `file`: the name is for messages, and a relative path of costs starts at
+    /// its directory.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+        let base = Path::new(file).parent().unwrap_or(Path::new(""));
+        let cross = |document: &toml::de::DeTable<'_>| check::check(document, base);
+        read(FileKind::Simulation, (file, text), scenario_schema().as_value(), cross)
     }
 
     /// Numbers of vCPUs or clients on a machine of so many pCPUs.
@@ -264,40 +188,30 @@ impl Scenario {
 
     fn options(&self, pcpus: u32) -> Options {
         let policies = self.policies.iter().filter_map(|name| name.parse().ok());
+        let policies = distinct_labels(&self.policies).into_iter().zip(policies).collect();
         Options {
-            suite: self.suite,
-            policies: distinct_labels(&self.policies).into_iter().zip(policies).collect(),
             sizes: self.sizes(pcpus),
-            setups: Vec::new(),
             per_pcpu: self.per_pcpu(),
             reps: Some(self.reps),
             duration: Some(self.duration),
-            pcpus: (0..pcpus).collect(),
             hint: if self.hints { Hint::Full } else { Hint::None },
             settings: self.set.iter().map(|(key, value)| (key.clone(), *value)).collect(),
-            quick: false,
-            full: false,
-            budget: None,
-            until: None,
             seed: self.seed,
+            ..Options::new(self.suite, policies, (0..pcpus).collect())
         }
     }
 
     /// What things cost; a relative path begins beside the scenario.
-    pub fn costs(&self, scenario: &Path) -> Result<HostCosts, CostsError> {
+    pub fn costs(&self, scenario: &Path) -> Result<MeasuredCosts, CostsError> {
         match &self.costs {
-            Costs::Usual => Ok(HostCosts::default()),
-            Costs::Figures(costs) => Ok(*costs),
-            Costs::File(file) => HostCosts::read(&scenario.parent().unwrap_or(Path::new("")).join(file)),
+            Costs::Usual => Ok(HostCosts::default().into()),
+            Costs::Figures(costs) => Ok((*costs).into()),
+            Costs::File(file) => MeasuredCosts::read(&scenario.parent().unwrap_or(Path::new("")).join(file)),
         }
     }
 }
 
 impl Pcpus {
-    fn counts(&self) -> &[u32] {
-        self.shape().0
-    }
-
     /// Numbers of pCPUs, of those that share a cache (`None`: all), and of those that share a core.
     fn shape(&self) -> (&[u32], Option<u32>, u32) {
         match self {
@@ -318,58 +232,34 @@ impl Counts {
 
 /// Which of a machine's pCPUs are near each other.
 fn neighbours(count: u32, llc: u32, smt: u32) -> Neighbours {
-    let cpus: Vec<u32> = (0..count).collect();
-    let groups = |size: u32| cpus.chunks(size as usize).map(|group| group.iter().copied().collect()).collect();
-    Neighbours { cores: groups(smt), caches: groups(llc) }
+    Neighbours::regular(&(0..count).collect(), llc, smt)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn problem(text: &str) -> String {
-        let scenario: Scenario = toml::from_str(text).unwrap();
-        scenario.problem().unwrap_or_default()
+    fn scenario(text: &str) -> Scenario {
+        Scenario::parse("scenario.toml", text).unwrap()
     }
 
     #[test]
     fn a_short_file_is_enough_and_every_key_is_read() {
         let short = "suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\n";
-        assert_eq!(problem(short), "");
-        let long = format!(
-            "{short}duration = 2.5\nreps = 3\nseed = 9\nhints = false\ncosts = \"costs.json\"\nset = {{ hold_ns = 500 }}\n"
-        );
-        let scenario: Scenario = toml::from_str(&long).unwrap();
+        assert_eq!(scenario(short).machines().len(), 1);
+        let long = format!("{short}duration = 2.5\nreps = 3\nseed = 9\nhints = false\nset = {{ hold_ns = 500 }}\n");
+        let scenario = scenario(&long);
         let [(options, _)] = &scenario.machines()[..] else { panic!() };
         assert_eq!((options.reps, options.duration, options.seed, options.hint), (Some(3), Some(2.5), 9, Hint::None));
         assert_eq!(options.settings, [("hold_ns".to_owned(), 500)]);
         assert_eq!((options.pcpus.len(), options.policies.len()), (2, 1));
-        assert!(toml::from_str::<Scenario>(&format!("{short}rep = 3\n")).is_err());
-    }
-
-    #[test]
-    fn what_does_not_fit_is_told_with_what_is_accepted() {
-        let with = |keys: &str| problem(&format!("policies = [\"rsdl\"]\n{keys}\n"));
-        assert!(with("suite = \"ticket\"\nclients = [4]\npcpus = 2").contains("`vcpus`"));
-        assert!(with("suite = \"netbench\"\nvcpus = [4]\npcpus = 2").contains("`clients`"));
-        assert!(with("suite = \"ticket\"\nvcpus = [100001]\npcpus = 2").contains("1 to 100000"));
-        assert!(with("suite = \"ticket\"\nvcpus = [4]\npcpus = 513").contains("1 to 512"));
-        assert!(with("suite = \"ticket\"\nvcpus = [4]\npcpus = [2, 4]").contains("`vcpus_per_pcpu`"));
-        assert!(with("suite = \"ticket\"\nvcpus_per_pcpu = 4\npcpus = []").contains("1 to 512"));
-        assert!(with("suite = \"ticket\"\nvcpus = [4]\nvcpus_per_pcpu = 4\npcpus = 2").contains("`vcpus`"));
-        assert!(with("suite = \"ticket\"\nvcpus_per_pcpu = 300\npcpus = [1, 512]").contains("153600"));
-        assert!(with("suite = \"ticket\"\nvcpus = [4]\npcpus = { count = 4, llc = 0 }").contains("at least 1"));
-        assert!(with("suite = \"ticket\"\nvcpus = [4]\npcpus = 2\nreps = 0").contains("1 to 1000"));
-        let unknown = "suite = \"ticket\"\npolicies = [\"rsld\"]\nvcpus = [4]\npcpus = 2";
-        assert!(problem(unknown).contains("there is no policy `rsld`"));
     }
 
     #[test]
     fn a_shape_says_who_shares_a_core_and_who_a_cache() {
-        let shaped: Scenario = toml::from_str(
+        let shaped = scenario(
             "suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = { count = 8, llc = 4, smt = 2 }\n",
-        )
-        .unwrap();
+        );
         let lists = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
         let expected = Neighbours { cores: lists(&["0-1", "2-3", "4-5", "6-7"]), caches: lists(&["0-3", "4-7"]) };
         assert_eq!(shaped.machines()[0].1, expected);
@@ -377,13 +267,19 @@ mod tests {
 
     #[test]
     fn machines_have_so_many_vcpus_for_each_pcpu() {
-        let scenario: Scenario = toml::from_str(
+        let scenario = scenario(
             "suite = \"netbench\"\npolicies = [\"rsdl\"]\nclients_per_pcpu = 3\npcpus = { count = [1, 8], llc = 4 }\n",
-        )
-        .unwrap();
-        assert_eq!(scenario.problem(), None);
+        );
         let machines = scenario.machines();
         let sizes: Vec<_> = machines.iter().map(|(options, near)| (options.sizes(), near.caches.len())).collect();
         assert_eq!(sizes, [(vec![3], 1), (vec![24], 2)]);
+    }
+
+    #[test]
+    fn costs_may_stand_in_the_file_itself() {
+        let costs = toml::to_string(&HostCosts { exit_ns: 31_000, ..HostCosts::default() }).unwrap();
+        let scenario =
+            scenario(&format!("suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [4]\npcpus = 2\n[costs]\n{costs}"));
+        assert_eq!(scenario.costs(Path::new("")).unwrap().costs.exit_ns, 31_000);
     }
 }

@@ -5,14 +5,21 @@
 //! longer than it promises ([`carrier::wait_bound`]): one who does ends the comparison.
 
 mod cast;
+mod ending;
 mod traffic;
+mod twin;
 
-use super::cell::{Measured, Measurement};
-use super::metrics::{detail, of_suite};
+pub use twin::{TwinError, simulate_twin};
+
+use super::cells::ending::Work;
+use super::cells::netbench;
+use super::cells::{Measured, Measurement};
+use super::error::CompareError;
 use super::plan::{CellPlan, WARM_UP};
-use super::runner::CompareError;
+use super::window::metrics::{detail, of_suite};
+use super::window::weights;
 use super::window::{VcpuCounts, Wall, Window};
-use super::{Options, netbench, weights, workload};
+use super::{Options, workload};
 use crate::carrier::{self, Simulated};
 use crate::host::{HostCosts, Neighbours};
 use crate::recording::{self, Header, RecordError};
@@ -34,8 +41,8 @@ use stile_sched::{Nanos, Time};
 const NOISE: u64 = 50;
 /// All VMs of a cell are started within this time.
 const STARTS_WITHIN: Nanos = Nanos::from_millis(2);
-/// How often a run looks whether the user has ended it, in its own time.
-const LOOK_EVERY: Nanos = Nanos::from_millis(20);
+/// How long a run goes on, at most, when the user has ended it; in its own time.
+const END_NOTICED_WITHIN: Nanos = Nanos::from_millis(20);
 /// From asking for a VM until its vCPU can run, beside which the wait for a pCPU is what a policy makes of it.
 const CREATE: Nanos = Nanos::from_millis(1);
 /// What a new VM does.
@@ -45,11 +52,11 @@ const SWITCHING: u64 = 50;
 /// Kicks and switches that may have been under way.
 const UNDER_WAY: u64 = 10;
 
-/// Whether there are models of this suite's guests. There are none of doorbells that ask for nothing, nor of memory that is
-/// copied and VMs that are made.
+/// Whether there are models of this suite's guests. There are none of doorbells that ask for nothing, of hackbench's groups, nor
+/// of memory that is copied and VMs that are made.
 pub fn has_model(suite: Suite) -> bool {
-    use Suite::{Boot, Entry, Hackbench, Interactive, Partition, Volano};
-    !matches!(suite, Interactive | Entry | Partition | Boot | Hackbench | Volano)
+    use Suite::{Boot, Entry, Hackbench, Interactive, Partition};
+    !(matches!(suite, Interactive | Entry | Partition | Boot | Hackbench) || suite.is_of_linux())
 }
 
 /// A machine that is not there.
@@ -73,25 +80,21 @@ pub(super) fn measure(
     if recording.is_some() {
         stage.machine = stage.machine.traced();
     }
+    let work = Work::of(options, planned.case.size);
+    if let Some(work) = work {
+        stage.build(work)?;
+    }
     stage.start();
     if !stage.run(WARM_UP.into()) {
         return Ok(None);
     }
+    if let Some(work) = work {
+        return ending::measure(&mut stage, work, recording);
+    }
     stage.machine.forget_waits();
     let before = stage.read();
-    let (window, starts) = (Nanos::from(planned.window), stage.cast.newcomers);
-    let mut newcomers = Vec::new();
-    for n in 0..starts.max(1) {
-        if starts > 0 {
-            newcomers.push(stage.newcomer());
-        }
-        let part = Nanos(
-            window.0 * u64::from(n + 1) / u64::from(starts.max(1)) - window.0 * u64::from(n) / u64::from(starts.max(1)),
-        );
-        if !stage.run(part) {
-            return Ok(None);
-        }
-    }
+    let window = Nanos::from(planned.window);
+    let Some(newcomers) = stage.pass(window) else { return Ok(None) };
     let window = stage.window(&before, &stage.read(), window);
     if let Some((path, params)) = recording {
         stage.record(path, params)?;
@@ -200,11 +203,27 @@ impl<'a> Stage<'a> {
             if self.interrupted.load(Ordering::Relaxed) {
                 return false;
             }
-            let part = left.min(LOOK_EVERY);
+            let part = left.min(END_NOTICED_WITHIN);
             self.machine.run(part);
             left = left - part;
         }
         true
+    }
+
+    /// Lets a window pass; with newcomers, one begins with each of its parts. `None` if the user ended the run meanwhile.
+    fn pass(&mut self, window: Nanos) -> Option<Vec<(usize, Time)>> {
+        let parts = self.cast.newcomers.max(1);
+        let begin = |part: u32| window.0 * u64::from(part) / u64::from(parts);
+        let mut newcomers = Vec::new();
+        for part in 0..parts {
+            if self.cast.newcomers > 0 {
+                newcomers.push(self.newcomer());
+            }
+            if !self.run(Nanos(begin(part + 1) - begin(part))) {
+                return None;
+            }
+        }
+        Some(newcomers)
     }
 
     /// Starts a VM that has next to nothing to do.
@@ -279,8 +298,7 @@ impl<'a> Stage<'a> {
     fn judge(&self) -> Result<(), CompareError> {
         let (late, count) = self.machine.late();
         let Some(first) = late.first() else { return Ok(()) };
-        let label = self.options.policies[self.planned.policy].0.clone();
-        Err(CompareError::Late { label, size: self.planned.case.size, count, first: *first })
+        Err(CompareError::Late { label: self.label(), size: self.planned.case.size, count, first: *first })
     }
 }
 

@@ -1,7 +1,16 @@
 //! A measured window: two readings of the guests' gauges and the domain's counts, and their difference.
+//!
+//! What is made of one: whether its accounts are sound (`audit`), a suite's metrics (`metrics`, `weights`), how evenly work was
+//! spread over it (`jitter`), and who ran during its longest wait (`moment`).
 
-use super::audit::Steal;
+pub(super) mod audit;
+pub(super) mod jitter;
+pub(super) mod metrics;
+pub(super) mod moment;
+pub(super) mod weights;
+
 use crate::vm::{Vm, VmState};
+use audit::Steal;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -72,14 +81,27 @@ impl Reading {
         Self { at, read: monotonic(), vcpus, totals, kicks }
     }
 
+    /// Reads the accounts of these vCPUs, of whose work nothing is known.
+    pub(super) fn of_accounts(vcpus: &[VcpuId], domain: &dyn Domain) -> Self {
+        let at = monotonic();
+        let vcpus = vcpus.iter().map(|&id| read_account(id, domain, VcpuCounts::default())).collect();
+        let (totals, kicks) = (domain.totals(), domain.has_policy().then(|| domain.kicks()));
+        Self { at, read: monotonic(), vcpus, totals, kicks }
+    }
+
+    /// What would have been read of vCPUs when they were made: each is known to have been between two times.
+    pub(super) fn of_new(made: &[(Time, Time)]) -> Self {
+        let new = |&(least, most): &(Time, Time)| {
+            let wall = Wall { least: Nanos(least.0), most: Nanos(most.0) };
+            VcpuCounts { wall, ..VcpuCounts::default() }
+        };
+        let at = made.iter().map(|(least, _)| *least).min().unwrap_or_default();
+        Self { at, read: at, vcpus: made.iter().map(new).collect(), totals: Totals::default(), kicks: None }
+    }
+
     /// How long the wait under way of a vCPU had lasted then (unit: ns).
     pub(super) fn waiting_ns(&self, vcpu: usize) -> u64 {
         self.vcpus[vcpu].waiting_ns
-    }
-
-    /// Operations of all of them.
-    pub(super) fn ops(&self) -> u64 {
-        self.vcpus.iter().map(|vcpu| vcpu.ops).sum()
     }
 
     /// The window from `self` to `later`.
@@ -150,17 +172,19 @@ impl VcpuCounts {
 
 fn read_vm(vm: &Vm, domain: &dyn Domain) -> Vec<VcpuCounts> {
     let state = vm.state();
-    let read = |(gauge, id): (u64, VcpuId)| {
-        let counts = read_gauge(state, gauge);
-        let asked = monotonic();
-        let account = domain.account(id).unwrap_or_default();
-        let wall = Wall { least: Nanos(asked.0), most: Nanos(monotonic().0) };
-        let usage = Usage::of(&account);
-        let after = Duration::from_nanos(usage.wait_ns);
-        let steal = counts.steal.map(|steal| Steal { after, ..steal });
-        VcpuCounts { usage, waits: account.waits, steal, wall, ..counts }
-    };
+    let read = |(gauge, id): (u64, VcpuId)| read_account(id, domain, read_gauge(state, gauge));
     (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu)).zip(vm.ids()).map(read).collect()
+}
+
+/// What the guest says of a vCPU, and its account beside it.
+fn read_account(id: VcpuId, domain: &dyn Domain, counts: VcpuCounts) -> VcpuCounts {
+    let asked = monotonic();
+    let account = domain.account(id).unwrap_or_default();
+    let wall = Wall { least: Nanos(asked.0), most: Nanos(monotonic().0) };
+    let usage = Usage::of(&account);
+    let after = Duration::from_nanos(usage.wait_ns);
+    let steal = counts.steal.map(|steal| Steal { after, ..steal });
+    VcpuCounts { usage, waits: account.waits, steal, wall, ..counts }
 }
 
 /// The workload's own words of a vCPU.
@@ -198,5 +222,35 @@ fn read_gauge(state: &VmState, gauge: u64) -> VcpuCounts {
         spare: spare_of(state, gauge),
         latency,
         ..VcpuCounts::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::audit::audit;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn ms(n: u64) -> Time {
+        Time(n * MS)
+    }
+
+    #[test]
+    fn accounts_of_vcpus_that_were_made_one_after_the_other_are_held_against_the_time_since() {
+        let before = Reading::of_new(&[(ms(1000), ms(1010)), (ms(1500), ms(1502))]);
+        let sound = |idle: [u64; 2]| {
+            let vcpu = |idle| VcpuCounts {
+                usage: Usage { run_ns: 100 * MS, idle_ns: idle * MS, ..Usage::default() },
+                wall: Wall { least: Nanos(2000 * MS), most: Nanos(2001 * MS) },
+                ..VcpuCounts::default()
+            };
+            let (vcpus, totals) = (idle.map(vcpu).into(), Totals::default());
+            let window = before.until(&Reading { at: ms(2000), read: ms(2001), vcpus, totals, kicks: None });
+            assert_eq!((window.span, window.vcpus.len()), (Nanos(1001 * MS), 2));
+            audit(&window, 1).is_ok()
+        };
+        assert!(sound([890, 399]) && sound([900, 400]));
+        assert!(!sound([850, 399]) && !sound([930, 399]) && !sound([890, 380]) && !sound([890, 420]));
     }
 }

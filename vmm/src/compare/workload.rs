@@ -1,8 +1,12 @@
-//! What the suites of fixed VMs run, and who in them plays which part.
+//! What the guests of the suites run, and which of their vCPUs plays which part.
 
-use super::{Options, weights};
+use super::Options;
+use super::window::weights;
 use crate::report::suite::Suite;
+use crate::vm::Spec;
+use crate::vm::console::Sink;
 use stile_sched::Nice;
+use stile_sched::domain::Attributes;
 
 /// What a vCPU does in its suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +61,7 @@ pub(super) fn image(suite: Suite) -> &'static str {
         Suite::Boot => "idle",
         Suite::Hackbench => "hackbench",
         Suite::Volano => "volano",
+        Suite::Tbench | Suite::Cyclictest => unreachable!("{suite} has no built-in guests"),
     }
 }
 
@@ -88,15 +93,32 @@ pub(super) fn part(suite: Suite, vcpu: usize, vcpus: usize) -> Part {
 
 /// The command line of the suite's guests.
 pub(super) fn cmdline(options: &Options, size: u32, loops_per_us: u64) -> String {
-    let mut line = format!("loops_per_us={loops_per_us} hint={}", options.hint.name());
+    let mut line = format!("loops_per_us={loops_per_us}{}", manners(options));
     if options.suite == Suite::Threeway {
         let [pairs, lockers, hogs] = thirds(size as usize);
         line += &format!(" roles=pair:{pairs},locker:{lockers},hog:{hogs}");
     }
-    for (key, value) in &options.settings {
-        line += &format!(" {key}={value}");
-    }
     line
+}
+
+/// What guests tell of their waiting, and what the user has set, as the end of a command line.
+pub(super) fn manners(options: &Options) -> String {
+    let settings = options.settings.iter().map(|(key, value)| format!(" {key}={value}"));
+    [format!(" hint={}", options.hint.name())].into_iter().chain(settings).collect()
+}
+
+/// A VM of one vCPU that runs a built-in image and differs in nothing else from others.
+pub(super) fn spec<'a>(image: &str, name: &'a str, memory: u64, cmdline: &'a str) -> Spec<'a> {
+    Spec {
+        name,
+        image: stile_guest_images::image(image).expect("the suites run built-in images"),
+        vcpus: 1,
+        memory,
+        attributes: Attributes::default(),
+        cmdline,
+        console: Sink::Terminal,
+        device: None,
+    }
 }
 
 /// Memory for a VM of so many vCPUs (units: bytes): their stacks, the image, and some.

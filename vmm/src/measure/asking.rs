@@ -2,7 +2,7 @@
 //! the other one lets it. What comes out is the length of a question that excludes all others, with the way of lock and
 //! data from one CPU to the other.
 
-use super::{SAMPLES, middle};
+use super::SAMPLES;
 use std::time::{Duration, Instant};
 use stile_sched::domain::Attributes;
 use stile_sched::domain::executors::{Executors, Switches};
@@ -28,8 +28,8 @@ impl Vcpu for Yielder {
     fn retired(self: Box<Self>, _: &Account) {}
 }
 
-/// Median time of a question (units: ns).
-pub(super) fn time(cpus: [u32; 2]) -> Result<u64, super::MeasureError> {
+/// Times of a question (units: ns).
+pub(super) fn samples(cpus: [u32; 2]) -> Result<Vec<f64>, super::MeasureError> {
     let cpus = cpus.map(|cpu| cpu as usize);
     let policy = Rsdl::new(RsdlConfig::default(), cpus.len());
     let domain = Executors::new(&cpus, Box::new(policy), LockRules::default(), Switches::default())?;
@@ -45,7 +45,7 @@ pub(super) fn time(cpus: [u32; 2]) -> Result<u64, super::MeasureError> {
         std::thread::sleep(SAMPLE);
         begun.elapsed().as_nanos() as f64 / (asked() - before).max(1) as f64
     };
-    let samples: Vec<f64> = (0..SAMPLES).map(sample).collect();
+    let samples = (0..SAMPLES).map(sample).collect();
     yielders.iter().for_each(|&vcpu| domain.retire(vcpu));
-    Ok(middle(&samples))
+    Ok(samples)
 }

@@ -1,7 +1,7 @@
 //! Samples of VMs and their domain: all figures at one moment, sums of them, and what came between two readings.
 
 use super::metric::Sampled;
-use crate::vm::Vm;
+use crate::machine::Machine;
 use stile_sched::domain::Domain;
 use stile_sched::histogram::Histogram;
 use stile_sched::ledger::Account;
@@ -92,17 +92,21 @@ impl VmReading {
 
 impl Reading {
     /// Reads the VMs of a domain. A vCPU that is just being given back keeps what an earlier reading of them says.
-    pub fn take<'a>(vms: impl IntoIterator<Item = &'a Vm>, domain: &dyn Domain, earlier: Option<&Self>) -> Self {
+    pub fn take<'a, M: Machine + ?Sized + 'a>(
+        vms: impl IntoIterator<Item = &'a M>,
+        domain: &dyn Domain,
+        earlier: Option<&Self>,
+    ) -> Self {
         let by_policy = domain.has_policy();
-        let read = |(number, vm): (usize, &Vm)| {
-            let state = vm.state();
+        let read = |(number, vm): (usize, &M)| {
+            let life = vm.crew().life();
             let last = |vcpu: u32| earlier?.vms.get(number)?.vcpus.get(vcpu as usize).cloned();
-            let read = |vcpu: u32| match state.account(vcpu) {
-                Some(account) => Sample { account, steal: state.published_steal(vcpu), by_policy },
+            let read = |vcpu: u32| match life.account(vcpu) {
+                Some(account) => Sample { account, steal: vm.told_wait(vcpu), by_policy },
                 None => last(vcpu).unwrap_or_default(),
             };
-            let vcpus = (0..state.vcpus()).map(read).collect();
-            VmReading { name: state.name().to_owned(), ended: state.has_ended(), vcpus }
+            let vcpus = (0..life.vcpus()).map(read).collect();
+            VmReading { name: life.name().to_owned(), ended: life.has_ended(), vcpus }
         };
         let vms = vms.into_iter().enumerate().map(read).collect();
         let domain = DomainSample { kicks: domain.kicks(), switches: domain.totals().switches, by_policy };

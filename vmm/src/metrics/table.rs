@@ -1,4 +1,4 @@
-//! Readings as text: a table of VMs, who waited most first, under a line on the domain.
+//! Readings as text: a table of VMs in their order, under a line on the domain.
 //!
 //! A table that is too wide loses columns, the least telling first, and one that is too long loses VMs; nothing is wrapped.
 //! What is not known is `-`, never 0.
@@ -214,21 +214,23 @@ struct Row {
 }
 
 impl Rows {
-    /// As many VMs as fit, those first that waited longest; with few vCPUs each, these too. And the sum, unless it is one VM.
+    /// The VMs in order, each with its vCPUs in order if they are few; where not all fit, those that waited longest. And the
+    /// sum, unless it is one VM.
     fn new(vms: &[&VmReading], most: usize, each_vcpu: bool) -> Self {
-        let mut sums: Vec<(&VmReading, Sample)> = vms.iter().map(|&vm| (vm, vm.sum())).collect();
-        sums.sort_by_key(|(_, sum)| Reverse(sum.account.wait));
+        let mut sums: Vec<(usize, &VmReading, Sample)> =
+            vms.iter().enumerate().map(|(place, &vm)| (place, vm, vm.sum())).collect();
         let all = (sums.len() > 1).then(|| Row {
             label: "all".to_owned(),
             vcpus: Some(vms.iter().map(|vm| vm.vcpus.len()).sum()),
-            sample: Sample::sum(sums.iter().map(|(_, sum)| sum)),
+            sample: Sample::sum(sums.iter().map(|(.., sum)| sum)),
         });
-        let (mut rows, mut left) = (Vec::new(), sums.len());
-        for (vm, sum) in sums {
+        let more = sums.len().saturating_sub(most.max(1));
+        sums.sort_by_key(|(.., sum)| Reverse(sum.account.wait));
+        sums.truncate(most.max(1));
+        sums.sort_by_key(|(place, ..)| *place);
+        let (mut rows, mut left) = (Vec::new(), sums.len() + more);
+        for (_, vm, sum) in sums {
             let vcpus = vm.vcpus.len();
-            if rows.len() >= most.max(1) {
-                break;
-            }
             left -= 1;
             rows.push(Row { label: label(vm), vcpus: Some(vcpus), sample: sum });
             // Every VM that follows needs a line.
@@ -242,7 +244,7 @@ impl Rows {
             }
         }
         rows.extend(all);
-        Self { rows, more: left }
+        Self { rows, more }
     }
 
     fn render(&self, columns: &[Column], frame: Frame) -> String {
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_told_in_shares_and_rates_who_waited_most_first() {
+    fn an_interval_is_told_in_shares_and_rates_in_the_vms_order() {
         let two =
             reading(vec![vm("a", vec![vcpu(900, 50, 50)]), vm("b", vec![vcpu(500, 400, 100), vcpu(500, 400, 100)])]);
         let text = interval(&two, frame());
@@ -316,7 +318,7 @@ mod tests {
         assert_eq!(row(&text, "b")[..5], ["b", "2", "50.0", "40.0", "10.0"]);
         assert_eq!(row(&text, "b")[5..], ["2.00", "ms", "2.00", "ms", "2.00", "ms", "14", "0", "12", "2.47k"]);
         assert_eq!(row(&text, "all")[..5], ["all", "3", "63.3", "28.3", "8.3"]);
-        assert!(text.find("\n b ") < text.find("\n a "), "{text}");
+        assert!(text.find("\n a ") < text.find("\n b "), "{text}");
     }
 
     #[test]
@@ -344,6 +346,17 @@ mod tests {
         assert_eq!(text.matches("vCPU 2").count(), 2, "in both tables:\n{text}");
         assert!(!text.contains("vCPU 3"), "{text}");
         assert!(!totals(&one, Frame { rows: 3, ..frame() }).contains("vCPU 0"));
+    }
+
+    #[test]
+    fn vms_and_their_vcpus_stand_in_their_order_whoever_waited() {
+        let waits = [("a", 10), ("b", 30), ("c", 20)];
+        let text = totals(&reading(waits.map(|(name, wait)| vm(name, vec![vcpu(1, wait, 0); 2])).to_vec()), frame());
+        let firsts: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        let places = ["a", "b", "c"].map(|name| firsts.iter().position(|first| *first == name));
+        assert!(places.is_sorted() && places[0].is_some(), "{text}");
+        let vcpus = text.lines().filter_map(|line| line.trim().strip_prefix("vCPU ")?.chars().next());
+        assert_eq!(vcpus.collect::<String>(), "01".repeat(6), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A domain's ids are used again, so a name belongs to an id from a time on.
 
-use crate::vm::Vm;
+use crate::machine::Crew;
 use serde::{Deserialize, Serialize};
 use stile_sched::{Time, VcpuId};
 
@@ -42,11 +42,11 @@ impl From<Names> for Vec<Named> {
 
 impl Names {
     /// Those of a VM's vCPUs. They have their ids since it was made.
-    pub(crate) fn of_vm(vm: &Vm) -> impl Iterator<Item = Named> + '_ {
+    pub(crate) fn of_vm(vm: &Crew) -> impl Iterator<Item = Named> + '_ {
         let named = |(index, id): (u32, VcpuId)| Named {
             id: id.0,
             since: vm.created().0,
-            vm: vm.state().name().to_owned(),
+            vm: vm.life().name().to_owned(),
             index,
         };
         (0..).zip(vm.ids()).map(named)

@@ -1,4 +1,6 @@
 //! Reads recordings back. Every file that is none is refused with what is wrong, where, and what to do.
+//!
+//! One that was not finished is read up to its last whole event; its vCPUs have no names then.
 
 use super::header::{FORMAT, Header, VERSION};
 use super::names::Names;
@@ -8,6 +10,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use stile_sched::ledger::{Event, WORDS};
+use stile_sched::{Nanos, Time};
 
 /// Bytes of an event.
 const EVENT: u64 = 8 * WORDS as u64;
@@ -55,12 +58,6 @@ pub enum ReadError {
         #[source]
         source: serde_json::Error,
     },
-    /// Whoever wrote it did not come to the end.
-    #[error("{} was not finished: the run that wrote it died; record it anew", path.display())]
-    Unfinished {
-        /// The file.
-        path: PathBuf,
-    },
     /// Shorter than its header says.
     #[error(
         "{} is truncated: its header tells of {expected} events and their vCPUs' names, and the file ends after {found} \
@@ -96,6 +93,8 @@ pub struct Recording {
     /// Where the events begin (unit: bytes), and how many there are.
     begin: u64,
     count: u64,
+    /// Whoever wrote it did not come to the end.
+    ended_early: bool,
 }
 
 /// What every version of the header has.
@@ -115,8 +114,11 @@ impl Recording {
         let mut line = Vec::new();
         (&mut file).take(HEADER_MAX).read_until(b'\n', &mut line).map_err(failed)?;
         let header = read_header(path, &line)?;
-        let Some(count) = header.events else { return Err(ReadError::Unfinished { path: path.to_owned() }) };
         let begin = line.len() as u64;
+        let Some(count) = header.events else {
+            let (names, count) = (Names::default(), (length - begin) / EVENT);
+            return Ok(Self { path: path.to_owned(), header, names, begin, count, ended_early: true });
+        };
         let end = count.checked_mul(EVENT).and_then(|bytes| bytes.checked_add(begin));
         let truncated =
             || ReadError::Truncated { path: path.to_owned(), expected: count, found: (length - begin) / EVENT };
@@ -130,7 +132,17 @@ impl Recording {
         let place = "last line, with the names of vCPUs,";
         let names =
             serde_json::from_slice(&tail).map_err(|source| ReadError::Line { path: path.to_owned(), place, source })?;
-        Ok(Self { path: path.to_owned(), header, names, begin, count })
+        Ok(Self { path: path.to_owned(), header, names, begin, count, ended_early: false })
+    }
+
+    /// How long after its beginning a recording ends that was not finished; `None` if it was.
+    pub fn ended_early(&self) -> Result<Option<Nanos>, ReadError> {
+        if !self.ended_early {
+            return Ok(None);
+        }
+        let start = Time(self.header.start);
+        let last = self.events_from(self.count.saturating_sub(1))?.next().transpose()?;
+        Ok(Some(last.map_or(Nanos::ZERO, |event| event.time.since(start))))
     }
 
     /// What it says of itself.
@@ -150,10 +162,14 @@ impl Recording {
 
     /// Its events from the first on, in order of time.
     pub fn events(&self) -> Result<Events<'_>, ReadError> {
+        self.events_from(0)
+    }
+
+    fn events_from(&self, first: u64) -> Result<Events<'_>, ReadError> {
         let failed = |source| ReadError::File { path: self.path.clone(), source };
         let mut file = BufReader::new(File::open(&self.path).map_err(failed)?);
-        file.seek(SeekFrom::Start(self.begin)).map_err(failed)?;
-        Ok(Events { recording: self, file, next: 0 })
+        file.seek(SeekFrom::Start(self.begin + first * EVENT)).map_err(failed)?;
+        Ok(Events { recording: self, file, next: first })
     }
 }
 
@@ -201,8 +217,8 @@ mod tests {
     use crate::config::PolicyConfig;
     use crate::recording::Named;
     use crate::report::model::Params;
+    use stile_sched::VcpuId;
     use stile_sched::ledger::What;
-    use stile_sched::{Time, VcpuId};
 
     fn events() -> Vec<Event> {
         (1..=3).map(|n| Event { time: Time(n), what: What::Remove { vcpu: VcpuId(n as u32) } }).collect()
@@ -249,10 +265,32 @@ mod tests {
     }
 
     #[test]
+    fn one_that_was_not_finished_is_read_up_to_its_last_whole_event() {
+        let whole = edited("\"events\":3", "\"events\":null");
+        let begin = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        for (length, count) in [(0, 0), (31, 0), (32, 1), (95, 2), (96, 3), (127, 3)] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), &whole[..begin + length]).unwrap();
+            let recording = Recording::open(file.path()).unwrap();
+            let read: Vec<Event> = recording.events().unwrap().map(Result::unwrap).collect();
+            assert_eq!(read, events()[..count], "{length}");
+            let early = recording.ended_early().unwrap().unwrap();
+            let after_start = |event: &Event| event.time.since(Time(recording.header().start));
+            assert_eq!(early, read.last().map_or(Nanos::ZERO, after_start));
+        }
+    }
+
+    #[test]
+    fn one_that_was_finished_did_not_end_early() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes()).unwrap();
+        assert_eq!(Recording::open(file.path()).unwrap().ended_early().unwrap(), None);
+    }
+
+    #[test]
     fn other_files_versions_and_damages_are_told_apart() {
         assert!(matches!(open(b"{\"format\":\"other\",\"version\":1}\n"), Err(ReadError::Foreign { .. })));
         assert!(matches!(open(&edited("\"version\":1", "\"version\":7")), Err(ReadError::Version { .. })));
-        assert!(matches!(open(&edited("\"events\":3", "\"events\":null")), Err(ReadError::Unfinished { .. })));
         assert!(matches!(open(&edited("rsdl", "dlsr")), Err(ReadError::Line { place: "first line", .. })));
         assert!(matches!(open(&edited("\"since\"", "\"until\"")), Err(ReadError::Line { .. })));
         assert!(matches!(

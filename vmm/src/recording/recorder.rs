@@ -2,13 +2,13 @@
 //!
 //! A thread of its own empties the rings every few milliseconds, so memory is bounded, and what it cannot write in time is
 //! lost and counted, not waited for: who records must not slow the recorded down. A recording that was not finished, since
-//! the process died, has no number of events in its header and is refused by readers.
+//! the process died, has no number of events in its header and no names; readers take what there is.
 
 use super::drain::{self, Drain};
 use super::header::Header;
 use super::names::{Named, Names};
 use crate::config::{Algorithm, PolicyConfig};
-use crate::vm::Vm;
+use crate::machine::Crew;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ use stile_sched::{Domain, ledger};
 const EVERY: Duration = Duration::from_millis(3);
 /// Written at once (unit: bytes).
 const BUFFER: usize = 256 << 10;
+/// After so many turns all is written, that little is missing if the process dies.
+const FLUSH: u32 = 64;
 
 /// Why a run cannot be recorded.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,7 @@ impl Recorder {
         let begin = || {
             let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
             out.write_all(header.line()?.as_bytes())?;
+            out.flush()?;
             let ending = Arc::clone(&ending);
             std::thread::Builder::new().name("recorder".into()).spawn(move || keep_up(out, Drain::new(trace), &ending))
         };
@@ -96,8 +99,13 @@ impl Recorder {
         Ok(Self { path: path.to_owned(), header, names: Mutex::default(), thread: Some(thread), ending })
     }
 
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Keeps the names of a VM's vCPUs.
-    pub fn name(&self, vm: &Vm) {
+    pub fn name(&self, vm: &Crew) {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).extend(Names::of_vm(vm));
     }
 
@@ -151,8 +159,14 @@ impl Drop for Recorder {
 /// The thread: until it is told to end.
 fn keep_up(mut out: BufWriter<File>, mut drain: Drain, ending: &AtomicBool) -> io::Result<Written> {
     while !ending.load(Ordering::Acquire) {
-        drain.turn(&mut out)?;
-        std::thread::park_timeout(EVERY);
+        for _ in 0..FLUSH {
+            drain.turn(&mut out)?;
+            std::thread::park_timeout(EVERY);
+            if ending.load(Ordering::Acquire) {
+                break;
+            }
+        }
+        out.flush()?;
     }
     drain.finish(&mut out)?;
     Ok((out, drain))

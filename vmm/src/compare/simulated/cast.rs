@@ -1,12 +1,14 @@
 //! Who plays what in a simulated suite, as the guests of the measured one divide it.
 
+use crate::compare::cells::ending::Work;
+use crate::compare::cells::netbench;
 use crate::compare::workload::{self, Part, part};
-use crate::compare::{Hint, Options, netbench};
+use crate::compare::{Hint, Options};
 use crate::host::HostCosts;
 use crate::report::suite::Suite;
 use stile_sched::domain::Attributes;
 use stile_sched::sim::Guest;
-use stile_sched::sim::guest::{Patience, Phase};
+use stile_sched::sim::guest::{Chatter, Manners, Patience, Phase};
 use stile_sched::{Nanos, Time};
 
 /// Work of an operation of a hog, as the guest program counts them.
@@ -39,10 +41,12 @@ pub(super) struct Cast {
 
 impl Cast {
     pub(super) fn new(options: &Options, size: u32, costs: &HostCosts) -> Self {
-        if options.suite == Suite::Netbench {
-            return Self::netbench(size as usize);
-        }
         let params = Params { options, costs };
+        match (options.suite, Work::of(options, size)) {
+            (Suite::Netbench, _) => return Self::netbench(size as usize),
+            (Suite::Volano, Some(work)) => return Self::volano(work, params.manners()),
+            _ => {}
+        }
         let mut actors = Vec::new();
         for guest in workload::guests(options.suite, size) {
             let attributes = Attributes { nice: guest.nice, ..Attributes::default() };
@@ -50,6 +54,17 @@ impl Cast {
                 actors.push(params.actor(attributes, vcpu, guest.vcpus as usize));
             }
         }
+        Self { order: (0..actors.len()).collect(), actors, newcomers: 0 }
+    }
+
+    /// All threads of all rooms, room by room.
+    fn volano(work: Work, manners: Manners) -> Self {
+        let all = (0..work.vms() as usize).flat_map(|room| (0..work.vcpus as usize).map(move |n| (room, n)));
+        let actor = |(room, n)| {
+            let guest = Guest::chatter(Chatter::new(room, n, manners));
+            Actor { attributes: Attributes::default(), guest, part: Part::Main as u8, posts: false }
+        };
+        let actors: Vec<Actor> = all.map(actor).collect();
         Self { order: (0..actors.len()).collect(), actors, newcomers: 0 }
     }
 
@@ -77,7 +92,7 @@ struct Params<'a> {
 
 impl Params<'_> {
     fn number(&self, key: &str, default: u64) -> u64 {
-        self.options.settings.iter().rev().find(|(name, _)| name == key).map_or(default, |(_, value)| *value)
+        self.options.setting(key).unwrap_or(default)
     }
 
     /// The vCPU of this index in a VM.
@@ -95,23 +110,20 @@ impl Params<'_> {
         Actor { attributes, guest, part: part as u8, posts }
     }
 
-    fn patience(&self) -> Patience {
-        if self.options.hint == Hint::Full { Patience::Hints } else { Patience::Mute }
-    }
-
-    fn spin(&self) -> Nanos {
-        Nanos(self.number("spins", 200) * self.costs.pause_ns)
+    fn manners(&self) -> Manners {
+        let patience = if self.options.hint == Hint::Full { Patience::Hints } else { Patience::Mute };
+        Manners { spin: Nanos(self.number("spins", 200).saturating_mul(self.costs.pause_ns)), patience }
     }
 
     fn locker(&self) -> Guest {
         let (hold, gap) = (Nanos(self.number("hold_ns", 2_000)), Nanos(self.number("gap_ns", 5_000)));
-        let (spin, patience, phase) = (self.spin(), self.patience(), Phase::Apart);
-        Guest::Locker { lock: 0, hold: hold + BOOKKEEPING, gap: gap + BOOKKEEPING, spin, patience, phase }
+        let (manners, phase) = (self.manners(), Phase::Apart);
+        Guest::Locker { lock: 0, hold: hold + BOOKKEEPING, gap: gap + BOOKKEEPING, manners, phase }
     }
 
     fn pinger(&self, vcpu: usize) -> Guest {
         let work = Nanos(self.number("work_ns", 0)) + BOOKKEEPING;
-        Guest::Pinger { peer: vcpu ^ 1, work, spin: self.spin(), patience: self.patience(), phase: Phase::Apart }
+        Guest::Pinger { peer: vcpu ^ 1, work, manners: self.manners(), phase: Phase::Apart }
     }
 
     /// Probes start spread over a period.

@@ -1,37 +1,28 @@
 //! Simulated cells: what is promised of them, not how good a policy is.
 
 use super::*;
-use crate::compare::{Case, Hint, Plan};
+use crate::compare::{Case, Plan};
 use crate::report::metric::Metric;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
+pub(super) fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
+    let policies = policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect();
     Options {
-        suite,
-        policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect(),
         sizes: vec![size],
-        setups: Vec::new(),
-        per_pcpu: None,
         reps: Some(1),
         duration: Some(0.1),
-        pcpus: (0..pcpus).collect(),
-        hint: Hint::Full,
         // Fewer messages, for a debug build.
-        settings: vec![("work_ns".to_owned(), 2_000)],
-        quick: false,
-        full: false,
-        budget: None,
-        until: None,
-        seed: 1,
+        settings: [("work_ns", 2_000), ("users", 3), ("messages", 20)].map(|(key, n)| (key.to_owned(), n)).to_vec(),
+        ..Options::new(suite, policies, (0..pcpus).collect())
     }
 }
 
-fn simulation() -> Simulation {
+pub(super) fn simulation() -> Simulation {
     Simulation { neighbours: Neighbours::default(), costs: HostCosts::default() }
 }
 
-fn values(options: &Options) -> Vec<BTreeMap<Metric, f64>> {
+pub(super) fn values(options: &Options) -> Vec<BTreeMap<Metric, f64>> {
     let (simulation, go_on) = (simulation(), AtomicBool::new(false));
     let cells = Plan::new(options).cells;
     let measured =
@@ -60,7 +51,11 @@ fn the_same_seed_gives_the_same_events_and_another_seed_others() {
         let cell = CellPlan { round: 0, policy: 0, case: Case::of_size(6), window: Duration::from_millis(50) };
         let mut stage = Stage::new(&options, &simulation, &cell, &go_on);
         stage.machine = stage.machine.traced();
+        if let Some(work) = Work::of(&options, 6) {
+            stage.build(work).unwrap();
+        }
         stage.start();
+        stage.machine.open_gates();
         assert!(stage.run(Nanos::from_millis(50)));
         stage.machine.trace().iter().map(|event| format!("{event}\n")).collect::<String>()
     };

@@ -1,0 +1,38 @@
+//! How the VMs of a run ended: told to the user, and to whoever reads the exit code.
+
+use super::{Failure, output};
+use crate::machine::{Machine, Outcome};
+
+/// Says how each VM ended, and what follows for the program.
+pub(super) fn tell(vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
+    let mut told = Ok(());
+    let mut tell_one = |vm: &dyn Machine| {
+        let (outcome, this) = tell_one(vm);
+        told = std::mem::replace(&mut told, Ok(())).and(this);
+        outcome
+    };
+    let bad: Vec<Outcome> = vms.iter().map(|vm| tell_one(&**vm)).filter(|outcome| !outcome.is_well()).collect();
+    let (Some(first), of) = (bad.first(), vms.len()) else { return told };
+    let alike = bad.iter().all(|outcome| std::mem::discriminant(outcome) == std::mem::discriminant(first));
+    Err(match first {
+        Outcome::Rebooted if alike => {
+            Failure::Rebooted(miette::miette!("{} of {of} VMs asked for a reboot, and are not started anew", bad.len()))
+        }
+        Outcome::Panicked if alike => {
+            Failure::Panicked(miette::miette!("the kernels of {} of {of} VMs panicked", bad.len()))
+        }
+        _ => Failure::Run(miette::miette!("{} of {of} VMs ended badly", bad.len())),
+    })
+}
+
+/// How a VM ended, and whether that could be said.
+fn tell_one(vm: &dyn Machine) -> (Outcome, Result<(), Failure>) {
+    let (outcome, name) = (vm.crew().wait(), vm.crew().life().name());
+    let mut results = vm.results().into_iter();
+    let mut told = results.try_for_each(|(figure, value)| output::line(format_args!("[{name}] {figure} = {value}")));
+    match outcome.is_well() {
+        true => told = told.and_then(|()| output::line(format_args!("[{name}] {outcome}"))),
+        false => output::note(format_args!("[{name}] {outcome}")),
+    }
+    (outcome, told)
+}

@@ -1,0 +1,43 @@
+//! `stile guest`: makes kernels and initramfs of Linux guests, and says where they are.
+
+use super::args::{GuestCommand, GuestImage};
+use super::{Failure, output};
+use std::path::Path;
+use stile_linux_images::guest::{self, Built, Image};
+use stile_linux_images::{Cache, digest};
+
+pub(super) fn guest(command: &GuestCommand) -> Result<(), Failure> {
+    let cache = Cache::of_user().map_err(Failure::run)?;
+    match command {
+        GuestCommand::Build { guest: GuestImage::Linux, out } => build_linux(&cache, out.as_deref()),
+        GuestCommand::List => list(&cache),
+    }
+}
+
+fn build_linux(cache: &Cache, out: Option<&Path>) -> Result<(), Failure> {
+    let folder = out.map_or_else(|| guest::folder(cache), Path::to_owned);
+    let Built { image, made } = guest::build(cache, &folder, &mut |what| eprintln!("{what}")).map_err(Failure::run)?;
+    match made {
+        true => eprintln!("made of the packages"),
+        false => eprintln!("reused, for nothing it is made of has changed: the packages"),
+    }
+    image.packages().iter().for_each(|package| eprintln!("  {package}"));
+    tell(&image)
+}
+
+fn list(cache: &Cache) -> Result<(), Failure> {
+    match Image::find(&guest::folder(cache)) {
+        Some(image) => tell(&image),
+        None => output::line(format_args!("none; `stile guest build linux` makes one")),
+    }
+}
+
+/// What to write into a configuration file.
+fn tell(image: &Image) -> Result<(), Failure> {
+    output::line(format_args!("# Linux {}", image.release()))?;
+    for (key, path) in [("kernel", image.kernel()), ("initrd", image.initramfs())] {
+        let digest = digest::of_file(&path).map_err(Failure::run)?;
+        output::line(format_args!("{key} = \"{}\"  # SHA-256 {}", path.display(), &digest[..16]))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! What the VMs of a configuration boot: read and checked before anything starts, and made into VMs.
+
+use super::{Failure, output};
+use crate::carrier;
+use crate::config::{Config, GuestConfig, ImageRef, VmConfig, place_of};
+use crate::host::{self, Backend};
+use crate::linux::devices::{self, Wishes};
+use crate::linux::{self, LinuxState, LinuxVm, Payload, PayloadError};
+use crate::machine::Machine;
+use crate::net::{self, PortNumber, Switch};
+use crate::virtio::Tell;
+use crate::vm::console::Sink;
+use crate::vm::image::Image;
+use crate::vm::layout::Layout;
+use crate::vm::{Spec, Vm};
+use kvm_ioctls::Kvm;
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use stile_sched::Domain;
+use stile_sched::domain::Attributes;
+
+/// What one `[[vm]]` boots.
+enum Guest {
+    Unikernel(Cow<'static, [u8]>),
+    Linux(Box<Payload>),
+}
+
+/// What the VMs of a configuration boot, in their order.
+pub(super) struct Guests(Vec<Guest>);
+
+impl Guests {
+    /// Opens all files and finds what is wrong with them and with memory sizes, without starting anything.
+    /// `file` is the configuration's.
+    pub(super) fn open(config: &Config, file: &Path) -> Result<Self, Failure> {
+        let open = |(index, vm): (usize, &VmConfig)| {
+            open(vm).map_err(|Unfit { key, wrong, help }| {
+                let place = place_of(file, index, key).map(|place| format!("{place}: ")).unwrap_or_default();
+                let message = format!("{place}VM {}: {wrong}", vm.name.as_str());
+                Failure::Input(match help {
+                    Some(help) => miette::miette!(help = help, "{message}"),
+                    None => miette::miette!("{message}"),
+                })
+            })
+        };
+        config.vms.iter().enumerate().map(open).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Refuses Linux where it is known not to run, unless the user wants to try.
+    pub(super) fn suit_host(&self, force: bool) -> Result<(), Failure> {
+        let has_linux = self.0.iter().any(|guest| matches!(guest, Guest::Linux(_)));
+        if has_linux { linux_runs_here(force) } else { Ok(()) }
+    }
+}
+
+/// Where Linux guests run, and how to try where they do not.
+const ELSEWHERE: &str = "use a host with VMX or SVM, or run it in scripts/hardware-lane, which emulates one; --force \
+                         tries it here all the same";
+
+/// Why Linux guests do not run here, if they do not.
+fn unsuited() -> Option<&'static str> {
+    (host::backend() == Backend::Pvm).then_some(
+        "Linux comes no further than its init on this host: its KVM is kvm_pvm, which runs guests without hardware \
+         virtualisation and only carries programs at CPL 3",
+    )
+}
+
+/// Refuses Linux guests where they are known not to run, unless the user wants to try.
+pub(super) fn linux_runs_here(force: bool) -> Result<(), Failure> {
+    match unsuited() {
+        Some(why) if force => output::note(format_args!("warning: {why}")),
+        Some(why) => return Err(Failure::Unsuited(miette::miette!(help = ELSEWHERE, "{why}"))),
+        None => {}
+    }
+    Ok(())
+}
+
+/// A guest that its VM cannot boot.
+struct Unfit {
+    /// The VM's key that says so.
+    key: &'static str,
+    wrong: String,
+    help: Option<String>,
+}
+
+/// Opens what a VM boots, and finds what is wrong with it.
+fn open(vm: &VmConfig) -> Result<Guest, Unfit> {
+    match vm.guest() {
+        GuestConfig::Unikernel(image) => unikernel(vm, image).map(Guest::Unikernel),
+        GuestConfig::Linux { kernel, initrd } => {
+            let initrd = initrd.map(AsRef::as_ref);
+            let opened = Payload::open(kernel.as_ref(), initrd, &vm.cmdline, vm.memory().bytes());
+            let unfit = |e: PayloadError| Unfit { key: key_of(&e), wrong: e.to_string(), help: Some(e.remedy()) };
+            opened.map(Box::new).map(Guest::Linux).map_err(unfit)
+        }
+    }
+}
+
+/// The key that a Linux guest's trouble comes from.
+fn key_of(error: &PayloadError) -> &'static str {
+    match error {
+        PayloadError::Kernel { .. } => "kernel",
+        PayloadError::Initrd { .. } | PayloadError::TooLargeInitrd { .. } => "initrd",
+        PayloadError::TooLittleMemory { .. } => "memory",
+        PayloadError::TooLongCmdline { .. } | PayloadError::OddCmdline(_) => "cmdline",
+    }
+}
+
+fn unikernel(vm: &VmConfig, image: &ImageRef) -> Result<Cow<'static, [u8]>, Unfit> {
+    let unfit = |wrong: String| Unfit { key: "image", wrong, help: None };
+    let bytes = match image {
+        ImageRef::Builtin(name) => {
+            Cow::Borrowed(stile_guest_images::image(name).expect("the configuration was checked for known names"))
+        }
+        ImageRef::Path(path) => {
+            Cow::Owned(std::fs::read(path).map_err(|e| unfit(format!("cannot read image {}: {e}", path.display())))?)
+        }
+    };
+    let parsed = Image::parse(&bytes).map_err(|e| unfit(format!("image {image}: {e}")))?;
+    Layout::new(vm.memory().bytes(), vm.vcpus, parsed.end()).map_err(|e| {
+        let help = Some("set `memory` to at least that".to_owned());
+        Unfit { key: "memory", wrong: e.to_string(), help }
+    })?;
+    Ok(bytes)
+}
+
+/// The VMs of a configuration.
+#[derive(Default)]
+pub(super) struct Vms {
+    /// All, in order.
+    pub(super) all: Vec<Box<dyn Machine>>,
+    /// The Linux guests among them.
+    pub(super) linux: Vec<Arc<LinuxState>>,
+}
+
+impl Vms {
+    /// Makes them; they do not run yet.
+    pub(super) fn create(
+        kvm: &Kvm,
+        config: &Config,
+        guests: &Guests,
+        domain: &Arc<dyn Domain>,
+        sinks: &Sinks,
+    ) -> Result<Self, Failure> {
+        let halt_poll = config.halt_poll();
+        let mut maker = Maker { kvm, domain, sinks, halt_poll, switch: Switch::new(), ports: 1..=u16::MAX };
+        let mut vms = Self::default();
+        for (vm, guest) in config.vms.iter().zip(&guests.0) {
+            for name in vm.instance_names() {
+                match guest {
+                    Guest::Unikernel(image) => vms.all.push(Box::new(maker.unikernel(&name, vm, image)?)),
+                    Guest::Linux(payload) => {
+                        let linux = maker.linux(&name, vm, payload)?;
+                        vms.linux.push(Arc::clone(linux.state()));
+                        vms.all.push(Box::new(linux));
+                    }
+                }
+            }
+        }
+        Ok(vms)
+    }
+}
+
+/// Where what VMs say goes.
+pub(super) struct Sinks {
+    /// Guests' text.
+    pub(super) console: Sink,
+    /// Of devices that are turned off.
+    pub(super) tell: Tell,
+}
+
+/// What all VMs of a configuration are made with.
+struct Maker<'a> {
+    kvm: &'a Kvm,
+    domain: &'a Arc<dyn Domain>,
+    sinks: &'a Sinks,
+    halt_poll: Option<Duration>,
+    switch: Arc<Switch>,
+    ports: std::ops::RangeInclusive<u16>,
+}
+
+impl Maker<'_> {
+    fn unikernel(&mut self, name: &str, vm: &VmConfig, image: &[u8]) -> Result<Vm, Failure> {
+        let port = self.port(vm);
+        let spec = Spec {
+            name,
+            image,
+            vcpus: vm.vcpus,
+            memory: vm.memory().bytes(),
+            attributes: attributes(vm),
+            cmdline: &vm.cmdline,
+            console: self.sinks.console.clone(),
+            device: None,
+        };
+        let domain = Arc::clone(self.domain);
+        let made = match port {
+            Some(port) => net::create_vm(self.kvm, &spec, domain, &self.switch, port),
+            None => Vm::create(self.kvm, &spec, domain),
+        };
+        made.map_err(|e| cannot_make(name, e))
+    }
+
+    /// The next place on the switch, for a VM that wants one.
+    fn port(&mut self, vm: &VmConfig) -> Option<PortNumber> {
+        if vm.net { self.ports.next().and_then(PortNumber::new) } else { None }
+    }
+
+    fn linux(&mut self, name: &str, vm: &VmConfig, payload: &Payload) -> Result<LinuxVm, Failure> {
+        let console = self.sinks.console.clone();
+        let port = self.port(vm).map(|port| (Arc::clone(&self.switch), port));
+        let wishes = Wishes { name, config: vm, port, console: console.clone(), tell: Arc::clone(&self.sinks.tell) };
+        let devices = devices::prepare(wishes)
+            .map_err(|e| Failure::Input(miette::miette!(help = e.remedy().to_owned(), "VM {name}: {e}")))?;
+        let attributes = attributes(vm);
+        let spec =
+            linux::Spec { name, payload, vcpus: vm.vcpus, attributes, halt_poll: self.halt_poll, console, devices };
+        LinuxVm::create(self.kvm, spec, Arc::clone(self.domain)).map_err(|e| cannot_make(name, e))
+    }
+}
+
+fn attributes(vm: &VmConfig) -> Attributes {
+    Attributes { group: carrier::group(vm), ..carrier::attributes(vm) }
+}
+
+fn cannot_make(name: &str, error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::Run(miette::Report::from_err(error).wrap_err(format!("VM {name}")))
+}

@@ -1,0 +1,104 @@
+//! `stile compare --guest linux`: which suites have such guests, and what they boot.
+
+use super::Failure;
+use super::args::{CompareArgs, GuestKind};
+use super::compare::labelled;
+use super::guests;
+use crate::compare::{Hint, Linux, Options, Peer, check_settings};
+use crate::config::{Mechanism, PolicyConfig};
+use crate::report::suite::Suite;
+use std::path::Path;
+use stile_linux_images::{Cache, guest};
+
+/// The comparison with Linux guests, if those are asked for; refused where it cannot be made.
+pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Options>, Failure> {
+    let suite = asked.suite;
+    let GuestKind::Linux(folder) = &args.guest else {
+        return match suite.is_of_linux() {
+            false => Ok(None),
+            true => Err(Failure::Input(miette::miette!(help = "--guest linux", "{suite} has no built-in guests"))),
+        };
+    };
+    if let Some(problem) = problem(args, asked) {
+        return Err(Failure::Input(problem));
+    }
+    let mut policies = match &asked.policies[..] {
+        [] => labelled(&["host", "rsdl"].map(known)),
+        named => named.to_vec(),
+    };
+    // Executors cannot carry Linux guests, which wait inside the host's kernel.
+    for (_, policy) in &mut policies {
+        if policy.mechanism == Mechanism::Auto {
+            policy.mechanism = Mechanism::Leases;
+        }
+    }
+    guests::linux_runs_here(args.force)?;
+    let (kernel, initrd) = image(folder.as_deref())?;
+    let peer = if suite == Suite::Boot { peer(&mut policies) } else { None };
+    Ok(Some(Options { policies, linux: Some(Linux { kernel, initrd, peer }), ..asked.clone() }))
+}
+
+fn known(policy: &str) -> PolicyConfig {
+    policy.parse().expect("the default policies are known")
+}
+
+/// What does not go together with Linux guests.
+fn problem(args: &CompareArgs, asked: &Options) -> Option<miette::Report> {
+    let suite = asked.suite;
+    let settings: &[&str] = if suite == Suite::Hackbench { &["fan", "loops"] } else { &[] };
+    let set = asked.settings.iter().map(|(key, value)| (key.as_str(), *value));
+    let unknown = asked.settings.iter().find(|(key, _)| !settings.contains(&key.as_str()));
+    let executors = asked.policies.iter().find(|(_, policy)| policy.mechanism == Mechanism::Executors);
+    if !suite.takes_linux() {
+        Some(miette::miette!(help = "compare hackbench, tbench, cyclictest or boot", "{suite} has no Linux guests"))
+    } else if args.sim {
+        Some(miette::miette!("--sim: there is no model of Linux guests"))
+    } else if args.hint != Hint::Full {
+        Some(miette::miette!("--hint {}: Linux guests do not tell what they wait for", args.hint.name()))
+    } else if let Some((key, _)) = unknown {
+        let help = match settings {
+            [] => format!("{suite} with Linux guests has no parameters"),
+            all => format!("{suite} with Linux guests has {}", all.join(" and ")),
+        };
+        Some(miette::miette!(help = help, "--set {key}: there is no such parameter"))
+    } else if let Err(error) = check_settings(&[suite], set) {
+        Some(miette::miette!("--set: {error}"))
+    } else {
+        executors.map(|(label, _)| miette::miette!("--policies {label}: executors cannot carry Linux guests"))
+    }
+}
+
+/// What guests boot: from a folder, or from the cache.
+fn image(folder: Option<&Path>) -> Result<(std::path::PathBuf, std::path::PathBuf), Failure> {
+    let cached = || Cache::of_user().map(|cache| guest::folder(&cache)).map_err(Failure::run);
+    let folder = folder.map_or_else(cached, |folder| Ok(folder.to_owned()))?;
+    guest::files(&folder).ok_or_else(|| {
+        Failure::Input(miette::miette!(
+            help = "`stile guest build linux` makes one, with --out DIR in a folder of your choice",
+            "--guest linux: {} has no kernel and initramfs",
+            folder.display()
+        ))
+    })
+}
+
+/// The peer, as the last of the policies, if it is there.
+fn peer(policies: &mut Vec<(String, PolicyConfig)>) -> Option<Peer> {
+    let found = Peer::find(policies.len());
+    match &found {
+        Some(_) => policies.push((Peer::label().to_owned(), known("host"))),
+        None => eprintln!("warning: {}\n  remedy: {}", no_peer(), Peer::remedy()),
+    }
+    found
+}
+
+fn no_peer() -> String {
+    format!("QEMU is not installed: Linux guests boot without {} beside them, to compare with", Peer::label())
+}
+
+/// What a reader of the report has to know.
+pub(super) fn notes(parts: &[Options]) -> Vec<String> {
+    let alone = |options: &Options| {
+        options.suite == Suite::Boot && options.linux.as_ref().is_some_and(|linux| linux.peer.is_none())
+    };
+    parts.iter().filter(|options| alone(options)).map(|_| format!("{}.", no_peer())).collect()
+}

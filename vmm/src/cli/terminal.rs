@@ -1,0 +1,171 @@
+//! The user's end of a guest's serial port: what is typed goes to the guest, key by key.
+//!
+//! While a guest has a terminal, that does not edit lines, echo, or make signals of keys; Ctrl-A is the one key that is
+//! stile's ([`Escape`]). The terminal is as before when [`Keyboard`] is dropped, when a thread panics, and when a signal ends
+//! the program that leaves no time for either. Output is not touched: lines of guests and of stile look as elsewhere.
+//!
+//! Input that is no terminal, a file or a pipe, goes to the guest byte by byte, to its end.
+#![allow(
+    unsafe_code,
+    reason = "handlers of signals: the terminal has to be put back also by those that end the program"
+)]
+
+use super::output;
+use crate::linux::LinuxState;
+use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGABRT, SIGHUP, SIGQUIT};
+use std::io::{self, IsTerminal, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+/// Ctrl-A.
+const ESCAPE: u8 = 1;
+/// Read at a time (units: bytes).
+const CHUNK: usize = 256;
+/// Signals that end the program at once.
+const ENDING: [i32; 3] = [SIGABRT, SIGHUP, SIGQUIT];
+
+/// The terminal as it was found.
+static FOUND: OnceLock<Termios> = OnceLock::new();
+/// It is not as it was found.
+static CHANGED: AtomicBool = AtomicBool::new(false);
+
+/// A guest has the keyboard; until this is dropped.
+pub(super) struct Keyboard(());
+
+impl Keyboard {
+    /// Leads what is typed to this guest. By Ctrl-A x the user asks to `quit`.
+    pub(super) fn lead_to(guest: &Arc<LinuxState>, quit: &Arc<AtomicBool>) -> io::Result<Self> {
+        let has_terminal = io::stdin().is_terminal();
+        if has_terminal {
+            let name = guest.life().name();
+            output::note(format_args!(
+                "stile: the keyboard is {name}'s; Ctrl-A x ends it, Ctrl-A a is Ctrl-A for the guest"
+            ));
+            make_raw()?;
+        }
+        let keyboard = Self(());
+        let (guest, quit) = (Arc::clone(guest), Arc::clone(quit));
+        let escape = has_terminal.then(Escape::default);
+        // It may wait for a key for ever, and ends with the program.
+        thread::Builder::new().name("keyboard".into()).spawn(move || read(&guest, &quit, escape))?;
+        Ok(keyboard)
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        put_back();
+    }
+}
+
+/// The thread: until there is nothing more to read, or nobody to read for.
+fn read(guest: &LinuxState, quit: &AtomicBool, mut escape: Option<Escape>) {
+    let mut chunk = [0; CHUNK];
+    let mut input = io::stdin().lock();
+    while let Ok(length @ 1..) = input.read(&mut chunk) {
+        let mut keys = Vec::with_capacity(length);
+        match &mut escape {
+            Some(escape) => {
+                if chunk[..length].iter().any(|key| escape.take(*key, &mut keys)) {
+                    quit.store(true, Ordering::Relaxed);
+                }
+            }
+            None => keys.extend_from_slice(&chunk[..length]),
+        }
+        guest.serial().receive(&keys, || !guest.life().has_ended() && !quit.load(Ordering::Relaxed));
+        if guest.life().has_ended() {
+            break;
+        }
+    }
+}
+
+/// Finds out which keys are stile's: what follows Ctrl-A.
+#[derive(Debug, Default)]
+struct Escape {
+    pending: bool,
+}
+
+impl Escape {
+    /// Takes a key and puts what is the guest's to the others; true, if the user wants to quit.
+    fn take(&mut self, key: u8, guests: &mut Vec<u8>) -> bool {
+        match (std::mem::take(&mut self.pending), key) {
+            (false, ESCAPE) => self.pending = true,
+            (false, key) => guests.push(key),
+            (true, b'x' | b'X') => return true,
+            (true, b'a' | b'A' | ESCAPE) => guests.push(ESCAPE),
+            // No command of stile's: what was meant for a shell in the guest, say.
+            (true, key) => guests.extend([ESCAPE, key]),
+        }
+        false
+    }
+}
+
+/// Has the terminal deliver keys as they come, whatever ends the program.
+fn make_raw() -> io::Result<()> {
+    let found = tcgetattr(io::stdin())?;
+    let mut raw = found.clone();
+    raw.local_modes &= !(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
+    raw.input_modes &= !(InputModes::IXON | InputModes::ICRNL | InputModes::INLCR | InputModes::IGNCR);
+    raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+    raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+    if FOUND.set(found).is_ok() {
+        put_back_whatever_happens()?;
+    }
+    // Before it is changed: a signal may come in between.
+    CHANGED.store(true, Ordering::Release);
+    Ok(tcsetattr(io::stdin(), OptionalActions::Now, &raw)?)
+}
+
+/// Puts the terminal back, once. May run in a handler of a signal: it takes no lock and allocates nothing.
+fn put_back() {
+    if CHANGED.swap(false, Ordering::AcqRel)
+        && let Some(found) = FOUND.get()
+    {
+        // SAFETY: nobody closes standard input.
+        let input = unsafe { rustix::fd::BorrowedFd::borrow_raw(0) };
+        // A terminal that is gone needs nothing.
+        let _ = tcsetattr(input, OptionalActions::Now, found);
+    }
+}
+
+fn put_back_whatever_happens() -> io::Result<()> {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        put_back();
+        before(panic);
+    }));
+    for signal in ENDING {
+        let end = move || {
+            put_back();
+            // Ends the program as the signal would have.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        };
+        // SAFETY: the handler changes the terminal by a system call and ends the program; both may be done in a handler.
+        unsafe { signal_hook::low_level::register(signal, end) }?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What of these keys reaches the guest, and whether the user quits.
+    fn typed(keys: &[u8]) -> (Vec<u8>, bool) {
+        let (mut escape, mut guests) = (Escape::default(), Vec::new());
+        let quits = keys.iter().any(|key| escape.take(*key, &mut guests));
+        (guests, quits)
+    }
+
+    #[test]
+    fn keys_are_the_guests_but_for_what_follows_ctrl_a() {
+        assert_eq!(typed(b"ls\r\x03\x1a"), (b"ls\r\x03\x1a".to_vec(), false));
+        assert_eq!(typed(b"a\x01x"), (b"a".to_vec(), true));
+        assert!(typed(b"\x01X").1);
+        assert_eq!(typed(b"\x01a\x01\x01b"), (b"\x01\x01b".to_vec(), false));
+        assert_eq!(typed(b"\x01e"), (b"\x01e".to_vec(), false));
+        assert_eq!(typed(b"\x01ax"), (b"\x01x".to_vec(), false));
+    }
+}

@@ -1,0 +1,18 @@
+//! The program as users and build servers meet it: what it prints, what it leaves, and how it exits.
+//!
+//! The output of each run is read to its end, which comes only when every process that could write to it has gone: so
+//! none of these tests leaves anything running.
+
+mod comparisons;
+mod configuration;
+mod guest_images;
+mod kept;
+mod linux;
+mod outputs;
+mod page;
+mod program;
+mod recordings;
+mod run;
+mod simulation;
+mod terminal;
+mod verdicts;

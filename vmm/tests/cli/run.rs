@@ -1,0 +1,115 @@
+//! Guests that are run: how they end, and what is told of them meanwhile.
+
+use super::program::{folder, output, stile};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use stile::vm::image::forge::code;
+use stile_tests::require_kvm;
+
+#[test]
+fn guests_that_end_well_are_told_line_by_line_and_exit_0() {
+    let _ = require_kvm!();
+    let folder = folder("[[vm]]\nname = \"greeter\"\nimage = \"builtin:hello\"\nvcpus = 2\ncount = 2\n");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["run", "stile.toml"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    for name in ["greeter-0", "greeter-1"] {
+        for line in [format!("[{name}] hello from 2 vCPUs"), format!("[{name}] exit code 0")] {
+            assert!(stdout.lines().any(|l| l == line), "no `{line}` in: {stdout}");
+        }
+    }
+}
+
+#[test]
+fn a_guest_that_faults_is_told_on_stderr_beside_one_that_ends_well_and_exits_1() {
+    let _ = require_kvm!();
+    let config = "[[vm]]\nname = \"bad\"\nimage = \"bad.elf\"\n[[vm]]\nname = \"good\"\nimage = \"builtin:hello\"\n";
+    let folder = folder(config);
+    // ud2
+    fs::write(folder.path().join("bad.elf"), code(&[0x0f, 0x0b])).unwrap();
+    let (status, stdout, stderr) = output(stile(folder.path(), &["run", "stile.toml"]));
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("[bad] vCPU 0 at RIP 0x200000: exception 6 (invalid opcode)"), "{stderr}");
+    assert!(stderr.contains("1 of 2 VMs"), "{stderr}");
+    assert_eq!(stdout, "[good] hello from 1 vCPU\n[good] exit code 0\n");
+}
+
+#[test]
+fn a_time_limit_ends_guests_that_would_run_for_good() {
+    let _ = require_kvm!();
+    let folder = folder("[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\nvcpus = 3\n");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["run", "stile.toml", "--for", "0.1"]));
+    assert_eq!((status, stdout.as_str(), stderr.as_str()), (Some(0), "[a] stopped\n", ""));
+}
+
+#[test]
+fn ctrl_c_ends_running_guests_and_exits_130() {
+    let _ = require_kvm!();
+    let config = "[[vm]]\nname = \"sign\"\nimage = \"builtin:hello\"\n[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\n";
+    let folder = folder(config);
+    let mut child = stile(folder.path(), &["run", "stile.toml"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // By now the program listens for the signal.
+    assert_eq!(lines.next().as_deref(), Some("[sign] hello from 1 vCPU"));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert!(lines.any(|line| line == "[a] stopped"));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+/// Every line of JSON that a run has left.
+fn json_lines(file: &Path) -> Vec<Value> {
+    let lines = fs::read_to_string(file).expect("the run has written it");
+    lines.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+}
+
+/// A figure of each vCPU of the first VM, summed, is the VM's.
+#[track_caller]
+fn a_vm_is_the_sum_of_its_vcpus(line: &Value, name: &str) -> f64 {
+    let vm = &line["vms"][0];
+    let number = |of: &Value| of[name].as_f64().unwrap_or_else(|| panic!("no number {name} in {of}"));
+    let sum: f64 = vm["vcpus"].as_array().expect("a list of vCPUs").iter().map(number).sum();
+    let of_vm = number(vm);
+    assert!((of_vm - sum).abs() < 1e-6, "{name}: {of_vm}, and the vCPUs {sum}");
+    of_vm
+}
+
+#[test]
+fn stats_are_told_at_every_interval_and_at_the_end_and_add_up() {
+    let _ = require_kvm!();
+    for (policy, known) in [("rsdl", true), ("host", false)] {
+        let config = format!(
+            "[policy]\nalgorithm = \"{policy}\"\n[[vm]]\nname = \"a\"\nimage = \"builtin:ticket\"\nvcpus = 3\n\
+             [[vm]]\nname = \"b\"\nimage = \"builtin:hello\"\n"
+        );
+        let folder = folder(&config);
+        let run = ["run", "stile.toml", "--stats=0.1", "--stats-json", "stats.jsonl", "--for", "0.55"];
+        let (status, stdout, stderr) = output(stile(folder.path(), &run));
+        assert_eq!((status, stderr.as_str()), (Some(0), ""));
+        let lines = json_lines(&folder.path().join("stats.jsonl"));
+        let (last, before) = lines.split_last().unwrap();
+        assert!(before.len() >= 2 && before.iter().all(|line| line["final"] == false) && last["final"] == true);
+        // Two tables at the end, in which the vCPUs are told too.
+        assert_eq!(stdout.matches("% of").count(), lines.len(), "{stdout}");
+        assert_eq!(stdout.matches("vCPU 2").count(), 2, "{stdout}");
+        for line in &lines {
+            let times = ["run_seconds", "wait_seconds", "idle_seconds"];
+            let total: f64 = times.map(|name| a_vm_is_the_sum_of_its_vcpus(line, name)).iter().sum();
+            assert!(total > 0.0 && a_vm_is_the_sum_of_its_vcpus(line, "exits") > 0.0);
+            assert_eq!(line["vms"][0]["turn_wait_seconds"].is_null(), !known);
+            assert_eq!(line["domain"]["kick_seconds"].is_null(), !known);
+        }
+        assert!(last["vms"].as_array().unwrap().iter().all(|vm| vm["ended"] == true));
+    }
+}
+
+#[test]
+fn stats_that_cannot_be_written_are_refused_before_anything_starts() {
+    let _ = require_kvm!();
+    let folder = folder("[[vm]]\nname = \"a\"\nimage = \"builtin:hello\"\n");
+    let (status, stdout, stderr) = output(stile(folder.path(), &["run", "stile.toml", "--stats-json", "none/stats"]));
+    assert_eq!((status, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.contains("none/stats"), "{stderr}");
+}
