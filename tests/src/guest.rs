@@ -11,7 +11,7 @@ use stile::net::{NetDevice, PortNumber, Switch, VmEvents};
 use stile::vm::console::Sink;
 use stile::vm::image::forge;
 use stile::vm::{CreateError, MmioDevice, Outcome, Spec, Vm};
-use stile_abi::Gauge;
+use stile_abi::{Gauge, Presence, Steal};
 use stile_sched::domain::{Attributes, Cap, Group, GroupId};
 use stile_sched::{Domain, Nice};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -122,7 +122,7 @@ impl Recipe {
             device: attach.as_ref().map(|attach| attach as _),
         };
         let vm = Vm::create(kvm, &spec, Arc::clone(domain))?;
-        events.lead_to(vm.state());
+        events.lead_to(vm.life());
         Ok(Guest { vm, text })
     }
 
@@ -183,6 +183,22 @@ impl Guest {
         let state = self.vm.state();
         let at = GuestAddress(state.layout().gauge(vcpu) + offset as u64);
         state.memory().load(at, Relaxed).expect("gauges are in memory")
+    }
+
+    /// Whether a vCPU runs, as the guest is told.
+    pub fn presence(&self, vcpu: u32) -> Presence {
+        let state = self.vm.state();
+        let at = GuestAddress(state.layout().steal(vcpu) + offset_of!(Steal, presence) as u64);
+        let presence = state.memory().load::<u32>(at, Relaxed).expect("steals are in memory");
+        Steal { waited: 0.into(), presence: presence.into() }.presence()
+    }
+
+    /// Waits until the guest is told this of each of these vCPUs, of one after the other.
+    #[track_caller]
+    pub fn are(&self, vcpus: impl IntoIterator<Item = u32>, presence: Presence) {
+        for vcpu in vcpus {
+            wait_for(&format!("vCPU {vcpu} is {presence:?}"), || self.presence(vcpu) == presence);
+        }
     }
 
     /// Waits until the guest has ended by itself, and all its vCPUs are gone.

@@ -5,6 +5,7 @@
 
 pub mod carrier;
 pub mod guest;
+pub mod halting;
 pub mod process;
 pub mod program;
 pub mod unfair;
@@ -58,6 +59,13 @@ fn missing(what: &str, why: &str) {
     let required = std::env::var(REQUIRE).unwrap_or_default();
     assert!(!required.split(',').any(|name| name.trim() == what), "{REQUIRE} names {what}, but {why}");
     skip(why);
+}
+
+/// Whether the CPU is a program, whose times say nothing of a CPU's: bounds in time are told there, and not asserted. The
+/// host takes such a CPU away, under load for most of the time, and the kernel on it is not told: it counts no steal. So
+/// nothing can tell a policy that starves a vCPU from a host that does (docs/adr/0019).
+pub fn is_emulated() -> bool {
+    std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|cpus| cpus.contains("QEMU TCG"))
 }
 
 /// Says on stderr that the calling test is skipped, and why.

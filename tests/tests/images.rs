@@ -1,6 +1,7 @@
 //! VMs that cannot be: each is refused with its reason, before anything of it runs.
 
 use std::sync::Arc;
+use stile::machine::MakeError;
 use stile::vm::CreateError;
 use stile::vm::image::ImageError;
 use stile::vm::image::forge::{Piece, code, elf};
@@ -76,7 +77,10 @@ fn an_image_larger_than_memory_is_refused() {
 #[test]
 fn numbers_of_vcpus_that_kvm_cannot_have_are_refused() {
     for vcpus in [0, 2000, u32::MAX] {
-        let names = |e: &CreateError| matches!(e, CreateError::Vcpus { asked, most } if *asked == vcpus && *most > 0);
+        let names = |e: &CreateError| match e {
+            CreateError::Machine(MakeError::Vcpus { asked, most }) => *asked == vcpus && *most > 0,
+            _ => false,
+        };
         refused(&Recipe::builtin("hello").vcpus(vcpus), names);
     }
 }

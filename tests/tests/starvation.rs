@@ -8,7 +8,7 @@ use std::time::Duration;
 use stile::config::{Config, HostConfig, OnStarvation, PolicyConfig};
 use stile::vm::Outcome;
 use stile::watch::Watched;
-use stile_abi::exit;
+use stile_abi::{Presence, exit};
 use stile_sched::domain::evacuate::Evacuate;
 use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::fallback::Switchable;
@@ -16,6 +16,7 @@ use stile_sched::domain::leases;
 use stile_sched::domain::watchdog::{Cause, Starvation};
 use stile_sched::ledger::What;
 use stile_sched::lock::LockRules;
+use stile_sched::policy::rsdl::{Rsdl, RsdlConfig};
 use stile_sched::policy::{Freelist, Policy};
 use stile_sched::{Domain, Nanos, VcpuId};
 use stile_tests::{Recipe, Unfair, carrier, program, require_kvm, wait_for, watched};
@@ -129,6 +130,19 @@ fn a_domain_that_falls_back_loses_no_vcpu_whether_it_computes_waits_or_idles() {
 }
 
 #[test]
+fn who_is_carried_by_the_host_from_now_on_is_not_told_who_runs_any_more() {
+    let kvm = require_kvm!();
+    for switchable in domains(|slots| Box::new(Rsdl::new(RsdlConfig::default(), slots))) {
+        let domain: Arc<dyn Domain> = Arc::clone(&switchable) as _;
+        let hogs = Recipe::builtin("hog").vcpus(3).start(&kvm, &domain);
+        hogs.are(0..3, Presence::Away);
+        switchable.fall_back().expect("the host has threads");
+        hogs.are(0..3, Presence::Untold);
+        hogs.all_progress(SOME);
+    }
+}
+
+#[test]
 fn vms_that_start_and_end_while_the_domain_falls_back_do_so_as_ever() {
     let kvm = require_kvm!();
     for _ in 0..5 {
@@ -167,7 +181,7 @@ fn a_configured_fallback_is_told_and_everybody_gets_on() {
         on_starvation: OnStarvation::Fallback,
         .."freelist".parse().expect("a policy")
     };
-    let host = HostConfig { pcpus: carrier::pcpus().iter().map(|&cpu| cpu as u32).collect() };
+    let host = HostConfig { pcpus: carrier::pcpus().iter().map(|&cpu| cpu as u32).collect(), ..HostConfig::default() };
     let run = Watched::new(&Config { host, policy, vms: Vec::new() }).expect("this process may start threads");
     // 6 ms for each of 80 on two pCPUs.
     let hogs = Recipe::builtin("hog").vcpus(80).start(&kvm, run.domain());

@@ -5,28 +5,19 @@ use kvm_ioctls::Kvm;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use stile::compare::{End, Hint, Options, Plan, Progress, Ran, Runner};
+use stile::compare::{End, Options, Plan, Progress, Ran, Runner};
 use stile::host::allowed_cpus;
 use stile::report::{Metric, Sample, Suite};
 use stile_tests::require_kvm;
 
 fn options(suite: Suite, policies: &[&str], sizes: &[u32], setups: &[&str]) -> Options {
+    let policies = policies.iter().map(|name| ((*name).to_owned(), name.parse().expect("a policy"))).collect();
     Options {
-        suite,
-        policies: policies.iter().map(|name| ((*name).to_owned(), name.parse().expect("a policy"))).collect(),
         sizes: sizes.to_vec(),
         setups: setups.iter().map(|name| name.parse().expect("a setup")).collect(),
-        per_pcpu: None,
         reps: Some(1),
         duration: Some(0.2),
-        pcpus: allowed_cpus().expect("the kernel tells"),
-        hint: Hint::Full,
-        settings: Vec::new(),
-        quick: false,
-        full: false,
-        budget: None,
-        until: None,
-        seed: 1,
+        ..Options::new(suite, policies, allowed_cpus().expect("the kernel tells"))
     }
 }
 

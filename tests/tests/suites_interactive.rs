@@ -1,7 +1,7 @@
 //! The suite `interactive`: every load with its probes as real guests, briefly.
 
 use std::sync::atomic::AtomicBool;
-use stile::compare::{CompareError, End, Hint, Load, Options, Plan, Progress, Ran, Runner, Setup};
+use stile::compare::{CompareError, End, Load, Options, Plan, Progress, Ran, Runner, Setup};
 use stile::host::allowed_cpus;
 use stile::report::model::{ParamValue, Sample};
 use stile::report::rating::Probe;
@@ -13,22 +13,15 @@ use stile_tests::{Carrier, Recipe, require_kvm, wait_for};
 const POLICIES: [&str; 2] = ["host", "rsdl+polite"];
 
 fn options(loads: &[Load], settings: &[(&str, u64)]) -> Options {
+    let policies = POLICIES.map(|name| (name.to_owned(), name.parse().expect("the policies are known"))).into();
+    let pcpus = allowed_cpus().expect("a process may know its CPUs").iter().take(2).collect();
     Options {
-        suite: Suite::Interactive,
-        policies: POLICIES.map(|name| (name.to_owned(), name.parse().expect("the policies are known"))).into(),
-        sizes: Vec::new(),
         setups: loads.iter().copied().map(Setup::Load).collect(),
         reps: Some(1),
         duration: Some(0.2),
-        per_pcpu: None,
-        pcpus: allowed_cpus().expect("a process may know its CPUs").iter().take(2).collect(),
-        hint: Hint::Full,
         settings: settings.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
         quick: true,
-        full: false,
-        budget: None,
-        until: None,
-        seed: 1,
+        ..Options::new(Suite::Interactive, policies, pcpus)
     }
 }
 

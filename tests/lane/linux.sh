@@ -1,0 +1,52 @@
+# What tests with Linux guests share; they read it with `. /lane/linux.sh`.
+
+# configure NAME VCPUS ORDERS: a [[vm]] of the image that `stile guest build linux` makes, on standard output.
+configure() {
+    cat <<TOML
+[[vm]]
+name = "$1"
+kernel = "/lane/linux/vmlinuz"
+initrd = "/lane/linux/initramfs.cpio"
+vcpus = $2
+memory = "256M"
+cmdline = 'console=ttyS0 quiet panic=-1 stile.run="$3"'
+TOML
+}
+
+# policy NAME: a [policy], on standard output.
+policy() {
+    printf '[policy]\nalgorithm = "%s"\n\n' "$1"
+}
+
+# boots VCPUS POLICY: such a guest comes to its first process, has these CPUs, and powers off.
+boots() {
+    { policy "$2"; configure linux "$1" "echo hello from Linux; nproc"; } >guest.toml
+    echo "-- $1 vCPUs under $2"
+    stile run guest.toml >output 2>&1 || { code=$?; cat output; echo "stile run ended with $code"; return 1; }
+    cat output
+    grep -q "hello from Linux" output && grep -q "^$1\>" output && grep -q "stile: finished ok" output
+}
+
+# compares SUITE ARGUMENT...: one round of a comparison with Linux guests.
+compares() {
+    rm -rf report
+    # What it shows while it runs is not for a log.
+    stile compare "$@" --guest linux:/lane/linux --reps 1 --out report 2>progress || { tail -c 2000 progress; return 1; }
+    stile check-report report/report.json
+}
+
+# has_figures SUITE METRIC: the report has the suite's throughput and this metric, and none is 0.
+has_figures() {
+    for metric in throughput "$2"; do
+        grep -q "\"suite\":\"$1\".*\"$metric\":[0-9.]*[1-9]" report/raw/*.jsonl || {
+            echo "no $metric of $1 in the report"
+            cat report/raw/*.jsonl
+            return 1
+        }
+    done
+}
+
+# policies: those of the report, in the order of their names.
+policies() {
+    sed 's/.*"policy":"\([^"]*\)".*/\1/' report/raw/*.jsonl | sort -u | tr '\n' ' '
+}

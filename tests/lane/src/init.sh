@@ -1,0 +1,37 @@
+#!/bin/busybox sh
+# The first process of the outer system: runs the tests of /lane/order and powers off. It tells on the second serial line which
+# test begins and how it ended; the first one has what tests print.
+/bin/busybox --install -s /bin
+export PATH=/usr/bin:/bin HOME=/root TMPDIR=/tmp STILE_REQUIRE=kvm RUST_BACKTRACE=1
+mkdir -p /proc /sys /dev /tmp /root /run
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+# As stile asks of hosts (docs/adr/0005).
+echo 0 >/proc/sys/kernel/sched_autogroup_enabled
+ip link set lo up
+while read -r module; do
+    insmod "$module"
+done </lane/modules/order
+
+# Beside all tests; src/hold_keys.rs says what for.
+/lane/hold-keys &
+held=$!
+until [ -e /run/hold-keys ] || ! kill -0 $held; do sleep 0.1; done
+
+while read -r name limit; do
+    echo "begin $name" >/dev/ttyS1
+    printf '\n== %s\n' "$name"
+    cd /tmp
+    timeout -s KILL "$limit" sh "/lane/tests/$name" </dev/null
+    code=$?
+    # What a test has left running must not disturb the next one.
+    for process in /proc/[0-9]*; do
+        case ${process#/proc/} in 1 | $held) ;; *) kill -KILL "${process#/proc/}" 2>/dev/null ;; esac
+    done
+    echo "end $name $code" >/dev/ttyS1
+done </lane/order
+echo "done" >/dev/ttyS1
+sync
+poweroff -f

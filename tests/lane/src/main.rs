@@ -1,0 +1,139 @@
+//! The hardware lane: runs stile on KVM with hardware virtualisation, on a machine that has none.
+//!
+//! QEMU emulates a machine with AMD's SVM and nested paging, on which Debian's stock kernel gives a working `/dev/kvm`; the
+//! tests of `tests/lane/tests` run there with this tree's stile. What they see is real, but for time: the emulator is slow and
+//! uneven, so tests here ask what happens and never how fast.
+//!
+//! 1. The programs are built, as `cargo test` builds them, and packages fetched into the user's cache.
+//! 2. An initramfs is made of them: the *outer system*, which is nothing but the tests ([`outer`]).
+//! 3. QEMU boots it; what it prints on its first serial line is shown, and on its second it tells which test begins and how
+//!    it ended ([`machine`], [`results`]). A test beyond its limit is killed, the whole machine if that does not help.
+//!
+//! A test is a script with its description, its limit and what it needs on top ([`script`]).
+
+mod machine;
+mod outer;
+mod programs;
+mod results;
+mod script;
+
+use clap::Parser;
+use machine::Machine;
+use outer::OuterError;
+use programs::Profile;
+use results::Verdict;
+use script::Script;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs tests of stile on an emulated machine whose KVM has hardware virtualisation
+#[derive(Debug, Parser)]
+#[command(name = "hardware-lane")]
+struct Args {
+    /// The tests; none: all
+    names: Vec<String>,
+    /// Say which tests there are, and run none
+    #[arg(long)]
+    list: bool,
+    /// Run them so many times, each time on a machine started anew
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Build stile and its tests as users do, for figures, and not as `cargo test` does
+    #[arg(long)]
+    release: bool,
+}
+
+/// Names, separated by commas, of what must be there: its absence is a failure instead of a skip.
+const REQUIRE: &str = "STILE_REQUIRE";
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let scripts =
+        match script::all(Path::new(env!("CARGO_MANIFEST_DIR"))).and_then(|all| script::chosen(all, &args.names)) {
+            Ok(scripts) => scripts,
+            Err(error) => {
+                eprintln!("hardware-lane: {}", chain(&error));
+                return ExitCode::from(2);
+            }
+        };
+    if args.list {
+        scripts.iter().for_each(|script| println!("{:<14} {}", script.name, script.description));
+        return ExitCode::SUCCESS;
+    }
+    match prepare(&scripts, args.release).and_then(|(machine, ended)| run(&machine, &scripts, args.repeat, &ended)) {
+        Ok(code) => code,
+        Err(error) if error.is_absence() && !required() => {
+            eprintln!("\nSKIPPED hardware-lane: {}", chain(&error));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("hardware-lane: {}", chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why the lane could not run.
+#[derive(Debug, thiserror::Error)]
+enum LaneError {
+    #[error(transparent)]
+    NoEmulator(#[from] machine::NoEmulator),
+    #[error(transparent)]
+    Outer(#[from] OuterError),
+    #[error(transparent)]
+    Machine(#[from] machine::MachineError),
+    #[error("cannot see to Ctrl-C")]
+    Signals(#[source] std::io::Error),
+}
+
+impl LaneError {
+    /// Whether something is not there that a machine need not have.
+    fn is_absence(&self) -> bool {
+        match self {
+            Self::NoEmulator(_) => true,
+            Self::Outer(error) => error.is_absence(),
+            Self::Machine(_) | Self::Signals(_) => false,
+        }
+    }
+}
+
+fn required() -> bool {
+    std::env::var(REQUIRE).unwrap_or_default().split(',').any(|name| name.trim() == "lane")
+}
+
+/// A machine for these tests, and whether the user has ended the run since: its files are large, and are not to stay behind.
+fn prepare(scripts: &[Script], release: bool) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
+    let emulator = machine::emulator()?;
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(LaneError::Signals)?;
+    }
+    let profile = if release { Profile::Release } else { Profile::Debug };
+    let system = outer::make(scripts, profile, &emulator, &mut |what| eprintln!("hardware-lane: {what}"))?;
+    Ok((Machine::new(emulator, system), ended))
+}
+
+fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) -> Result<ExitCode, LaneError> {
+    let (mut passed, mut failed) = (0, 0);
+    for _ in 0..times {
+        let verdicts = machine.run(scripts, ended)?;
+        println!();
+        for (script, verdict) in scripts.iter().zip(&verdicts) {
+            println!("{:<16} {verdict}", script.name);
+        }
+        let well = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Passed(_))).count();
+        passed += well;
+        failed += verdicts.len() - well;
+    }
+    println!("{passed} passed, {failed} failed");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,213 @@
+//! The outer system: the kernel and the initramfs that the emulated machine boots.
+//!
+//! The kernel is Debian's stock one, and its modules for SVM go along; the root is busybox, stile with its shared libraries, and
+//! the tests with what they need. The first process is the script `init`, which runs the tests in the order of `/lane/order`.
+
+use crate::programs::{self, Profile, ProgramError, Programs};
+use crate::script::{Need, Script};
+use std::path::{Path, PathBuf};
+use stile_linux_images::Cache;
+use stile_linux_images::cache::CacheError;
+use stile_linux_images::guest::{self, BuildError};
+use stile_linux_images::initramfs::{CopyError, DATA, Initramfs, PROGRAM};
+use stile_linux_images::libraries::{self, LibraryError};
+use stile_linux_images::modules::{ModuleError, Modules};
+use stile_linux_images::packages::{self, PackageError};
+use tempfile::TempDir;
+
+/// The meta-package of the stock kernel, and how the names of the packages it stands for begin.
+const KERNEL: (&str, &str) = ("linux-image-amd64", "linux-image-");
+/// Give `/dev/kvm` and taps; what they depend on comes along.
+const MODULES: [&str; 2] = ["kvm-amd", "tun"];
+/// The shell and all other programs of the root.
+const BUSYBOX: &str = "busybox-static";
+/// The first process.
+const INIT: &str = include_str!("init.sh");
+/// What QEMU's microvm machine needs besides the program: its firmware, and how a kernel comes into it.
+const FIRMWARE: [&str; 3] =
+    ["/usr/share/qemu/bios-microvm.bin", "/usr/share/qemu/linuxboot_dma.bin", "/usr/share/qemu/pvh.bin"];
+/// What tests with Linux guests share.
+const LINUX_TESTS: &str = include_str!("../linux.sh");
+
+/// A system to boot. Its files vanish with it.
+#[derive(Debug)]
+pub(crate) struct OuterSystem {
+    kernel: PathBuf,
+    folder: TempDir,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OuterError {
+    /// A package cannot be had.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// The kernel's modules cannot be had.
+    #[error(transparent)]
+    Module(#[from] ModuleError),
+    /// The kernel's package has not just one kernel.
+    #[error("{0} should have one file vmlinuz-*")]
+    NoKernel(PathBuf),
+    /// This tree's programs are not there.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// A shared library is not there.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// A file cannot be read.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// The Linux guest cannot be made.
+    #[error(transparent)]
+    Guest(#[from] BuildError),
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The initramfs cannot be written.
+    #[error("cannot write the outer system's initramfs")]
+    Write(#[source] std::io::Error),
+}
+
+impl OuterError {
+    /// Whether something is not there that a machine need not have: Debian's packages.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Self::Package(_) | Self::Guest(BuildError::Package(_)))
+    }
+}
+
+impl OuterSystem {
+    /// Its kernel.
+    pub(crate) fn kernel(&self) -> &Path {
+        &self.kernel
+    }
+
+    /// Its initramfs.
+    pub(crate) fn initramfs(&self) -> PathBuf {
+        self.folder.path().join("initramfs.cpio")
+    }
+
+    /// Its folder, where the machine's files may lie as well.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Makes the system that runs these tests with programs built so, and tells what takes time. `emulator` is the one that it
+/// will run in.
+pub(crate) fn make(
+    scripts: &[Script],
+    profile: Profile,
+    emulator: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<OuterSystem, OuterError> {
+    let cache = Cache::of_user()?;
+    let kernel_package = packages::behind(KERNEL.0, KERNEL.1)?.files(&cache, tell)?;
+    let busybox = packages::find(&[BUSYBOX])?.remove(0).files(&cache, tell)?;
+    let folder = tempfile::Builder::new().prefix("hardware-lane-").tempdir().map_err(OuterError::Write)?;
+
+    let mut root = Initramfs::new();
+    root.file("/init", PROGRAM, INIT);
+    root.copy("/bin/busybox", PROGRAM, &busybox.join("bin/busybox"))?;
+    add_modules(&mut root, &kernel_package)?;
+    if is_needed(Need::LinuxGuest, scripts) {
+        add_linux_guest(&mut root, &cache, tell)?;
+    }
+    tell("building stile and its tests");
+    let emulator = if is_needed(Need::Qemu, scripts) {
+        add_firmware(&mut root)?;
+        Some(emulator)
+    } else {
+        None
+    };
+    let programs = programs::build(profile, is_needed(Need::WholeVmTests, scripts))?;
+    add_programs(&mut root, programs, emulator, folder.path())?;
+    add_scripts(&mut root, scripts);
+
+    let system = OuterSystem { kernel: kernel_of(&kernel_package)?, folder };
+    let file = std::fs::File::create(system.initramfs()).map_err(OuterError::Write)?;
+    root.write(std::io::BufWriter::new(file)).map_err(OuterError::Write)?;
+    Ok(system)
+}
+
+/// The kernel of an unpacked package.
+fn kernel_of(package: &Path) -> Result<PathBuf, OuterError> {
+    let boot = package.join("boot");
+    let entries = std::fs::read_dir(&boot).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let is_kernel =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));
+    let mut kernels = entries.filter(is_kernel);
+    match (kernels.next(), kernels.next()) {
+        (Some(kernel), None) => Ok(kernel),
+        _ => Err(OuterError::NoKernel(boot)),
+    }
+}
+
+/// Modules, and the list of their files in the order to load them.
+fn add_modules(root: &mut Initramfs, package: &Path) -> Result<(), OuterError> {
+    let mut list = String::new();
+    for module in Modules::of_package(package)?.in_order(&MODULES)? {
+        let path = format!("/lane/modules/{}.ko", module.name);
+        list += &format!("{path}\n");
+        root.file(&path, DATA, module.bytes);
+    }
+    root.file("/lane/modules/order", DATA, list);
+    Ok(())
+}
+
+fn is_needed(need: Need, scripts: &[Script]) -> bool {
+    scripts.iter().any(|script| script.needs.contains(&need))
+}
+
+/// The inner guest, and its first process once more, as a program that checks what guests wrote.
+fn add_linux_guest(root: &mut Initramfs, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<(), OuterError> {
+    let image = guest::build(cache, &guest::folder(cache), tell)?.image;
+    root.copy("/lane/linux/vmlinuz", DATA, &image.kernel())?;
+    root.copy("/lane/linux/initramfs.cpio", DATA, &image.initramfs())?;
+    root.file("/lane/linux/init", PROGRAM, stile_guest_images::LINUX_INIT);
+    root.file("/lane/linux.sh", DATA, LINUX_TESTS);
+    Ok(())
+}
+
+fn add_firmware(root: &mut Initramfs) -> Result<(), OuterError> {
+    FIRMWARE.iter().try_for_each(|file| Ok(root.copy(file, DATA, Path::new(file))?))
+}
+
+fn add_programs(
+    root: &mut Initramfs,
+    programs: Programs,
+    emulator: Option<&Path>,
+    folder: &Path,
+) -> Result<(), OuterError> {
+    let mut all =
+        vec![("/usr/bin/stile".to_owned(), programs.stile), ("/lane/hold-keys".to_owned(), programs.hold_keys)];
+    all.extend(programs.whole_vm.into_iter().map(|(name, path)| (format!("/lane/whole-vm/{name}"), path)));
+    all.extend(emulator.map(|emulator| ("/usr/bin/qemu-system-x86_64".to_owned(), emulator.to_owned())));
+    for (path, program) in &all {
+        root.file(path, PROGRAM, programs::stripped(program, folder)?);
+    }
+    let files: Vec<PathBuf> = all.into_iter().map(|(_, program)| program).collect();
+    for (path, library) in libraries::of_programs(&files, &["/".into()])? {
+        root.copy(&path, PROGRAM, &library)?;
+    }
+    Ok(())
+}
+
+/// Tests, and a line for each: its name and its limit in seconds.
+fn add_scripts(root: &mut Initramfs, scripts: &[Script]) {
+    let mut order = String::new();
+    for script in scripts {
+        root.file(&format!("/lane/tests/{}", script.name), PROGRAM, script.text.clone());
+        order += &format!("{} {}\n", script.name, script.limit.as_secs());
+    }
+    root.file("/lane/order", DATA, order);
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A system of no files, for an emulator that needs none.
+    pub(crate) fn empty() -> OuterSystem {
+        OuterSystem { kernel: "none".into(), folder: tempfile::tempdir().unwrap() }
+    }
+}

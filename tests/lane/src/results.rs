@@ -1,0 +1,99 @@
+//! What the outer system tells on its second serial line: a line each for the begin and the end of a test, and the end of all.
+//!
+//! The line is a file that grows; a last line without its end is not there yet.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A test begins.
+    Begin(String),
+    /// A test ended, with this exit code.
+    End(String, i32),
+    /// All were run.
+    Done,
+}
+
+/// The exit code of a program that was killed by SIGKILL, which only its limit sends: that of the shell.
+const KILLED: i32 = 128 + 9;
+
+/// How a test ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Well, after this time of the host's.
+    Passed(Duration),
+    /// With this exit code.
+    Failed(i32),
+    /// It was killed after its limit.
+    OverLimit(Duration),
+    /// The machine ended or hung meanwhile.
+    Lost,
+    /// The machine never came to it.
+    NotRun,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed(time) => write!(f, "passed after {:.1} s", time.as_secs_f64()),
+            Self::Failed(code) => write!(f, "FAILED with exit code {code}"),
+            Self::OverLimit(limit) => write!(f, "FAILED: killed after its limit of {} s", limit.as_secs()),
+            Self::Lost => f.write_str("FAILED: the machine it ran on ended or hung"),
+            Self::NotRun => f.write_str("FAILED: not run, for the machine ended or hung before"),
+        }
+    }
+}
+
+impl Verdict {
+    /// Of a test that ended with this exit code.
+    pub(crate) fn of(code: i32, time: Duration, limit: Duration) -> Self {
+        match code {
+            0 => Self::Passed(time),
+            KILLED if time >= limit => Self::OverLimit(limit),
+            code => Self::Failed(code),
+        }
+    }
+}
+
+/// The events told so far.
+pub(crate) fn events(text: &str) -> Vec<Event> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().filter_map(event).collect()
+}
+
+fn event(line: &str) -> Option<Event> {
+    let mut words = line.split_whitespace();
+    match (words.next()?, words.next(), words.next()) {
+        ("begin", Some(name), None) => Some(Event::Begin(name.to_owned())),
+        ("end", Some(name), Some(code)) => Some(Event::End(name.to_owned(), code.parse().ok()?)),
+        ("done", None, None) => Some(Event::Done),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_events_once_they_are_whole() {
+        let begin = Event::Begin("unikernel".into());
+        assert_eq!(events("begin unikernel\r\nend unikernel 1"), std::slice::from_ref(&begin));
+        assert_eq!(
+            events("begin unikernel\r\nnoise\nend unikernel 1\r\ndone\r\n"),
+            [begin, Event::End("unikernel".into(), 1), Event::Done]
+        );
+        assert_eq!(events(""), []);
+    }
+
+    #[test]
+    fn a_test_passes_only_by_exit_code_zero() {
+        let (limit, short) = (Duration::from_secs(5), Duration::from_secs(1));
+        assert_eq!(Verdict::of(0, short, limit), Verdict::Passed(short));
+        assert_eq!(Verdict::of(1, short, limit), Verdict::Failed(1));
+        assert_eq!(Verdict::of(KILLED, limit, limit), Verdict::OverLimit(limit));
+        assert_eq!(Verdict::of(KILLED, short, limit), Verdict::Failed(KILLED));
+    }
+}

@@ -1,0 +1,142 @@
+//! vCPUs that halt with their LAPIC in the kernel: they hold no pCPU, and every event reaches them.
+
+use std::sync::Arc;
+use std::time::Duration;
+use stile_sched::domain::evacuate::Evacuate;
+use stile_sched::domain::fallback::Switchable;
+use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::domain::leases::{self, Switches};
+use stile_sched::lock::LockRules;
+use stile_sched::policy::Rsdl;
+use stile_sched::policy::rsdl::RsdlConfig;
+use stile_sched::time::monotonic;
+use stile_sched::{Domain, Nanos};
+use stile_tests::halting::HaltingRecipe;
+use stile_tests::{carrier, require_kvm, wait_for};
+
+const PERIOD: Nanos = Nanos::from_millis(2);
+
+fn leases_on(pcpus: usize, departures: bool) -> Arc<dyn Evacuate> {
+    let cpus = &carrier::pcpus()[..pcpus];
+    let policy = Rsdl::new(RsdlConfig::default(), pcpus);
+    leases::start(cpus, Box::new(policy), LockRules::default(), Switches { departures, ..Switches::default() })
+}
+
+/// With a watcher and without, on one pCPU and on all; and the host's scheduler.
+fn domains() -> Vec<Arc<dyn Domain>> {
+    let all = carrier::pcpus().len();
+    let host = HostThreads::new(&carrier::pcpus(), HostYield::Sched);
+    vec![leases_on(1, true), leases_on(1, false), leases_on(all, true), leases_on(all, false), Arc::new(host)]
+}
+
+#[test]
+fn every_interrupt_reaches_a_vcpu_that_halts() {
+    let kvm = require_kvm!();
+    for domain in domains() {
+        let guest = HaltingRecipe::vcpus(3).start(&kvm, &domain);
+        wait_for("all vCPUs have begun", || (0..3).all(|vcpu| guest.progress(vcpu) > 0));
+        for round in 1..60 {
+            (0..3).for_each(|vcpu| guest.interrupt(vcpu));
+            wait_for("all are interrupted", || (0..3).all(|vcpu| guest.interrupts(vcpu) == round));
+        }
+        let before = guest.account(0);
+        wait_for("a halted vCPU idles", || guest.account(0).idle > before.idle + PERIOD);
+        guest.stop();
+    }
+}
+
+#[test]
+fn lapic_timers_wake_their_vcpus_whoever_keeps_their_time() {
+    let kvm = require_kvm!();
+    for recipe in [HaltingRecipe::vcpus(2), HaltingRecipe::vcpus(2).keeping_time()] {
+        for domain in domains() {
+            let guest = recipe.timer(PERIOD).start(&kvm, &domain);
+            wait_for("timers fire", || (0..2).all(|vcpu| guest.interrupts(vcpu) >= 50));
+            guest.stop();
+        }
+    }
+}
+
+/// Tells how long it took from interrupts until their vCPU ran.
+fn tell(what: &str, mut spans: Vec<Nanos>) {
+    spans.sort_unstable();
+    let part = |part: f64| spans[((spans.len() - 1) as f64 * part) as usize].0 as f64 / 1e3;
+    let [p50, p90, p99, max] = [0.5, 0.9, 0.99, 1.0].map(part);
+    println!("{what}: p50 {p50:.0} us, p90 {p90:.0}, p99 {p99:.0}, max {max:.0}, n = {}", spans.len());
+}
+
+#[test]
+fn a_vcpu_that_is_woken_runs_alone_and_beside_one_that_computes_on_the_same_pcpu() {
+    let kvm = require_kvm!();
+    for (departures, computes) in [(true, false), (true, true), (false, true)] {
+        let domain: Arc<dyn Domain> = leases_on(1, departures);
+        let guest = HaltingRecipe::vcpus(2).start(&kvm, &domain);
+        guest.halts(1, !computes);
+        guest.interrupt(1);
+        let gets_on = || {
+            let goal = guest.progress(1) + 100;
+            wait_for("the other computes", || guest.progress(1) > goal || !computes);
+        };
+        let wakes = |round| {
+            gets_on();
+            let (sent, interrupts) = (monotonic(), guest.interrupts(0));
+            guest.interrupt(0);
+            wait_for("it is interrupted", || guest.interrupts(0) > interrupts);
+            assert!(guest.account(0).turns >= u64::from(computes) * round);
+            let (woken, ran) = guest.woken(0);
+            (woken.since(sent), ran.since(sent))
+        };
+        let (known, leased) = (1..200).map(wakes).unzip();
+        let how = format!("departures {departures}, beside one that computes {computes}");
+        tell(&format!("awake, {how}"), known);
+        tell(&format!("leased, {how}"), leased);
+        gets_on();
+        guest.stop();
+    }
+}
+
+#[test]
+fn two_guests_share_a_pcpu_of_which_one_sleeps_and_wakes() {
+    let kvm = require_kvm!();
+    let domain: Arc<dyn Domain> = leases_on(1, true);
+    let (hog, sleeper) = (HaltingRecipe::vcpus(1).start(&kvm, &domain), HaltingRecipe::vcpus(1).start(&kvm, &domain));
+    hog.halts(0, false);
+    hog.interrupt(0);
+    let (begun, before) = (monotonic(), [hog.account(0), sleeper.account(0)]);
+    for _ in 0..60 {
+        sleeper.halts(0, false);
+        sleeper.interrupt(0);
+        std::thread::sleep(Duration::from_millis(18));
+        sleeper.halts(0, true);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let elapsed = monotonic().since(begun);
+    let after = [hog.account(0), sleeper.account(0)];
+    let run = [0, 1].map(|n: usize| (after[n].run - before[n].run).0 as f64);
+    let share = run[1] / (run[0] + run[1]);
+    println!("who sleeps a tenth of the time ran {:.0} %, of {elapsed:?}", 100.0 * share);
+    assert!((0.38..0.55).contains(&share), "{share}: {before:?} {after:?}");
+    for (before, after) in before.iter().zip(&after) {
+        let accounted = (after.run + after.wait + after.idle) - (before.run + before.wait + before.idle);
+        let off = accounted.0.abs_diff(elapsed.0) as f64 / elapsed.0 as f64;
+        assert!(off < 0.02, "{accounted:?} of {elapsed:?} is accounted for");
+    }
+    hog.stop();
+    sleeper.stop();
+}
+
+#[test]
+fn vcpus_that_doze_go_over_to_the_hosts_scheduler_and_are_woken_there() {
+    let kvm = require_kvm!();
+    let switchable = Arc::new(Switchable::new(leases_on(carrier::pcpus().len(), true), &carrier::pcpus()));
+    let domain: Arc<dyn Domain> = Arc::clone(&switchable) as _;
+    let guest = HaltingRecipe::vcpus(3).start(&kvm, &domain);
+    (0..3).for_each(|vcpu| guest.interrupt(vcpu));
+    wait_for("all are interrupted", || (0..3).all(|vcpu| guest.interrupts(vcpu) == 1));
+    assert_eq!(switchable.fall_back().expect("threads for three vCPUs"), 3);
+    for round in 2..20 {
+        (0..3).for_each(|vcpu| guest.interrupt(vcpu));
+        wait_for("all are interrupted", || (0..3).all(|vcpu| guest.interrupts(vcpu) == round));
+    }
+    guest.stop();
+}
