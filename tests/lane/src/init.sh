@@ -20,15 +20,33 @@ done </lane/modules/order
 held=$!
 until [ -e /run/hold-keys ] || ! kill -0 $held; do sleep 0.1; done
 
+# What a test has left running must not disturb the next one.
+clear_away() {
+    for process in /proc/[0-9]*; do
+        case ${process#/proc/} in 1 | $held) ;; *) kill -KILL "${process#/proc/}" 2>/dev/null ;; esac
+    done
+}
+
+# As stile says it, and as its tests do. KVM resets a vCPU that has shut down, so its RIP is that of a reset.
+lost_tables='at RIP 0xfff0: triple fault|rip: Some\(65520\), kind: TripleFault'
+
 while read -r name limit; do
     echo "begin $name" >/dev/ttyS1
     printf '\n== %s\n' "$name"
-    cd /tmp
-    timeout -s KILL "$limit" sh "/lane/tests/$name" </dev/null
-    code=$?
-    # What a test has left running must not disturb the next one.
-    for process in /proc/[0-9]*; do
-        case ${process#/proc/} in 1 | $held) ;; *) kill -KILL "${process#/proc/}" 2>/dev/null ;; esac
+    for try in 1 2 3; do
+        rm -rf /tmp/test && mkdir /tmp/test && cd /tmp/test
+        # Not a pipe: what a killed test has left running would hold it open.
+        : >/tmp/printed
+        tail -f /tmp/printed &
+        timeout -s KILL "$limit" sh "/lane/tests/$name" </dev/null >>/tmp/printed 2>&1
+        code=$?
+        # So often tail looks.
+        sleep 1.1
+        clear_away
+        # The emulator's own fault (docs/adr/0019), which a test may have met and cannot help.
+        [ $try != 3 ] && [ "$code" != 0 ] && grep -qE "$lost_tables" /tmp/printed || break
+        printf '\n== %s once more: a triple fault, which may be the emulator'\''s\n' "$name"
+        echo "again $name" >/dev/ttyS1
     done
     echo "end $name $code" >/dev/ttyS1
 done </lane/order

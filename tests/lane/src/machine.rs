@@ -153,6 +153,8 @@ struct Watch<'a> {
     /// The test that runs, since when; or since when the machine has been on its way to the first or next one.
     current: Option<String>,
     since: Duration,
+    /// How many there were of the test that runs.
+    tries: u32,
     ended: Vec<(String, Verdict)>,
     /// All were run, and the machine has only to end.
     done: bool,
@@ -160,17 +162,18 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn new(scripts: &'a [Script]) -> Self {
-        Self { scripts, seen: 0, current: None, since: Duration::ZERO, ended: Vec::new(), done: false }
+        Self { scripts, seen: 0, current: None, since: Duration::ZERO, tries: 0, ended: Vec::new(), done: false }
     }
 
     fn look(&mut self, events: &[Event], now: Duration) {
         for event in events.iter().skip(self.seen) {
             match event {
-                Event::Begin(name) => self.current = Some(name.clone()),
+                Event::Begin(name) => (self.current, self.tries) = (Some(name.clone()), 1),
+                Event::Again(_) => self.tries += 1,
                 Event::End(name, code) => {
                     let time = now - self.since;
                     let limit = self.limit(name);
-                    self.ended.push((name.clone(), Verdict::of(*code, time, limit)));
+                    self.ended.push((name.clone(), Verdict::of(*code, time, limit, self.tries)));
                     self.current = None;
                 }
                 Event::Done => self.done = true,
@@ -224,6 +227,21 @@ mod tests {
         events.extend([Event::End("a".into(), 0), Event::Begin("b".into())]);
         watch.look(&events, Duration::from_secs(10));
         assert_eq!(watch.verdicts(), [Verdict::Passed(Duration::from_secs(3)), Verdict::Lost, Verdict::NotRun]);
+    }
+
+    #[test]
+    fn each_try_of_a_test_has_the_whole_limit() {
+        let scripts = [script("a")];
+        let mut watch = Watch::new(&scripts);
+        let mut events = vec![Event::Begin("a".into())];
+        watch.look(&events, Duration::ZERO);
+        events.push(Event::Again("a".into()));
+        let limit = Duration::from_secs(10) + GRACE;
+        watch.look(&events, limit);
+        assert_eq!(watch.overdue(2 * limit), None);
+        events.push(Event::End("a".into(), 0));
+        watch.look(&events, 2 * limit);
+        assert_eq!(watch.verdicts(), [Verdict::PassedAfterAll(limit, 2)]);
     }
 
     #[test]

@@ -21,7 +21,6 @@ use clap::Parser;
 use machine::Machine;
 use outer::OuterError;
 use programs::Profile;
-use results::Verdict;
 use script::Script;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
@@ -124,7 +123,7 @@ fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) ->
         for (script, verdict) in scripts.iter().zip(&verdicts) {
             println!("{:<16} {verdict}", script.name);
         }
-        let well = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Passed(_))).count();
+        let well = verdicts.iter().filter(|verdict| verdict.is_well()).count();
         passed += well;
         failed += verdicts.len() - well;
     }

@@ -1,4 +1,5 @@
-//! What the outer system tells on its second serial line: a line each for the begin and the end of a test, and the end of all.
+//! What the outer system tells on its second serial line: a line each for the begin, a new try and the end of a test, and the
+//! end of all.
 //!
 //! The line is a file that grows; a last line without its end is not there yet.
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 pub(crate) enum Event {
     /// A test begins.
     Begin(String),
+    /// A test failed in a way that may be the emulator's, and begins once more.
+    Again(String),
     /// A test ended, with this exit code.
     End(String, i32),
     /// All were run.
@@ -24,6 +27,8 @@ const KILLED: i32 = 128 + 9;
 pub(crate) enum Verdict {
     /// Well, after this time of the host's.
     Passed(Duration),
+    /// Well, after this time and with this try.
+    PassedAfterAll(Duration, u32),
     /// With this exit code.
     Failed(i32),
     /// It was killed after its limit.
@@ -38,6 +43,11 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Passed(time) => write!(f, "passed after {:.1} s", time.as_secs_f64()),
+            Self::PassedAfterAll(time, tries) => write!(
+                f,
+                "passed after {:.1} s, by try {tries}: before, a guest met a triple fault, which may be the emulator's",
+                time.as_secs_f64()
+            ),
             Self::Failed(code) => write!(f, "FAILED with exit code {code}"),
             Self::OverLimit(limit) => write!(f, "FAILED: killed after its limit of {} s", limit.as_secs()),
             Self::Lost => f.write_str("FAILED: the machine it ran on ended or hung"),
@@ -47,9 +57,15 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Of a test that ended with this exit code.
-    pub(crate) fn of(code: i32, time: Duration, limit: Duration) -> Self {
+    /// Whether the test passed.
+    pub(crate) fn is_well(&self) -> bool {
+        matches!(self, Self::Passed(_) | Self::PassedAfterAll(..))
+    }
+
+    /// Of a test whose last of so many tries ended with this exit code.
+    pub(crate) fn of(code: i32, time: Duration, limit: Duration, tries: u32) -> Self {
         match code {
+            0 if tries > 1 => Self::PassedAfterAll(time, tries),
             0 => Self::Passed(time),
             KILLED if time >= limit => Self::OverLimit(limit),
             code => Self::Failed(code),
@@ -67,6 +83,7 @@ fn event(line: &str) -> Option<Event> {
     let mut words = line.split_whitespace();
     match (words.next()?, words.next(), words.next()) {
         ("begin", Some(name), None) => Some(Event::Begin(name.to_owned())),
+        ("again", Some(name), None) => Some(Event::Again(name.to_owned())),
         ("end", Some(name), Some(code)) => Some(Event::End(name.to_owned(), code.parse().ok()?)),
         ("done", None, None) => Some(Event::Done),
         _ => None,
@@ -82,8 +99,8 @@ mod tests {
         let begin = Event::Begin("unikernel".into());
         assert_eq!(events("begin unikernel\r\nend unikernel 1"), std::slice::from_ref(&begin));
         assert_eq!(
-            events("begin unikernel\r\nnoise\nend unikernel 1\r\ndone\r\n"),
-            [begin, Event::End("unikernel".into(), 1), Event::Done]
+            events("begin unikernel\r\nnoise\nagain unikernel\nend unikernel 1\r\ndone\r\n"),
+            [begin, Event::Again("unikernel".into()), Event::End("unikernel".into(), 1), Event::Done]
         );
         assert_eq!(events(""), []);
     }
@@ -91,9 +108,10 @@ mod tests {
     #[test]
     fn a_test_passes_only_by_exit_code_zero() {
         let (limit, short) = (Duration::from_secs(5), Duration::from_secs(1));
-        assert_eq!(Verdict::of(0, short, limit), Verdict::Passed(short));
-        assert_eq!(Verdict::of(1, short, limit), Verdict::Failed(1));
-        assert_eq!(Verdict::of(KILLED, limit, limit), Verdict::OverLimit(limit));
-        assert_eq!(Verdict::of(KILLED, short, limit), Verdict::Failed(KILLED));
+        assert_eq!(Verdict::of(0, short, limit, 1), Verdict::Passed(short));
+        assert_eq!(Verdict::of(0, short, limit, 2), Verdict::PassedAfterAll(short, 2));
+        assert_eq!(Verdict::of(1, short, limit, 3), Verdict::Failed(1));
+        assert_eq!(Verdict::of(KILLED, limit, limit, 1), Verdict::OverLimit(limit));
+        assert_eq!(Verdict::of(KILLED, short, limit, 1), Verdict::Failed(KILLED));
     }
 }

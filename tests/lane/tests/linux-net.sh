@@ -32,6 +32,7 @@ done
 
 echo "-- through a tap"
 tunctl -t tap0 || exit 1
+trap 'tunctl -d tap0' EXIT
 ip addr add 10.1.0.1/16 dev tap0 && ip link set tap0 up || exit 1
 { policy rsdl; configure a 1 "$(meets 10.1.0.2 10.1.0.1)"; echo 'tap = "tap0"'; } >guest.toml
 all_meet 1 || exit 1
