@@ -76,11 +76,12 @@ impl Machine {
         Self { emulator, system }
     }
 
-    /// Boots the system, which runs the tests, and gives the verdict on each, unless it is `interrupted` before.
+    /// Boots the system, which runs the tests from the first of these on, and gives the verdict on each, unless it is
+    /// `interrupted` before.
     pub(crate) fn run(&self, scripts: &[Script], interrupted: &AtomicBool) -> Result<Vec<Verdict>, MachineError> {
         let told = self.system.folder().join("results");
         std::fs::write(&told, "").map_err(MachineError::Watch)?;
-        let mut command = self.command(&told);
+        let mut command = self.command(scripts.first().map_or("", |script| &script.name), &told);
         let child = command.spawn().map_err(|source| MachineError::Start(self.emulator.clone(), source))?;
         let mut running = Running(child);
         let mut watch = Watch::new(scripts);
@@ -89,22 +90,25 @@ impl Machine {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(MachineError::Interrupted);
             }
-            let ended = running.0.try_wait().map_err(MachineError::Watch)?.is_some();
+            let ended = running.0.try_wait().map_err(MachineError::Watch)?;
             let now = awake.look(Instant::now(), is_stopped(running.0.id()));
             let text = std::fs::read(&told).map_err(MachineError::Watch)?;
             watch.look(&results::events(&String::from_utf8_lossy(&text)), now);
-            if ended {
-                return Ok(watch.verdicts());
+            if let Some(status) = ended {
+                if !watch.done {
+                    eprintln!("\nhardware-lane: the emulated machine ended by itself; its emulator's {status}");
+                }
+                return Ok(watch.verdicts(Verdict::Ended));
             }
             if let Some(why) = watch.overdue(now) {
                 eprintln!("\nhardware-lane: {why}; ending the machine");
-                return Ok(watch.verdicts());
+                return Ok(watch.verdicts(Verdict::Lost));
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    fn command(&self, told: &Path) -> Command {
+    fn command(&self, first: &str, told: &Path) -> Command {
         // Sent by the kernel when the parent ends, so that even a killed lane leaves no emulator.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.emulator);
@@ -112,7 +116,7 @@ impl Machine {
         command.args(["-m", &MEMORY_MIB.to_string(), "-smp", &CPUS.to_string(), "-display", "none"]);
         command.arg("-kernel").arg(self.system.kernel()).arg("-initrd").arg(self.system.initramfs());
         // Mitigations cost time and protect nobody here; the outer system gives results on the second line.
-        command.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]);
+        command.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 mitigations=off lane.from={first}"));
         command.args(["-serial", "stdio"]).arg("-serial").arg(format!("file:{}", told.display()));
         command.stdin(Stdio::null());
         command
@@ -198,12 +202,12 @@ impl<'a> Watch<'a> {
         (now - self.since > limit).then(|| format!("{what} within {} s", limit.as_secs()))
     }
 
-    /// Of each test; those that did not end failed.
-    fn verdicts(&self) -> Vec<Verdict> {
+    /// Of each test; the first of those that did not end was the `last`.
+    fn verdicts(&self, last: Verdict) -> Vec<Verdict> {
+        let mut last = Some(last);
         let verdict = |script: &Script| match self.ended.iter().find(|(name, _)| *name == script.name) {
             Some((_, verdict)) => verdict.clone(),
-            None if self.current.as_ref() == Some(&script.name) => Verdict::Lost,
-            None => Verdict::NotRun,
+            None => last.take().unwrap_or(Verdict::NotRun),
         };
         self.scripts.iter().map(verdict).collect()
     }
@@ -226,7 +230,10 @@ mod tests {
         watch.look(&events, Duration::from_secs(7));
         events.extend([Event::End("a".into(), 0), Event::Begin("b".into())]);
         watch.look(&events, Duration::from_secs(10));
-        assert_eq!(watch.verdicts(), [Verdict::Passed(Duration::from_secs(3)), Verdict::Lost, Verdict::NotRun]);
+        assert_eq!(
+            watch.verdicts(Verdict::Lost),
+            [Verdict::Passed(Duration::from_secs(3)), Verdict::Lost, Verdict::NotRun]
+        );
     }
 
     #[test]
@@ -241,7 +248,7 @@ mod tests {
         assert_eq!(watch.overdue(2 * limit), None);
         events.push(Event::End("a".into(), 0));
         watch.look(&events, 2 * limit);
-        assert_eq!(watch.verdicts(), [Verdict::PassedAfterAll(limit, 2)]);
+        assert_eq!(watch.verdicts(Verdict::Ended), [Verdict::PassedAfterAll(limit, 2)]);
     }
 
     #[test]

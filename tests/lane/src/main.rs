@@ -18,9 +18,10 @@ mod results;
 mod script;
 
 use clap::Parser;
-use machine::Machine;
+use machine::{Machine, MachineError};
 use outer::OuterError;
 use programs::Profile;
+use results::Verdict;
 use script::Script;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
@@ -118,7 +119,7 @@ fn prepare(scripts: &[Script], release: bool) -> Result<(Machine, Arc<AtomicBool
 fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) -> Result<ExitCode, LaneError> {
     let (mut passed, mut failed) = (0, 0);
     for _ in 0..times {
-        let verdicts = machine.run(scripts, ended)?;
+        let verdicts = verdicts(scripts, |rest| machine.run(rest, ended))?;
         println!();
         for (script, verdict) in scripts.iter().zip(&verdicts) {
             println!("{:<16} {verdict}", script.name);
@@ -131,8 +132,83 @@ fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) ->
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// How many machines may end under one test: the emulator's faults (docs/adr/0019) also end whole machines.
+const MACHINES: u32 = 3;
+
+/// Of each test, on as many machines as it takes; `run` runs tests on a new one.
+fn verdicts(
+    scripts: &[Script],
+    mut run: impl FnMut(&[Script]) -> Result<Vec<Verdict>, MachineError>,
+) -> Result<Vec<Verdict>, MachineError> {
+    let mut all: Vec<Verdict> = Vec::new();
+    // Of the first of those that are left.
+    let mut number = 1;
+    while let rest @ [_, ..] = &scripts[all.len()..] {
+        let mut verdicts = run(rest)?;
+        verdicts[0] = verdicts[0].clone().on_machine(number);
+        match verdicts.iter().position(|verdict| *verdict == Verdict::Ended) {
+            Some(0) if number == MACHINES => {}
+            Some(0) => {
+                verdicts.clear();
+                number += 1;
+            }
+            Some(at) => {
+                verdicts.truncate(at);
+                number = 2;
+            }
+            None => {}
+        }
+        all.extend(verdicts);
+    }
+    Ok(all)
+}
+
 /// An error and what caused it, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const WELL: Verdict = Verdict::Passed(Duration::from_secs(1));
+
+    /// What comes of three tests on machines that give these verdicts, one after the other, and how many tests each had to run.
+    fn outcome(machines: &[&[Verdict]]) -> (Vec<Verdict>, Vec<usize>) {
+        let script = |name: &str| Script {
+            name: name.to_owned(),
+            description: String::new(),
+            limit: Duration::from_secs(1),
+            needs: Vec::new(),
+            text: String::new(),
+        };
+        let mut had = Vec::new();
+        let all = verdicts(&["a", "b", "c"].map(script), |rest| {
+            had.push(rest.len());
+            Ok(machines[had.len() - 1].to_vec())
+        });
+        (all.unwrap(), had)
+    }
+
+    #[test]
+    fn a_test_whose_machine_ended_begins_once_more_with_those_after_it() {
+        let again = Verdict::PassedAfterAll(Duration::from_secs(1), 2);
+        let machines: [&[Verdict]; 2] = [&[WELL, Verdict::Ended, Verdict::NotRun], &[WELL, WELL]];
+        assert_eq!(outcome(&machines), (vec![WELL, again, WELL], vec![3, 2]));
+    }
+
+    #[test]
+    fn a_test_under_which_every_machine_ends_has_failed_and_those_after_it_are_not_run() {
+        let lost: &[Verdict] = &[Verdict::Ended, Verdict::NotRun, Verdict::NotRun];
+        assert_eq!(outcome(&[lost; 3]), (lost.to_vec(), vec![3; 3]));
+    }
+
+    #[test]
+    fn what_failed_or_hung_is_not_tried_on_another_machine() {
+        let machine = [Verdict::Failed(1), Verdict::Lost, Verdict::NotRun];
+        assert_eq!(outcome(&[&machine]), (machine.to_vec(), vec![3]));
+    }
 }
