@@ -4,6 +4,7 @@
 //! accounts, not counted here; a vCPU that halts inside its run is left to wait there. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
 
 mod adopt;
+mod told;
 
 use super::counts::{Counts, Tally};
 use super::{Attributes, Class, Domain, DomainError, Totals, class, kick};
@@ -11,12 +12,13 @@ use crate::domain::executors::MAX_VCPUS;
 use crate::domain::numbers::Numbers;
 use crate::domain::parker::Parker;
 use crate::ledger::Account;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
+use crate::sync::{AtomicBool, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
 use crate::time::monotonic;
-use crate::{Nanos, Presence, Stop, Time, Vcpu, VcpuId};
+use crate::{Presence, Stop, Time, Vcpu, VcpuId};
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::Arc;
+use told::{HostAccount, Idle, Told, of_thread};
 
 /// What the baseline does with a yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +47,7 @@ struct Record {
     /// Its account up to then, in another mechanism.
     before: Option<Box<Account>>,
     idle: Idle,
+    told: Told,
     thread: std::sync::OnceLock<kick::ThreadId>,
     /// It waits inside its run, where `idle` does not see it.
     halts: bool,
@@ -60,6 +63,7 @@ impl Record {
             halts,
             before: None,
             idle: Idle::default(),
+            told: Told::default(),
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
             retiring: AtomicBool::new(false),
@@ -146,13 +150,13 @@ impl Domain for HostThreads {
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
         let record = self.record(vcpu)?;
-        Some(account_of(&record, of_host(&record)))
+        Some(account_of(&record))
     }
 
     fn totals(&self) -> Totals {
         let live: Vec<_> = self.vcpus.read().iter().flatten().cloned().collect();
         let ended = *self.ended.lock();
-        live.iter().fold(ended, |sum, record| sum.plus(record.counts.read(), of_host(record))).totals()
+        live.iter().fold(ended, |sum, record| sum.plus(record.counts.read(), of_thread(record))).totals()
     }
 }
 
@@ -197,70 +201,20 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: 
             Stop::Done => break,
         }
     }
-    // The kernel's file is behind by up to a tick.
-    let run = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    let host = HostAccount { run_ns: run.tv_sec as u64 * 1_000_000_000 + run.tv_nsec as u64, ..of_host(record) };
     {
         let mut ended = ended.lock();
-        *ended = ended.plus(record.counts.read(), host);
+        *ended = ended.plus(record.counts.read(), of_thread(record));
     }
-    vcpu.retired(&account_of(record, host));
-}
-
-/// Time without an event to act on. The host counts a wait only once it is over, and not what an event's way to its thread
-/// takes; so waits are what is left of a vCPU's time.
-#[derive(Debug, Default)]
-struct Idle {
-    /// When it began, 0 while the vCPU is not idle.
-    since: AtomicU64,
-    /// When the first event since then came, 0 if none has.
-    woken: AtomicU64,
-    ended: AtomicU64,
-}
-
-impl Idle {
-    /// The vCPU has nothing to do from now on. By its thread, as `end`.
-    fn begin(&self, now: Time) {
-        self.woken.store(0, Relaxed);
-        self.since.store(now.0, Relaxed);
-    }
-
-    /// An event, before the thread is woken.
-    fn wake(&self, now: Time) {
-        let _ = self.woken.compare_exchange(0, now.0, Relaxed, Relaxed);
-    }
-
-    /// The vCPU goes on; it could since this deadline.
-    fn end(&self, until: Time, now: Time) {
-        let since = Time(self.since.swap(0, Relaxed));
-        let woken = Time(self.woken.load(Relaxed).max(since.0));
-        let over = if woken == since { until.min(now) } else { woken.min(until).min(now) };
-        self.ended.store(self.ended.load(Relaxed) + over.since(since).0, Relaxed);
-    }
-
-    fn read(&self, now: Time) -> Nanos {
-        let since = match self.since.load(Relaxed) {
-            0 => now,
-            since => Time(since),
-        };
-        Nanos(self.ended.load(Relaxed)) + now.since(since)
-    }
+    vcpu.retired(&account_of(record));
 }
 
 /// A vCPU's account, by what the host says of its thread.
-fn account_of(record: &Record, host: HostAccount) -> Account {
-    let now = monotonic();
-    let alive = now.since(record.born);
-    let mut idle = record.idle.read(now).min(alive);
-    let run = Nanos(host.run_ns).min(alive - idle);
-    if record.halts {
-        // Only the host can tell its waits from its halts.
-        idle = (alive - run) - Nanos(host.delayed_ns);
-    }
+fn account_of(record: &Record) -> Account {
+    let (times, host) = record.told.now(record);
     let mut account = Account {
-        run,
-        wait: alive - idle - run,
-        idle,
+        run: times.run,
+        wait: times.wait,
+        idle: times.idle,
         // Each switch ended a turn, and there is one that none has ended yet.
         turns: host.switches + u64::from(record.thread.get().is_some()),
         migrations: host.migrations,
@@ -293,41 +247,10 @@ impl Sums {
     }
 }
 
-fn of_host(record: &Record) -> HostAccount {
-    record.thread.get().map_or(HostAccount::default(), |thread| host_account(*thread))
-}
-
-/// The host's account of a thread.
-#[derive(Debug, Clone, Copy, Default)]
-struct HostAccount {
-    run_ns: u64,
-    /// Runnable and not running.
-    delayed_ns: u64,
-    switches: u64,
-    migrations: u64,
-}
-
-/// Reads it from /proc. What the kernel does not tell counts as 0: a kernel may be built without `sched`.
-fn host_account(thread: kick::ThreadId) -> HostAccount {
-    let read = |file| std::fs::read_to_string(format!("/proc/self/task/{}/{file}", thread.0)).unwrap_or_default();
-    let after = |text: &str, key: &str| {
-        let line = text.lines().find(|line| line.starts_with(key))?;
-        line.split_whitespace().last()?.parse::<u64>().ok()
-    };
-    let (status, schedstat) = (read("status"), read("schedstat"));
-    let mut times = schedstat.split_whitespace().map(|time| time.parse().unwrap_or(0));
-    HostAccount {
-        run_ns: times.next().unwrap_or(0),
-        delayed_ns: times.next().unwrap_or(0),
-        switches: after(&status, "voluntary_ctxt_switches").unwrap_or(0)
-            + after(&status, "nonvoluntary_ctxt_switches").unwrap_or(0),
-        migrations: after(&read("sched"), "se.nr_migrations").unwrap_or(0),
-    }
-}
-
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::Nanos;
     use crate::domain::testing::halter::Halter;
     use crate::domain::testing::{Script, wait_for};
 
@@ -370,6 +293,27 @@ mod tests {
         assert_eq!(halter.dozes(), 0);
         domain.retire(id);
         wait_for(|| halter.retired());
+    }
+
+    #[test]
+    fn the_times_of_a_vcpu_that_runs_make_up_the_time_between_two_looks_however_close() {
+        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Sched);
+        let script = Script::new((0..1_000_000).map(|_| Stop::Exit));
+        let id = domain.add(script.vcpu(), Attributes::default()).unwrap();
+        domain.wake(id);
+        wait_for(|| script.runs() > 0);
+        let born = domain.record(id).unwrap().born;
+        let mut last = domain.account(id).unwrap();
+        while script.runs() < 900_000 {
+            let asked = monotonic();
+            let now = domain.account(id).unwrap();
+            assert!(now.run >= last.run && now.wait >= last.wait && now.idle >= last.idle, "{last:?}, then {now:?}");
+            let total = now.run + now.wait + now.idle;
+            assert!(asked.since(born) <= total && total <= monotonic().since(born), "{now:?}");
+            last = now;
+        }
+        domain.retire(id);
+        wait_for(|| script.retired());
     }
 
     #[test]
