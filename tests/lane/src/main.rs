@@ -19,12 +19,12 @@ mod script;
 
 use clap::Parser;
 use machine::{Machine, MachineError};
-use outer::OuterError;
+use outer::{Contents, OuterError};
 use programs::Profile;
 use results::Verdict;
 use script::Script;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -44,6 +44,9 @@ struct Args {
     /// Build stile and its tests as users do, for figures, and not as `cargo test` does
     #[arg(long)]
     release: bool,
+    /// Boot this kernel in Linux guests, and not Debian's
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
 }
 
 /// Names, separated by commas, of what must be there: its absence is a failure instead of a skip.
@@ -63,7 +66,7 @@ fn main() -> ExitCode {
         scripts.iter().for_each(|script| println!("{:<14} {}", script.name, script.description));
         return ExitCode::SUCCESS;
     }
-    match prepare(&scripts, args.release).and_then(|(machine, ended)| run(&machine, &scripts, args.repeat, &ended)) {
+    match prepare(&scripts, &args).and_then(|(machine, ended)| run(&machine, &scripts, args.repeat, &ended)) {
         Ok(code) => code,
         Err(error) if error.is_absence() && !required() => {
             eprintln!("\nSKIPPED hardware-lane: {}", chain(&error));
@@ -105,14 +108,15 @@ fn required() -> bool {
 }
 
 /// A machine for these tests, and whether the user has ended the run since: its files are large, and are not to stay behind.
-fn prepare(scripts: &[Script], release: bool) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
+fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
     let emulator = machine::emulator()?;
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(LaneError::Signals)?;
     }
-    let profile = if release { Profile::Release } else { Profile::Debug };
-    let system = outer::make(scripts, profile, &emulator, &mut |what| eprintln!("hardware-lane: {what}"))?;
+    let profile = if args.release { Profile::Release } else { Profile::Debug };
+    let contents = Contents { scripts, profile, emulator: &emulator, guest_kernel: args.kernel.as_deref() };
+    let system = outer::make(&contents, &mut |what| eprintln!("hardware-lane: {what}"))?;
     Ok((Machine::new(emulator, system), ended))
 }
 

@@ -92,14 +92,22 @@ impl OuterSystem {
     }
 }
 
-/// Makes the system that runs these tests with programs built so, and tells what takes time. `emulator` is the one that it
-/// will run in.
-pub(crate) fn make(
-    scripts: &[Script],
-    profile: Profile,
-    emulator: &Path,
-    tell: &mut dyn FnMut(&str),
-) -> Result<OuterSystem, OuterError> {
+/// What a system is to be made of.
+#[derive(Debug)]
+pub(crate) struct Contents<'a> {
+    /// The tests that it runs.
+    pub(crate) scripts: &'a [Script],
+    /// How programs are built.
+    pub(crate) profile: Profile,
+    /// What it will run in.
+    pub(crate) emulator: &'a Path,
+    /// The kernel of inner guests, if not Debian's.
+    pub(crate) guest_kernel: Option<&'a Path>,
+}
+
+/// Makes a system, and tells what takes time.
+pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Result<OuterSystem, OuterError> {
+    let &Contents { scripts, profile, emulator, guest_kernel } = contents;
     let cache = Cache::of_user()?;
     let kernel_package = packages::behind(KERNEL.0, KERNEL.1)?.files(&cache, tell)?;
     let busybox = packages::find(&[BUSYBOX])?.remove(0).files(&cache, tell)?;
@@ -110,7 +118,7 @@ pub(crate) fn make(
     root.copy("/bin/busybox", PROGRAM, &busybox.join("bin/busybox"))?;
     add_modules(&mut root, &kernel_package)?;
     if is_needed(Need::LinuxGuest, scripts) {
-        add_linux_guest(&mut root, &cache, tell)?;
+        add_linux_guest(&mut root, &cache, guest_kernel, tell)?;
     }
     tell("building stile and its tests");
     let emulator = if is_needed(Need::Qemu, scripts) {
@@ -159,9 +167,14 @@ fn is_needed(need: Need, scripts: &[Script]) -> bool {
 }
 
 /// The inner guest, and its first process once more, as a program that checks what guests wrote.
-fn add_linux_guest(root: &mut Initramfs, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<(), OuterError> {
+fn add_linux_guest(
+    root: &mut Initramfs,
+    cache: &Cache,
+    kernel: Option<&Path>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), OuterError> {
     let image = guest::build(cache, &guest::folder(cache), tell)?.image;
-    root.copy("/lane/linux/vmlinuz", DATA, &image.kernel())?;
+    root.copy("/lane/linux/vmlinuz", DATA, kernel.unwrap_or(&image.kernel()))?;
     root.copy("/lane/linux/initramfs.cpio", DATA, &image.initramfs())?;
     root.file("/lane/linux/init", PROGRAM, stile_guest_images::LINUX_INIT);
     root.file("/lane/linux.sh", DATA, LINUX_TESTS);
