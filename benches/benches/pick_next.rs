@@ -67,7 +67,7 @@ impl Driver {
         match self.policy.wake(vcpu, self.now) {
             Placement::Run(slot) => self.ask(slot, Why::Free),
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => self.ask(slot, Why::Check),
-            Placement::Queue(None) => {}
+            Placement::Queue(None) | Placement::Held => {}
         }
     }
 

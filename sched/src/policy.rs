@@ -133,6 +133,8 @@ pub enum Placement {
     /// Into the queue. If a slot is named, the vCPU on it ran without limit so far and must be made to ask
     /// ([`Why::Check`]), which gives it one.
     Queue(Option<Slot>),
+    /// Nowhere: it is held back, and waits until it is [`Resumed`].
+    Held,
 }
 
 /// A vCPU that is no longer held back, and where it went.
@@ -160,6 +162,7 @@ impl Placement {
         match self {
             Self::Run(slot) | Self::Preempt(slot) => Some(slot),
             Self::Queue(slot) => slot,
+            Self::Held => None,
         }
     }
 }
@@ -176,6 +179,8 @@ pub struct Decision {
     /// [`PAUSE_MAX`](Self::PAUSE_MAX)), or until its slot is wanted. For one that would come back too early to meet whom it
     /// waits for.
     pub pause: Nanos,
+    /// The vCPU that was on the slot, and could go on, is held back: it waits until it is [`Resumed`].
+    pub held: bool,
 }
 
 /// The right to run on a slot for some time.
@@ -191,7 +196,7 @@ impl Decision {
     /// The longest pause.
     pub const PAUSE_MAX: Nanos = Nanos(u16::MAX as u64);
     /// Nothing to run.
-    pub const IDLE: Self = Self { run: None, kick: None, pause: Nanos::ZERO };
+    pub const IDLE: Self = Self { run: None, kick: None, pause: Nanos::ZERO, held: false };
 
     /// The same, but asked again at this time at the latest.
     fn not_beyond(self, latest: Time) -> Self {
@@ -199,7 +204,8 @@ impl Decision {
         Self { run, ..self }
     }
 
-    fn run(vcpu: VcpuId, until: Time) -> Self {
-        Self { run: Some(Lease { vcpu, until }), kick: None, pause: Nanos::ZERO }
+    /// This vCPU, up to this time.
+    pub(crate) fn run(vcpu: VcpuId, until: Time) -> Self {
+        Self { run: Some(Lease { vcpu, until }), ..Self::IDLE }
     }
 }

@@ -57,7 +57,7 @@ impl Policy for Unfair {
                 *on = self.queue.pop_front();
             }
         }
-        Decision { run: on.map(|vcpu| Lease { vcpu, until: now + TURN }), kick: None, pause: Nanos::ZERO }
+        Decision { run: on.map(|vcpu| Lease { vcpu, until: now + TURN }), ..Decision::IDLE }
     }
 
     fn waiting(&self) -> usize {

@@ -44,6 +44,7 @@ fn placed(placement: Placement) -> String {
         Placement::Run(slot) => format!("was given {slot}, which was idle"),
         Placement::Preempt(slot) => format!("was queued ahead of the vCPU on {slot}, which has to ask"),
         Placement::Queue(None) => "was queued".to_owned(),
+        Placement::Held => "was held back".to_owned(),
         Placement::Queue(Some(slot)) => format!("was queued; the vCPU on {slot} has to ask for a limit"),
     }
 }
@@ -76,7 +77,7 @@ fn decided(
     decision: Decision,
     name: &dyn Fn(VcpuId) -> String,
 ) -> String {
-    let Decision { run, kick, pause } = decision;
+    let Decision { run, kick, pause, held } = decision;
     let mut text = match run {
         None => "nobody runs".to_owned(),
         Some(lease) => {
@@ -89,6 +90,9 @@ fn decided(
             format!("{} {does} {limit}", name(lease.vcpu))
         }
     };
+    if held {
+        text.insert_str(0, "it is held back, and ");
+    }
     if pause > Nanos::ZERO {
         text.push_str(&format!(" after a pause of {}", span(pause)));
     }
@@ -122,7 +126,7 @@ mod tests {
     fn an_answer_tells_who_stopped_why_and_who_runs_for_how_long() {
         let lock = Why::Yield(Yield { wait: Wait::Lock(VcpuId(2)), again: true });
         let run = Some(Lease { vcpu: VcpuId(2), until: Time(1_000) + Nanos::from_millis(6) });
-        let decision = Decision { run, kick: Some(Slot(1)), pause: Nanos(7_500) };
+        let decision = Decision { run, kick: Some(Slot(1)), pause: Nanos(7_500), held: false };
         assert_eq!(
             words(What::Ask { slot: Slot(0), vcpu: Some(VcpuId(1)), why: lock, decision }),
             "p0: web/1 yielded again to the lock's holder web/2; web/2 runs for 6.00 ms after a pause of 7.50 us, and p1 has \
@@ -131,6 +135,9 @@ mod tests {
         let decision = Decision { run: Some(Lease { vcpu: VcpuId(1), until: Time::NEVER }), ..Decision::IDLE };
         let ask = What::Ask { slot: Slot(0), vcpu: Some(VcpuId(1)), why: Why::Check, decision };
         assert_eq!(words(ask), "p0: web/1 was interrupted; web/1 goes on without a limit");
+        let decision = Decision { held: true, ..Decision::IDLE };
+        let ask = What::Ask { slot: Slot(0), vcpu: Some(VcpuId(1)), why: Why::Check, decision };
+        assert_eq!(words(ask), "p0: web/1 was interrupted; it is held back, and nobody runs");
         let idle = What::Ask { slot: Slot(3), vcpu: None, why: Why::Free, decision: Decision::IDLE };
         assert_eq!(words(idle), "p3: it was idle; nobody runs");
     }

@@ -94,6 +94,9 @@ pub enum What {
 
 const NOBODY: u32 = u32::MAX;
 const NO_SLOT: u16 = u16::MAX;
+/// Flags in the detail of an ask: its yield is one of several for the same, and who was on the slot is held back.
+const AGAIN: u8 = 1;
+const HELD: u8 = 2;
 /// A lease without end. Others are shorter than 4 s.
 const ENDLESS: u32 = u32::MAX;
 
@@ -191,7 +194,7 @@ impl Event {
         };
         Packed {
             kind: kind::ASK + reason,
-            detail,
+            detail: detail | if decision.held { HELD } else { 0 },
             slot: slot.0,
             vcpu: vcpu.map_or(NOBODY, |vcpu| vcpu.0),
             target: target.map_or(NOBODY, |target| target.0),
@@ -222,7 +225,7 @@ impl Event {
             kind::GAP => What::Gap { lost: packed.number() },
             asked => {
                 let who = |id: u32| (id != NOBODY).then_some(VcpuId(id));
-                let yields = |wait| Why::Yield(Yield { wait, again: packed.detail != 0 });
+                let yields = |wait| Why::Yield(Yield { wait, again: packed.detail & AGAIN != 0 });
                 let why = match asked.checked_sub(kind::ASK)? {
                     0 => Why::Free,
                     1 => Why::Exit,
@@ -237,7 +240,8 @@ impl Event {
                 };
                 let until = if packed.lease == ENDLESS { Time::NEVER } else { time + Nanos(packed.lease.into()) };
                 let run = who(packed.next).map(|vcpu| Lease { vcpu, until });
-                let decision = Decision { run, kick: slot(packed.kick), pause: Nanos(packed.pause.into()) };
+                let (kick, pause, held) = (slot(packed.kick), Nanos(packed.pause.into()), packed.detail & HELD != 0);
+                let decision = Decision { run, kick, pause, held };
                 What::Ask { slot: slot(packed.slot)?, vcpu: who(packed.vcpu), why, decision }
             }
         };
@@ -289,6 +293,7 @@ fn pack_placement(packed: Packed, placement: Placement) -> Packed {
         Placement::Run(slot) => (0, slot.0),
         Placement::Preempt(slot) => (1, slot.0),
         Placement::Queue(slot) => (2, slot.map_or(NO_SLOT, |slot| slot.0)),
+        Placement::Held => (3, NO_SLOT),
     };
     Packed { detail, slot, ..packed }
 }
@@ -299,6 +304,7 @@ fn placement_of(packed: Packed) -> Option<Placement> {
         0 => slot.map(Placement::Run),
         1 => slot.map(Placement::Preempt),
         2 => Some(Placement::Queue(slot)),
+        3 => Some(Placement::Held),
         _ => None,
     }
 }
@@ -371,6 +377,7 @@ mod tests {
             slots().prop_map(Placement::Run),
             slots().prop_map(Placement::Preempt),
             prop::option::of(slots()).prop_map(Placement::Queue),
+            Just(Placement::Held),
         ];
         let wakes = (vcpus(), placements.clone()).prop_map(|(vcpu, placement)| What::Wake { vcpu, placement });
         let resumes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Resume { vcpu, placement });
@@ -385,8 +392,8 @@ mod tests {
             (vcpus(), prop_oneof![(1..4_000_000_000u64).prop_map(move |ns| Time(time + ns)), Just(Time::NEVER)]);
         let runs = prop::option::of(leases.prop_map(|(vcpu, until)| Lease { vcpu, until }));
         let pauses = any::<u16>().prop_map(|ns| Nanos(ns.into()));
-        let decisions =
-            (runs, prop::option::of(slots()), pauses).prop_map(|(run, kick, pause)| Decision { run, kick, pause });
+        let decisions = (runs, prop::option::of(slots()), pauses, any::<bool>())
+            .prop_map(|(run, kick, pause, held)| Decision { run, kick, pause, held });
         let asks = (slots(), prop::option::of(vcpus()), reasons(), decisions)
             .prop_map(|(slot, vcpu, why, decision)| What::Ask { slot, vcpu, why, decision });
         prop_oneof![adds, wakes, resumes, steals, lates, removes, naps, gaps, asks]

@@ -51,7 +51,7 @@ pub enum Began {
     GaveWay,
     /// Another one took the slot that it had been handed.
     Robbed,
-    /// Its group's cap held it back; however that began, it is known only once it ends.
+    /// Its group's cap held it back, however it came to that.
     HeldBack,
     /// It was no longer held back, and this became of it.
     Resumed(Placement),
@@ -187,14 +187,14 @@ impl Spans {
         match event.what {
             What::Add { vcpu, .. } => self.becomes(vcpu, Some(Doing::Idle), at, closed),
             What::Remove { vcpu } => self.becomes(vcpu, None, at, closed),
+            What::Wake { vcpu, placement: Placement::Held } => {
+                self.becomes(vcpu, Some(Doing::Wait(Began::HeldBack)), at, closed);
+            }
             What::Wake { vcpu, placement } => {
                 self.becomes(vcpu, Some(Doing::Wait(Began::Woken(placement))), at, closed);
             }
             What::Resume { vcpu, placement } => {
                 self.becomes(vcpu, Some(Doing::Wait(Began::Resumed(placement))), at, closed);
-                if let Some(span) = closed.last_mut().filter(|span| span.vcpu == vcpu && span.to == at) {
-                    span.doing = Doing::Wait(Began::HeldBack);
-                }
             }
             What::Ask { slot, vcpu, why, decision } => self.asks(slot, vcpu, why, decision, at, closed),
             What::Steal { slot, taken, .. } => {
@@ -227,6 +227,7 @@ impl Spans {
             let doing = match why {
                 Why::Block => Some(Doing::Idle),
                 Why::Retire => None,
+                _ if decision.held => Some(Doing::Wait(Began::HeldBack)),
                 Why::Yield(y) => Some(Doing::Wait(Began::Yielded(y))),
                 _ if at >= self.slots[slot.index()].lease_end => Some(Doing::Wait(Began::UsedUp)),
                 _ => Some(Doing::Wait(Began::GaveWay)),

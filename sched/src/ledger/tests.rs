@@ -143,7 +143,8 @@ fn what_a_cap_holds_back_is_part_of_the_wait() {
     ledger.add(A, attributes, at(0));
     let _ = ledger.wake(A, at(1));
     let _ = ledger.next(SLOT, Why::Free, at(1_001));
-    assert_eq!(ledger.next(SLOT, Why::Check, at(6_001)), Decision::IDLE, "its slice of 5 ms is used up");
+    let held = Decision { held: true, ..Decision::IDLE };
+    assert_eq!(ledger.next(SLOT, Why::Check, at(6_001)), held, "its slice of 5 ms is used up");
     let due = ledger.alarm();
     assert_eq!(ledger.tick(due), Some(Resumed { vcpu: A, placement: Placement::Run(SLOT) }));
     let held = due.since(at(6_001));

@@ -270,12 +270,13 @@ impl Policy for Capped {
             return self.inner.wake(vcpu, now);
         }
         self.freeze(vcpu, now);
-        Placement::Queue(None)
+        Placement::Held
     }
 
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
-        let why = self.reason(slot, why, now);
-        let mut decision = self.inner.next(slot, why, now);
+        let within = self.reason(slot, why, now);
+        let mut decision = self.inner.next(slot, within, now);
+        decision.held = within == Why::Block && why != Why::Block;
         if let Some(lease) = &mut decision.run {
             self.slots[slot.index()] = Some((lease.vcpu, now));
             if let Some((member, group)) = self.both(lease.vcpu) {

@@ -26,7 +26,7 @@ mod tests;
 use super::Draw;
 use crate::domain::Attributes;
 use crate::policy::slotset::SlotSet;
-use crate::policy::{Decision, Lease, Placement, Policy, Why};
+use crate::policy::{Decision, Placement, Policy, Why};
 use crate::{Class, Nanos, Nice, Slot, Time, Topology, VcpuId};
 use queue::{Entity, RunQueue};
 
@@ -170,11 +170,7 @@ impl HostModel {
         entity.home = Some(slot);
         let left = entity.real((entity.deadline - entity.vruntime).max(1));
         let (tick, late) = (self.config.tick.0, self.draw.below(self.config.late.0 + 1));
-        Decision {
-            run: Some(Lease { vcpu, until: Time((now.0 + left).div_ceil(tick) * tick + late) }),
-            kick: None,
-            pause: Nanos::ZERO,
-        }
+        Decision::run(vcpu, Time((now.0 + left).div_ceil(tick) * tick + late))
     }
 
     /// A slot without work: takes a thread from another's queue, one behind its cache if it can.

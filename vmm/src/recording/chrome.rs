@@ -136,7 +136,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 let args = json!({"for": self.names.of(vcpu, at)});
                 self.instant(track_of(slot), at, "kick", args)
             }
-            Placement::Run(_) | Placement::Queue(None) => Ok(()),
+            Placement::Run(_) | Placement::Queue(None) | Placement::Held => Ok(()),
         }
     }
 
@@ -238,6 +238,7 @@ fn placement_text(placement: Placement) -> String {
         Placement::Preempt(slot) => format!("into the queue, ahead of who is on {slot}"),
         Placement::Queue(Some(slot)) => format!("into the queue, and {slot} gets a limit"),
         Placement::Queue(None) => "into the queue".to_owned(),
+        Placement::Held => "nowhere, held back by its VM's cap".to_owned(),
     }
 }
 

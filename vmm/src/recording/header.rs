@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use stile_sched::policy::Policy;
 
 /// Version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// What the field `format` says.
 pub(super) const FORMAT: &str = "stile recording";
 /// Room for the numbers that are known at the end.

@@ -290,7 +290,8 @@ mod tests {
     #[test]
     fn other_files_versions_and_damages_are_told_apart() {
         assert!(matches!(open(b"{\"format\":\"other\",\"version\":1}\n"), Err(ReadError::Foreign { .. })));
-        assert!(matches!(open(&edited("\"version\":1", "\"version\":7")), Err(ReadError::Version { .. })));
+        let (ours, other) = (format!("\"version\":{VERSION}"), "\"version\":77");
+        assert!(matches!(open(&edited(&ours, other)), Err(ReadError::Version { .. })));
         assert!(matches!(open(&edited("rsdl", "dlsr")), Err(ReadError::Line { place: "first line", .. })));
         assert!(matches!(open(&edited("\"since\"", "\"until\"")), Err(ReadError::Line { .. })));
         assert!(matches!(

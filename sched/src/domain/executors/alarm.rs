@@ -64,6 +64,6 @@ pub(super) fn placed(placement: Placement) -> Option<Act> {
     match placement {
         Placement::Run(slot) => Some(Act::Rouse(slot)),
         Placement::Preempt(slot) | Placement::Queue(Some(slot)) => Some(Act::Ask(slot)),
-        Placement::Queue(None) => None,
+        Placement::Queue(None) | Placement::Held => None,
     }
 }

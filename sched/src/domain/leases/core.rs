@@ -150,7 +150,7 @@ impl<W: Word> Shared<W> {
                 self.follow(core, slot, decision, now, acts);
             }
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => self.stamp(core, slot, acts),
-            Placement::Queue(None) => {}
+            Placement::Queue(None) | Placement::Held => {}
         }
     }
 

@@ -14,8 +14,6 @@ pub struct Scene {
     /// Those that overlap with the wait, cut to it.
     spans: Vec<Span>,
     closed: Vec<Span>,
-    /// Once the wait is over: who has waited since before its end. How a wait ends may tell how it began.
-    open: Option<Vec<VcpuId>>,
     /// When the slot asked that the policy named when the wait began.
     asked: Option<Time>,
 }
@@ -24,18 +22,16 @@ impl Scene {
     /// For this wait, on so many slots.
     pub fn new(wait: Span, slots: usize) -> Self {
         let machine = Spans::new(slots);
-        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), open: None, asked: None }
+        Self { wait, slots, machine, spans: Vec::new(), closed: Vec::new(), asked: None }
     }
 
     /// Takes the next event in, from the first on. False: what comes from here on does not matter.
     pub fn tell(&mut self, event: &Event) -> bool {
-        let is_over = event.time > self.wait.to;
-        if is_over && !self.is_open() {
+        if event.time > self.wait.to {
             return false;
         }
         self.machine.tell(event, &mut self.closed);
         if let What::Ask { slot, .. } = event.what
-            && !is_over
             && event.time > self.wait.from
             && self.named() == Some(slot)
         {
@@ -55,15 +51,6 @@ impl Scene {
         let all = Nanos(self.wait.time().0.saturating_mul(self.slots as u64));
         let busy = Nanos(ran.iter().map(|ran| ran.time.0).sum());
         Explanation { wait: self.wait, ran, free: all - busy, chain, cause, culprit }
-    }
-
-    /// Whether somebody has waited since before the wait's end.
-    fn is_open(&mut self) -> bool {
-        let Self { machine, open, wait, .. } = self;
-        let waits = |vcpu: &VcpuId| matches!(machine.now(*vcpu), Some((Doing::Wait(_), since)) if since < wait.to);
-        let open = open.get_or_insert_with(|| machine.vcpus().collect());
-        open.retain(waits);
-        !open.is_empty()
     }
 
     fn keep(&mut self) {
@@ -94,11 +81,11 @@ impl Scene {
             let lock = matches!(chain[0].wait, Wait::Lock(_));
             return (if lock { Cause::Lock } else { Cause::Message }, Some(culprit));
         }
-        if wait.doing == Doing::Wait(Began::UsedUp) {
-            return (Cause::Quota, Some(wait.vcpu));
-        }
         match self.ran_most(wait.from, wait.to) {
-            Some((vcpu, _)) if self.busy() >= most => (Cause::Turns, Some(vcpu)),
+            Some((vcpu, _)) if self.busy() >= most => match wait.doing {
+                Doing::Wait(Began::UsedUp) => (Cause::Quota, Some(wait.vcpu)),
+                _ => (Cause::Turns, Some(vcpu)),
+            },
             _ => (Cause::Nobody, None),
         }
     }

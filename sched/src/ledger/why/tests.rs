@@ -222,6 +222,19 @@ fn who_is_held_back_by_a_cap_has_its_own_vm_to_thank() {
 }
 
 #[test]
+fn a_cap_is_the_cause_of_a_wait_that_has_not_ended_as_well() {
+    let (mut stage, capped, hog) = capped_and_free();
+    let _ = stage.wake(capped);
+    stage.ask(Why::Free);
+    let _ = stage.wake(hog);
+    stage.until_on(hog);
+    stage.pass(Nanos::from_millis(20));
+    let (summary, why) = stage.explain(capped);
+    assert_eq!((why.cause, why.culprit), (Cause::Cap, Some(capped)), "{why:?}");
+    assert_eq!(summary.by_beginning[6], (1, why.wait.time()));
+}
+
+#[test]
 fn a_lock_whose_holder_is_held_back_by_a_cap_is_that_ones_doing() {
     let (mut stage, holder, waiter) = capped_and_free();
     let hog = stage.add(2, 0);

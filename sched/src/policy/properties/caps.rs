@@ -156,7 +156,7 @@ fn an_event_for_a_frozen_vcpu_neither_starts_it_nor_is_lost() {
         at = at + Nanos::from_millis(5);
         let _ = policy.next(slot, Why::Check, at);
     }
-    assert_eq!(policy.wake(VcpuId(1), at), crate::policy::Placement::Queue(None), "nothing is left to start on");
+    assert_eq!(policy.wake(VcpuId(1), at), crate::policy::Placement::Held, "nothing is left to start on");
     assert_eq!(policy.waiting(), 0);
     assert_eq!(policy.next(slot, Why::Free, at).run, None);
     let resumed = policy.tick(policy.alarm()).unwrap();

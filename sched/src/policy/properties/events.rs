@@ -141,6 +141,7 @@ impl<P: Policy> Model<P> {
 
     fn wake(&mut self, v: u32) {
         let placement = self.policy.wake(VcpuId(v), self.now);
+        assert_eq!(placement == Placement::Held, self.is_held(v), "v{v} was woken");
         self.place(v, placement);
     }
 
@@ -157,7 +158,7 @@ impl<P: Policy> Model<P> {
                 self.told[slot.index()] = true;
                 At::Queued
             }
-            Placement::Queue(None) => At::Queued,
+            Placement::Queue(None) | Placement::Held => At::Queued,
         };
     }
 
@@ -175,7 +176,8 @@ impl<P: Policy> Model<P> {
         let before = self.on(slot);
         let why = if before.is_none() { Why::Free } else { why };
         self.told[slot] = false;
-        let Decision { run, kick, pause } = self.policy.next(Slot(slot as u16), why, self.now);
+        let Decision { run, kick, pause, held } = self.policy.next(Slot(slot as u16), why, self.now);
+        assert_eq!(held, before.is_some_and(|v| self.is_held(v as u32)), "{slot}: {before:?} asked, {why:?}");
         if let Some(kick) = kick {
             self.told[kick.index()] = true;
         }

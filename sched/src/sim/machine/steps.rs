@@ -362,7 +362,7 @@ impl<P: Policy> Machine<P> {
                 }
                 Place::Queued
             }
-            Placement::Queue(None) => Place::Queued,
+            Placement::Queue(None) | Placement::Held => Place::Queued,
         };
     }
 
