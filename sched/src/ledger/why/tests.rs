@@ -203,14 +203,20 @@ fn capped_and_free() -> (Stage, VcpuId, VcpuId) {
     (stage, capped, free)
 }
 
-#[test]
-fn who_is_held_back_by_a_cap_has_its_own_vm_to_thank() {
+/// The capped one has been held back for a while, and the other one runs.
+fn held_back_beside_a_hog() -> (Stage, VcpuId, VcpuId) {
     let (mut stage, capped, hog) = capped_and_free();
     let _ = stage.wake(capped);
     stage.ask(Why::Free);
     let _ = stage.wake(hog);
     stage.until_on(hog);
     stage.pass(Nanos::from_millis(20));
+    (stage, capped, hog)
+}
+
+#[test]
+fn who_is_held_back_by_a_cap_has_its_own_vm_to_thank() {
+    let (mut stage, capped, hog) = held_back_beside_a_hog();
     stage.now = stage.now.max(stage.ledger.alarm());
     assert!(stage.ledger.tick(stage.now).is_some(), "its cap lets it go on");
     stage.until_on(capped);
@@ -223,12 +229,7 @@ fn who_is_held_back_by_a_cap_has_its_own_vm_to_thank() {
 
 #[test]
 fn a_cap_is_the_cause_of_a_wait_that_has_not_ended_as_well() {
-    let (mut stage, capped, hog) = capped_and_free();
-    let _ = stage.wake(capped);
-    stage.ask(Why::Free);
-    let _ = stage.wake(hog);
-    stage.until_on(hog);
-    stage.pass(Nanos::from_millis(20));
+    let (stage, capped, _) = held_back_beside_a_hog();
     let (summary, why) = stage.explain(capped);
     assert_eq!((why.cause, why.culprit), (Cause::Cap, Some(capped)), "{why:?}");
     assert_eq!(summary.by_beginning[6], (1, why.wait.time()));
