@@ -45,7 +45,7 @@ fn describe_files(
     text
 }
 
-/// The shortest way from `node` through one of `others` back to `node`, which is the first and the last.
+/// The shortest way from `node` through one of `others` back to `node`. It starts and ends with `node`.
 fn shortest_circle<N: NodeTrait>(graph: &DiGraphMap<N, ()>, node: N, others: impl Iterator<Item = N>) -> Vec<N> {
     let way = |from, to| astar(graph, from, |at| at == to, |_| 1, |_| 0).map(|(_, way)| way);
     let circles = others.filter_map(|other| Some([way(node, other)?, way(other, node)?[1..].to_vec()].concat()));

@@ -6,8 +6,9 @@
 //!
 //! # What counts as an arrow
 //! A file of a crate has an arrow to another file of the same crate when it names an item that the other file defines.
-//! * Paths are resolved through `crate`, `self`, `super`, modules and `use`. A name that is re-exported counts as an arrow
-//!   to the file that defines it, not to the file that re-exports it.
+//! * Paths are resolved through `crate`, `self`, `super`, modules and `use`. A name that is re-exported counts as an
+//!   arrow to the file that defines it, not to the file that re-exports it. A name of another crate counts as defined
+//!   by the file that imports it from there.
 //! * Paths inside macro calls, macro definitions and attributes count. Links in docs do not.
 //! * `mod child;` and `pub use child::Item;` are no arrows from the parent to the child. A module that a path only
 //!   passes through gets no arrow. A glob import is an arrow to the module's file.

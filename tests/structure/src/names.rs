@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::crates::{Crate, FileId, ModuleId, Name, Reference, ReferenceKind};
+use crate::crates::{Crate, FileId, Module, ModuleId, Name, Reference, ReferenceKind};
 
 /// Where a file first names an item of another file.
 #[derive(Clone)]
@@ -77,8 +77,18 @@ impl Crate {
     fn member<'a>(&'a self, target: Target, name: &'a str, open: &mut Vec<(ModuleId, &'a str)>) -> Vec<Target> {
         let Target::Module(module) = target else { return vec![target] };
         let found = self.look_up(module, name, open);
-        let is_made_by_macro = found.is_empty() && self.modules[module].calls_macro;
-        if is_made_by_macro { vec![Target::Item(self.modules[module].file)] } else { found }
+        if !found.is_empty() {
+            return found;
+        }
+        let Module { calls_macro, globs, file, .. } = &self.modules[module];
+        let may_define = *calls_macro || globs.iter().any(|path| self.is_foreign(module, path));
+        may_define.then_some(Target::Item(*file)).into_iter().collect()
+    }
+
+    /// Whether an imported path begins with the name of another crate.
+    fn is_foreign(&self, module: ModuleId, path: &[String]) -> bool {
+        let is_own = |name: &String| matches!(name.as_str(), "crate" | "self" | "super");
+        path.first().is_some_and(|first| !is_own(first) && !self.modules[module].names.contains_key(first))
     }
 
     fn look_up<'a>(&'a self, module: ModuleId, name: &'a str, open: &mut Vec<(ModuleId, &'a str)>) -> Vec<Target> {
@@ -92,6 +102,7 @@ impl Crate {
             match name {
                 Name::Module(child) => found.push(Target::Module(*child)),
                 Name::Item => found.push(Target::Item(self.modules[module].file)),
+                Name::Use(path) if self.is_foreign(module, path) => found.push(Target::Item(self.modules[module].file)),
                 Name::Use(path) => found.extend(self.resolve(module, path, open)),
             }
         }

@@ -116,3 +116,11 @@ fn strings_in_attributes_name_items() {
     let (_, files) = ring("#[derive(Default)] #[serde(default = \"crate::a::A::new\")] pub struct D;");
     assert_eq!(files.len(), 1, "{files:?}");
 }
+
+#[test]
+fn what_another_crate_or_a_macro_defines_belongs_to_the_file_that_imports_or_calls_it() {
+    let imported = "pub use std::sync::atomic::Ordering;\nuse crate::a::x::X;";
+    assert_eq!(folders("use crate::b::y::Ordering; pub struct X;", imported).0.len(), 1);
+    let made = "make!(Y);\nuse crate::a::x::X;";
+    assert_eq!(folders("use crate::b::y::Y; pub struct X;", made).0.len(), 1);
+}
