@@ -10,7 +10,7 @@
 //! | `bare` | entry without a VM |
 //!
 //! `context` is what all cells of a run share, `site` where one of them is measured. Cells of Linux guests are in
-//! `compare/linux`, those without guests in `compare/simulated`.
+//! `linux`, those without guests in `simulated`.
 
 pub(super) mod at_once;
 pub(super) mod bare;

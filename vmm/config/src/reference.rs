@@ -17,7 +17,7 @@ checks it, `stile run FILE` runs it, `stile schema` prints its JSON Schema. A mi
 and key, with what would be accepted, and with exit code 2; nothing is started.
 
 This page is generated from the field comments of the configuration's types. To write it anew after a change:
-`STILE_BLESS=1 cargo test -p stile configuration_page`.
+`STILE_BLESS=1 cargo test -p stile-config configuration_page`.
 
 ```toml
 ";

@@ -13,7 +13,7 @@ Tables show an interval's share of the vCPUs' time (`%`) and rates, and at the e
 
 The baselines `host` and `host-noyield` know what the host tells of a thread; the rest is `-` in tables and `null` in JSON.
 
-This page is generated from the descriptions. To write it anew after a change: `STILE_BLESS=1 cargo test -p stile metrics_page`.
+This page is generated from the descriptions. To write it anew after a change: `STILE_BLESS=1 cargo test -p stile-metrics metrics_page`.
 ";
 
 /// The page.

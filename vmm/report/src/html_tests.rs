@@ -215,7 +215,7 @@ fn invented(rounds: u32) -> Report {
     Report::from_samples(&run.samples, RunContext { command, host, policies, seed: 42, ..RunContext::default() })
 }
 
-/// `STILE_PREVIEW=DIR cargo test -p stile preview` leaves pages and tables in DIR to look at.
+/// `STILE_PREVIEW=DIR cargo test -p stile-report preview` leaves pages and tables in DIR to look at.
 #[test]
 fn a_full_report_renders_and_preview_is_kept_if_asked_for() {
     let (full, few, one) = (invented(5), invented(3), invented(1));

@@ -16,7 +16,7 @@ reported with file, line, column and key, with what would be accepted, and with 
 [How far to trust what comes out](simulator.md); files that were used are in [examples](examples).
 
 This page is generated from the field comments of the file's types. To write it anew after a change:
-`STILE_BLESS=1 cargo test -p stile simulation_page`. `stile schema --sim` prints its JSON Schema.
+`STILE_BLESS=1 cargo test -p stile-compare simulation_page`. `stile schema --sim` prints its JSON Schema.
 
 ```toml
 ";
