@@ -10,7 +10,6 @@ use super::SourceTable;
 use crate::format;
 use crate::view;
 use source::{KERNELS, RATED, Rated, TIMES};
-use stile_host::CpuList;
 use stile_results::metric::Metric;
 use stile_results::model::{Cell, ParamValue, Report};
 use stile_results::rating::{Probe, Rating};
@@ -52,6 +51,16 @@ impl std::fmt::Display for Felt {
     }
 }
 
+/// Number of CPUs in a list as the host's facts have it, such as `0-3,8`; `None` if it is no such list.
+fn cpus_in(list: &str) -> Option<u32> {
+    let in_part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    list.split(',').map(in_part).try_fold(0, |all: u32, part| all.checked_add(part?))
+}
+
 /// A report's cells of the suite.
 struct Figures<'a> {
     cells: Vec<&'a Cell>,
@@ -64,8 +73,8 @@ impl<'a> Figures<'a> {
         let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.suite == Suite::Interactive).collect();
         let ran = |policy: &&str| cells.iter().any(|cell| cell.policy == *policy);
         let policies: Vec<&str> = view::policies(report).into_iter().filter(ran).collect();
-        let listed = report.host.get("pcpus").and_then(|list| list.as_str()?.parse::<CpuList>().ok());
-        (!cells.is_empty()).then_some(Self { cells, policies, pcpus: listed.map(|list| list.len() as f64) })
+        let pcpus = report.host.get("pcpus").and_then(|list| cpus_in(list.as_str()?));
+        (!cells.is_empty()).then_some(Self { cells, policies, pcpus: pcpus.map(f64::from) })
     }
 
     /// A cell of a load, or of a probe beside it; with several sizes the first one.

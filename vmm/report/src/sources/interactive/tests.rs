@@ -24,6 +24,12 @@ fn table_of(samples: &[Sample]) -> Option<SourceTable> {
 }
 
 #[test]
+fn cpus_are_counted_from_the_list_in_the_hosts_facts() {
+    assert_eq!(["0-1", "3", "0-3,8"].map(cpus_in), [Some(2), Some(1), Some(5)]);
+    assert_eq!(["", "a", "3-1"].map(cpus_in), [None; 3]);
+}
+
+#[test]
 fn a_report_without_the_suite_has_no_table() {
     let other = Sample { suite: Suite::Ticket, ..sample("host", "none", None, &[(Metric::Throughput, 1.0)]) };
     assert_eq!(table_of(&[other]), None);
