@@ -2,12 +2,11 @@
 
 use super::guests::Guests;
 use super::{Failure, output, small};
-use crate::carrier;
-use crate::config::{Algorithm, Config, OnStarvation, PolicyConfig, VmConfig};
-use crate::report::format;
-use crate::watch;
+
 use std::iter;
 use std::path::Path;
+use stile_assembly::watch;
+use stile_config::{Algorithm, Config, OnStarvation, PolicyConfig, VmConfig};
 use stile_sched::domain::Attributes;
 
 pub(super) fn check(file: &Path) -> Result<(), Failure> {
@@ -18,9 +17,9 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
     output::line(format_args!(
         "{}: {} with {} and {} of memory on pCPUs {pcpus} under {}",
         file.display(),
-        format::count(vms as usize, "VM"),
-        format::count(vcpus(&config.vms).count(), "vCPU"),
-        format::bytes(config.memory() as f64),
+        stile_text::count(vms as usize, "VM"),
+        stile_text::count(vcpus(&config.vms).count(), "vCPU"),
+        stile_text::bytes(config.memory() as f64),
         config.policy
     ))?;
     terms(&config).iter().try_for_each(|line| output::line(format_args!("  {line}")))?;
@@ -30,15 +29,15 @@ pub(super) fn check(file: &Path) -> Result<(), Failure> {
 /// A line for each entry: who it is, its part of all weights, and how long one of its vCPUs waits at most.
 fn terms(config: &Config) -> Vec<String> {
     let policy = &config.policy;
-    let all: f64 = vcpus(&config.vms).map(|vcpu| carrier::weight(policy, vcpu.nice)).sum();
+    let all: f64 = vcpus(&config.vms).map(|vcpu| stile_assembly::weight(policy, vcpu.nice)).sum();
     let line = |vm: &VmConfig| {
-        let attributes = carrier::attributes(vm);
-        let weight = f64::from(vm.vcpus) * carrier::weight(policy, attributes.nice) / all;
+        let attributes = stile_assembly::attributes(vm);
+        let weight = f64::from(vm.vcpus) * stile_assembly::weight(policy, attributes.nice) / all;
         format!(
             "{}: {} with {}, class {}, nice {}{}, {:.1} % of all weights each, wait bound: {}",
             vm.name.as_str(),
-            format::count(vm.count as usize, "VM"),
-            format::count(vm.vcpus as usize, "vCPU"),
+            stile_text::count(vm.count as usize, "VM"),
+            stile_text::count(vm.vcpus as usize, "vCPU"),
             attributes.class,
             vm.nice,
             cap(vm),
@@ -56,11 +55,13 @@ fn cap(vm: &VmConfig) -> String {
 
 /// How long a vCPU of this VM waits at most, for its cap and for its turn.
 fn wait_bound(config: &Config, vm: &VmConfig) -> String {
-    let me = carrier::attributes(vm);
+    let me = stile_assembly::attributes(vm);
     let mut others: Vec<Attributes> = vcpus(&config.vms).collect();
     others.extract_if(.., |other| *other == me).next();
-    match carrier::wait_bound(&config.policy, me, &others, config.host.pcpus.iter().count()) {
-        Some(bound) => format::time_us((bound + carrier::cap_bound(vm).unwrap_or_default()).0 as f64 / 1000.0),
+    match stile_assembly::wait_bound(&config.policy, me, &others, config.host.pcpus.iter().count()) {
+        Some(bound) => {
+            stile_text::time_us((bound + stile_assembly::cap_bound(vm).unwrap_or_default()).0 as f64 / 1000.0)
+        }
         None => "none".to_owned(),
     }
 }
@@ -87,5 +88,5 @@ fn on_starvation(policy: &PolicyConfig) -> String {
 
 /// Every vCPU of these VMs.
 fn vcpus(vms: &[VmConfig]) -> impl Iterator<Item = Attributes> + '_ {
-    vms.iter().flat_map(|vm| iter::repeat_n(carrier::attributes(vm), (vm.count * vm.vcpus) as usize))
+    vms.iter().flat_map(|vm| iter::repeat_n(stile_assembly::attributes(vm), (vm.count * vm.vcpus) as usize))
 }

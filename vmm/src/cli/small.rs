@@ -1,13 +1,14 @@
 //! The commands that look at things and start nothing: schema, doctor, show, check-report; and how a configuration is read.
 
 use super::{Failure, output};
-use crate::compare::{scenario_markdown, scenario_schema};
-use crate::config::{self, Config, LoadContext};
-use crate::host::{HostFacts, allowed_cpus, diagnose, open_kvm};
-use crate::report::{check, format, table, writer};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use stile_compare::{scenario_markdown, scenario_schema};
+use stile_config::defaults::UNIKERNEL_MEMORY;
+use stile_config::{Config, LoadContext};
+use stile_host::{HostFacts, allowed_cpus, diagnose, open_kvm};
+use stile_report::{check, table, writer};
 
 /// Reads a configuration against this host.
 pub(super) fn load(file: &Path) -> Result<Config, Failure> {
@@ -35,7 +36,7 @@ pub(super) fn load(file: &Path) -> Result<Config, Failure> {
 /// once they touch it, so more of it is no mistake yet.
 fn too_much_memory(guests: u64, host: Option<u64>) -> Option<String> {
     let host = host.filter(|host| guests > *host)?;
-    let [guests, host] = [guests, host].map(|bytes| format::bytes(bytes as f64));
+    let [guests, host] = [guests, host].map(|bytes| stile_text::bytes(bytes as f64));
     Some(format!(
         "the VMs have {guests} of memory together, and this host has {host}: once they use more than that, the kernel ends \
          this program or others"
@@ -44,15 +45,15 @@ fn too_much_memory(guests: u64, host: Option<u64>) -> Option<String> {
 
 pub(super) fn schema(of_simulation: bool, markdown: bool) -> Result<(), Failure> {
     match (of_simulation, markdown) {
-        (false, false) => output::line(format_args!("{:#}", config::schema().as_value())),
+        (false, false) => output::line(format_args!("{:#}", stile_config::schema().as_value())),
         (true, false) => output::line(format_args!("{:#}", scenario_schema().as_value())),
-        (false, true) => output::print(format_args!("{}", config::reference_markdown())),
+        (false, true) => output::print(format_args!("{}", stile_config::reference_markdown())),
         (true, true) => output::print(format_args!("{}", scenario_markdown())),
     }
 }
 
 pub(super) fn doctor(json: bool) -> Result<ExitCode, Failure> {
-    let diagnosis = diagnose(HostFacts::gather());
+    let diagnosis = diagnose(HostFacts::gather(), UNIKERNEL_MEMORY.bytes());
     if json {
         output::line(format_args!("{:#}", diagnosis.json()))?;
     } else {
@@ -63,7 +64,7 @@ pub(super) fn doctor(json: bool) -> Result<ExitCode, Failure> {
 
 pub(super) fn costs() -> Result<(), Failure> {
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
-    let costs = crate::measure::costs(&kvm).map_err(Failure::run)?;
+    let costs = stile_compare::measure::costs(&kvm).map_err(Failure::run)?;
     if let Some(warning) = costs.warning() {
         output::note(format_args!("warning: {warning}\n  remedy: stop what else runs, and measure again"));
     }

@@ -1,20 +1,20 @@
 //! `stile run --stats`: what becomes of the vCPUs' time, while they run and at the end.
 //!
 //! On a terminal the table of the last interval stays in place below what guests print; elsewhere there is a table for every
-//! interval. Nothing here measures: see [`metrics`](crate::metrics).
+//! interval. Nothing here measures: see [`metrics`](stile_metrics).
 
 use super::args::RunArgs;
 use super::{Failure, output};
-use crate::machine::Machine;
-use crate::metrics::table::{self, Frame};
-use crate::metrics::{Reading, json};
-use crate::report::table::Screen;
-use crate::vm::console::Sink;
-use crate::watch::Say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::sync::Arc;
+use stile_assembly::watch::Say;
+use stile_machine::vm::VirtualMachine;
+use stile_machine::vm::console::Sink;
+use stile_metrics::table::{self, Frame};
+use stile_metrics::{Reading, json};
+use stile_report::table::Screen;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
 
@@ -83,7 +83,7 @@ impl Stats {
     }
 
     /// Tells what is to be told by now.
-    pub(super) fn look(&mut self, vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
+    pub(super) fn look(&mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         let since = self.last.as_ref().map_or(self.began, |last| last.at);
         if self.every.is_none_or(|every| monotonic().since(since) < every) {
             return Ok(());
@@ -110,7 +110,7 @@ impl Stats {
     }
 
     /// Tells what all came to, once the VMs have ended.
-    pub(super) fn finish(mut self, vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         if self.every.is_none() {
             return Ok(());
         }

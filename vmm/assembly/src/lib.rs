@@ -1,0 +1,311 @@
+//! Makes domains of configurations.
+//!
+//! [`domain_for`] makes the policy and the mechanism that a [`Config`] asks for, [`simulated`] the same for the simulator, and
+//! [`watch`] adds a watchdog. [`attributes`] and [`group`] say how the vCPUs of a VM are scheduled; [`wait_bound`],
+//! [`starvation_bound`] and [`cap_bound`] how long a runnable vCPU may have to wait.
+
+pub mod watch;
+
+use std::sync::Arc;
+use stile_config::{Algorithm, Config, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
+use stile_host::CpuList;
+use stile_sched::domain::evacuate::Evacuate;
+use stile_sched::domain::executors::{self, Executors};
+use stile_sched::domain::fallback::Switchable;
+use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::domain::leases;
+use stile_sched::domain::{Attributes, Cap, Group, GroupId};
+use stile_sched::lock::LockRules;
+use stile_sched::policy::goodness::{self, YieldBugs};
+use stile_sched::policy::o1;
+use stile_sched::policy::rsdl::matrix::Row;
+use stile_sched::policy::rsdl::{self, RsdlConfig};
+use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl};
+use stile_sched::sim::host::{HostConfig, HostModel};
+use stile_sched::{Class, Domain, Nanos, Nice, Topology};
+
+/// The domain's threads could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start a thread for each pCPU of {cpus}")]
+pub struct AssemblyError {
+    cpus: CpuList,
+    #[source]
+    source: std::io::Error,
+}
+
+impl AssemblyError {
+    /// Threads for these CPUs, and why not.
+    pub fn new(cpus: &CpuList, source: std::io::Error) -> Self {
+        Self { cpus: cpus.clone(), source }
+    }
+}
+
+/// A domain on these host CPUs under this policy, which knows no caps.
+pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, AssemblyError> {
+    match decides(policy, cpus.len(), stile_host::topology(cpus)) {
+        Ok(decides) => Ok(start(policy, cpus, decides)?),
+        Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
+    }
+}
+
+/// A domain for this configuration: its policy keeps to caps if a VM has one.
+pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, AssemblyError> {
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    match decides_for(config) {
+        Ok(decides) => Ok(start(policy, cpus, decides)?),
+        Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
+    }
+}
+
+/// The same, which may go over to the host's scheduler; `None` where that decides anyway.
+pub fn switchable_for(config: &Config) -> Result<Option<Arc<Switchable>>, AssemblyError> {
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    let Ok(decides) = decides_for(config) else { return Ok(None) };
+    Ok(Some(Arc::new(Switchable::new(start(policy, cpus, decides)?, &numbers(cpus)))))
+}
+
+fn decides_for(config: &Config) -> Result<Box<dyn Policy>, HostYield> {
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    let decides = decides(policy, cpus.len(), stile_host::topology(cpus))?;
+    Ok(if has_caps(config) { with_caps(decides, cpus.len()) } else { decides })
+}
+
+/// Whether a VM of this configuration has a cap.
+pub fn has_caps(config: &Config) -> bool {
+    config.vms.iter().any(|vm| vm.cap.is_some())
+}
+
+/// The same policy, keeping to caps.
+pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
+    Box::new(Capped::new(decides, slots))
+}
+
+fn numbers(cpus: &CpuList) -> Vec<usize> {
+    cpus.iter().map(|cpu| cpu as usize).collect()
+}
+
+/// A domain that carries this policy out.
+fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, AssemblyError> {
+    let numbers = numbers(cpus);
+    let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
+    let spin_detection = policy.spin_detection;
+    match mechanism(policy.mechanism, stile_host::vcpus_move_freely()) {
+        Carries::Executors => match Executors::new(&numbers, decides, lock, executors::Switches { spin_detection }) {
+            Ok(domain) => Ok(Arc::new(domain)),
+            Err(source) => Err(AssemblyError::new(cpus, source)),
+        },
+        Carries::Leases => {
+            let switches = leases::Switches {
+                ride: policy.ride,
+                steal: policy.steal,
+                spin_detection,
+                ..leases::Switches::default()
+            };
+            Ok(leases::start(&numbers, decides, lock, switches))
+        }
+    }
+}
+
+/// The policy's state machine for so many slots; for the baselines that have none, what they do with a yield.
+pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
+    Ok(match policy.algorithm {
+        Algorithm::Host => return Err(HostYield::Sched),
+        Algorithm::HostNoyield => return Err(HostYield::Ignore),
+        Algorithm::Freelist => {
+            let freelist = Freelist::new(interval(policy), slots);
+            Box::new(if policy.affinity { freelist.with_affinity(topology) } else { freelist })
+        }
+        Algorithm::O1 => Box::new(O1::new(slots).with_topology(topology)),
+        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), slots)),
+        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), slots).with_topology(topology)),
+    })
+}
+
+/// A policy in a simulation.
+pub struct Simulated {
+    /// It decides.
+    pub decides: Box<dyn Policy>,
+    /// vCPUs have threads of their own.
+    pub threads: bool,
+    /// It is asked under one lock.
+    pub one_lock: bool,
+}
+
+/// The same for a simulation, where the host's scheduler is a model of it, with chances from this seed.
+pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> Simulated {
+    match decides(policy, slots, topology.clone()) {
+        Ok(decides) => Simulated { decides, threads: policy.mechanism == Mechanism::Leases, one_lock: true },
+        Err(yields) => {
+            let config = HostConfig { yields: yields == HostYield::Sched, seed, ..HostConfig::default() };
+            let decides = Box::new(HostModel::new(config, slots).with_topology(topology));
+            Simulated { decides, threads: true, one_lock: false }
+        }
+    }
+}
+
+/// A mechanism, chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carries {
+    Executors,
+    Leases,
+}
+
+/// The mechanism to take: executors switch without waking a thread, where the kernel lets vCPUs change threads.
+fn mechanism(configured: Mechanism, vcpus_move_freely: bool) -> Carries {
+    match configured {
+        Mechanism::Executors => Carries::Executors,
+        Mechanism::Leases => Carries::Leases,
+        Mechanism::Auto if vcpus_move_freely => Carries::Executors,
+        Mechanism::Auto => Carries::Leases,
+    }
+}
+
+/// How the vCPUs of a VM are scheduled.
+pub fn attributes(vm: &VmConfig) -> Attributes {
+    let class = match vm.class {
+        VmClass::Normal => Class::Normal,
+        VmClass::Batch => Class::Batch,
+        VmClass::Idle => Class::Idle,
+        VmClass::Rt => Class::Rt,
+    };
+    Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class, group: None }
+}
+
+/// The group of a VM's vCPUs, if it has a cap: one of its own for each call.
+pub fn group(vm: &VmConfig) -> Option<Group> {
+    let period = vm.cap_period.duration();
+    let cap = Cap::new(vm.cap?.of(period).into(), period.into()).expect("the configuration was checked for its turns");
+    Some(Group { id: GroupId::unique(), cap })
+}
+
+/// For how long a VM's cap may keep one of its vCPUs from running.
+pub fn cap_bound(vm: &VmConfig) -> Option<Nanos> {
+    vm.cap.map(|_| held_back(vm.cap_period.duration().into()))
+}
+
+/// A cap keeps a vCPU from running for one and a half periods, and half a period more until it has its turn.
+fn held_back(period: Nanos) -> Nanos {
+    Nanos(2 * period.0)
+}
+
+/// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.
+pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
+    let beside = |of: fn(Nice) -> Nanos| of(nice).0 as f64 / of(Nice::default()).0 as f64;
+    match policy.algorithm {
+        // The kernel's table of weights is this, in whole numbers: 1024 at nice 0, 335 at 5, 110 at 10.
+        Algorithm::Host | Algorithm::HostNoyield => 1.25_f64.powi(-i32::from(nice.get())),
+        Algorithm::Freelist => 1.0,
+        // A slice, or a refill, for everybody in each round.
+        Algorithm::O1 => beside(o1::slice),
+        Algorithm::Goodness => beside(goodness::refill),
+        Algorithm::Rsdl => per_rotation(policy, nice).0 as f64 / per_rotation(policy, Nice::default()).0 as f64,
+    }
+}
+
+/// CPU time of a vCPU of this nice value in a rotation of `rsdl`, as this policy sets it.
+pub fn per_rotation(policy: &PolicyConfig, nice: Nice) -> Nanos {
+    Row::new(nice, interval(policy), variant(policy)).per_rotation()
+}
+
+/// The longest that a runnable vCPU may wait for one of so many pCPUs beside these others, by the policy's promise or by the
+/// configuration, and for its cap; `None` where neither says.
+pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
+    let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle);
+    let bound = wait_bound(policy, me, others, slots).or(configured.map(Nanos::from))?;
+    Some(bound + me.group.map_or(Nanos::ZERO, |group| held_back(group.cap.period())))
+}
+
+/// The longest that a runnable vCPU waits for one of so many pCPUs beside these others; `None` where the policy promises
+/// nothing.
+pub fn wait_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
+    let rsdl = policy.algorithm == Algorithm::Rsdl;
+    rsdl.then(|| rsdl::wait_bound(&rsdl_config(policy), me, others, slots)).flatten()
+}
+
+fn interval(policy: &PolicyConfig) -> Nanos {
+    policy.rr_interval.duration().into()
+}
+
+fn yield_bugs(policy: &PolicyConfig) -> YieldBugs {
+    YieldBugs { yield_recalculates: policy.goodness.yield_recalculates, yield_bounces: policy.goodness.yield_bounces }
+}
+
+fn variant(policy: &PolicyConfig) -> rsdl::Variant {
+    match policy.variant {
+        Variant::Dithered => rsdl::Variant::Dithered,
+        Variant::LevelQuota => rsdl::Variant::LevelQuota,
+    }
+}
+
+fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
+    let yield_rule = match policy.yield_rule {
+        YieldRule::None => rsdl::YieldRule::None,
+        YieldRule::Expire => rsdl::YieldRule::Expire,
+        YieldRule::Polite => rsdl::YieldRule::Polite(rsdl::PoliteSwitches {
+            directed: policy.polite.directed,
+            keep_place: policy.polite.keep_place,
+            prefer_computing: policy.polite.prefer_computing,
+            evict_for_peer: policy.polite.evict_for_peer,
+            pair_lockers: policy.polite.pair_lockers,
+            stay_with_running_peer: policy.polite.stay_with_running_peer,
+            break_lockstep: policy.polite.break_lockstep,
+            forgive: policy.polite.forgive,
+            order_by_progress: policy.polite.order_by_progress,
+            guess_peer: policy.polite.guess_peer,
+            tell_presence: policy.polite.tell_presence,
+            strict: policy.polite.strict,
+        }),
+    };
+    let variant = variant(policy);
+    RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity, grain: policy.grain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weight_of(policy: &str, nice: i8) -> f64 {
+        weight(&policy.parse().unwrap(), Nice::new(nice).unwrap())
+    }
+
+    #[test]
+    fn weights_are_those_of_the_kernel_the_matrix_or_none_at_all() {
+        for (nice, kernel, matrix) in [(0, 1024.0, 120.0), (5, 335.0, 45.0), (10, 110.0, 30.0)] {
+            assert!((weight_of("host", nice) * 1024.0 - kernel).abs() < 1.0, "nice {nice}");
+            assert_eq!(weight_of("rsdl", nice) * 120.0, matrix, "nice {nice}");
+            assert_eq!(weight_of("freelist", nice), 1.0);
+        }
+        assert_eq!((weight_of("o1", 10), weight_of("goodness", 10)), (0.5, 0.5));
+    }
+
+    #[test]
+    fn only_rsdl_promises_a_longest_wait() {
+        let (me, others) = (Attributes::default(), [Attributes::default(); 3]);
+        let bound = |policy: &str| wait_bound(&policy.parse().unwrap(), me, &others, 2);
+        assert!(bound("rsdl").is_some_and(|bound| bound > Nanos::ZERO));
+        assert_eq!((bound("host"), bound("o1")), (None, None));
+    }
+
+    #[test]
+    fn a_configured_bound_counts_where_the_policy_promises_nothing_but_not_for_class_idle() {
+        let others = [Attributes::default(); 3];
+        let bound = |policy: &str, class| {
+            let starvation_bound = "2s".parse().unwrap();
+            let policy = PolicyConfig { starvation_bound, ..policy.parse().unwrap() };
+            super::starvation_bound(&policy, Attributes { class, ..Attributes::default() }, &others, 2)
+        };
+        assert_eq!(bound("o1", Class::Normal), Some(Nanos::from_millis(2_000)));
+        assert_eq!(bound("o1", Class::Idle), None);
+        let promised = wait_bound(&"rsdl".parse().unwrap(), Attributes::default(), &others, 2);
+        assert_eq!(bound("rsdl", Class::Normal), promised);
+        assert_eq!(bound("rsdl", Class::Idle), None);
+    }
+
+    #[test]
+    fn executors_are_taken_where_vcpus_move_freely_and_leases_elsewhere_unless_configured() {
+        assert_eq!(mechanism(Mechanism::Auto, true), Carries::Executors);
+        assert_eq!(mechanism(Mechanism::Auto, false), Carries::Leases);
+        assert_eq!(mechanism(Mechanism::Executors, false), Carries::Executors);
+        assert_eq!(mechanism(Mechanism::Leases, true), Carries::Leases);
+    }
+}
