@@ -12,7 +12,7 @@ use stile::vm::console::Sink;
 use stile::vm::image::forge;
 use stile::vm::{CreateError, MmioDevice, Outcome, Spec, Vm};
 use stile_abi::{Gauge, Presence, Steal};
-use stile_sched::domain::{Attributes, Cap, Group, GroupId};
+use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::{Domain, Nice};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 

@@ -3,12 +3,12 @@
 use crate::config::{Algorithm, Config, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
 use crate::host::{self, CpuList};
 use std::sync::Arc;
+use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::domain::evacuate::Evacuate;
 use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
-use stile_sched::domain::{Attributes, Cap, Group, GroupId};
 use stile_sched::lock::LockRules;
 use stile_sched::policy::goodness::{self, YieldBugs};
 use stile_sched::policy::o1;

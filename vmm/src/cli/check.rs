@@ -8,7 +8,7 @@ use crate::report::format;
 use crate::watch;
 use std::iter;
 use std::path::Path;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 pub(super) fn check(file: &Path) -> Result<(), Failure> {
     let config = small::load(file)?;

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use stile_sched::Domain;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// What one `[[vm]]` boots.
 enum Guest {

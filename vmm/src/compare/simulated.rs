@@ -30,11 +30,12 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stile_abi::gauge::{BUCKETS, bucket_of};
-use stile_sched::domain::{Attributes, Totals, Usage};
+use stile_sched::attributes::Attributes;
 use stile_sched::histogram::Histogram;
 use stile_sched::ledger::Account;
+use stile_sched::ledger::{Totals, Usage};
 use stile_sched::policy::Policy;
-use stile_sched::sim::{Costs, Draw, Guest, Machine};
+use stile_sched::sim::{Costs, Draw, Guest, SimMachine};
 use stile_sched::{Nanos, Time};
 
 /// Steps of guests and exits are up to so many thousandths shorter or longer than they should.
@@ -123,7 +124,7 @@ struct Stage<'a> {
     simulation: &'a Simulation,
     planned: &'a CellPlan,
     interrupted: &'a AtomicBool,
-    machine: Machine<Box<dyn Policy>>,
+    machine: SimMachine<Box<dyn Policy>>,
     costs: Costs,
     cast: Cast,
 }
@@ -156,7 +157,7 @@ impl<'a> Stage<'a> {
             carrier::simulated(policy, options.pcpus.len(), simulation.neighbours.topology(&options.pcpus), seed);
         let costs = simulation.costs.simulated(threads, one_lock);
         let cast = Cast::new(options, planned.case.size, &simulation.costs);
-        let mut machine = Machine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
+        let mut machine = SimMachine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
         if options.suite == Suite::Netbench {
             machine = machine.with_traffic(traffic::draw(seed));
         }

@@ -6,7 +6,7 @@ use crate::report::suite::Suite;
 use crate::vm::Spec;
 use crate::vm::console::Sink;
 use stile_sched::Nice;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// What a vCPU does in its suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

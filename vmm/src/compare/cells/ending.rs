@@ -14,7 +14,7 @@ use crate::report::suite::Suite;
 use crate::vm::{Spec, Vm};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use stile_sched::policy::goodness::YieldCounts;
+use stile_sched::policy::YieldCounts;
 use stile_sched::time::monotonic;
 
 /// What a cell may take besides its work: on a busy host, a thousand vCPUs begin within seconds.

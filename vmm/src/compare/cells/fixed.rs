@@ -12,7 +12,7 @@ use crate::compare::workload::{self, spec};
 use crate::report::metric::Metric;
 use crate::report::suite::Suite;
 use crate::vm::{Spec, Vm};
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// The window of VMs that were there from the start: they start and warm up, and are read before and after `pass`, which
 /// lets time pass; `None` if the user ended the run.

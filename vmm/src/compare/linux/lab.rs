@@ -14,7 +14,7 @@ use crate::vsock::HostSocket;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// What guests may take to boot and gather, also where an emulator runs them.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);

@@ -6,7 +6,7 @@ use crate::compare::workload::{self, Part, part};
 use crate::compare::{Hint, Options};
 use crate::host::HostCosts;
 use crate::report::suite::Suite;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::sim::Guest;
 use stile_sched::sim::guest::{Chatter, Manners, Patience, Phase};
 use stile_sched::{Nanos, Time};

@@ -12,7 +12,7 @@ use crate::report::rating::Probe;
 use crate::vm::{Spec, Vm};
 use serde_json::json;
 use std::collections::BTreeMap;
-use stile_sched::domain::Totals;
+use stile_sched::ledger::Totals;
 
 /// Memory of a probe (units: bytes).
 const MEMORY: u64 = 6 << 20;
