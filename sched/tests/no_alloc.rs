@@ -4,7 +4,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use stile_sched::domain::{Attributes, Cap, Group, GroupId};
+use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::ledger::{self, Ledger};
 use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};

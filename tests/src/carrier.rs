@@ -3,7 +3,7 @@
 use crate::watched::Watched;
 use std::fmt;
 use std::sync::Arc;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;

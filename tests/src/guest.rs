@@ -14,7 +14,7 @@ use stile_machine::unikernel::image::forge;
 use stile_machine::unikernel::{CreateError, Spec, Vm};
 use stile_machine::vm::Outcome;
 use stile_machine::vm::console::Sink;
-use stile_sched::domain::{Attributes, Cap, Group, GroupId};
+use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::{Domain, Nice};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use stile_machine::halt::{self, Halting};
 use stile_machine::vm;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::ledger::Account;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Stop, Time, Vcpu, VcpuId};

@@ -5,11 +5,14 @@
 //! scheduling point. Rump had no preemption, since its threads always leave; a guest that computes does not, so a lease
 //! ends after the interval.
 
+use super::contract::Policy;
+use super::decision::{Decision, Placement, Why};
 use super::queue::{Kind, Queue};
 use super::slotset::SlotSet;
-use super::{Decision, Placement, Policy, Why};
-use crate::domain::Attributes;
-use crate::{Nanos, Slot, Time, Topology, VcpuId};
+use crate::attributes::Attributes;
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::topology::Topology;
 
 /// The policy.
 #[derive(Debug)]

@@ -31,14 +31,15 @@
 
 mod interactivity;
 mod runqueue;
-#[cfg(test)]
-mod tests;
 mod vcpu;
 
+use super::contract::Policy;
+use super::decision::{Decision, Placement, Why};
 use super::slotset::SlotSet;
-use super::{Decision, Placement, Policy, Why};
-use crate::domain::{Attributes, Class};
-use crate::{Nanos, Slot, Time, Topology, VcpuId};
+use crate::attributes::{Attributes, Class};
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::topology::Topology;
 pub use interactivity::slice;
 use interactivity::{LEVELS, LONGEST_SLICE, MOST_SLEEP, static_level};
 use runqueue::{Line, Rank, RunQueues};
@@ -51,7 +52,7 @@ const LOOK: usize = 8;
 /// vCPUs that periodic balancing moves at most, for the same reason.
 const MOST_MOVED: usize = 8;
 /// How often a busy slot looks for work. Linux: 200 ms.
-const BALANCE_EVERY: Nanos = Nanos::from_millis(200);
+pub(crate) const BALANCE_EVERY: Nanos = Nanos::from_millis(200);
 /// Part of the time queued after a wake that counts as sleep (unit: percent). Linux: ON_RUNQUEUE_WEIGHT.
 const QUEUED_COUNTS: u64 = 30;
 
@@ -113,6 +114,12 @@ impl O1 {
     /// The same, on slots that are this near to each other.
     pub fn with_topology(self, topology: Topology) -> Self {
         Self { topology, ..self }
+    }
+
+    /// Number of vCPUs that wait in a slot's queue.
+    #[cfg(test)]
+    pub(crate) fn queued_on(&self, slot: Slot) -> usize {
+        self.queues.len_of(slot)
     }
 
     fn vcpu(&self, vcpu: VcpuId) -> &VcpuState {

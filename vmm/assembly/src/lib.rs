@@ -9,12 +9,12 @@ pub mod watch;
 use std::sync::Arc;
 use stile_config::{Algorithm, Config, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
 use stile_host::CpuList;
+use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::domain::evacuate::Evacuate;
 use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
-use stile_sched::domain::{Attributes, Cap, Group, GroupId};
 use stile_sched::lock::LockRules;
 use stile_sched::policy::goodness::{self, YieldBugs};
 use stile_sched::policy::o1;
@@ -96,7 +96,7 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
         },
         Carries::Leases => {
             let switches = leases::Switches {
-                ride: policy.ride,
+                rt_boost: policy.ride,
                 steal: policy.steal,
                 spin_detection,
                 ..leases::Switches::default()

@@ -30,11 +30,12 @@ use stile_host::{HostCosts, Neighbours};
 use stile_recording::{Header, RecordError};
 use stile_results::model::Params;
 use stile_results::suite::Suite;
-use stile_sched::domain::{Attributes, Totals, Usage};
+use stile_sched::attributes::Attributes;
 use stile_sched::histogram::Histogram;
 use stile_sched::ledger::Account;
+use stile_sched::ledger::{Totals, Usage};
 use stile_sched::policy::Policy;
-use stile_sched::sim::{Costs, Draw, Guest, Machine};
+use stile_sched::sim::{Costs, Draw, Guest, SimMachine};
 use stile_sched::{Nanos, Time};
 
 /// Steps of guests and exits are up to so many thousandths shorter or longer than they should.
@@ -123,7 +124,7 @@ struct Stage<'a> {
     simulation: &'a Simulation,
     planned: &'a CellPlan,
     interrupted: &'a AtomicBool,
-    machine: Machine<Box<dyn Policy>>,
+    machine: SimMachine<Box<dyn Policy>>,
     costs: Costs,
     cast: Cast,
 }
@@ -160,7 +161,7 @@ impl<'a> Stage<'a> {
         );
         let costs = simulation.costs.simulated(threads, one_lock);
         let cast = Cast::new(options, planned.case.size, &simulation.costs);
-        let mut machine = Machine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
+        let mut machine = SimMachine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
         if options.suite == Suite::Netbench {
             machine = machine.with_traffic(traffic::draw(seed));
         }

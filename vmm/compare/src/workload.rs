@@ -6,7 +6,7 @@ use stile_machine::unikernel::Spec;
 use stile_machine::vm::console::Sink;
 use stile_results::suite::Suite;
 use stile_sched::Nice;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// What a vCPU does in its suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

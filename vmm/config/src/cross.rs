@@ -22,7 +22,7 @@ use super::types::instance_names;
 use super::values::{CapPeriod, CpuCap, ImageRef};
 use stile_host::CpuList;
 use stile_sched::Nanos;
-use stile_sched::domain::Cap;
+use stile_sched::attributes::Cap;
 
 /// Notes every value of `document` that this host, or another part of the file, contradicts. Relative image paths
 /// start at `base`.

@@ -11,7 +11,7 @@ use super::cpu::{CpuFacts, allowed_cpus};
 use super::kvm::{self, Capability, KvmFacts, KvmUnavailable};
 use super::realtime::{RealtimeFacts, try_fifo};
 use super::root::HostRoot;
-use stile_sched::domain::kick::Departure;
+use stile_sched::kick::Departure;
 
 /// Commit that this binary was built from, "unknown" outside a git checkout.
 pub const COMMIT: &str = env!("STILE_COMMIT");

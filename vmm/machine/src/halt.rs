@@ -23,7 +23,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{Error, VcpuFd, VmFd};
 use std::sync::OnceLock;
-use stile_sched::domain::kick;
+use stile_sched::kick;
 use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Time};
 

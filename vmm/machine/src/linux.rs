@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use stile_sched::Domain;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use vcpu::LinuxVcpu;
 use vm_memory::GuestMemoryMmap;
 

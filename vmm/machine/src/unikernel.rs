@@ -34,7 +34,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use stile_abi::MMIO_BASE;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::{Domain, Nanos};
 use vcpu::GuestVcpu;
 use vm_memory::{GuestAddress, GuestMemoryMmap};

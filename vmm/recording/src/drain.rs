@@ -79,7 +79,7 @@ impl Drain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stile_sched::domain::Attributes;
+    use stile_sched::attributes::Attributes;
     use stile_sched::ledger::{Ledger, WORDS};
     use stile_sched::policy::{Freelist, Why};
     use stile_sched::{Nanos, Slot, VcpuId};

@@ -3,7 +3,7 @@
 use super::{Header, Named, Names, Recording};
 use std::io::Write;
 use stile_results::model::Params;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::ledger::{Event, Ledger};
 use stile_sched::policy::Why;
 use stile_sched::{Slot, Time, VcpuId, Wait, Yield};

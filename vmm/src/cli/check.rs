@@ -7,7 +7,7 @@ use std::iter;
 use std::path::Path;
 use stile_assembly::watch;
 use stile_config::{Algorithm, Config, OnStarvation, PolicyConfig, VmConfig};
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 pub(super) fn check(file: &Path) -> Result<(), Failure> {
     let config = small::load(file)?;

@@ -22,7 +22,7 @@ use stile_machine::unikernel::{Spec, Vm};
 use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::Sink;
 use stile_sched::Domain;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// What one `[[vm]]` boots.
 enum Guest {

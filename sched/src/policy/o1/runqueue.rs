@@ -4,8 +4,8 @@
 //! memory is in vCPUs plus slots. A vCPU is in one list at most, and a queue never knows who runs.
 
 use super::interactivity::LEVELS;
+use crate::ids::{Slot, VcpuId};
 use crate::policy::slotset::SlotSet;
-use crate::{Slot, VcpuId};
 
 /// Lists of a slot: two arrays, then [`RT`] and [`IDLE`].
 const LISTS: usize = 2 * LEVELS as usize + 2;

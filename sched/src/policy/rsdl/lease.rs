@@ -1,9 +1,14 @@
 //! Leases: who runs on a slot, and until when.
 
-use super::line::Join;
+use super::config::YieldRule;
 use super::matrix::{LEVELS, Stair};
-use super::{Decision, Rsdl, Why, YieldRule};
-use crate::{Class, Nanos, Slot, Time, VcpuId, Yield};
+use super::run_queue::Join;
+use super::state::Rsdl;
+use crate::attributes::Class;
+use crate::ids::{Slot, VcpuId};
+use crate::policy::decision::{Decision, Why};
+use crate::time::{Nanos, Time};
+use crate::wait::Yield;
 
 /// A vCPU runs for so long before one that was woken takes its slot: who hands things to many others, and wakes each, would
 /// otherwise be interrupted for each, and they would find one thing each.

@@ -24,67 +24,15 @@
 //! A vCPU that yields *again* in the same wait goes back to its old place in the line, the first time to the tail of its
 //! stair.
 
-use super::line::Join;
-use super::matrix::Stair;
-use super::{Decision, LAG, Rsdl};
+use super::limits::{LAG, REACH, STAYS, WORTH};
+use super::polite_switches::PoliteSwitches;
+use super::run_queue::Join;
+use super::state::Rsdl;
+use crate::ids::{Slot, VcpuId};
+use crate::policy::decision::Decision;
 use crate::policy::queue::Kind;
-use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
-
-/// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
-pub const REACH: Stair = 2;
-/// Yields in a row that let a vCPU go on while the peer it waits for runs.
-pub const STAYS: u32 = 20;
-
-/// A lease's rest that an eviction must save to be worth its kick.
-pub const WORTH: Nanos = Nanos::from_micros(300);
-
-/// Parts of the rules that can be switched off, to measure what each is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoliteSwitches {
-    /// Rule 1, for locks and messages: else such yields are treated as 2.
-    pub directed: bool,
-    /// A vCPU that yields again keeps its place: else it goes to the tail of its stair.
-    pub keep_place: bool,
-    /// Rule 2's preference for vCPUs that compute: else the head.
-    pub prefer_computing: bool,
-    /// Rule 3's eviction.
-    pub evict_for_peer: bool,
-    /// Rule 1's eviction, for two that wait for each other's lock.
-    pub pair_lockers: bool,
-    /// Rule 3's going on.
-    pub stay_with_running_peer: bool,
-    /// Rule 3's pause.
-    pub break_lockstep: bool,
-    /// Rule 4's going on.
-    pub forgive: bool,
-    /// Rule 4's guess at who gets on: else all are asked in turn.
-    pub order_by_progress: bool,
-    /// Rule 4's guess at whom it waits for, from beside whom it got on: else nobody is known.
-    pub guess_peer: bool,
-    /// Guests are told which of their vCPUs have a pCPU.
-    pub tell_presence: bool,
-    /// Never go on while somebody waits, whatever the others say.
-    pub strict: bool,
-}
-
-impl Default for PoliteSwitches {
-    fn default() -> Self {
-        Self {
-            directed: true,
-            keep_place: true,
-            prefer_computing: true,
-            evict_for_peer: true,
-            pair_lockers: true,
-            stay_with_running_peer: true,
-            break_lockstep: true,
-            forgive: true,
-            order_by_progress: true,
-            guess_peer: true,
-            tell_presence: true,
-            strict: false,
-        }
-    }
-}
+use crate::time::{Nanos, Time};
+use crate::wait::{Wait, Yield};
 
 impl Rsdl {
     /// A yield while others wait, within the lease.

@@ -14,7 +14,7 @@ use stile_host::memory;
 use stile_machine::unikernel::{Spec, Vm};
 use stile_results::metric::Metric;
 use stile_results::suite::Suite;
-use stile_sched::policy::goodness::YieldCounts;
+use stile_sched::policy::YieldCounts;
 use stile_sched::time::monotonic;
 
 /// What a cell may take besides its work: on a busy host, a thousand vCPUs begin within seconds.

@@ -12,7 +12,7 @@ use crate::workload::{self, spec};
 use stile_machine::unikernel::{Spec, Vm};
 use stile_results::metric::Metric;
 use stile_results::suite::Suite;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// The window of VMs that were there from the start: they start and warm up, and are read before and after `pass`, which
 /// lets time pass; `None` if the user ended the run.

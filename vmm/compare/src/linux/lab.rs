@@ -14,7 +14,7 @@ use stile_machine::devices::vsock::HostSocket;
 use stile_machine::linux::devices::{self, DeviceConfig, Unavailable};
 use stile_machine::linux::{self, LinuxVm, Payload, PayloadError};
 use stile_machine::vm::console::Sink;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// What guests may take to boot and gather, also where an emulator runs them.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);

@@ -4,7 +4,7 @@
 
 use super::SAMPLES;
 use std::time::{Duration, Instant};
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::domain::executors::{Executors, Switches};
 use stile_sched::ledger::Account;
 use stile_sched::lock::LockRules;

@@ -1,8 +1,10 @@
 //! A domain that runs nothing: it keeps vCPUs until somebody takes one to run it by hand.
 
 use parking_lot::Mutex;
-use stile_sched::domain::{Attributes, DomainError, Totals};
+use stile_sched::attributes::Attributes;
+use stile_sched::domain::DomainError;
 use stile_sched::ledger::Account;
+use stile_sched::ledger::Totals;
 use stile_sched::{Domain, Vcpu, VcpuId};
 
 /// The vCPUs that nobody has taken.

@@ -6,7 +6,7 @@ use crate::workload::{self, Part, part};
 use crate::{Hint, Options};
 use stile_host::HostCosts;
 use stile_results::suite::Suite;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::sim::Guest;
 use stile_sched::sim::guest::{Chatter, Manners, Patience, Phase};
 use stile_sched::{Nanos, Time};

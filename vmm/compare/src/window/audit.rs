@@ -102,7 +102,7 @@ fn ns(ns: u64) -> Duration {
 mod tests {
     use super::super::Wall;
     use super::*;
-    use stile_sched::domain::{Totals, Usage};
+    use stile_sched::ledger::{Totals, Usage};
 
     const MS: u64 = 1_000_000;
 

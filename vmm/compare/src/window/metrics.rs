@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use stile_abi::gauge::{BUCKETS, bucket_of};
     use stile_sched::Nanos;
-    use stile_sched::domain::{Totals, Usage};
+    use stile_sched::ledger::{Totals, Usage};
 
     fn vcpu(ops: u64, run_ns: u64) -> VcpuCounts {
         let latency = vec![0; BUCKETS].into();

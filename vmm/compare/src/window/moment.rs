@@ -92,7 +92,7 @@ fn turns(spans: &[Span], slot: Slot, (from, to): (Time, Time), names: &Names) ->
 mod tests {
     use super::*;
     use stile_sched::VcpuId;
-    use stile_sched::domain::Attributes;
+    use stile_sched::attributes::Attributes;
     use stile_sched::ledger::Ledger;
     use stile_sched::policy::{Freelist, Why};
 

@@ -3,7 +3,7 @@
 
 use kvm_bindings::{KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr, kvm_signal_mask};
 use kvm_ioctls::{Error, VcpuFd};
-use stile_sched::domain::kick;
+use stile_sched::kick;
 use vmm_sys_util::ioctl::ioctl_with_ref;
 use vmm_sys_util::ioctl_iow_nr;
 

@@ -10,7 +10,8 @@ use super::{MakeError, Outcome, VmStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use stile_sched::domain::{Attributes, Usage};
+use stile_sched::attributes::Attributes;
+use stile_sched::ledger::Usage;
 use stile_sched::{Domain, Time, Vcpu, VcpuId};
 
 /// A vCPU that has stopped for good, on its way to the thread that waits for its VM. Closing a vCPU takes the kernel long,

@@ -12,7 +12,7 @@ use stile_machine::unikernel::{Spec, Vm};
 use stile_results::metric::Metric;
 use stile_results::model::Params;
 use stile_results::rating::Probe;
-use stile_sched::domain::Totals;
+use stile_sched::ledger::Totals;
 
 /// Memory of a probe (units: bytes).
 const MEMORY: u64 = 6 << 20;
