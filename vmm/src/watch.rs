@@ -1,7 +1,7 @@
 //! A run under watch: a domain, a watchdog for it, and what happens when it starves a vCPU.
 
 use crate::carrier::{self, CarrierError};
-use crate::config::{Algorithm, Config, OnStarvation, PolicyConfig};
+use crate::config::{Config, OnStarvation, PolicyConfig};
 use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
@@ -25,11 +25,8 @@ pub type Say = Box<dyn Fn(&str) + Send>;
 
 /// Whether anybody watches for starvation under this policy.
 pub fn is_watched(policy: &PolicyConfig) -> bool {
-    match policy.algorithm {
-        Algorithm::Host | Algorithm::HostNoyield => false,
-        Algorithm::Rsdl => true,
-        _ => policy.starvation_bound.duration().is_some(),
-    }
+    let row = policy.algorithm.row();
+    !row.algorithm.is_host() && (row.wait_bound.is_some() || policy.starvation_bound.duration().is_some())
 }
 
 impl Watched {

@@ -7,7 +7,7 @@
 use super::drain::{self, Drain};
 use super::header::Header;
 use super::names::{Named, Names};
-use crate::config::{Algorithm, PolicyConfig};
+use crate::config::PolicyConfig;
 use crate::machine::Crew;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -70,10 +70,10 @@ pub struct Recorder {
 
 /// Whether there is anything to record under a policy.
 pub fn recordable(policy: &PolicyConfig) -> Result<(), RecordError> {
-    match policy.algorithm {
+    match policy.algorithm.is_host() {
         _ if !ledger::RECORDS => Err(RecordError::NotBuilt),
-        Algorithm::Host | Algorithm::HostNoyield => Err(RecordError::NoPolicy { policy: policy.to_string() }),
-        _ => Ok(()),
+        true => Err(RecordError::NoPolicy { policy: policy.to_string() }),
+        false => Ok(()),
     }
 }
 
