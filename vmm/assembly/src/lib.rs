@@ -7,7 +7,7 @@
 pub mod watch;
 
 use std::sync::Arc;
-use stile_config::{Algorithm, Config, Mechanism, PolicyConfig, Variant, VmClass, VmConfig, YieldRule};
+use stile_config::{Config, Mechanism, PolicyConfig, RunBy, VmClass, VmConfig};
 use stile_host::CpuList;
 use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::domain::evacuate::Evacuate;
@@ -16,11 +16,7 @@ use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::lock::LockRules;
-use stile_sched::policy::goodness::{self, YieldBugs};
-use stile_sched::policy::o1;
-use stile_sched::policy::rsdl::matrix::Row;
-use stile_sched::policy::rsdl::{self, RsdlConfig};
-use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl};
+use stile_sched::policy::{Capped, Policy};
 use stile_sched::sim::host::{HostConfig, HostModel};
 use stile_sched::{Class, Domain, Nanos, Nice, Topology};
 
@@ -108,17 +104,10 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
 
 /// The policy's state machine for so many slots; for the baselines that have none, what they do with a yield.
 pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
-    Ok(match policy.algorithm {
-        Algorithm::Host => return Err(HostYield::Sched),
-        Algorithm::HostNoyield => return Err(HostYield::Ignore),
-        Algorithm::Freelist => {
-            let freelist = Freelist::new(interval(policy), slots);
-            Box::new(if policy.affinity { freelist.with_affinity(topology) } else { freelist })
-        }
-        Algorithm::O1 => Box::new(O1::new(slots).with_topology(topology)),
-        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), slots)),
-        Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), slots).with_topology(topology)),
-    })
+    match policy.algorithm.row().run_by {
+        RunBy::Host(yields) => Err(yields),
+        RunBy::Stile(policy_of) => Ok(policy_of(policy, slots, topology)),
+    }
 }
 
 /// A policy in a simulation.
@@ -190,21 +179,8 @@ fn held_back(period: Nanos) -> Nanos {
 
 /// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.
 pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
-    let beside = |of: fn(Nice) -> Nanos| of(nice).0 as f64 / of(Nice::default()).0 as f64;
-    match policy.algorithm {
-        // The kernel's table of weights is this, in whole numbers: 1024 at nice 0, 335 at 5, 110 at 10.
-        Algorithm::Host | Algorithm::HostNoyield => 1.25_f64.powi(-i32::from(nice.get())),
-        Algorithm::Freelist => 1.0,
-        // A slice, or a refill, for everybody in each round.
-        Algorithm::O1 => beside(o1::slice),
-        Algorithm::Goodness => beside(goodness::refill),
-        Algorithm::Rsdl => per_rotation(policy, nice).0 as f64 / per_rotation(policy, Nice::default()).0 as f64,
-    }
-}
-
-/// CPU time of a vCPU of this nice value in a rotation of `rsdl`, as this policy sets it.
-pub fn per_rotation(policy: &PolicyConfig, nice: Nice) -> Nanos {
-    Row::new(nice, interval(policy), variant(policy)).per_rotation()
+    let of = |weight: fn(&PolicyConfig, Nice) -> f64| weight(policy, nice) / weight(policy, Nice::default());
+    policy.algorithm.row().weight.map_or(1.0, of)
 }
 
 /// The longest that a runnable vCPU may wait for one of so many pCPUs beside these others, by the policy's promise or by the
@@ -218,46 +194,7 @@ pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attribu
 /// The longest that a runnable vCPU waits for one of so many pCPUs beside these others; `None` where the policy promises
 /// nothing.
 pub fn wait_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
-    let rsdl = policy.algorithm == Algorithm::Rsdl;
-    rsdl.then(|| rsdl::wait_bound(&rsdl_config(policy), me, others, slots)).flatten()
-}
-
-fn interval(policy: &PolicyConfig) -> Nanos {
-    policy.rr_interval.duration().into()
-}
-
-fn yield_bugs(policy: &PolicyConfig) -> YieldBugs {
-    YieldBugs { yield_recalculates: policy.goodness.yield_recalculates, yield_bounces: policy.goodness.yield_bounces }
-}
-
-fn variant(policy: &PolicyConfig) -> rsdl::Variant {
-    match policy.variant {
-        Variant::Dithered => rsdl::Variant::Dithered,
-        Variant::LevelQuota => rsdl::Variant::LevelQuota,
-    }
-}
-
-fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
-    let yield_rule = match policy.yield_rule {
-        YieldRule::None => rsdl::YieldRule::None,
-        YieldRule::Expire => rsdl::YieldRule::Expire,
-        YieldRule::Polite => rsdl::YieldRule::Polite(rsdl::PoliteSwitches {
-            directed: policy.polite.directed,
-            keep_place: policy.polite.keep_place,
-            prefer_computing: policy.polite.prefer_computing,
-            evict_for_peer: policy.polite.evict_for_peer,
-            pair_lockers: policy.polite.pair_lockers,
-            stay_with_running_peer: policy.polite.stay_with_running_peer,
-            break_lockstep: policy.polite.break_lockstep,
-            forgive: policy.polite.forgive,
-            order_by_progress: policy.polite.order_by_progress,
-            guess_peer: policy.polite.guess_peer,
-            tell_presence: policy.polite.tell_presence,
-            strict: policy.polite.strict,
-        }),
-    };
-    let variant = variant(policy);
-    RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity, grain: policy.grain }
+    policy.algorithm.row().wait_bound.and_then(|bound| bound(policy, me, others, slots))
 }
 
 #[cfg(test)]

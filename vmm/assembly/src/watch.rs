@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use stile_config::{Algorithm, Config, OnStarvation, PolicyConfig};
+use stile_config::{Config, OnStarvation, PolicyConfig};
 use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::watchdog::{Cause, Rules, Starvation, Watchdog};
 use stile_sched::{Domain, VcpuId};
@@ -25,11 +25,8 @@ pub type Say = Box<dyn Fn(&str) + Send>;
 
 /// Whether anybody watches for starvation under this policy.
 pub fn is_watched(policy: &PolicyConfig) -> bool {
-    match policy.algorithm {
-        Algorithm::Host | Algorithm::HostNoyield => false,
-        Algorithm::Rsdl => true,
-        _ => policy.starvation_bound.duration().is_some(),
-    }
+    let row = policy.algorithm.row();
+    !row.algorithm.is_host() && (row.wait_bound.is_some() || policy.starvation_bound.duration().is_some())
 }
 
 impl Watched {

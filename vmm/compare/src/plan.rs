@@ -175,7 +175,7 @@ fn window(options: &Options, size: u32, fitting: f64) -> Duration {
 fn rotations(options: &Options, size: u32) -> f64 {
     let guests = workload::guests(options.suite, size);
     let of = |policy: &PolicyConfig| {
-        let seconds = |nice| stile_assembly::per_rotation(policy, nice).0 as f64 / 1e9;
+        let seconds = |nice| policy.rotation(nice).0 as f64 / 1e9;
         guests.iter().map(|guest| f64::from(guest.vcpus) * seconds(guest.nice)).sum::<f64>()
     };
     let rotation = options.policies.iter().map(|(_, policy)| of(policy)).fold(0.0, f64::max);

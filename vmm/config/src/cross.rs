@@ -14,6 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::LoadContext;
+use super::algorithm::Algorithm;
 use super::check::{integer, list, nearest, number};
 use super::defaults;
 use super::error::{Finding, Misplaced};
@@ -35,9 +36,9 @@ pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'
         found.extend(items.filter_map(|(index, item)| pcpu(item, context, path.index(index))));
     }
     let policy = |key| document.get("policy").and_then(|policy| policy.get_ref().get(key)?.get_ref().as_str());
-    let (algorithm, mechanism) = (policy("algorithm"), policy("mechanism"));
+    let host = policy("algorithm").and_then(Algorithm::named).filter(|algorithm| algorithm.is_host());
     // The host's own threads carry everything.
-    let mechanism = mechanism.filter(|_| !matches!(algorithm, Some("host" | "host-noyield")));
+    let mechanism = policy("mechanism").filter(|_| host.is_none());
     let vms = document.get("vm").and_then(|vms| vms.get_ref().as_array()).into_iter().flat_map(|vms| vms.iter());
     let (mut names, mut taken) = (HashMap::new(), HashMap::new());
     for (index, vm) in vms.enumerate() {
@@ -46,7 +47,7 @@ pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'
         if let Some(vm) = vm.get_ref().as_table() {
             found.extend(image(vm, base, context, &path));
             found.extend(name(vm, &path, &mut names));
-            found.extend(cap(vm, algorithm, &path));
+            found.extend(cap(vm, host, &path));
             found.extend(devices::check(vm, base, &path, &mut taken));
         }
     }
@@ -119,7 +120,7 @@ fn name(vm: &DeTable<'_>, path: &KeyPath, names: &mut HashMap<String, KeyPath>) 
 }
 
 /// Notes a cap that no policy keeps, or that is not to be had with these vCPUs and this period.
-fn cap(vm: &DeTable<'_>, algorithm: Option<&str>, path: &KeyPath) -> Option<Misplaced> {
+fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misplaced> {
     let value = vm.get("cap")?;
     let cap = CpuCap::try_from(number(value.get_ref())?).ok()?;
     let period =
@@ -127,9 +128,9 @@ fn cap(vm: &DeTable<'_>, algorithm: Option<&str>, path: &KeyPath) -> Option<Misp
     let vcpus = vm.get("vcpus").map_or(Some(defaults::VCPUS.into()), |vcpus| integer(vcpus.get_ref()))?;
     let vcpus = u32::try_from(vcpus).ok().filter(|vcpus| (1..=defaults::VCPUS_MAX).contains(vcpus))?;
     let shown = number(value.get_ref())?;
-    let finding = if let Some(host @ ("host" | "host-noyield")) = algorithm {
+    let finding = if let Some(host) = host {
         Finding {
-            wrong: format!("the policy `{host}` keeps to no cap"),
+            wrong: format!("the policy `{}` keeps to no cap", host.row().name),
             label: "not kept".to_owned(),
             help: Some(
                 "leave it out, or take another `algorithm`; to cap all VMs together, use the cgroup's cpu.max"

@@ -1,14 +1,11 @@
 //! What a configuration leaves out, and the bounds of what it may say.
 //!
-//! This file holds every default and every bound of the configuration and nothing else. The schema, the checker and
-//! the reference page all read them from here.
+//! This file holds the bounds of the configuration, and the defaults that more than one place reads. The schema, the checker
+//! and the reference page all read them from here. What `[policy]` holds by default stands beside its keys.
 
 use std::time::Duration;
 
-use super::types::{
-    Algorithm, GoodnessSwitches, LockSwitches, Mechanism, OnStarvation, PolicyConfig, PoliteSwitches, Variant,
-    YieldRule,
-};
+use super::types::{LockSwitches, PoliteSwitches};
 use super::values::{CapPeriod, HaltPoll, MemorySize, RrInterval, StarvationBound};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -105,28 +102,6 @@ impl Default for RrInterval {
 impl Default for StarvationBound {
     fn default() -> Self {
         STARVATION_BOUND
-    }
-}
-
-impl Default for PolicyConfig {
-    fn default() -> Self {
-        Self {
-            algorithm: Algorithm::Rsdl,
-            mechanism: Mechanism::Auto,
-            ride: true,
-            steal: false,
-            spin_detection: true,
-            rr_interval: RR_INTERVAL,
-            variant: Variant::Dithered,
-            yield_rule: YieldRule::Polite,
-            affinity: true,
-            grain: false,
-            starvation_bound: STARVATION_BOUND,
-            on_starvation: OnStarvation::Report,
-            polite: PoliteSwitches::default(),
-            goodness: GoodnessSwitches::default(),
-            lock: LockSwitches::default(),
-        }
     }
 }
 

@@ -12,11 +12,13 @@
 //! Invariant: every key is described once, at the field that holds it. The schema, the checks, the messages and
 //! `docs/configuration.md` follow from there.
 
+mod algorithm;
 mod check;
 mod cross;
 pub mod defaults;
 mod error;
 mod keypath;
+mod policy_keys;
 mod policy_name;
 mod reference;
 #[cfg(any(test, feature = "testing"))]
@@ -36,6 +38,7 @@ use toml::de::{DeTable, Deserializer};
 
 use stile_host::CpuList;
 
+pub use algorithm::{Algorithm, Row, RunBy, WaitBound};
 pub use check::{integer, list, nearest};
 pub use error::{ConfigError, FileKind, Invalid, Problem};
 pub use error::{Finding, Misplaced};
@@ -44,7 +47,7 @@ pub use policy_name::PolicyNameError;
 pub use reference::page;
 pub use reference::{reference_markdown, schema};
 pub use types::{
-    Algorithm, Config, GoodnessSwitches, GuestConfig, HostConfig, LockSwitches, Mechanism, OnStarvation, PolicyConfig,
+    Config, GoodnessSwitches, GuestConfig, HostConfig, LockSwitches, Mechanism, OnStarvation, PolicyConfig,
     PoliteSwitches, Variant, VmClass, VmConfig, YieldRule,
 };
 pub use values::{
@@ -89,7 +92,7 @@ impl Config {
             vm.disk = vm.disk.take().map(|disk| disk.relative_to(base));
             vm.vsock = vm.vsock.take().map(|file| file.relative_to(base));
         }
-        let has_policy = !matches!(self.policy.algorithm, Algorithm::Host | Algorithm::HostNoyield);
+        let has_policy = !self.policy.algorithm.is_host();
         // Executors cannot carry Linux guests, which wait inside the host's kernel.
         if has_policy && self.policy.mechanism == Mechanism::Auto && self.vms.iter().any(|vm| vm.kernel.is_some()) {
             self.policy.mechanism = Mechanism::Leases;

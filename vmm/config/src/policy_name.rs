@@ -1,117 +1,43 @@
-//! Policies as command lines and reports write them: an algorithm, for `rsdl` the meaning of a yield, and behind colons
-//! what differs from the defaults: a mechanism (`executors`, `leases`), a switch (`strict`, `no-forgive`, `no-affinity`) or
-//! a duration for `rr_interval`.
+//! Policies as command lines and reports write them: an algorithm, for `rsdl` what a yield does, and behind colons the keys of
+//! `[policy]` that differ from their defaults, as `KEY=VALUE` in the spelling of the configuration file. Shorter forms: a
+//! switch's name for `true` and `no-` and its name for `false`; a mechanism, a variant or an interval without its key.
 //! `rsdl:no-keep_place:3ms` is the default policy but for two things, so that a comparison can measure each alone.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
+use serde_json::Value;
+
+use super::algorithm::Algorithm;
 use super::check::{list, nearest};
-use super::defaults;
-use super::types::{Algorithm, Mechanism, PolicyConfig, Variant, YieldRule};
+use super::policy_keys::{applies, applies_to, choices_of, keys, range_of, values, with, with_text};
+use super::types::{PolicyConfig, YieldRule};
 use super::values::ValueError;
 
-/// Every accepted name. `rsdl` and `rsdl+polite` are the same policy.
-const NAMES: [(&str, Algorithm, YieldRule); 9] = [
-    ("rsdl", Algorithm::Rsdl, YieldRule::Polite),
-    ("rsdl+none", Algorithm::Rsdl, YieldRule::None),
-    ("rsdl+expire", Algorithm::Rsdl, YieldRule::Expire),
-    ("rsdl+polite", Algorithm::Rsdl, YieldRule::Polite),
-    ("host", Algorithm::Host, YieldRule::Polite),
-    ("host-noyield", Algorithm::HostNoyield, YieldRule::Polite),
-    ("freelist", Algorithm::Freelist, YieldRule::Polite),
-    ("o1", Algorithm::O1, YieldRule::Polite),
-    ("goodness", Algorithm::Goodness, YieldRule::Polite),
-];
+/// What may follow the name of an algorithm that takes [`YIELD`], behind a plus.
+const YIELD_RULES: [(&str, YieldRule); 3] =
+    [("none", YieldRule::None), ("expire", YieldRule::Expire), ("polite", YieldRule::Polite)];
+/// The key that stands behind a plus.
+const YIELD: &str = "yield";
 
-/// The mechanisms that may follow a name.
-const MECHANISMS: [(&str, Mechanism); 2] = [("executors", Mechanism::Executors), ("leases", Mechanism::Leases)];
+/// Keys whose values may stand behind a colon alone: no two of them accept the same text.
+const MECHANISM: &str = "mechanism";
+const VARIANT: &str = "variant";
+const INTERVAL: &str = "rr_interval";
 
-/// Which policies something behind a colon means something to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// All that stile carries out.
-    Carried,
-    /// Those with turns of this length, and pCPUs that vCPUs come back to.
-    RsdlAndFreelist,
-    Rsdl,
-    /// `rsdl` where a yield is polite.
-    Polite,
-    Goodness,
-}
-
-impl Whose {
-    fn has(self, policy: &PolicyConfig) -> bool {
-        match (self, policy.algorithm) {
-            (Self::Carried, algorithm) => !matches!(algorithm, Algorithm::Host | Algorithm::HostNoyield),
-            (Self::RsdlAndFreelist, algorithm) => matches!(algorithm, Algorithm::Rsdl | Algorithm::Freelist),
-            (Self::Rsdl, algorithm) => algorithm == Algorithm::Rsdl,
-            (Self::Polite, algorithm) => algorithm == Algorithm::Rsdl && policy.yield_rule == YieldRule::Polite,
-            (Self::Goodness, algorithm) => algorithm == Algorithm::Goodness,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Carried => "all policies but `host` and `host-noyield`",
-            Self::RsdlAndFreelist => "`rsdl` and `freelist`",
-            Self::Rsdl => "`rsdl`",
-            Self::Polite => "`rsdl` with polite yields",
-            Self::Goodness => "`goodness`",
-        }
-    }
-}
-
-/// A switch, who has it, and where it is kept: its table below `policy`, if it has one of its own, and its field.
-struct Switch {
-    name: &'static str,
-    whose: Whose,
-    table: Option<&'static str>,
-    at: fn(&mut PolicyConfig) -> &mut bool,
-}
-
-/// One of the policy's own keys.
-const fn own(name: &'static str, whose: Whose, at: fn(&mut PolicyConfig) -> &mut bool) -> Switch {
-    Switch { name, whose, table: None, at }
-}
-
-/// A key of a table.
-const fn within(
-    table: &'static str,
-    name: &'static str,
-    whose: Whose,
-    at: fn(&mut PolicyConfig) -> &mut bool,
-) -> Switch {
-    Switch { name, whose, table: Some(table), at }
-}
-
-/// The switches that may follow a name, as the configuration file calls them.
-const SWITCHES: [Switch; 21] = [
-    own("ride", Whose::Carried, |p| &mut p.ride),
-    own("steal", Whose::Carried, |p| &mut p.steal),
-    own("spin_detection", Whose::Carried, |p| &mut p.spin_detection),
-    own("affinity", Whose::RsdlAndFreelist, |p| &mut p.affinity),
-    own("grain", Whose::Rsdl, |p| &mut p.grain),
-    within("polite", "directed", Whose::Polite, |p| &mut p.polite.directed),
-    within("polite", "keep_place", Whose::Polite, |p| &mut p.polite.keep_place),
-    within("polite", "prefer_computing", Whose::Polite, |p| &mut p.polite.prefer_computing),
-    within("polite", "evict_for_peer", Whose::Polite, |p| &mut p.polite.evict_for_peer),
-    within("polite", "pair_lockers", Whose::Polite, |p| &mut p.polite.pair_lockers),
-    within("polite", "stay_with_running_peer", Whose::Polite, |p| &mut p.polite.stay_with_running_peer),
-    within("polite", "break_lockstep", Whose::Polite, |p| &mut p.polite.break_lockstep),
-    within("polite", "forgive", Whose::Polite, |p| &mut p.polite.forgive),
-    within("polite", "order_by_progress", Whose::Polite, |p| &mut p.polite.order_by_progress),
-    within("polite", "guess_peer", Whose::Polite, |p| &mut p.polite.guess_peer),
-    within("polite", "tell_presence", Whose::Polite, |p| &mut p.polite.tell_presence),
-    within("polite", "strict", Whose::Polite, |p| &mut p.polite.strict),
-    within("goodness", "yield_recalculates", Whose::Goodness, |p| &mut p.goodness.yield_recalculates),
-    within("goodness", "yield_bounces", Whose::Goodness, |p| &mut p.goodness.yield_bounces),
-    within("lock", "lateral", Whose::Carried, |p| &mut p.lock.lateral),
-    within("lock", "adaptive", Whose::Carried, |p| &mut p.lock.adaptive),
-];
-
-/// The generations of the staircase, as the configuration file calls them.
-const VARIANTS: [(&str, Variant); 2] = [("dithered", Variant::Dithered), ("level-quota", Variant::LevelQuota)];
+/// Every accepted name: an algorithm's, and with a rule for yields. `rsdl` and `rsdl+polite` are the same policy.
+static NAMES: LazyLock<Vec<(String, Algorithm, YieldRule)>> = LazyLock::new(|| {
+    let usual = PolicyConfig::default().yield_rule;
+    let of_row = |row: &super::algorithm::Row| {
+        let (algorithm, takes_yield) = (row.algorithm, row.takes.contains(&YIELD));
+        let rules = YIELD_RULES.into_iter().filter(move |_| takes_yield);
+        let ruled =
+            rules.map(move |(rule, yield_rule)| (format!("{}+{rule}", algorithm.row().name), algorithm, yield_rule));
+        std::iter::once((row.name.to_owned(), algorithm, usual)).chain(ruled)
+    };
+    Algorithm::all().flat_map(of_row).collect()
+});
 
 /// A text that names no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -126,46 +52,66 @@ pub enum PolicyNameError {
     },
     /// Behind a colon.
     #[error(
-        "`{text}` behind a policy's name is neither a duration from {} to {}, nor {}, nor {}, nor a switch; {hint}accepted, \
-         also with `no-`: {}",
-        defaults::RR_INTERVAL_MIN,
-        defaults::RR_INTERVAL_MAX,
-        list(MECHANISMS.iter().map(|(name, _)| *name)),
-        list(VARIANTS.iter().map(|(name, _)| *name)),
-        list(SWITCHES.iter().map(|switch| switch.name))
+        "`{text}` behind a policy's name is no option of a policy; {hint}accepted: KEY=VALUE with a key of [policy], {} or \
+         {}, a duration from {}, or one of these, also with `no-`: {}",
+        choices_of(MECHANISM).iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", "),
+        list(choices_of(VARIANT).iter().map(String::as_str)),
+        range_of(INTERVAL),
+        list(switches(&PolicyConfig::default()).iter().map(|(_, name)| name.as_str()))
     )]
     Option {
         /// What was given.
         text: String,
-        /// The nearest switch.
+        /// The nearest key.
         hint: String,
     },
+    /// Behind a colon, with a key that takes no such value.
+    #[error("`{text}`: {wrong}{help}")]
+    Value {
+        /// What was given.
+        text: String,
+        /// What is wrong with the value.
+        wrong: String,
+        /// What would be accepted.
+        help: String,
+    },
     /// Behind a colon, of a policy to which it means nothing.
-    #[error("`{text}` means nothing to `{policy}`: it is for {whose}; {accepted}")]
+    #[error("`{text}` means nothing to `{policy}`: it is for {applies_to}; {accepted}")]
     Meaningless {
         /// What was given.
         text: String,
         /// The policy.
         policy: String,
-        /// To which policies it means something.
-        whose: &'static str,
+        /// The policies to which it means something.
+        applies_to: String,
         /// What the policy accepts.
         accepted: String,
     },
 }
 
+/// Keys that are switches, each with the name that may stand alone.
+fn switches(policy: &PolicyConfig) -> Vec<(String, String)> {
+    let switches = values(policy).into_iter().filter(|(_, value)| value.is_boolean());
+    switches.map(|(key, _)| (key.clone(), last(&key).to_owned())).collect()
+}
+
+/// A key's name without its table.
+fn last(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
 /// What may stand behind a policy's name.
 fn accepted(policy: &PolicyConfig) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    if Whose::Carried.has(policy) {
-        names.extend(MECHANISMS.iter().map(|(name, _)| *name));
+    let mut names = Vec::new();
+    for key in [MECHANISM, VARIANT] {
+        names.extend(choices_of(key).into_iter().filter(|_| applies(policy, key)));
     }
-    if Whose::Rsdl.has(policy) {
-        names.extend(VARIANTS.iter().map(|(name, _)| *name));
+    names.extend(switches(policy).into_iter().filter(|(key, _)| applies(policy, key)).map(|(_, name)| name));
+    let interval = if applies(policy, INTERVAL) { ", or a duration" } else { "" };
+    if names.is_empty() {
+        return "it has no switches".to_owned();
     }
-    names.extend(SWITCHES.iter().filter(|switch| switch.whose.has(policy)).map(|switch| switch.name));
-    let interval = if Whose::RsdlAndFreelist.has(policy) { ", or a duration" } else { "" };
-    if names.is_empty() { "it has no switches".to_owned() } else { format!("accepted: {}{interval}", list(names)) }
+    format!("accepted: {}{interval}", list(names.iter().map(String::as_str)))
 }
 
 impl From<PolicyNameError> for ValueError {
@@ -185,53 +131,59 @@ impl PolicyConfig {
 
     /// The accepted names, for help texts.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        NAMES.iter().map(|(name, ..)| *name)
+        NAMES.iter().map(|(name, ..)| name.as_str())
     }
 
-    /// Sets what stands behind a colon, and says to whom it means something.
-    fn apply(&mut self, part: &str) -> Result<Whose, PolicyNameError> {
+    /// Sets what stands behind a colon, and says which key that is.
+    fn apply(&mut self, part: &str) -> Result<String, PolicyNameError> {
+        if let Some((name, text)) = part.split_once('=') {
+            return self.assign(part, name, text);
+        }
         let (on, name) = part.strip_prefix("no-").map_or((true, part), |name| (false, name));
-        if let Some(switch) = SWITCHES.iter().find(|switch| switch.name == name) {
-            *(switch.at)(self) = on;
-            return Ok(switch.whose);
-        }
-        if let Some((_, mechanism)) = MECHANISMS.iter().find(|(known, _)| *known == part) {
-            self.mechanism = *mechanism;
-            return Ok(Whose::Carried);
-        }
-        if let Some((_, variant)) = VARIANTS.iter().find(|(known, _)| *known == part) {
-            self.variant = *variant;
-            return Ok(Whose::Rsdl);
-        }
-        self.rr_interval = part.parse().map_err(|_| {
-            let hint = nearest(name, SWITCHES.iter().map(|switch| switch.name));
-            let hint = hint.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
-            PolicyNameError::Option { text: part.to_owned(), hint }
+        let switch = switches(self).into_iter().find(|(_, known)| known == name);
+        let switch = switch.and_then(|(key, _)| Some((with(self, &key, on.into())?, key)));
+        let alone = |key: &str| Some((with(self, key, Value::from(part))?, key.to_owned()));
+        let Some((policy, key)) = switch.or_else(|| [MECHANISM, VARIANT, INTERVAL].into_iter().find_map(alone)) else {
+            let known = switches(self);
+            let hint = hint(nearest(name, known.iter().map(|(_, name)| name.as_str())));
+            return Err(PolicyNameError::Option { text: part.to_owned(), hint });
+        };
+        *self = policy;
+        Ok(key)
+    }
+
+    /// Sets the key `name`, with its table or without, to what `text` says, and says which key that is.
+    fn assign(&mut self, part: &str, name: &str, text: &str) -> Result<String, PolicyNameError> {
+        let keys = keys();
+        let mut named = keys.iter().filter(|key| *key == name || last(key) == name);
+        let (Some(key), None) = (named.next(), named.next()) else {
+            let hint = hint(nearest(name, keys.iter().map(String::as_str)));
+            return Err(PolicyNameError::Option { text: part.to_owned(), hint });
+        };
+        *self = with_text(self, key, text).map_err(|finding| PolicyNameError::Value {
+            text: part.to_owned(),
+            wrong: finding.wrong,
+            help: finding.help.map(|help| format!("; {help}")).unwrap_or_default(),
         })?;
-        Ok(Whose::RsdlAndFreelist)
+        Ok(key.clone())
     }
 
     /// Keys of the configuration file that are set apart from their defaults and mean nothing to this algorithm, each with
     /// the policies that it is for.
-    pub fn meaningless(&self) -> Vec<(String, &'static str)> {
-        let (mut own, mut usual) = (self.clone(), Self::default());
-        let differs = |switch: &&Switch| *(switch.at)(&mut own) != *(switch.at)(&mut usual);
-        let switches = SWITCHES.iter().filter(differs).map(|switch| {
-            let table = switch.table.map(|table| format!("{table}.")).unwrap_or_default();
-            (format!("policy.{table}{}", switch.name), switch.whose)
-        });
-        let usual = Self::default();
-        let others = [
-            ("mechanism", self.mechanism != usual.mechanism, Whose::Carried),
-            ("rr_interval", self.rr_interval != usual.rr_interval, Whose::RsdlAndFreelist),
-            ("variant", self.variant != usual.variant, Whose::Rsdl),
-            ("yield", self.yield_rule != usual.yield_rule, Whose::Rsdl),
-        ];
-        let others = others.into_iter().filter(|(_, differs, _)| *differs);
-        let others = others.map(|(name, _, whose)| (format!("policy.{name}"), whose));
-        let all = others.chain(switches).filter(|(_, whose)| !whose.has(self));
-        all.map(|(key, whose)| (key, whose.words())).collect()
+    pub fn meaningless(&self) -> Vec<(String, String)> {
+        let differing = self.differing().into_iter().filter(|(key, _)| !applies(self, key));
+        differing.map(|(key, _)| (format!("policy.{key}"), applies_to(&key))).collect()
     }
+
+    /// Keys that are set apart from their defaults, with what they are set to.
+    fn differing(&self) -> Vec<(String, Value)> {
+        let both = values(self).into_iter().zip(values(&Self::default()));
+        both.filter(|((_, own), (_, usual))| own != usual).map(|(own, _)| own).collect()
+    }
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default()
 }
 
 impl FromStr for PolicyConfig {
@@ -240,16 +192,16 @@ impl FromStr for PolicyConfig {
     fn from_str(text: &str) -> Result<Self, PolicyNameError> {
         let mut parts = text.split(':');
         let base = parts.next().unwrap_or_default();
-        let Some(&(_, algorithm, yield_rule)) = NAMES.iter().find(|(name, ..)| *name == base) else {
-            let hint = nearest(base, Self::names()).map(|name| format!("did you mean `{name}`? "));
-            return Err(PolicyNameError::Name { name: base.to_owned(), hint: hint.unwrap_or_default() });
+        let Some((_, algorithm, yield_rule)) = NAMES.iter().find(|(name, ..)| name == base) else {
+            let hint = hint(nearest(base, Self::names()));
+            return Err(PolicyNameError::Name { name: base.to_owned(), hint });
         };
-        let mut policy = Self { algorithm, yield_rule, ..Self::default() };
+        let mut policy = Self { algorithm: *algorithm, yield_rule: *yield_rule, ..Self::default() };
         for part in parts {
-            let whose = policy.apply(part)?;
-            if !whose.has(&policy) {
+            let key = policy.apply(part)?;
+            if !applies(&policy, &key) {
                 let (text, policy, accepted) = (part.to_owned(), base.to_owned(), accepted(&policy));
-                return Err(PolicyNameError::Meaningless { text, policy, whose: whose.words(), accepted });
+                return Err(PolicyNameError::Meaningless { text, policy, applies_to: applies_to(&key), accepted });
             }
         }
         Ok(policy)
@@ -258,37 +210,41 @@ impl FromStr for PolicyConfig {
 
 impl fmt::Display for PolicyConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.algorithm, self.yield_rule) {
-            (Algorithm::Rsdl, YieldRule::Polite) => "rsdl",
-            (Algorithm::Rsdl, YieldRule::None) => "rsdl+none",
-            (Algorithm::Rsdl, YieldRule::Expire) => "rsdl+expire",
-            (Algorithm::Host, _) => "host",
-            (Algorithm::HostNoyield, _) => "host-noyield",
-            (Algorithm::Freelist, _) => "freelist",
-            (Algorithm::O1, _) => "o1",
-            (Algorithm::Goodness, _) => "goodness",
-        })?;
-        if let Some((name, _)) = MECHANISMS.iter().find(|(_, mechanism)| *mechanism == self.mechanism) {
-            write!(f, ":{name}")?;
+        f.write_str(self.algorithm.row().name)?;
+        let differing = self.differing();
+        let set = |wanted: &str| differing.iter().find(|(key, _)| key == wanted).and_then(|(_, value)| value.as_str());
+        if let Some(rule) = set(YIELD).filter(|_| self.algorithm.row().takes.contains(&YIELD)) {
+            write!(f, "+{rule}")?;
         }
-        let (mut own, mut usual) = (self.clone(), Self::default());
-        for Switch { name, at, .. } in SWITCHES {
-            match (*at(&mut own), *at(&mut usual)) {
-                (true, false) => write!(f, ":{name}")?,
-                (false, true) => write!(f, ":no-{name}")?,
-                _ => {}
+        if let Some(mechanism) = set(MECHANISM) {
+            write!(f, ":{mechanism}")?;
+        }
+        for (key, value) in &differing {
+            match value.as_bool() {
+                Some(true) => write!(f, ":{}", last(key))?,
+                Some(false) => write!(f, ":no-{}", last(key))?,
+                None => {}
             }
         }
-        if let Some((name, _)) = VARIANTS.iter().find(|(_, v)| *v == self.variant && *v != usual.variant) {
-            write!(f, ":{name}")?;
+        for text in [VARIANT, INTERVAL].into_iter().filter_map(set) {
+            write!(f, ":{text}")?;
         }
-        if self.rr_interval == usual.rr_interval { Ok(()) } else { write!(f, ":{}", self.rr_interval) }
+        for (key, value) in &differing {
+            let is_written = value.is_boolean() || [YIELD, MECHANISM, VARIANT, INTERVAL].contains(&key.as_str());
+            match value.as_str() {
+                _ if is_written => {}
+                Some(text) => write!(f, ":{key}={text}")?,
+                None => write!(f, ":{key}={value}")?,
+            }
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::types::Mechanism;
 
     #[test]
     fn every_name_is_read_and_written_back_as_the_same_policy() {
@@ -342,18 +298,66 @@ mod tests {
     #[test]
     fn keys_of_a_file_that_mean_nothing_are_found() {
         let with = |algorithm| PolicyConfig { algorithm, grain: true, ..PolicyConfig::default() };
-        assert_eq!(with(Algorithm::O1).meaningless(), [("policy.grain".to_owned(), "`rsdl`")]);
+        assert_eq!(with(Algorithm::O1).meaningless(), [("policy.grain".to_owned(), "`rsdl`".to_owned())]);
         assert_eq!(with(Algorithm::Rsdl).meaningless(), []);
         let mut polite = with(Algorithm::Rsdl);
         (polite.yield_rule, polite.polite.strict) = (YieldRule::Expire, true);
-        assert_eq!(polite.meaningless(), [("policy.polite.strict".to_owned(), "`rsdl` with polite yields")]);
+        assert_eq!(polite.meaningless(), [("policy.polite.strict".to_owned(), "`rsdl` with polite yields".to_owned())]);
     }
 
     #[test]
     fn unknown_name_lists_the_accepted_ones_and_the_nearest() {
         let error = "rsdl+expires".parse::<PolicyConfig>().unwrap_err().to_string();
         assert!(error.starts_with("there is no policy `rsdl+expires`; did you mean `rsdl+expire`? accepted: `rsdl`"));
-        assert!(error.ends_with("or `goodness`"));
+        for row in Algorithm::all() {
+            assert!(error.contains(&format!("`{}`", row.name)), "{error}");
+        }
+        let last = Algorithm::all().last().unwrap().name;
+        assert!(error.ends_with(&format!("or `{last}`")), "{error}");
         assert!("".parse::<PolicyConfig>().is_err());
+    }
+
+    #[test]
+    fn a_key_of_the_file_is_read_with_its_value_and_written_back_in_the_shorter_form_if_it_has_one() {
+        for (given, told) in [
+            ("rsdl:rr_interval=3ms", "rsdl:3ms"),
+            ("rsdl:yield=expire", "rsdl+expire"),
+            ("rsdl+none:yield=polite", "rsdl"),
+            ("rsdl:mechanism=leases", "rsdl:leases"),
+            ("rsdl:strict=true:polite.forgive=false", "rsdl:no-forgive:strict"),
+            ("o1:starvation_bound=2s", "o1:starvation_bound=2s"),
+            ("rsdl:on_starvation=fallback", "rsdl:on_starvation=fallback"),
+        ] {
+            let policy: PolicyConfig = given.parse().unwrap();
+            assert_eq!(policy.to_string(), told);
+            assert_eq!(told.parse::<PolicyConfig>().unwrap(), policy);
+        }
+    }
+
+    #[test]
+    fn a_key_that_there_is_not_or_that_takes_no_such_value_is_refused_with_what_is_accepted() {
+        for (name, told) in [
+            ("rsdl:rr_interval=99s", "`rr_interval=99s`: `99s` is out of range; accepted: 100us to 5s"),
+            ("rsdl:yield=expires", "did you mean `expire`? accepted: `polite`, `expire` or `none`"),
+            ("rsdl:strict=yes", "expected true or false, found a string; accepted: true or false"),
+            ("rsdl:strict=1", "expected true or false, found an integer"),
+            ("rsdl:polite={}", "is no option of a policy"),
+            ("rsdl:polite.strict=\nlock.lateral = 1", "expected true or false"),
+            ("rsdl:rr_intervals=3ms", "did you mean `rr_interval`?"),
+            ("rsdl:algorithm=o1", "is no option of a policy"),
+            ("o1:rr_interval=3ms", "it is for `rsdl` and `freelist`"),
+        ] {
+            let error = name.parse::<PolicyConfig>().unwrap_err().to_string();
+            assert!(error.contains(told), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn no_two_switches_share_the_name_that_stands_alone() {
+        let mut names: Vec<String> = switches(&PolicyConfig::default()).into_iter().map(|(_, name)| name).collect();
+        names.sort();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
     }
 }

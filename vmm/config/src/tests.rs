@@ -335,66 +335,43 @@ fn file_that_cannot_be_read_says_which_and_why() {
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("No such file"));
 }
 
+/// Values that the key of this schema takes: both of a switch, every choice, and the ends of a range, which `x-range` gives as
+/// texts that are accepted.
+fn values_of(root: &Value, schema: &Value) -> Vec<Value> {
+    let schema = check::resolve(root, schema);
+    let choices: Vec<Value> = check::choices(schema).into_iter().map(Value::from).collect();
+    match (schema["type"].as_str(), schema["x-range"].as_str()) {
+        (Some("boolean"), _) => vec![true.into(), false.into()],
+        (Some("integer"), _) => ["minimum", "maximum"].map(|bound| schema[bound].clone()).to_vec(),
+        (_, Some(range)) => range.replace(", or ", " to ").split(" to ").map(Value::from).collect(),
+        _ => choices,
+    }
+}
+
 /// Any policy.
 fn policies() -> impl Strategy<Value = PolicyConfig> {
-    let algorithm = prop::sample::select(vec![
-        Algorithm::Rsdl,
-        Algorithm::Host,
-        Algorithm::HostNoyield,
-        Algorithm::Freelist,
-        Algorithm::O1,
-        Algorithm::Goodness,
-    ]);
-    let yield_rule = prop::sample::select(vec![YieldRule::Polite, YieldRule::Expire, YieldRule::None]);
+    let schema = schemars::schema_for!(PolicyConfig);
+    let root = schema.as_value();
+    let of = |key: &str| {
+        let path = key.split('.');
+        let schema = path.fold(root, |schema, name| &check::resolve(root, schema)["properties"][name]);
+        let values = values_of(root, schema);
+        assert!(values.len() > 1, "{key} takes {values:?}");
+        prop::sample::select(values)
+    };
+    let keys: Vec<String> = policy_keys::keys().into_iter().chain(["algorithm".to_owned()]).collect();
+    let values: Vec<_> = keys.iter().map(|key| of(key)).collect();
     let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
-    let variant = prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]);
-    let switches = any::<[bool; 12]>().prop_map(|on| PoliteSwitches {
-        directed: on[0],
-        keep_place: on[1],
-        prefer_computing: on[2],
-        evict_for_peer: on[3],
-        pair_lockers: on[4],
-        stay_with_running_peer: on[5],
-        forgive: on[6],
-        order_by_progress: on[7],
-        guess_peer: on[8],
-        break_lockstep: on[9],
-        strict: on[10],
-        tell_presence: on[11],
-    });
-    let bugs = any::<[bool; 2]>()
-        .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
-    let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
-    let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
     let bound = prop::option::of(100..=3_600_000u64).prop_map(|ms| match ms {
         Some(ms) => format!("{ms}ms").parse::<StarvationBound>().unwrap(),
         None => StarvationBound::default(),
     });
-    let starvation = (bound, prop::sample::select(vec![OnStarvation::Report, OnStarvation::Fallback]));
-    (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 5]>(), switches, bugs, lock, starvation)
-        .prop_map(
-            |(algorithm, mechanism, rr_interval, variant, yield_rule, flags, polite, goodness, lock, starvation)| {
-                let ([ride, steal, affinity, grain, spin_detection], (starvation_bound, on_starvation)) =
-                    (flags, starvation);
-                PolicyConfig {
-                    algorithm,
-                    mechanism,
-                    ride,
-                    steal,
-                    spin_detection,
-                    rr_interval,
-                    variant,
-                    yield_rule,
-                    affinity,
-                    grain,
-                    starvation_bound,
-                    on_starvation,
-                    polite,
-                    goodness,
-                    lock,
-                }
-            },
-        )
+    (values, interval, bound).prop_map(move |(values, rr_interval, starvation_bound)| {
+        let set =
+            |policy: PolicyConfig, (key, value): (&String, Value)| policy_keys::with(&policy, key, value).unwrap();
+        let policy = keys.iter().zip(values).fold(PolicyConfig::default(), set);
+        PolicyConfig { rr_interval, starvation_bound, ..policy }
+    })
 }
 
 /// Any VM; its name ends in letters, so that no copy's number can make two names equal.
@@ -405,12 +382,11 @@ fn vms() -> impl Strategy<Value = VmConfig> {
     let sizes = (1..=defaults::VCPUS_MAX, memory, defaults::NICE_MIN..=defaults::NICE_MAX, 1..=defaults::COUNT_MAX);
     let class = prop::sample::select(vec![VmClass::Normal, VmClass::Batch, VmClass::Idle, VmClass::Rt]);
     let caps = (prop::option::of(100_000..=1_000_000u32), 10_000..=1_000_000u32);
+    let smallest = parse(&vm("")).unwrap().vms.remove(0);
     ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, class, "\\PC{0,256}", any::<bool>(), caps).prop_map(
-        |(name, image, (vcpus, memory, nice, count), class, cmdline, net, (millionths, micros))| VmConfig {
+        move |(name, image, (vcpus, memory, nice, count), class, cmdline, net, (millionths, micros))| VmConfig {
             name: name.parse().unwrap(),
             image: Some(image.parse().unwrap()),
-            kernel: None,
-            initrd: None,
             vcpus,
             memory: Some(memory.parse().unwrap()),
             nice,
@@ -419,69 +395,30 @@ fn vms() -> impl Strategy<Value = VmConfig> {
             class,
             cmdline,
             net,
-            disk: None,
-            tap: None,
-            vsock: None,
             count,
+            ..smallest.clone()
         },
     )
 }
 
+/// Every key of the file, with the tables that it is in but for `[[vm]]`, and keys that there are not.
+fn all_keys() -> Vec<String> {
+    let schema = schema();
+    let root = schema.as_value();
+    let (mut keys, mut left) = (Vec::new(), vec![(String::new(), root)]);
+    while let Some((path, schema)) = left.pop() {
+        for (key, property) in check::resolve(root, schema)["properties"].as_object().into_iter().flatten() {
+            left.push((format!("{path}{key}."), property));
+            left.push((String::new(), &property["items"]));
+            keys.push(format!("{path}{key}"));
+        }
+    }
+    keys.extend(["policy.polite.other", "disk.read_only", "\"\""].map(str::to_owned));
+    keys
+}
+
 /// `table.key = value` with values of every type, most of them wrong.
 fn assignments() -> impl Strategy<Value = String> {
-    const KEYS: [&str; 51] = [
-        "host",
-        "host.pcpus",
-        "host.halt_poll",
-        "policy",
-        "policy.algorithm",
-        "policy.spin_detection",
-        "policy.rr_interval",
-        "policy.variant",
-        "policy.yield",
-        "policy.affinity",
-        "policy.grain",
-        "policy.starvation_bound",
-        "policy.on_starvation",
-        "policy.polite",
-        "policy.polite.directed",
-        "policy.polite.keep_place",
-        "policy.polite.prefer_computing",
-        "policy.polite.evict_for_peer",
-        "policy.polite.pair_lockers",
-        "policy.polite.stay_with_running_peer",
-        "policy.polite.forgive",
-        "policy.polite.order_by_progress",
-        "policy.polite.guess_peer",
-        "policy.polite.break_lockstep",
-        "policy.polite.strict",
-        "policy.polite.other",
-        "policy.goodness",
-        "policy.goodness.yield_recalculates",
-        "policy.goodness.yield_bounces",
-        "policy.lock",
-        "policy.lock.lateral",
-        "policy.lock.adaptive",
-        "vm",
-        "name",
-        "image",
-        "kernel",
-        "initrd",
-        "vcpus",
-        "memory",
-        "nice",
-        "cap",
-        "cap_period",
-        "class",
-        "cmdline",
-        "net",
-        "disk",
-        "disk.read_only",
-        "tap",
-        "vsock",
-        "count",
-        "\"\"",
-    ];
     const VALUES: [&str; 30] = [
         "0",
         "-1",
@@ -514,7 +451,7 @@ fn assignments() -> impl Strategy<Value = String> {
         "{ name = \"a\", image = \"builtin:hello\" }",
         "1979-05-27",
     ];
-    (prop::sample::select(&KEYS[..]), prop::sample::select(&VALUES[..]))
+    (prop::sample::select(all_keys()), prop::sample::select(&VALUES[..]))
         .prop_map(|(key, value)| format!("{key} = {value}"))
 }
 

@@ -7,7 +7,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::algorithm::Algorithm;
 use super::defaults;
+use super::policy_keys;
 use super::values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,
     VmName,
@@ -44,43 +46,39 @@ pub struct HostConfig {
     pub halt_poll: HaltPoll,
 }
 
+// The descriptions below get a sentence each about the policies that take the key.
 /// How vCPUs share the pCPUs.
-///
-/// On a command line a policy is written `rsdl`, `rsdl+none`, `rsdl+expire`, `rsdl+polite`, `host`, `host-noyield`,
-/// `freelist`, `o1` or `goodness`; behind a colon may follow what differs from the defaults, as in `rsdl:leases`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = policy_keys::describe_policy)]
 pub struct PolicyConfig {
     /// Who decides which vCPU runs next.
     pub algorithm: Algorithm,
-    /// Which threads run the vCPUs. For all but `host` and `host-noyield`.
+    /// Which threads run the vCPUs.
     pub mechanism: Mechanism,
     /// A vCPU whose deadline comes asks for its pCPU in the host's real-time class (`SCHED_FIFO`), for microseconds and at
-    /// most a twentieth of the time, if the host permits it; no guest runs there. For the mechanism `leases`.
+    /// most a twentieth of the time, if the host permits it; no guest runs there. Under `leases`.
     pub ride: bool,
     /// A vCPU that becomes runnable on a pCPU handed to another, whose thread does not run yet, takes it if the policy finds
-    /// them equal. For the mechanism `leases`.
+    /// them equal. Under `leases`.
     pub steal: bool,
-    /// A vCPU that waits in a loop of PAUSE without saying so is taken to yield, and looked at earlier from then on. For all
-    /// but `host` and `host-noyield`.
+    /// A vCPU that waits in a loop of PAUSE without saying so is taken to yield, and looked at earlier from then on.
     pub spin_detection: bool,
-    /// CPU time a vCPU may use in one round before the next one has its turn. For `rsdl` and `freelist`.
+    /// CPU time a vCPU may use in one round before the next one has its turn.
     pub rr_interval: RrInterval,
-    /// Which generation of the staircase. For `rsdl`.
+    /// Which generation of the staircase.
     pub variant: Variant,
-    /// What a guest's yield means. For `rsdl`.
+    /// What a guest's yield means.
     #[serde(rename = "yield")]
     pub yield_rule: YieldRule,
-    /// A vCPU prefers the pCPU it last ran on. For `rsdl` and `freelist`.
+    /// A vCPU prefers the pCPU it last ran on.
     pub affinity: bool,
     /// A vCPU runs for 250 us before one that was woken takes its pCPU: more is handed over at a time between vCPUs that wake
-    /// each other, and who is woken may wait that much longer. For `rsdl`.
+    /// each other, and who is woken may wait that much longer.
     pub grain: bool,
-    /// How long a vCPU may wait where the policy promises nothing; class `idle` may wait for ever all the same. For all but
-    /// `host` and `host-noyield`.
+    /// How long a vCPU may wait where the policy promises nothing; class `idle` may wait for ever all the same.
     pub starvation_bound: StarvationBound,
-    /// What happens when a vCPU waits longer than the policy promises, or than `starvation_bound`. For all but `host` and
-    /// `host-noyield`.
+    /// What happens when a vCPU waits longer than the policy promises, or than `starvation_bound`.
     pub on_starvation: OnStarvation,
     /// The parts of `yield = "polite"`.
     pub polite: PoliteSwitches,
@@ -88,24 +86,6 @@ pub struct PolicyConfig {
     pub goodness: GoodnessSwitches,
     /// The lock of the run queue.
     pub lock: LockSwitches,
-}
-
-/// Scheduling algorithm of a domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
-    /// stile's own scheduler: rotating quotas, a bounded wait, yields that name what they wait for.
-    Rsdl,
-    /// The stock host scheduler: a thread per vCPU on the same CPUs, and a yield is `sched_yield`.
-    Host,
-    /// As `host`, but a yield returns at once.
-    HostNoyield,
-    /// One global list of free pCPUs behind one lock, first come first served: the baseline to beat.
-    Freelist,
-    /// Linux 2.6's O(1) scheduler: a queue per pCPU, and a guess at who is interactive.
-    O1,
-    /// Linux 2.4's scheduler: one list, and who has the most left of its counter and priority runs.
-    Goodness,
 }
 
 /// The generations of the staircase, which differ in the levels that a nice value may run at.
@@ -138,6 +118,28 @@ pub enum OnStarvation {
     Report,
     /// It is told, and all vCPUs go over to the host's scheduler, as they are and for good.
     Fallback,
+}
+
+impl Default for PolicyConfig {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Rsdl,
+            mechanism: Mechanism::Auto,
+            ride: true,
+            steal: false,
+            spin_detection: true,
+            rr_interval: defaults::RR_INTERVAL,
+            variant: Variant::Dithered,
+            yield_rule: YieldRule::Polite,
+            affinity: true,
+            grain: false,
+            starvation_bound: defaults::STARVATION_BOUND,
+            on_starvation: OnStarvation::Report,
+            polite: PoliteSwitches::default(),
+            goodness: GoodnessSwitches::default(),
+            lock: LockSwitches::default(),
+        }
+    }
 }
 
 /// What a yield does under `rsdl`.
@@ -235,10 +237,9 @@ pub struct VmConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MemorySize", extend("x-default" = "`16M`, with a `kernel` `256M`"))]
     pub memory: Option<MemorySize>,
-    /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time. For all but
-    /// `freelist`.
+    /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time.
     #[serde(default)]
-    #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX))]
+    #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX), transform = policy_keys::describe_nice)]
     pub nice: i8,
     /// CPUs that its vCPUs may use together on average, a fraction or several; at most one for each. Its vCPUs take turns, so
     /// that they are not all held back at once. For all but `host` and `host-noyield`.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stile_config::{Algorithm, PolicyConfig};
+use stile_config::PolicyConfig;
 use stile_machine::vm::VcpuSet;
 use stile_sched::ledger::Event;
 use stile_sched::{Domain, ledger};
@@ -70,10 +70,10 @@ pub struct Recorder {
 
 /// Whether there is anything to record under a policy.
 pub fn recordable(policy: &PolicyConfig) -> Result<(), RecordError> {
-    match policy.algorithm {
+    match policy.algorithm.is_host() {
         _ if !ledger::RECORDS => Err(RecordError::NotBuilt),
-        Algorithm::Host | Algorithm::HostNoyield => Err(RecordError::NoPolicy { policy: policy.to_string() }),
-        _ => Ok(()),
+        true => Err(RecordError::NoPolicy { policy: policy.to_string() }),
+        false => Ok(()),
     }
 }
 

@@ -188,11 +188,7 @@ pub(super) struct CompareArgs {
     /// Try Linux guests also where they are known not to run
     #[arg(long)]
     pub(super) force: bool,
-    /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
-    /// host twice for an A/A run; by default host and rsdl; for entry freelist as well, for a full netbench o1, for
-    /// interactive all of host and rsdl, for hackbench rsdl:no-lateral:no-adaptive and rsdl:no-adaptive, and for volano
-    /// goodness:yield_recalculates:yield_bounces, goodness and rsdl+expire
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help = policies())]
     pub(super) policies: Vec<PolicyConfig>,
     /// Numbers of vCPUs, each a run of its own (suites that count them)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1024>)]
@@ -265,6 +261,18 @@ pub(super) struct CompareArgs {
     /// Seed of the order of runs, the guests' randomness and the intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
+}
+
+/// Help for `compare --policies`.
+fn policies() -> String {
+    let names: Vec<&str> = PolicyConfig::names().collect();
+    format!(
+        "Policies: {}, also with options, such as rsdl:rr_interval=3ms; host twice for an A/A run. By default host and rsdl; \
+         for entry freelist as well, for a full netbench o1, for interactive all of host and rsdl, for hackbench \
+         rsdl:no-lateral:no-adaptive and rsdl:no-adaptive, and for volano goodness:yield_recalculates:yield_bounces, goodness \
+         and rsdl+expire",
+        names.join(", ")
+    )
 }
 
 /// What the guests of a comparison are.

@@ -6,7 +6,7 @@ use super::{Failure, output, small};
 use std::iter;
 use std::path::Path;
 use stile_assembly::watch;
-use stile_config::{Algorithm, Config, OnStarvation, PolicyConfig, VmConfig};
+use stile_config::{Config, OnStarvation, PolicyConfig, VmConfig};
 use stile_sched::attributes::Attributes;
 
 pub(super) fn check(file: &Path) -> Result<(), Failure> {
@@ -69,15 +69,15 @@ fn wait_bound(config: &Config, vm: &VmConfig) -> String {
 /// What happens when a vCPU waits too long.
 fn on_starvation(policy: &PolicyConfig) -> String {
     if !watch::is_watched(policy) {
-        return match policy.algorithm {
-            Algorithm::Host | Algorithm::HostNoyield => "nobody watches, the host's scheduler decides".to_owned(),
-            _ => format!("nobody watches: {policy} promises nothing, and `starvation_bound` is none"),
+        return match policy.algorithm.is_host() {
+            true => "nobody watches, the host's scheduler decides".to_owned(),
+            false => format!("nobody watches: {policy} promises nothing, and `starvation_bound` is none"),
         };
     }
-    let bound = match (policy.algorithm, policy.starvation_bound.duration()) {
-        (Algorithm::Rsdl, Some(_)) => format!("its bound, or {} without one,", policy.starvation_bound),
-        (Algorithm::Rsdl, None) => "its bound".to_owned(),
-        _ => policy.starvation_bound.to_string(),
+    let bound = match (policy.algorithm.row().wait_bound, policy.starvation_bound.duration()) {
+        (Some(_), Some(_)) => format!("its bound, or {} without one,", policy.starvation_bound),
+        (Some(_), None) => "its bound".to_owned(),
+        (None, _) => policy.starvation_bound.to_string(),
     };
     let then = match policy.on_starvation {
         OnStarvation::Report => "",
