@@ -90,7 +90,7 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
         },
         Carries::Leases => {
             let switches = leases::Switches {
-                ride: policy.ride,
+                rt_boost: policy.rt_boost,
                 steal: policy.steal,
                 spin_detection,
                 ..leases::Switches::default()

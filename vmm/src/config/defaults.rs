@@ -113,7 +113,7 @@ impl Default for PolicyConfig {
         Self {
             algorithm: Algorithm::Rsdl,
             mechanism: Mechanism::Auto,
-            ride: true,
+            rt_boost: true,
             steal: false,
             spin_detection: true,
             rr_interval: RR_INTERVAL,

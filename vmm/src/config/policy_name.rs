@@ -87,7 +87,7 @@ const fn within(
 
 /// The switches that may follow a name, as the configuration file calls them.
 const SWITCHES: [Switch; 21] = [
-    own("ride", Whose::Carried, |p| &mut p.ride),
+    own("rt_boost", Whose::Carried, |p| &mut p.rt_boost),
     own("steal", Whose::Carried, |p| &mut p.steal),
     own("spin_detection", Whose::Carried, |p| &mut p.spin_detection),
     own("affinity", Whose::RsdlAndFreelist, |p| &mut p.affinity),

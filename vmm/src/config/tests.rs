@@ -374,12 +374,12 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
     (algorithm, mechanism, interval, variant, yield_rule, any::<[bool; 5]>(), switches, bugs, lock, starvation)
         .prop_map(
             |(algorithm, mechanism, rr_interval, variant, yield_rule, flags, polite, goodness, lock, starvation)| {
-                let ([ride, steal, affinity, grain, spin_detection], (starvation_bound, on_starvation)) =
+                let ([rt_boost, steal, affinity, grain, spin_detection], (starvation_bound, on_starvation)) =
                     (flags, starvation);
                 PolicyConfig {
                     algorithm,
                     mechanism,
-                    ride,
+                    rt_boost,
                     steal,
                     spin_detection,
                     rr_interval,

@@ -57,7 +57,7 @@ pub struct PolicyConfig {
     pub mechanism: Mechanism,
     /// A vCPU whose deadline comes asks for its pCPU in the host's real-time class (`SCHED_FIFO`), for microseconds and at
     /// most a twentieth of the time, if the host permits it; no guest runs there. For the mechanism `leases`.
-    pub ride: bool,
+    pub rt_boost: bool,
     /// A vCPU that becomes runnable on a pCPU handed to another, whose thread does not run yet, takes it if the policy finds
     /// them equal. For the mechanism `leases`.
     pub steal: bool,
