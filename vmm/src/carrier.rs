@@ -9,8 +9,7 @@ use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
-use stile_sched::lock::LockRules;
-use stile_sched::policy::goodness::{self, YieldBugs};
+use stile_sched::policy::goodness;
 use stile_sched::policy::o1;
 use stile_sched::policy::rsdl::matrix::Row;
 use stile_sched::policy::rsdl::{self, RsdlConfig};
@@ -81,13 +80,14 @@ fn numbers(cpus: &CpuList) -> Vec<usize> {
 /// A domain that carries this policy out.
 fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, CarrierError> {
     let numbers = numbers(cpus);
-    let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
     let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, host::vcpus_move_freely()) {
-        Carries::Executors => match Executors::new(&numbers, decides, lock, executors::Switches { spin_detection }) {
-            Ok(domain) => Ok(Arc::new(domain)),
-            Err(source) => Err(CarrierError::new(cpus, source)),
-        },
+        Carries::Executors => {
+            match Executors::new(&numbers, decides, policy.lock, executors::Switches { spin_detection }) {
+                Ok(domain) => Ok(Arc::new(domain)),
+                Err(source) => Err(CarrierError::new(cpus, source)),
+            }
+        }
         Carries::Leases => {
             let switches = leases::Switches {
                 rt_boost: policy.rt_boost,
@@ -95,7 +95,7 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
                 spin_detection,
                 ..leases::Switches::default()
             };
-            Ok(leases::start(&numbers, decides, lock, switches))
+            Ok(leases::start(&numbers, decides, policy.lock, switches))
         }
     }
 }
@@ -110,7 +110,7 @@ pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Resul
             Box::new(if policy.affinity { freelist.with_affinity(topology) } else { freelist })
         }
         Algorithm::O1 => Box::new(O1::new(slots).with_topology(topology)),
-        Algorithm::Goodness => Box::new(Goodness::new(yield_bugs(policy), slots)),
+        Algorithm::Goodness => Box::new(Goodness::new(policy.goodness, slots)),
         Algorithm::Rsdl => Box::new(Rsdl::new(rsdl_config(policy), slots).with_topology(topology)),
     })
 }
@@ -220,10 +220,6 @@ fn interval(policy: &PolicyConfig) -> Nanos {
     policy.rr_interval.duration().into()
 }
 
-fn yield_bugs(policy: &PolicyConfig) -> YieldBugs {
-    YieldBugs { yield_recalculates: policy.goodness.yield_recalculates, yield_bounces: policy.goodness.yield_bounces }
-}
-
 fn variant(policy: &PolicyConfig) -> rsdl::Variant {
     match policy.variant {
         Variant::Dithered => rsdl::Variant::Dithered,
@@ -235,20 +231,7 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
     let yield_rule = match policy.yield_rule {
         YieldRule::None => rsdl::YieldRule::None,
         YieldRule::Expire => rsdl::YieldRule::Expire,
-        YieldRule::Polite => rsdl::YieldRule::Polite(rsdl::PoliteSwitches {
-            directed: policy.polite.directed,
-            keep_place: policy.polite.keep_place,
-            prefer_computing: policy.polite.prefer_computing,
-            evict_for_peer: policy.polite.evict_for_peer,
-            pair_lockers: policy.polite.pair_lockers,
-            stay_with_running_peer: policy.polite.stay_with_running_peer,
-            break_lockstep: policy.polite.break_lockstep,
-            forgive: policy.polite.forgive,
-            order_by_progress: policy.polite.order_by_progress,
-            guess_peer: policy.polite.guess_peer,
-            tell_presence: policy.polite.tell_presence,
-            strict: policy.polite.strict,
-        }),
+        YieldRule::Polite => rsdl::YieldRule::Polite(policy.polite),
     };
     let variant = variant(policy);
     RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity, grain: policy.grain }

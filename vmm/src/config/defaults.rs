@@ -1,14 +1,16 @@
 //! What a configuration leaves out, and the bounds of what it may say.
 //!
-//! This file holds every default and every bound of the configuration and nothing else. The schema, the checker and
+//! This file holds every default and every bound of the configuration and nothing else, but for the switches of a policy and
+//! of its lock, whose defaults stand with them in stile-sched. The schema, the checker and
 //! the reference page all read them from here.
 
 use std::time::Duration;
 
-use super::types::{
-    Algorithm, GoodnessSwitches, LockSwitches, Mechanism, OnStarvation, PolicyConfig, PoliteSwitches, Variant,
-    YieldRule,
-};
+use stile_sched::lock::LockRules;
+use stile_sched::policy::goodness::YieldBugs;
+use stile_sched::policy::rsdl::PoliteSwitches;
+
+use super::types::{Algorithm, Mechanism, OnStarvation, PolicyConfig, Variant, YieldRule};
 use super::values::{CapPeriod, HaltPoll, MemorySize, RrInterval, StarvationBound};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -124,33 +126,8 @@ impl Default for PolicyConfig {
             starvation_bound: STARVATION_BOUND,
             on_starvation: OnStarvation::Report,
             polite: PoliteSwitches::default(),
-            goodness: GoodnessSwitches::default(),
-            lock: LockSwitches::default(),
-        }
-    }
-}
-
-impl Default for LockSwitches {
-    fn default() -> Self {
-        Self { lateral: true, adaptive: true }
-    }
-}
-
-impl Default for PoliteSwitches {
-    fn default() -> Self {
-        Self {
-            directed: true,
-            keep_place: true,
-            prefer_computing: true,
-            evict_for_peer: true,
-            pair_lockers: true,
-            stay_with_running_peer: true,
-            break_lockstep: true,
-            forgive: true,
-            order_by_progress: true,
-            guess_peer: true,
-            tell_presence: true,
-            strict: false,
+            goodness: YieldBugs::default(),
+            lock: LockRules::default(),
         }
     }
 }

@@ -42,8 +42,8 @@ pub use policy_name::PolicyNameError;
 pub(crate) use reference::page;
 pub use reference::{reference_markdown, schema};
 pub use types::{
-    Algorithm, Config, GoodnessSwitches, GuestConfig, HostConfig, LockSwitches, Mechanism, OnStarvation, PolicyConfig,
-    PoliteSwitches, Variant, VmClass, VmConfig, YieldRule,
+    Algorithm, Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig, Variant, VmClass, VmConfig,
+    YieldRule,
 };
 pub use values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use stile_sched::lock::LockRules;
+use stile_sched::policy::goodness::YieldBugs;
+use stile_sched::policy::rsdl::PoliteSwitches;
 
 use super::*;
 
@@ -363,8 +366,8 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
         tell_presence: on[11],
     });
     let bugs = any::<[bool; 2]>()
-        .prop_map(|[yield_recalculates, yield_bounces]| GoodnessSwitches { yield_recalculates, yield_bounces });
-    let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockSwitches { lateral, adaptive });
+        .prop_map(|[yield_recalculates, yield_bounces]| YieldBugs { yield_recalculates, yield_bounces });
+    let lock = any::<[bool; 2]>().prop_map(|[lateral, adaptive]| LockRules { lateral, adaptive });
     let mechanism = prop::sample::select(vec![Mechanism::Auto, Mechanism::Executors, Mechanism::Leases]);
     let bound = prop::option::of(100..=3_600_000u64).prop_map(|ms| match ms {
         Some(ms) => format!("{ms}ms").parse::<StarvationBound>().unwrap(),
