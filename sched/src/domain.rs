@@ -16,8 +16,10 @@ pub mod host;
 mod host_class;
 mod id_allocator;
 pub mod leases;
+mod ledger_lock;
 pub mod parker;
 mod pause;
+mod policy_traits;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 mod spin_probe;

@@ -10,7 +10,7 @@
 //! Not modelled: caches (but for the time a store takes to be seen), and whatever else runs on a host.
 //!
 //! Files: `machine` carries out decisions, [`guest`] says what guests do and `world` what they share (chat rooms are in `room`,
-//! with their queues in `line`), `agenda` knows which slot is next, `lock` is the executors' own, `audit` holds every step
+//! with their queues in `message_queue`), `agenda` knows which slot is next, `lock` is the executors' own, `audit` holds every step
 //! against what must be true of any policy, [`host`] is a model of the stock host scheduler to compare with.
 
 mod agenda;

@@ -25,12 +25,14 @@ mod shared;
 mod thread;
 
 use super::carrier_thread::STACK_BYTES;
-use super::contract::{Domain, STRETCH};
+use super::contract::Domain;
 use super::counts::Tally;
 use super::error::DomainError;
 use super::evacuate::{Evacuate, Evacuated};
 use super::events::{Events, Found};
 use super::id_allocator::IdAllocator;
+use super::ledger_lock::LedgerLock;
+use super::policy_traits::PolicyTraits;
 use super::spin_probe::SpinProbe;
 use crate::attributes::{Attributes, Class};
 use crate::deadlines::Deadlines;
@@ -38,7 +40,7 @@ use crate::histogram::Histogram;
 use crate::ids::{Slot, VcpuId};
 use crate::kick;
 use crate::ledger::{self, Account, Ledger, Seen, Totals, Trace};
-use crate::lock::{Caller, LockRules, QueueLock};
+use crate::lock::{Caller, LockRules};
 use crate::policy::Policy;
 use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
@@ -74,9 +76,7 @@ impl Default for Switches {
 impl Executors {
     /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
     pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
-        let keeps_slot_over_exits = policy.keeps_slot_over_exits();
-        let told_of_lone_yields = policy.is_told_of_lone_yields();
-        let tells_presence = policy.tells_presence();
+        let traits = PolicyTraits::of(&*policy);
         let state = LockedState {
             ledger: Ledger::new(policy, cpus.len(), ledger::KEPT),
             vcpus: Vec::new(),
@@ -84,17 +84,13 @@ impl Executors {
             deadlines: cpus.iter().map(|_| Deadlines::default()).collect(),
             watch: Watch::default(),
         };
-        let trace = state.ledger.trace();
         let shared = Arc::new(Shared {
-            state: QueueLock::new(state, rules),
-            trace,
+            state: LedgerLock::new(state, rules),
             slots: cpus.iter().map(|_| SlotShared::default()).collect(),
             events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
             waiters: AtomicBool::new(false),
-            keeps_slot_over_exits,
-            told_of_lone_yields,
+            policy: traits,
             detects_spinning: switches.spin_detection,
-            tells_presence,
             ending: AtomicBool::new(false),
         });
         let domain = Self { shared, threads: Mutex::default() };
@@ -229,15 +225,15 @@ impl Domain for Executors {
     }
 
     fn kicks(&self) -> Histogram {
-        self.shared.state.lock().ledger.counts().kicks.clone()
+        self.shared.state.kicks()
     }
 
     fn trace(&self) -> Option<Arc<Trace>> {
-        Some(Arc::clone(&self.shared.trace))
+        Some(self.shared.state.trace())
     }
 
     fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
-        self.shared.state.lock().ledger.look(from, STRETCH, seen)
+        self.shared.state.look(from, seen)
     }
 
     fn threads(&self) -> Vec<kick::ThreadId> {
@@ -245,8 +241,7 @@ impl Domain for Executors {
     }
 
     fn totals(&self) -> Totals {
-        let state = self.shared.state.lock();
         let counted = self.shared.slots.iter().map(|slot| slot.counts.read());
-        counted.fold(Tally::default(), Tally::plus).totals(state.ledger.counts(), state.ledger.yield_counts())
+        self.shared.state.totals(|_| counted.fold(Tally::default(), Tally::plus))
     }
 }

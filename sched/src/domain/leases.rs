@@ -53,19 +53,21 @@ mod thread;
 mod watcher;
 
 use super::carrier_thread::STACK_BYTES;
-use super::contract::{Domain, STRETCH};
+use super::contract::Domain;
 use super::counts::Tally;
 use super::error::DomainError;
 use super::evacuate::Evacuate;
 use super::events::Found;
 use super::executors::MAX_VCPUS;
 use super::id_allocator::IdAllocator;
+use super::ledger_lock::LedgerLock;
+use super::policy_traits::PolicyTraits;
 use crate::attributes::Attributes;
 use crate::histogram::Histogram;
 use crate::ids::VcpuId;
 use crate::kick;
 use crate::ledger::{self, Account, Ledger, Seen, Totals, Trace};
-use crate::lock::{Caller, LockRules, QueueLock};
+use crate::lock::{Caller, LockRules};
 use crate::policy::Policy;
 #[cfg(target_arch = "x86_64")]
 use crate::slot::Up;
@@ -125,25 +127,18 @@ pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches
 impl<W: Word> Leases<W> {
     fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Self {
         debug_assert!(W::ANY_CPU || cpus.len() == 1);
-        let (keeps_slot_over_exits, told_of_lone_yields) =
-            (policy.keeps_slot_over_exits(), policy.is_told_of_lone_yields());
-        let tells_presence = policy.tells_presence();
-        let ledger = Ledger::new(policy, cpus.len(), ledger::KEPT);
+        let traits = PolicyTraits::of(&*policy);
+        let state = LockedState {
+            ledger: Ledger::new(policy, cpus.len(), ledger::KEPT),
+            ids: IdAllocator::default(),
+            vcpus: Vec::new(),
+            slots: vec![SlotEntry::default(); cpus.len()].into(),
+            watch: Watch::default(),
+            ended: Tally::default(),
+        };
         let shared = Shared {
-            keeps_slot_over_exits,
-            told_of_lone_yields,
-            trace: ledger.trace(),
-            state: QueueLock::new(
-                LockedState {
-                    ledger,
-                    ids: IdAllocator::default(),
-                    vcpus: Vec::new(),
-                    slots: vec![SlotEntry::default(); cpus.len()].into(),
-                    watch: Watch::default(),
-                    ended: Tally::default(),
-                },
-                rules,
-            ),
+            policy: traits,
+            state: LedgerLock::new(state, rules),
             slots: cpus.iter().map(|&cpu| SlotShared { word: SlotWord::default(), cpu }).collect(),
             records: Records::default(),
             gate: Gate::new(cpus.len()),
@@ -152,7 +147,6 @@ impl<W: Word> Leases<W> {
             watcher: Watcher::default(),
             steals: switches.steal,
             detects_spinning: switches.spin_detection,
-            tells_presence,
             departures: switches.departures,
             ending: AtomicBool::new(false),
         };
@@ -271,27 +265,26 @@ impl<W: Word> Domain for Leases<W> {
     }
 
     fn kicks(&self) -> Histogram {
-        self.shared.state.lock().ledger.counts().kicks.clone()
+        self.shared.state.kicks()
     }
 
     fn trace(&self) -> Option<Arc<Trace>> {
-        Some(Arc::clone(&self.shared.trace))
+        Some(self.shared.state.trace())
     }
 
     fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
-        self.shared.state.lock().ledger.look(from, STRETCH, seen)
+        self.shared.state.look(from, seen)
     }
 
     fn threads(&self) -> Vec<kick::ThreadId> {
         let state = self.shared.state.lock();
-        let alive = state.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some());
-        alive.map(|(index, _)| self.shared.records.of(VcpuId(index as u32)).thread()).collect()
+        state.alive().map(|id| self.shared.records.of(id).thread()).collect()
     }
 
     fn totals(&self) -> Totals {
-        let state = self.shared.state.lock();
-        let alive = state.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some());
-        let counted = alive.map(|(index, _)| self.shared.records.of(VcpuId(index as u32)).counts.read());
-        counted.fold(state.ended, Tally::plus).totals(state.ledger.counts(), state.ledger.yield_counts())
+        self.shared.state.totals(|state| {
+            let counted = state.alive().map(|id| self.shared.records.of(id).counts.read());
+            counted.fold(state.ended, Tally::plus)
+        })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A script waits for events in every way a guest can, sends events, takes turns at a guest's lock, naps, and ends by
 //! itself or when the domain is told to end it. What has to hold for every schedule:
-//! * every script comes to its end: an event, a kick or a wake-up that is lost leaves it idle or in line for ever, which
+//! * every script comes to its end: an event, a kick or a wake-up that is lost leaves it idle or queued for ever, which
 //!   shuttle reports as a deadlock or as a run of too many steps;
 //! * no vCPU runs on two slots, and no more run than there are slots;
 //! * every vCPU is given back once, and the domain's threads end.

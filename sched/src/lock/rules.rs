@@ -1,11 +1,18 @@
 //! How a lock treats those that wait for it.
 
-/// What shortens the wait for a [`QueueLock`](super::QueueLock).
+/// How pCPUs wait for the lock of their run queue. Each rule can be switched off alone, to measure what it is worth; with
+/// neither, the lock goes to the first waiter and everybody waits until that one is awake. For all but `host` and
+/// `host-noyield`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename = "LockSwitches", default, deny_unknown_fields)
+)]
 pub struct LockRules {
-    /// Who arrives before the pending owner runs takes the lock, a bounded number of times.
+    /// Who arrives before the next owner is awake takes the lock, a bounded number of times.
     pub lateral: bool,
-    /// The first waiter spins while the owner is likely to be on a CPU.
+    /// The first waiter spins for some microseconds before it sleeps.
     pub adaptive: bool,
 }
 

@@ -26,7 +26,7 @@ pub trait Policy: Send {
 
     /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there, which was given it
     /// and whose thread has not begun to run. True: they are exchanged. The thief is placed on the slot, which asks next
-    /// ([`Why::Free`]), and the other goes back to its place in the line. Only among equals, and never where class rt is
+    /// ([`Why::Free`]), and the other goes back to its place in the run queue. Only among equals, and never where class rt is
     /// concerned.
     fn steals(&mut self, _slot: Slot, _thief: VcpuId, _now: Time) -> bool {
         false

@@ -45,12 +45,17 @@ pub fn refill(nice: Nice) -> Nanos {
     Nanos((20 - i64::from(nice.get())) as u64 / 4 * TICK.0) + TICK
 }
 
-/// Which of the two bugs of 2.4.0-test8 are back. Off by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Two bugs of Linux 2.4.0-test8 that `algorithm = "goodness"` can have back, for the record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename = "GoodnessSwitches", default, deny_unknown_fields)
+)]
 pub struct YieldBugs {
-    /// A yielder is worth as little as one whose counter is used up, also to the decision to refill all counters.
+    /// The yield of a sole runnable vCPU refills everybody's counter.
     pub yield_recalculates: bool,
-    /// Who replaces a yielder is made to ask again at once if the yielder is better.
+    /// Who replaces a better yielder is at once made to ask again, and the yielder comes back.
     pub yield_bounces: bool,
 }
 

@@ -19,7 +19,7 @@
 //! 7. *Classes*: `rt` runs ahead of all stairs, within a [budget](rt), `idle` behind all of them; `batch` walks the
 //!    staircase without going ahead by waking.
 //!
-//! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them, `line` queues and picks, `lease` says who
+//! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them, `run_queue` queues and picks, `lease` says who
 //! runs on a slot and how long, `wake` where a woken vCPU goes, [`polite`] what a yield does and `silent` what one does that
 //! says nothing, `bound` how long anybody can wait.
 
@@ -67,7 +67,7 @@ impl Policy for Rsdl {
         let row = self.config.row_of(attributes);
         let stair = row.at_or_after(self.served);
         let used = Nanos(row.quota.0 / 2);
-        [&mut self.queue, &mut self.rt, &mut self.idlers].into_iter().for_each(|line| line.admit(vcpu));
+        [&mut self.queue, &mut self.rt, &mut self.idlers].into_iter().for_each(|queue| queue.admit(vcpu));
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }

@@ -18,20 +18,20 @@ pub(super) enum Flaw {
     UnboundedDirection,
 }
 
-/// One line of vCPUs, a quota each, and a flawed yield.
+/// One run queue, a quota each, and a flawed yield.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct FlawedQueue {
     flaw: Flaw,
-    line: VecDeque<VcpuId>,
+    queue: VecDeque<VcpuId>,
     left: Vec<Nanos>,
     current: Vec<Option<VcpuId>>,
     charged: Vec<Time>,
 }
 
-impl Line {
+impl FlawedQueue {
     pub(super) fn new(flaw: Flaw, slots: usize) -> Self {
-        let (line, left) = (VecDeque::new(), Vec::new());
-        Self { flaw, line, left, current: vec![None; slots], charged: vec![Time(0); slots] }
+        let (queue, left) = (VecDeque::new(), Vec::new());
+        Self { flaw, queue, left, current: vec![None; slots], charged: vec![Time(0); slots] }
     }
 
     fn install(&mut self, slot: usize, vcpu: Option<VcpuId>, now: Time) -> Decision {
@@ -41,18 +41,18 @@ impl Line {
 
     fn yields(&mut self, slot: usize, current: VcpuId, wait: Wait, now: Time) -> Decision {
         let named = match wait {
-            Wait::Lock(v) | Wait::Message(v) => self.line.iter().position(|&queued| queued == v),
+            Wait::Lock(v) | Wait::Message(v) => self.queue.iter().position(|&queued| queued == v),
             Wait::Unknown | Wait::Spin => None,
         };
         let next = match (self.flaw, named) {
-            (Flaw::UnboundedDirection, Some(at)) => self.line.remove(at),
-            _ => self.line.pop_front(),
+            (Flaw::UnboundedDirection, Some(at)) => self.queue.remove(at),
+            _ => self.queue.pop_front(),
         };
         let Some(next) = next else { return self.install(slot, Some(current), now) };
         match self.flaw {
-            Flaw::BehindNext => self.line.push_front(current),
+            Flaw::BehindNext => self.queue.push_front(current),
             Flaw::UnboundedDirection => {
-                self.line.push_back(current);
+                self.queue.push_back(current);
                 self.left[next.index()] = QUOTA;
             }
         }
@@ -60,13 +60,13 @@ impl Line {
     }
 }
 
-impl Policy for Line {
+impl Policy for FlawedQueue {
     fn add(&mut self, vcpu: VcpuId, _: Attributes, _: Time) {
         self.left.resize(self.left.len().max(vcpu.index() + 1), QUOTA);
     }
 
     fn remove(&mut self, vcpu: VcpuId) {
-        self.line.retain(|&v| v != vcpu);
+        self.queue.retain(|&v| v != vcpu);
     }
 
     fn wake(&mut self, vcpu: VcpuId, _: Time) -> Placement {
@@ -74,14 +74,14 @@ impl Policy for Line {
             self.current[slot] = Some(vcpu);
             return Placement::Run(Slot(slot as u16));
         }
-        self.line.push_back(vcpu);
+        self.queue.push_back(vcpu);
         Placement::Queue(None)
     }
 
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
         let slot = slot.index();
         let Some(current) = self.current[slot] else {
-            let next = self.line.pop_front();
+            let next = self.queue.pop_front();
             return self.install(slot, next, now);
         };
         if why == Why::Free {
@@ -96,15 +96,15 @@ impl Policy for Line {
         match why {
             Why::Yield(y) if !over => return self.yields(slot, current, y.wait, now),
             Why::Block | Why::Retire => {}
-            _ if over => self.line.push_back(current),
+            _ if over => self.queue.push_back(current),
             _ => return self.install(slot, Some(current), now),
         }
-        let next = self.line.pop_front();
+        let next = self.queue.pop_front();
         self.install(slot, next, now)
     }
 
     fn waiting(&self) -> usize {
-        self.line.len()
+        self.queue.len()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bugs that schedulers had, each as a test that the old rule fails and the present one passes.
 
 use super::harness::{audited, of_nice, share_of};
-use super::old::{Flaw, Line, quotas_of_an_epoch};
+use super::old::{Flaw, FlawedQueue, quotas_of_an_epoch};
 use crate::attributes::{Attributes, Class};
 use crate::ids::{Nice, Slot, VcpuId};
 use crate::policy::goodness::YieldBugs;
@@ -130,7 +130,7 @@ fn locks<P: Policy>(policy: P, lockers: usize) -> u64 {
 #[test]
 fn plain_polite_collapses_because_two_front_vcpus_swap_while_the_lock_holder_starves() {
     for lockers in [8, 12] {
-        let (old, new) = (locks(Line::new(Flaw::BehindNext, 2), lockers), locks(rsdl(polite(), 2), lockers));
+        let (old, new) = (locks(FlawedQueue::new(Flaw::BehindNext, 2), lockers), locks(rsdl(polite(), 2), lockers));
         assert!(new >= 10 * old, "{lockers} lockers: {old} locks under the old rule, {new} now");
     }
 }
@@ -153,7 +153,7 @@ fn jain(values: impl Iterator<Item = f64>) -> f64 {
 
 #[test]
 fn unbounded_directed_yields_starve_whoever_is_not_named() {
-    let (old, old_wait) = pairs(Line::new(Flaw::UnboundedDirection, 2));
+    let (old, old_wait) = pairs(FlawedQueue::new(Flaw::UnboundedDirection, 2));
     let (new, new_wait) = pairs(rsdl(polite(), 2));
     assert!(old < 0.5 && old_wait > Nanos::from_millis(500), "the old rule starves: Jain {old}, {old_wait:?}");
     assert!(new > 0.95 && new_wait < Nanos::from_millis(135), "Jain {new}, {new_wait:?}");
@@ -203,7 +203,7 @@ fn expire_loses_a_lockers_share_to_hogs_and_polite_keeps_it() {
 }
 
 /// Locks taken in half a second by lockers that say nothing, spin for so long until they yield or are seen to spin, and
-/// have drawn their first tickets in another order than they stand in line.
+/// have drawn their first tickets in another order than they stand in the run queue.
 fn silent_lockers(order_by_progress: bool, vcpus: usize, spin: Nanos, patience: Patience) -> u64 {
     let rule = YieldRule::Polite(PoliteSwitches { order_by_progress, ..PoliteSwitches::default() });
     let mut machine = audited(rsdl(rule, 2), 2, LONGEST_LEASE);

@@ -15,8 +15,11 @@ use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
-use stile_sched::lock::LockRules;
-use stile_sched::policy::{Capped, Policy};
+use stile_sched::policy::goodness;
+use stile_sched::policy::o1;
+use stile_sched::policy::rsdl::matrix::Row;
+use stile_sched::policy::rsdl::{self, RsdlConfig};
+use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::sim::host::{HostConfig, HostModel};
 use stile_sched::{Class, Domain, Nanos, Nice, Topology};
 
@@ -83,21 +86,20 @@ fn numbers(cpus: &CpuList) -> Vec<usize> {
 /// A domain that carries this policy out.
 fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, AssemblyError> {
     let numbers = numbers(cpus);
-    let lock = LockRules { lateral: policy.lock.lateral, adaptive: policy.lock.adaptive };
     let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, stile_host::vcpus_move_freely()) {
-        Carries::Executors => match Executors::new(&numbers, decides, lock, executors::Switches { spin_detection }) {
+        Carries::Executors => match Executors::new(&numbers, decides, policy.lock, executors::Switches { spin_detection }) {
             Ok(domain) => Ok(Arc::new(domain)),
             Err(source) => Err(AssemblyError::new(cpus, source)),
         },
         Carries::Leases => {
             let switches = leases::Switches {
-                rt_boost: policy.ride,
+                rt_boost: policy.rt_boost,
                 steal: policy.steal,
                 spin_detection,
                 ..leases::Switches::default()
             };
-            Ok(leases::start(&numbers, decides, lock, switches))
+            Ok(leases::start(&numbers, decides, policy.lock, switches))
         }
     }
 }

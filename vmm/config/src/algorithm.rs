@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_sched::attributes::Attributes;
 use stile_sched::domain::host::HostYield;
-use stile_sched::policy::goodness::{self, YieldBugs};
+use stile_sched::policy::goodness;
 use stile_sched::policy::o1;
 use stile_sched::policy::rsdl::{self, RsdlConfig, matrix};
 use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
@@ -117,7 +117,7 @@ static ROWS: &[Row] = &[
         algorithm: Algorithm::Goodness,
         name: "goodness",
         takes: &["goodness"],
-        run_by: RunBy::Stile(|policy, slots, _| Box::new(Goodness::new(yield_bugs(policy), slots))),
+        run_by: RunBy::Stile(|policy, slots, _| Box::new(Goodness::new(policy.goodness, slots))),
         weight: Some(|_, nice| goodness::refill(nice).0 as f64),
         wait_bound: None,
     },
@@ -161,10 +161,6 @@ fn interval(policy: &PolicyConfig) -> Nanos {
     policy.rr_interval.duration().into()
 }
 
-fn yield_bugs(policy: &PolicyConfig) -> YieldBugs {
-    YieldBugs { yield_recalculates: policy.goodness.yield_recalculates, yield_bounces: policy.goodness.yield_bounces }
-}
-
 fn variant(policy: &PolicyConfig) -> rsdl::Variant {
     match policy.variant {
         Variant::Dithered => rsdl::Variant::Dithered,
@@ -176,20 +172,7 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
     let yield_rule = match policy.yield_rule {
         YieldRule::None => rsdl::YieldRule::None,
         YieldRule::Expire => rsdl::YieldRule::Expire,
-        YieldRule::Polite => rsdl::YieldRule::Polite(rsdl::PoliteSwitches {
-            directed: policy.polite.directed,
-            keep_place: policy.polite.keep_place,
-            prefer_computing: policy.polite.prefer_computing,
-            evict_for_peer: policy.polite.evict_for_peer,
-            pair_lockers: policy.polite.pair_lockers,
-            stay_with_running_peer: policy.polite.stay_with_running_peer,
-            break_lockstep: policy.polite.break_lockstep,
-            forgive: policy.polite.forgive,
-            order_by_progress: policy.polite.order_by_progress,
-            guess_peer: policy.polite.guess_peer,
-            tell_presence: policy.polite.tell_presence,
-            strict: policy.polite.strict,
-        }),
+        YieldRule::Polite => rsdl::YieldRule::Polite(policy.polite),
     };
     let variant = variant(policy);
     RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity, grain: policy.grain }

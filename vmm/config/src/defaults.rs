@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use super::types::{LockSwitches, PoliteSwitches};
 use super::values::{CapPeriod, HaltPoll, MemorySize, RrInterval, StarvationBound};
 
 /// Shortest `rr_interval`: below it a slice costs more in kicks than it gives in responsiveness.
@@ -105,27 +104,3 @@ impl Default for StarvationBound {
     }
 }
 
-impl Default for LockSwitches {
-    fn default() -> Self {
-        Self { lateral: true, adaptive: true }
-    }
-}
-
-impl Default for PoliteSwitches {
-    fn default() -> Self {
-        Self {
-            directed: true,
-            keep_place: true,
-            prefer_computing: true,
-            evict_for_peer: true,
-            pair_lockers: true,
-            stay_with_running_peer: true,
-            break_lockstep: true,
-            forgive: true,
-            order_by_progress: true,
-            guess_peer: true,
-            tell_presence: true,
-            strict: false,
-        }
-    }
-}

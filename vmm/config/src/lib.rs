@@ -47,8 +47,8 @@ pub use policy_name::PolicyNameError;
 pub use reference::page;
 pub use reference::{reference_markdown, schema};
 pub use types::{
-    Config, GoodnessSwitches, GuestConfig, HostConfig, LockSwitches, Mechanism, OnStarvation, PolicyConfig,
-    PoliteSwitches, Variant, VmClass, VmConfig, YieldRule,
+    Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig,
+    Variant, VmClass, VmConfig, YieldRule,
 };
 pub use values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,

@@ -6,6 +6,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stile_sched::lock::LockRules;
+use stile_sched::policy::goodness::YieldBugs;
+use stile_sched::policy::rsdl::PoliteSwitches;
 
 use super::algorithm::Algorithm;
 use super::defaults;
@@ -58,7 +61,7 @@ pub struct PolicyConfig {
     pub mechanism: Mechanism,
     /// A vCPU whose deadline comes asks for its pCPU in the host's real-time class (`SCHED_FIFO`), for microseconds and at
     /// most a twentieth of the time, if the host permits it; no guest runs there. Under `leases`.
-    pub ride: bool,
+    pub rt_boost: bool,
     /// A vCPU that becomes runnable on a pCPU handed to another, whose thread does not run yet, takes it if the policy finds
     /// them equal. Under `leases`.
     pub steal: bool,
@@ -83,9 +86,9 @@ pub struct PolicyConfig {
     /// The parts of `yield = "polite"`.
     pub polite: PoliteSwitches,
     /// The old bugs of `goodness`.
-    pub goodness: GoodnessSwitches,
+    pub goodness: YieldBugs,
     /// The lock of the run queue.
-    pub lock: LockSwitches,
+    pub lock: LockRules,
 }
 
 /// The generations of the staircase, which differ in the levels that a nice value may run at.
@@ -125,7 +128,7 @@ impl Default for PolicyConfig {
         Self {
             algorithm: Algorithm::Rsdl,
             mechanism: Mechanism::Auto,
-            ride: true,
+            rt_boost: true,
             steal: false,
             spin_detection: true,
             rr_interval: defaults::RR_INTERVAL,
@@ -136,8 +139,8 @@ impl Default for PolicyConfig {
             starvation_bound: defaults::STARVATION_BOUND,
             on_starvation: OnStarvation::Report,
             polite: PoliteSwitches::default(),
-            goodness: GoodnessSwitches::default(),
-            lock: LockSwitches::default(),
+            goodness: YieldBugs::default(),
+            lock: LockRules::default(),
         }
     }
 }
@@ -152,61 +155,6 @@ pub enum YieldRule {
     Expire,
     /// A yield returns at once.
     None,
-}
-
-/// The parts of `yield = "polite"`. Each can be switched on and off alone, to measure what it is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct PoliteSwitches {
-    /// A yield that names a lock holder or a message peer hands its pCPU to it.
-    pub directed: bool,
-    /// A yield that asks *again* in the same wait keeps its place in the queue.
-    pub keep_place: bool,
-    /// While the named lock holder already runs, a vCPU that is not itself waiting is preferred.
-    pub prefer_computing: bool,
-    /// A yield that waits for a message may put its queued peer on another pCPU.
-    pub evict_for_peer: bool,
-    /// Two that wait for each other's lock get one pCPU each, as a message and its peer do.
-    pub pair_lockers: bool,
-    /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
-    pub stay_with_running_peer: bool,
-    /// Of two vCPUs that wait for each other's messages, on pCPUs side by side, one pauses before it resumes, for a
-    /// quarter of the time from one of its yields to the next, so that they do not look at each other in turns.
-    pub break_lockstep: bool,
-    /// A yield that says nothing of what it waits for resumes, as often in a row as that has paid lately.
-    pub forgive: bool,
-    /// Of those that say nothing, who got on least lately is asked first, and who did not get on keeps its place: whether
-    /// it did is told from how long it ran.
-    pub order_by_progress: bool,
-    /// A yield that says nothing counts as one that names the vCPU beside which its vCPU has lately run without yielding.
-    pub guess_peer: bool,
-    /// Guests are told which of their vCPUs have a pCPU: who waits for one that has spins for longer before it yields, and
-    /// who waits for one that has not yields at once.
-    pub tell_presence: bool,
-    /// A yield always switches when a vCPU waits, whatever the other switches say.
-    pub strict: bool,
-}
-
-/// Two bugs of Linux 2.4.0-test8 that `algorithm = "goodness"` can have back, for the record.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct GoodnessSwitches {
-    /// The yield of a sole runnable vCPU refills everybody's counter.
-    pub yield_recalculates: bool,
-    /// Who replaces a better yielder is at once made to ask again, and the yielder comes back.
-    pub yield_bounces: bool,
-}
-
-/// How pCPUs wait for the lock of their run queue. Each rule can be switched off alone, to measure what it is worth; with
-/// neither, the lock goes to the first waiter and everybody waits until that one is awake. For all but `host` and
-/// `host-noyield`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct LockSwitches {
-    /// Who arrives before the next owner is awake takes the lock, a bounded number of times.
-    pub lateral: bool,
-    /// The first waiter spins for some microseconds before it sleeps.
-    pub adaptive: bool,
 }
 
 /// One virtual machine, or `count` equal ones. It has an `image`, which is a unikernel, or a `kernel`, which is Linux.

@@ -211,7 +211,7 @@ pub(super) fn realtime(facts: &HostFacts) -> Finding {
                 _ => String::new(),
             };
             let fact = format!("SCHED_FIFO is permitted{limit}");
-            let consequence = "under the mechanism `leases` a vCPU whose deadline comes rides: its thread asks for a pCPU at \
+            let consequence = "under the mechanism `leases` a vCPU whose deadline comes is boosted: its thread asks for a pCPU at \
                                once; executors do not need it";
             Finding::new("real time", State::Good, fact, consequence)
         }

@@ -6,31 +6,30 @@ use crate::domain::counts::{Counts, Tally};
 use crate::domain::evacuate::Evacuee;
 use crate::domain::events::Events;
 use crate::domain::id_allocator::IdAllocator;
+use crate::domain::ledger_lock::{HasLedger, LedgerLock};
 use crate::domain::parker::Parker;
+use crate::domain::policy_traits::PolicyTraits;
 use crate::domain::spin_probe::SpinProbe;
 use crate::ids::{Slot, VcpuId};
 use crate::kick;
-use crate::ledger::{Account, Ledger, Trace};
-use crate::lock::{Caller, QueueLock};
+use crate::ledger::{Account, Ledger};
+use crate::lock::Caller;
 use crate::slot::SlotWord;
 use crate::sync::{AtomicBool, Ordering};
 use crate::time::Time;
 use crate::vcpu::Vcpu;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 /// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest follows at once.
 pub(super) const DUE_AT_ONCE: usize = 8;
 
 pub(super) struct Shared {
-    pub(super) state: QueueLock<LockedState>,
-    pub(super) trace: Arc<Trace>,
+    pub(super) state: LedgerLock<LockedState>,
     pub(super) slots: Box<[SlotShared]>,
     pub(super) events: Box<[Events]>,
     /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
     pub(super) waiters: AtomicBool,
-    pub(super) keeps_slot_over_exits: bool,
-    pub(super) told_of_lone_yields: bool,
+    pub(super) policy: PolicyTraits,
     pub(super) detects_spinning: bool,
-    pub(super) tells_presence: bool,
     pub(super) ending: AtomicBool,
 }
 
@@ -50,6 +49,12 @@ pub(super) struct LockedState {
     pub(super) ids: IdAllocator,
     pub(super) deadlines: Box<[Deadlines]>,
     pub(super) watch: Watch,
+}
+
+impl HasLedger for LockedState {
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
 }
 
 pub(super) struct Entry {

@@ -94,11 +94,11 @@ impl Executor<'_> {
             counts.exit();
             let why = match stop {
                 Stop::Exit if self.me.word.is_wanted() => Why::Check,
-                Stop::Exit if self.shared.keeps_slot_over_exits => continue,
+                Stop::Exit if self.shared.policy.keeps_slot_over_exits => continue,
                 Stop::Exit => Why::Exit,
                 Stop::Yield(y) => {
                     current.probe.yields(y.wait);
-                    if self.is_alone() && !self.shared.told_of_lone_yields {
+                    if self.is_alone() && !self.shared.policy.told_of_lone_yields {
                         counts.yielded(y.wait);
                         continue;
                     }
@@ -121,7 +121,7 @@ impl Executor<'_> {
     }
 
     fn tell(&self, current: &mut CurrentVcpu, presence: Presence) {
-        if self.shared.tells_presence {
+        if self.shared.policy.tells_presence {
             current.vcpu.presence(presence);
         }
     }

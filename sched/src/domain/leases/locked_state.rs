@@ -2,6 +2,7 @@
 
 use crate::domain::counts::Tally;
 use crate::domain::id_allocator::IdAllocator;
+use crate::domain::ledger_lock::HasLedger;
 use crate::ids::{Slot, VcpuId};
 use crate::ledger::Ledger;
 use crate::sync::thread::JoinHandle;
@@ -16,6 +17,12 @@ pub(super) struct LockedState {
     pub(super) watch: Watch,
     /// What vCPUs that have ended had counted.
     pub(super) ended: Tally,
+}
+
+impl HasLedger for LockedState {
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
 }
 
 /// A vCPU, as the mechanism knows it.
@@ -71,6 +78,12 @@ impl LockedState {
         let entry = self.entry(vcpu);
         (entry.on, entry.robbed) = (None, false);
         self.slots[slot.index()].on = None;
+    }
+
+    /// The ids of all vCPUs.
+    pub(super) fn alive(&self) -> impl Iterator<Item = VcpuId> {
+        let entries = self.vcpus.iter().enumerate();
+        entries.filter(|(_, entry)| entry.is_some()).map(|(index, _)| VcpuId(index as u32))
     }
 
     pub(super) fn is_alive(&self, vcpu: VcpuId) -> bool {

@@ -1,12 +1,13 @@
-//! The ride: a thread whose deadline comes is at once on its CPU, in the host's real-time class, to ask for a slot.
+//! The real-time boost: a thread whose deadline comes runs at once, in the host's real-time class, to ask for a slot.
 //!
-//! A thread that will wake by itself enters SCHED_FIFO before it waits, at the lowest priority, and leaves the class before
-//! it runs its vCPU or waits for something else. While it sleeps that takes nothing from anybody; awake it only takes the
-//! lock, asks and takes up the answer, some 10 us. So no guest ever runs in the class; nor does one whose vCPU dozes (`thread/doze.rs`).
+//! A thread that will wake by itself enters SCHED_FIFO at the lowest priority before it waits. It leaves the class before it
+//! runs its vCPU or waits for something else. While it sleeps, that takes nothing from anybody. Awake, it only takes the
+//! lock, asks and takes up the answer: some 10 us. So no guest ever runs in the class; nor does one whose vCPU dozes
+//! (`thread/doze.rs`).
 //!
-//! RtBoost are counted against a budget of each pCPU: a twentieth of its time, so that the kernel's own limit on the class
-//! (95 % of a second) is never near. A ride that would exceed it does not take place: same questions, same answers, on an
-//! ordinary thread. Nor does it where the host does not permit the class, which is tried once per domain.
+//! Boosts are charged to a budget of each pCPU, a twentieth of its time, so that the kernel's own limit on the class (95 % of
+//! a second) is never near. Once the budget is used up, the thread waits as an ordinary one: same questions, same answers. So
+//! it does where the host does not permit the class, which is tried once per domain.
 #![allow(unsafe_code, reason = "sched_setscheduler: rustix has it not")]
 
 use crate::ids::Slot;
@@ -17,34 +18,34 @@ use crate::time::{Nanos, Time};
 const LOWEST: i32 = 1;
 /// Span in which a budget is used up (no config key: it only has to be shorter than the kernel's own, a second).
 const PERIOD: Nanos = Nanos::from_millis(100);
-/// Riding time of a pCPU in that span.
+/// Boosted time of a pCPU in that span.
 const BUDGET: Nanos = Nanos::from_millis(5);
 
-/// The rides of a domain.
+/// The boosts of a domain.
 #[derive(Debug)]
 pub(super) struct RtBoost {
     permitted: bool,
     used: Box<[Used]>,
 }
 
-/// What rides have used of a pCPU: the number of the period in the upper half, nanoseconds in the lower.
+/// What boosts have used of a pCPU: the number of the period in the upper half, nanoseconds in the lower.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Used(AtomicU64);
 
 impl RtBoost {
-    /// RtBoost on this many pCPUs, if wanted and permitted: tried on a thread made for it.
+    /// For this many pCPUs, if wanted and permitted: tried on a thread made for it.
     pub(super) fn new(slots: usize, wanted: bool) -> Self {
         let tried = || thread::spawn(|| set_class(libc::SCHED_FIFO, LOWEST) && set_class(libc::SCHED_OTHER, 0)).join();
         Self { permitted: wanted && matches!(tried(), Ok(true)), used: (0..slots).map(|_| Used::default()).collect() }
     }
 
-    /// The calling thread, bound to this slot's pCPU, is about to wait for a deadline. True: it will ride.
+    /// The calling thread, bound to this slot's pCPU, is about to wait for a deadline. True: it enters the class.
     pub(super) fn arm(&self, slot: Slot, until: Time) -> bool {
         self.permitted && self.used[slot.index()].has_left(until) && set_class(libc::SCHED_FIFO, LOWEST)
     }
 
-    /// The end of a ride that began at this time.
+    /// The thread, which woke at this time, leaves the class.
     pub(super) fn end(&self, slot: Slot, began: Time, now: Time) {
         set_class(libc::SCHED_OTHER, 0);
         self.used[slot.index()].charge(now, now.since(began));
@@ -57,11 +58,11 @@ impl Used {
         used >> 32 != period(at) || used & u64::from(u32::MAX) < BUDGET.0
     }
 
-    /// Two rides that end on one pCPU at once may count as one: it is one CPU, so they cannot both have run.
-    fn charge(&self, now: Time, ride: Nanos) {
+    /// Two boosts that end on one pCPU at once may count as one: it is one CPU, so they cannot both have run.
+    fn charge(&self, now: Time, boosted: Nanos) {
         let used = self.0.load(Ordering::Relaxed);
         let before = if used >> 32 == period(now) { used & u64::from(u32::MAX) } else { 0 };
-        let sum = (before + ride.0).min(u32::MAX.into());
+        let sum = (before + boosted.0).min(u32::MAX.into());
         self.0.store(period(now) << 32 | sum, Ordering::Relaxed);
     }
 }
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_that_wants_no_rides_has_none() {
+    fn a_domain_that_wants_no_boost_has_none() {
         assert!(!RtBoost::new(1, false).arm(Slot(0), Time(0)));
     }
 }

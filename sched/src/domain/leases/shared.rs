@@ -7,25 +7,25 @@ use super::locked_state::{Entry, LockedState};
 use super::record::Records;
 use super::rt_boost::RtBoost;
 use super::watcher::Watcher;
+use crate::domain::ledger_lock::LedgerLock;
+use crate::domain::policy_traits::PolicyTraits;
 use crate::ids::VcpuId;
 use crate::kick;
-use crate::ledger::{Account, Trace};
-use crate::lock::{Caller, QueueLock};
+use crate::ledger::Account;
+use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
 use crate::sync::AtomicBool;
 use crate::time::{Time, monotonic};
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
-use std::sync::Arc;
 thread_local! {
     /// The domain whose vCPU the thread carries, by its address.
     pub(super) static HOME: Cell<usize> = const { Cell::new(0) };
 }
 
 pub(super) struct Shared<W> {
-    pub(super) state: QueueLock<LockedState>,
-    pub(super) trace: Arc<Trace>,
+    pub(super) state: LedgerLock<LockedState>,
     pub(super) slots: Box<[SlotShared<W>]>,
     pub(super) records: Records,
     pub(super) gate: Gate,
@@ -33,10 +33,8 @@ pub(super) struct Shared<W> {
     pub(super) alarm: Alarm,
     pub(super) watcher: Watcher,
     pub(super) steals: bool,
-    pub(super) keeps_slot_over_exits: bool,
-    pub(super) told_of_lone_yields: bool,
+    pub(super) policy: PolicyTraits,
     pub(super) detects_spinning: bool,
-    pub(super) tells_presence: bool,
     pub(super) departures: bool,
     pub(super) ending: AtomicBool,
 }

@@ -145,7 +145,7 @@ struct Thread<'a, W> {
 
 impl<W: Word> Thread<'_, W> {
     fn tell(&mut self, presence: Presence) {
-        if self.shared.tells_presence {
+        if self.shared.policy.tells_presence {
             self.vcpu.presence(presence);
         }
     }
@@ -190,11 +190,11 @@ impl<W: Word> Thread<'_, W> {
         let wanted = self.word(slot).is_wanted();
         let why = match stop {
             Stop::Exit if wanted => Why::Check,
-            Stop::Exit if self.shared.keeps_slot_over_exits => return None,
+            Stop::Exit if self.shared.policy.keeps_slot_over_exits => return None,
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
                 self.probe.yields(y.wait);
-                if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
+                if !self.shared.gate.waiters() && !wanted && !self.shared.policy.told_of_lone_yields {
                     self.me.counts.yielded(y.wait);
                     return None;
                 }
@@ -239,7 +239,7 @@ impl<W: Word> Thread<'_, W> {
     /// Whether a vCPU that blocks may give its slot up without a word.
     fn may_nap(&self, slot: Slot) -> bool {
         !self.has_cap
-            && self.shared.keeps_slot_over_exits
+            && self.shared.policy.keeps_slot_over_exits
             && !self.shared.gate.waiters()
             && !self.word(slot).is_wanted()
     }

@@ -4,7 +4,7 @@
 //!
 //! * `x` is at most [`deepest`] below `s`, for it or for whoever was head when it yielded and took its place behind it.
 //! * Whoever sleeps, wakes or yields stands at most [`LAG`] above `s`.
-//! * Whoever runs before it stands on a stair above it, or was let past the head of the line from at most
+//! * Whoever runs before it stands on a stair above it, or was let past the head of the run queue from at most
 //!   [`WAITERS_REACH`] further down.
 //!
 //! So all that can run before it is what the others may use on these `w = LAG + deepest + WAITERS_REACH + 1` stairs: as many

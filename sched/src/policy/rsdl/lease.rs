@@ -64,7 +64,7 @@ impl Rsdl {
         Decision::run(vcpu, until)
     }
 
-    /// The next one in line, or idleness, for a slot whose vCPU has left.
+    /// The next one in the run queue, or idleness, for a slot whose vCPU has left.
     pub(super) fn pick_for(&mut self, slot: Slot, now: Time) -> Decision {
         match self.pick(slot, ANYWHERE) {
             Some(vcpu) => self.install_fresh(slot, vcpu, now),
@@ -160,7 +160,7 @@ impl Rsdl {
         }
     }
 
-    /// The vCPU on a slot makes room: for good, until it is woken, or evicted to its place in the line.
+    /// The vCPU on a slot makes room: for good, until it is woken, or evicted to its place in the run queue.
     pub(super) fn leaves(&mut self, current: VcpuId, why: Why, now: Time) {
         match why {
             Why::Block | Why::Retire => {

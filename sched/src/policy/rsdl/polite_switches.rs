@@ -1,31 +1,39 @@
 //! Which parts of the polite yield are switched on.
 
-/// Parts of the rules that can be switched off, to measure what each is worth.
+/// The parts of `yield = "polite"`. Each can be switched on and off alone, to measure what it is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
 pub struct PoliteSwitches {
-    /// Rule 1, for locks and messages: else such yields are treated as 2.
+    /// A yield that names a lock holder or a message peer hands its pCPU to it.
     pub directed: bool,
-    /// A vCPU that yields again keeps its place: else it goes to the tail of its stair.
+    /// A yield that asks *again* in the same wait keeps its place in the queue.
     pub keep_place: bool,
-    /// Rule 2's preference for vCPUs that compute: else the head.
+    /// While the named lock holder already runs, a vCPU that is not itself waiting is preferred.
     pub prefer_computing: bool,
-    /// Rule 3's eviction.
+    /// A yield that waits for a message may put its queued peer on another pCPU.
     pub evict_for_peer: bool,
-    /// Rule 1's eviction, for two that wait for each other's lock.
+    /// Two that wait for each other's lock get one pCPU each, as a message and its peer do.
     pub pair_lockers: bool,
-    /// Rule 3's going on.
+    /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
     pub stay_with_running_peer: bool,
-    /// Rule 3's pause.
+    /// Of two vCPUs that wait for each other's messages, on pCPUs side by side, one pauses before it resumes, for a
+    /// quarter of the time from one of its yields to the next, so that they do not look at each other in turns.
     pub break_lockstep: bool,
-    /// Rule 4's going on.
+    /// A yield that says nothing of what it waits for resumes, as often in a row as that has paid lately.
     pub forgive: bool,
-    /// Rule 4's guess at who gets on: else all are asked in turn.
+    /// Of those that say nothing, who got on least lately is asked first, and who did not get on keeps its place: whether
+    /// it did is told from how long it ran.
     pub order_by_progress: bool,
-    /// Rule 4's guess at whom it waits for, from beside whom it got on: else nobody is known.
+    /// A yield that says nothing counts as one that names the vCPU beside which its vCPU has lately run without yielding.
     pub guess_peer: bool,
-    /// Guests are told which of their vCPUs have a pCPU.
+    /// Guests are told which of their vCPUs have a pCPU: who waits for one that has spins for longer before it yields, and
+    /// who waits for one that has not yields at once.
     pub tell_presence: bool,
-    /// Never go on while somebody waits, whatever the others say.
+    /// A yield always switches when a vCPU waits, whatever the other switches say.
     pub strict: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The line: who stands where, and who is next.
+//! The run queue: who stands where, and who is next.
 
 use super::limits::{DEEPEST, LAG};
 use super::matrix::Stair;
@@ -9,7 +9,7 @@ use crate::policy::prefetch::prefetch;
 use crate::policy::queue::{Kind, WINDOW};
 use crate::time::Nanos;
 
-/// Where a vCPU joins the line.
+/// Where a vCPU joins the run queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Join {
     /// Behind all others of its stair, or of this one if that is further down.
@@ -21,7 +21,7 @@ pub(super) enum Join {
 }
 
 impl Rsdl {
-    /// Puts a vCPU that is neither queued nor running into the line.
+    /// Puts a vCPU that is neither queued nor running into the run queue.
     pub(super) fn enqueue(&mut self, vcpu: VcpuId, join: Join) {
         let lowest = self.served - LAG;
         self.catch_up(vcpu, lowest);
@@ -44,13 +44,13 @@ impl Rsdl {
         }
     }
 
-    /// Takes a vCPU out of the line. False: it is not in it.
+    /// Takes a vCPU out of the run queue. False: it is not in it.
     pub(super) fn dequeue(&mut self, vcpu: VcpuId) -> bool {
-        let line = [&mut self.queue, &mut self.rt, &mut self.idlers].into_iter().find(|line| line.contains(vcpu));
-        line.map(|line| line.remove(vcpu)).is_some()
+        let queue = [&mut self.queue, &mut self.rt, &mut self.idlers].into_iter().find(|queue| queue.contains(vcpu));
+        queue.map(|queue| queue.remove(vcpu)).is_some()
     }
 
-    /// Takes the next one out of the line, whose turn on this slot it is: the served stair moves on to where it stands, but
+    /// Takes the next one out of the run queue, whose turn on this slot it is: the served stair moves on to where it stands, but
     /// not past `at_most`, where a vCPU stands that lets it through.
     pub(super) fn pick(&mut self, slot: Slot, at_most: Stair) -> Option<VcpuId> {
         if let Some((vcpu, _)) = self.rt.head()

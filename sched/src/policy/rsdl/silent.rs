@@ -1,18 +1,18 @@
 //! Yields that say nothing of what they wait for.
 //!
 //! Whoever waits for the next ticket of a lock, or for an answer, cannot be told from whoever waits for the one after
-//! next. Asked in turn, each spins for its limit in vain and yields, and as everybody goes to the tail, the line is never
+//! next. Asked in turn, each spins for its limit in vain and yields, and as everybody goes to the tail, the run queue is never
 //! put in the order of the tickets: of sixteen lockers half a round looks in vain for each lock taken, for ever.
 //!
 //! But how long a vCPU runs until it yields tells whether it *got on*. One that did not always runs equally long: as long as
 //! its spinning takes. That length is learnt ([`Look`]). From it follow two rules:
 //!
-//! 1. Who got on goes to the tail, and who did not keeps its place. So the line is kept in the order in which the vCPUs last
+//! 1. Who got on goes to the tail, and who did not keeps its place. So the run queue is kept in the order in which the vCPUs last
 //!    got on, which is the order of the tickets they have drawn since.
 //! 2. Who did not get on is not asked again before another got on, and may have released something, or all have been asked.
 //!
 //! A mistake costs one round: the place is wrong until the vCPU gets on next. Work that is short against the spinning, or
-//! a host that takes the pCPU away again and again, makes mistakes frequent; then the line is as good as one in turn.
+//! a host that takes the pCPU away again and again, makes mistakes frequent; then the run queue is as good as one in turn.
 //!
 //! Somewhere among those that wait may be one that computes and is what all of them wait for: it takes part by its age as
 //! soon as the staircase would not prefer the others.
@@ -59,7 +59,7 @@ impl Rsdl {
         }
     }
 
-    /// Takes out of the line who has waited longest within reach, if the head waits.
+    /// Takes out of the run queue who has waited longest within reach, if the head waits.
     fn longest_waiting(&mut self) -> Option<VcpuId> {
         let (head, stair) = self.queue.head()?;
         if self.rt.len() > 0 || !self.vcpu(head).waits {

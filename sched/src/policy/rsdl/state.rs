@@ -77,7 +77,7 @@ pub struct Rsdl {
     pub(super) topology: Topology,
     pub(super) vcpus: Vec<Option<VcpuState>>,
     pub(super) slots: Vec<SlotState>,
-    /// Everybody in line but for the two classes below.
+    /// Everybody in the run queue but for the two classes below.
     pub(super) queue: Queue,
     /// Class rt, first come first served; all on stair 0.
     pub(super) rt: Queue,
@@ -156,7 +156,7 @@ impl Rsdl {
         self.runnable > self.slots.len()
     }
 
-    /// Number of vCPUs in line.
+    /// Number of vCPUs in the run queue.
     pub(super) fn queued(&self) -> usize {
         self.queue.len() + self.rt.len() + self.idlers.len()
     }
