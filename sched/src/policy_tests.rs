@@ -1,7 +1,7 @@
 //! Tests of policies on the simulator: what its rules come to, and what must be true of any policy.
 
 mod goodness;
-mod harness;
+pub(crate) mod harness;
 mod o1;
 mod old;
 mod properties;

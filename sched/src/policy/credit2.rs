@@ -65,8 +65,10 @@ mod vcpu;
 
 use super::slotset::SlotSet;
 use super::{Decision, Placement, Policy, Why};
-use crate::domain::{Attributes, Class};
-use crate::{Nanos, Slot, Time, Topology, VcpuId};
+use crate::attributes::{Attributes, Class};
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::topology::Topology;
 pub use credit::weight;
 use credit::{Credit, LEAST, MOST, Rate};
 use heaps::{Heaps, RANKS, Rank};

@@ -18,22 +18,22 @@ pub(super) const COSTS: Costs = Costs {
 };
 
 /// An audited machine of idle slots. `longest_lease`: what no lease may exceed.
-pub(super) fn audited<P: Policy>(policy: P, slots: usize, longest_lease: Nanos) -> SimMachine<P> {
+pub(crate) fn audited<P: Policy>(policy: P, slots: usize, longest_lease: Nanos) -> SimMachine<P> {
     SimMachine::new(policy, slots, COSTS).audited(longest_lease)
 }
 
 /// A normal vCPU of this nice value.
-pub(super) fn of_nice(nice: i8) -> Attributes {
+pub(crate) fn of_nice(nice: i8) -> Attributes {
     Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }
 }
 
 /// A vCPU's part of all CPU time so far, 1.0 being an equal one.
-pub(super) fn share<P: Policy>(machine: &SimMachine<P>, v: usize) -> f64 {
+pub(crate) fn share<P: Policy>(machine: &SimMachine<P>, v: usize) -> f64 {
     let run = |v| machine.record(v).run.0 as f64;
     run(v) * machine.vcpus() as f64 / (0..machine.vcpus()).map(run).sum::<f64>()
 }
 
 /// Mean of [`share`] over a group.
-pub(super) fn share_of<P: Policy>(machine: &SimMachine<P>, group: &[usize]) -> f64 {
+pub(crate) fn share_of<P: Policy>(machine: &SimMachine<P>, group: &[usize]) -> f64 {
     group.iter().map(|&v| share(machine, v)).sum::<f64>() / group.len() as f64
 }

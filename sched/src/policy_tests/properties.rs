@@ -12,10 +12,11 @@ use crate::ids::{Nice, VcpuId};
 use crate::policy::goodness::{self, YieldBugs};
 use crate::policy::rsdl::matrix::Row;
 use crate::policy::rsdl::{PoliteSwitches, RsdlConfig, Variant, YieldRule, rt, wait_bound};
-use crate::policy::{Freelist, Goodness, O1, Policy, Rsdl, o1};
+use crate::policy::{Credit2, Freelist, Goodness, O1, Policy, Rsdl, credit2, o1};
 use crate::sim::guest::Patience;
 use crate::sim::{Costs, Guest, SimMachine};
 use crate::time::Nanos;
+use crate::topology::Topology;
 use crate::wait::Wait;
 use proptest::prelude::*;
 
@@ -175,6 +176,18 @@ proptest! {
         let mut machine = audited(O1::new(slots), slots, o1::LONGEST_LEASE);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(400));
+    }
+
+    #[test]
+    fn any_guests_keep_every_invariant_under_credit2(
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+    ) {
+        let cpus: Vec<usize> = (0..slots).collect();
+        let topology = Topology::new(&cpus, [], [&cpus[..slots / 2], &cpus]);
+        let mut machine = audited(Credit2::new(slots).with_topology(&topology), slots, credit2::LONGEST_LEASE);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(200));
     }
 
     #[test]

@@ -4,7 +4,8 @@ use super::heaps::Rank;
 use super::load::{Average, ONE};
 use super::runqueue::MOST_SLOTS;
 use super::{Credit2, LOOK};
-use crate::{Slot, Time, VcpuId};
+use crate::ids::{Slot, VcpuId};
+use crate::time::Time;
 
 /// Difference that is left alone while there are fewer vCPUs than slots. Xen: credit2_balance_under.
 const UNDERLOAD_TOLERANCE: Average = ONE;

@@ -2,7 +2,8 @@
 //!
 //! All here is arithmetic. Which vCPU runs, and when a reset is due, is the policy's business.
 
-use crate::{Nanos, Nice};
+use crate::ids::Nice;
+use crate::time::Nanos;
 
 /// Credit: what a vCPU may still burn before its next reset (unit: ns of the heaviest vCPU of its run queue).
 pub(super) type Credit = i64;

@@ -4,7 +4,7 @@
 //! logarithmic time, the top is found in constant time, and memory is in vCPUs plus slots. A vCPU is in one heap at most.
 
 use super::credit::Credit;
-use crate::{Slot, VcpuId};
+use crate::ids::{Slot, VcpuId};
 
 const NONE: u32 = u32::MAX;
 

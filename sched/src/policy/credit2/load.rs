@@ -1,6 +1,6 @@
 //! Load: how many vCPUs can run, averaged over the last second.
 
-use crate::Time;
+use crate::time::Time;
 
 /// A load average (unit: 1/262144 of a vCPU that can always run).
 pub(super) type Average = u64;
@@ -81,7 +81,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Nanos;
+    use crate::time::Nanos;
 
     #[test]
     fn a_load_is_what_there_was_in_the_last_second() {

@@ -2,7 +2,8 @@
 
 use super::heaps::{Place, Rank};
 use super::{Credit2, LOOK, RESISTANCE};
-use crate::{Slot, Time, VcpuId};
+use crate::ids::{Slot, VcpuId};
+use crate::time::Time;
 
 impl Credit2 {
     /// Queues a vCPU where it is at home.

@@ -3,7 +3,9 @@
 use super::credit::{Credit, RESET, Weights};
 use super::heaps::{RANKS, Rank};
 use super::load::{Average, Load};
-use crate::{Slot, Time, Topology};
+use crate::ids::Slot;
+use crate::time::Time;
+use crate::topology::Topology;
 
 /// The most slots of a run queue, so that looking at each takes bounded time. Xen: sched_credit2_max_cpus_runqueue.
 pub(super) const MOST_SLOTS: usize = 16;

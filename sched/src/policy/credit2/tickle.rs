@@ -3,7 +3,9 @@
 use super::credit::Credit;
 use super::heaps::Rank;
 use super::{Credit2, RATE_LIMIT, RESISTANCE};
-use crate::{Class, Nanos, Slot, Time, VcpuId};
+use crate::attributes::Class;
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
 
 /// So much of the rate limit may be left of a vCPU that is preempted: by the time its slot asks, it has passed.
 /// Xen: CSCHED2_RATELIMIT_TICKLE_TOLERANCE.

@@ -3,8 +3,9 @@
 use super::credit::{Credit, RESET};
 use super::heaps::Rank;
 use super::load::Load;
-use crate::domain::{Attributes, Class};
-use crate::{Nice, Slot, Time};
+use crate::attributes::{Attributes, Class};
+use crate::ids::{Nice, Slot};
+use crate::time::Time;
 
 /// State of a vCPU.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use crate::attributes::{Attributes, Cap, Group, GroupId};
 use crate::ids::{Slot, VcpuId};
 use crate::policy::capped::LEAST;
 use crate::policy::rsdl::{PoliteSwitches, YieldRule};
-use crate::policy::{Capped, Decision, Freelist, Goodness, O1, Policy, Why};
+use crate::policy::{Capped, Credit2, Decision, Freelist, Goodness, O1, Policy, Why};
 use crate::policy_tests::harness::{COSTS, audited, of_nice};
 use crate::sim::guest::{Manners, Patience};
 use crate::sim::{Guest, SimMachine};
@@ -20,11 +20,12 @@ fn polite(slots: usize) -> Box<dyn Policy> {
     Box::new(rsdl(YieldRule::Polite(PoliteSwitches::default()), slots))
 }
 
-const POLICIES: [fn(usize) -> Box<dyn Policy>; 4] = [
+const POLICIES: [fn(usize) -> Box<dyn Policy>; 5] = [
     polite,
     |slots| Box::new(Freelist::new(RR, slots)),
     |slots| Box::new(O1::new(slots)),
     |slots| Box::new(Goodness::new(Default::default(), slots)),
+    |slots| Box::new(Credit2::new(slots)),
 ];
 
 fn machine(policy: fn(usize) -> Box<dyn Policy>, slots: usize) -> SimMachine<Capped> {
@@ -270,7 +271,7 @@ proptest! {
         slots in 1u64..=4,
         vcpus in 1u64..8,
         (policy, hogs, part, period) in prop_oneof![
-            (0usize..4, Just(0u64), 5u64..90, 10u64..200),
+            (0usize..5, Just(0u64), 5u64..90, 10u64..200),
             // Beside hogs it first waits for its turn; what the cap yields beyond half a period meanwhile is lost. So that is
             // long enough for policies of short turns.
             (0usize..2, 1u64..3, 5u64..=50, 100u64..200),

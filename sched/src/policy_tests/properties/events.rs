@@ -4,8 +4,11 @@ use super::{RR, any_bugs, any_rule, any_wait, row};
 use crate::attributes::{Attributes, Cap, Class, Group, GroupId};
 use crate::ids::{Nice, Slot, VcpuId};
 use crate::policy::rsdl::{RsdlConfig, rt};
-use crate::policy::{Capped, Decision, Freelist, Goodness, O1, Placement, Policy, Resumed, Rsdl, Why, goodness, o1};
+use crate::policy::{
+    Capped, Credit2, Decision, Freelist, Goodness, O1, Placement, Policy, Resumed, Rsdl, Why, credit2, goodness, o1,
+};
 use crate::time::{Nanos, Time};
+use crate::topology::Topology;
 use crate::wait::Yield;
 use proptest::prelude::*;
 
@@ -245,7 +248,7 @@ proptest! {
     #[test]
     fn caps_know_where_everybody_is_around_any_policy(
         slots in 1usize..=5,
-        policy in 0..4,
+        policy in 0..5,
         groups in prop::collection::vec(prop::option::of(0u32..3), VCPUS as usize),
         per_mille in prop::collection::vec(10u64..3000, 3),
         events in prop::collection::vec((any_event(), any_span()), 1..250),
@@ -254,6 +257,7 @@ proptest! {
             0 => Box::new(Freelist::new(RR, slots)),
             1 => Box::new(O1::new(slots)),
             2 => Box::new(Goodness::new(Default::default(), slots)),
+            3 => Box::new(Credit2::new(slots)),
             _ => Box::new(Rsdl::new(RsdlConfig::default(), slots)),
         };
         // Alone, a vCPU has a whole slice; the policies' own leases have tests of their own.
@@ -280,6 +284,20 @@ proptest! {
         events in prop::collection::vec((any_event(), any_span()), 1..250),
     ) {
         let mut model = Model::new(Goodness::new(bugs, slots), slots, |_| goodness::LONGEST_LEASE);
+        events.iter().for_each(|(event, span)| model.step(event, *span));
+    }
+
+    #[test]
+    fn credit2_knows_where_everybody_is(
+        slots in 1usize..=5,
+        // Slots up to this one share a cache, and the others do.
+        border in 0usize..5,
+        events in prop::collection::vec((any_event(), any_span()), 1..250),
+    ) {
+        let cpus: Vec<usize> = (0..slots).collect();
+        let topology = Topology::new(&cpus, [], [&cpus[..slots.min(border)], &cpus]);
+        let policy = Credit2::new(slots).with_topology(&topology);
+        let mut model = Model::new(policy, slots, |_| credit2::LONGEST_LEASE);
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
 
