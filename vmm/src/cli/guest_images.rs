@@ -26,10 +26,16 @@ fn build_linux(cache: &Cache, out: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn list(cache: &Cache) -> Result<(), Failure> {
+    output::line(format_args!("# {}", built_in()))?;
     match Image::find(&guest::folder(cache)) {
         Some(image) => tell(&image),
-        None => output::line(format_args!("none; `stile guest build linux` makes one")),
+        None => output::line(format_args!("# No Linux guest; `stile guest build linux` makes one")),
     }
+}
+
+/// The images that need no file, and how a configuration names them.
+pub(super) fn built_in() -> String {
+    format!("Built-in images, as image = \"builtin:NAME\": {}", stile_guest_images::names().join(", "))
 }
 
 /// What to write into a configuration file.

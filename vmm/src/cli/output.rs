@@ -6,6 +6,7 @@
 use super::Failure;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 
 /// Writes this to standard output.
 pub(super) fn print(text: Arguments<'_>) -> Result<(), Failure> {
@@ -27,6 +28,19 @@ pub(super) fn note(text: Arguments<'_>) {
 /// Writes this to standard error.
 pub(super) fn tell(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Refuses to write over a file that is there, unless the user says so; `option` named it. What is no regular file, such as
+/// `/dev/null` or a pipe, loses nothing.
+pub(super) fn not_there(option: &str, path: &Path, force: bool) -> Result<(), Failure> {
+    if force || !path.is_file() {
+        return Ok(());
+    }
+    Err(Failure::Input(miette::miette!(
+        help = "name another file, or give --force to write over this one",
+        "{option}: {} is there already",
+        path.display()
+    )))
 }
 
 /// What follows if standard output cannot be written.

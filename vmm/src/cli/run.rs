@@ -27,10 +27,11 @@ use stile_sched::{Domain, VcpuId};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let config = small::load(&args.file)?;
+    let config = small::load(&args.file, args.policy.as_ref())?;
     let guests = Guests::open(&config, &args.file)?;
-    if args.record.is_some() {
+    if let Some(path) = &args.record {
         recordable(&config.policy).map_err(Failure::input)?;
+        output::not_there("--record", path, args.force)?;
     }
     guests.suit_host(args.force)?;
     let kvm = open_kvm().map_err(Failure::NoKvm)?;

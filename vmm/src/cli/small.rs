@@ -2,18 +2,19 @@
 
 use super::{Failure, output};
 use crate::compare::{scenario_markdown, scenario_schema};
-use crate::config::{self, Config, LoadContext};
+use crate::config::{self, Config, LoadContext, PolicyConfig};
 use crate::host::{HostFacts, allowed_cpus, diagnose, open_kvm};
+use crate::recording::{ReadError, Recording};
 use crate::report::{check, format, table, writer};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Reads a configuration against this host.
-pub(super) fn load(file: &Path) -> Result<Config, Failure> {
+/// Reads a configuration against this host. A policy that is given takes the place of the file's.
+pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config, Failure> {
     let pcpus_available = allowed_cpus().map_err(Failure::run)?;
     let names = stile_guest_images::names();
-    let context = LoadContext { pcpus_available, builtin_names: &names };
+    let context = LoadContext { pcpus_available, builtin_names: &names, policy: policy.cloned() };
     let config = Config::load(file, &context).map_err(|e| Failure::Input(miette::Report::new(e)))?;
     if config.vms.is_empty() {
         return Err(Failure::Input(miette::miette!(
@@ -75,14 +76,32 @@ pub(super) fn report_in(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(writer::REPORT) } else { path.to_owned() }
 }
 
+/// Refuses a recording where a report is wanted, with the commands that read it.
+fn no_recording(file: &Path) -> Result<(), Failure> {
+    if matches!(Recording::open(file), Err(ReadError::File { .. } | ReadError::Foreign { .. })) {
+        return Ok(());
+    }
+    let path = file.display();
+    Err(Failure::Input(miette::miette!(
+        help = format!(
+            "`stile replay {path}` prints its figures, `stile why VCPU {path}` explains the longest wait of a vCPU, `stile trace \
+             {path}` makes a trace for ui.perfetto.dev"
+        ),
+        "{path} is a recording, not a report"
+    )))
+}
+
 pub(super) fn check_report(file: &Path) -> Result<(), Failure> {
     let file = report_in(file);
+    no_recording(&file)?;
     let summary = check::check_report(&file).map_err(Failure::input)?;
     output::line(format_args!("{}: {summary}", file.display()))
 }
 
 pub(super) fn show(file: &Path, markdown: bool) -> Result<(), Failure> {
-    let report = check::read_report(&report_in(file)).map_err(Failure::input)?;
+    let file = report_in(file);
+    no_recording(&file)?;
+    let report = check::read_report(&file).map_err(Failure::input)?;
     let table = if markdown { table::markdown(&report) } else { table::terminal(&report, table::Screen::detect()) };
     output::print(format_args!("{table}"))
 }

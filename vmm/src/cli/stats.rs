@@ -109,10 +109,14 @@ impl Stats {
         }
     }
 
-    /// Tells what all came to, once the VMs have ended.
+    /// Tells what all came to, once the VMs have ended: in tables if they were asked for, else in a line for each VM.
     pub(super) fn finish(mut self, vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
         if self.every.is_none() {
-            return Ok(());
+            let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, None);
+            return all
+                .vms
+                .iter()
+                .try_for_each(|vm| output::line(format_args!("[{}] {}", vm.name, table::in_a_line(vm))));
         }
         let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, self.last.as_ref());
         self.write_json(&all, true)?;

@@ -10,7 +10,7 @@ use stile_sched::domain::Attributes;
 use stile_sched::domain::host::HostYield;
 use stile_sched::policy::goodness::{self, YieldBugs};
 use stile_sched::policy::o1;
-use stile_sched::policy::rsdl::{self, RsdlConfig, matrix};
+use stile_sched::policy::rsdl::{self, RsdlConfig, matrix, rt};
 use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::{Nanos, Nice, Topology};
 
@@ -52,6 +52,8 @@ pub struct Row {
     pub weight: Option<fn(&PolicyConfig, Nice) -> f64>,
     /// The longest that a runnable vCPU waits for one of so many slots beside these others. `None`: it promises nothing.
     pub wait_bound: Option<WaitBound>,
+    /// Part of each pCPU that class rt may use while other classes could run. `None`: classes do not count.
+    pub rt_share: Option<f64>,
 }
 
 /// What carries an algorithm out.
@@ -66,6 +68,9 @@ pub enum RunBy {
 /// The longest wait of a vCPU beside others on so many slots; `None`: the policy promises nothing to such a vCPU.
 pub type WaitBound = fn(&PolicyConfig, Attributes, &[Attributes], usize) -> Option<Nanos>;
 
+/// What the kernel leaves to its real-time classes of each CPU: `sched_rt_runtime_us` of `sched_rt_period_us`, by default.
+const KERNEL_RT_SHARE: f64 = 0.95;
+
 /// A row for each algorithm, in their order.
 static ROWS: &[Row] = &[
     Row {
@@ -77,6 +82,7 @@ static ROWS: &[Row] = &[
         }),
         weight: Some(|policy, nice| policy.rotation(nice).0 as f64),
         wait_bound: Some(|policy, me, others, slots| rsdl::wait_bound(&rsdl_config(policy), me, others, slots)),
+        rt_share: Some(rt::SHARE as f64 / 100.0),
     },
     Row {
         algorithm: Algorithm::Host,
@@ -85,6 +91,7 @@ static ROWS: &[Row] = &[
         run_by: RunBy::Host(HostYield::Sched),
         weight: Some(|_, nice| kernel_weight(nice)),
         wait_bound: None,
+        rt_share: Some(KERNEL_RT_SHARE),
     },
     Row {
         algorithm: Algorithm::HostNoyield,
@@ -93,6 +100,7 @@ static ROWS: &[Row] = &[
         run_by: RunBy::Host(HostYield::Ignore),
         weight: Some(|_, nice| kernel_weight(nice)),
         wait_bound: None,
+        rt_share: Some(KERNEL_RT_SHARE),
     },
     Row {
         algorithm: Algorithm::Freelist,
@@ -104,6 +112,7 @@ static ROWS: &[Row] = &[
         }),
         weight: None,
         wait_bound: None,
+        rt_share: None,
     },
     Row {
         algorithm: Algorithm::O1,
@@ -112,6 +121,7 @@ static ROWS: &[Row] = &[
         run_by: RunBy::Stile(|_, slots, topology| Box::new(O1::new(slots).with_topology(topology))),
         weight: Some(|_, nice| o1::slice(nice).0 as f64),
         wait_bound: None,
+        rt_share: Some(1.0),
     },
     Row {
         algorithm: Algorithm::Goodness,
@@ -120,6 +130,7 @@ static ROWS: &[Row] = &[
         run_by: RunBy::Stile(|policy, slots, _| Box::new(Goodness::new(yield_bugs(policy), slots))),
         weight: Some(|_, nice| goodness::refill(nice).0 as f64),
         wait_bound: None,
+        rt_share: Some(1.0),
     },
 ];
 

@@ -129,7 +129,9 @@ impl<'a> Checker<'a> {
                 Some(property) => self.value(property, value, &path.key(name)),
                 None => {
                     let known = properties.keys().map(String::as_str);
-                    let meant = nearest(name, known.clone()).map(|name| format!("did you mean `{name}`? "));
+                    let also = properties.iter().find(|(_, key)| is_called(key, name)).map(|(key, _)| key.as_str());
+                    let meant = also.or_else(|| nearest(name, known.clone()));
+                    let meant = meant.map(|name| format!("did you mean `{name}`? "));
                     let help = format!("{}accepted here: {}", meant.unwrap_or_default(), list(known));
                     self.note(
                         &path.key(name),
@@ -228,6 +230,11 @@ impl<'a> Checker<'a> {
     }
 }
 
+/// Whether other programs call the key with this schema so.
+fn is_called(schema: &Value, name: &str) -> bool {
+    schema["x-also-called"].as_array().into_iter().flatten().any(|also| also == name)
+}
+
 /// What a type is called in a message.
 fn noun(kind: &str) -> &'static str {
     match kind {
@@ -291,7 +298,7 @@ mod tests {
     use super::*;
 
     /// What the checker or the reference page reads, or what only informs the reader of the schema.
-    const UNDERSTOOD: [&str; 24] = [
+    const UNDERSTOOD: [&str; 25] = [
         "$schema",
         "title",
         "description",
@@ -301,6 +308,7 @@ mod tests {
         "format",
         "pattern",
         "x-range",
+        "x-also-called",
         "minimum",
         "maximum",
         "minItems",

@@ -8,6 +8,7 @@ mod devices;
 mod linux;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
@@ -19,7 +20,7 @@ use super::check::{integer, list, nearest, number};
 use super::defaults;
 use super::error::{Finding, Misplaced};
 use super::keypath::KeyPath;
-use super::types::instance_names;
+use super::types::{Mechanism, instance_names};
 use super::values::{CapPeriod, CpuCap, ImageRef};
 use crate::host::CpuList;
 use stile_sched::Nanos;
@@ -30,15 +31,17 @@ use stile_sched::domain::Cap;
 pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'_>) -> Vec<Misplaced> {
     let mut found = Vec::new();
     let root = KeyPath::default();
-    if let Some(DeValue::Array(cpus)) = document.get("host").and_then(|host| host.get_ref().get("pcpus")).map(inner) {
-        let path = root.key("host").key("pcpus");
-        let items = cpus.iter().enumerate();
-        found.extend(items.filter_map(|(index, item)| pcpu(item, context, path.index(index))));
+    if let Some(pcpus) = document.get("host").and_then(|host| host.get_ref().get("pcpus")) {
+        found.extend(self::pcpus(pcpus, context, &root.key("host").key("pcpus")));
     }
     let policy = |key| document.get("policy").and_then(|policy| policy.get_ref().get(key)?.get_ref().as_str());
-    let host = policy("algorithm").and_then(Algorithm::named).filter(|algorithm| algorithm.is_host());
+    let (algorithm, mechanism) = match &context.policy {
+        Some(policy) => (Some(policy.algorithm), (policy.mechanism == Mechanism::Executors).then_some("executors")),
+        None => (policy("algorithm").and_then(Algorithm::named), policy("mechanism")),
+    };
+    let host = algorithm.filter(|algorithm| algorithm.is_host());
     // The host's own threads carry everything.
-    let mechanism = policy("mechanism").filter(|_| host.is_none());
+    let mechanism = mechanism.filter(|_| host.is_none());
     let vms = document.get("vm").and_then(|vms| vms.get_ref().as_array()).into_iter().flat_map(|vms| vms.iter());
     let (mut names, mut taken) = (HashMap::new(), HashMap::new());
     for (index, vm) in vms.enumerate() {
@@ -54,21 +57,31 @@ pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'
     found
 }
 
-fn inner<'a, 'i>(value: &'a Spanned<DeValue<'i>>) -> &'a DeValue<'i> {
-    value.get_ref()
-}
-
-fn pcpu(item: &Spanned<DeValue<'_>>, context: &LoadContext<'_>, path: KeyPath) -> Option<Misplaced> {
-    let cpu = u32::try_from(integer(item.get_ref())?).ok().filter(|cpu| *cpu <= CpuList::CPU_MAX)?;
-    if context.pcpus_available.contains(cpu) {
-        return None;
-    }
-    let finding = Finding {
-        wrong: format!("this process may not use a CPU {cpu}"),
-        label: "no such CPU".to_owned(),
-        help: Some(format!("accepted: {}", context.pcpus_available)),
+/// Notes the CPUs of a list, or the first of a text, that this process may not use.
+fn pcpus(value: &Spanned<DeValue<'_>>, context: &LoadContext<'_>, path: &KeyPath) -> Vec<Misplaced> {
+    let unusable = |cpu: u32, span: Range<usize>, key: KeyPath| {
+        let finding = Finding {
+            wrong: format!("this process may not use a CPU {cpu}"),
+            label: "no such CPU".to_owned(),
+            help: Some(format!("accepted: {}", context.pcpus_available)),
+        };
+        (!context.pcpus_available.contains(cpu)).then_some(Misplaced { key, span, finding })
     };
-    Some(Misplaced { key: path, span: item.span(), finding })
+    match value.get_ref() {
+        DeValue::Array(cpus) => {
+            let number = |item: &Spanned<DeValue<'_>>| u32::try_from(integer(item.get_ref())?).ok();
+            let item = |(index, item): (usize, &Spanned<DeValue<'_>>)| {
+                let cpu = number(item).filter(|cpu| *cpu <= CpuList::CPU_MAX)?;
+                unusable(cpu, item.span(), path.index(index))
+            };
+            cpus.iter().enumerate().filter_map(item).collect()
+        }
+        DeValue::String(text) => {
+            let cpus = text.parse::<CpuList>().unwrap_or_default();
+            cpus.iter().find_map(|cpu| unusable(cpu, value.span(), path.clone())).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn image(vm: &DeTable<'_>, base: &Path, context: &LoadContext<'_>, path: &KeyPath) -> Option<Misplaced> {

@@ -110,12 +110,14 @@ impl Diagnostic for ConfigError {
         let Self::Unreadable { source, kind, .. } = self else { return None };
         let help = match (source.kind(), kind) {
             (io::ErrorKind::NotFound, FileKind::Configuration) => {
-                "check the path; `stile schema` describes what a configuration holds".to_owned()
+                "check the path; `stile schema --markdown` describes every key of a configuration".to_owned()
             }
             (io::ErrorKind::NotFound, FileKind::Simulation) => {
                 "check the path; docs/simulation-file.md describes what a simulation file holds".to_owned()
             }
-            (io::ErrorKind::PermissionDenied, _) => "the file must be readable by the user who runs stile".to_owned(),
+            (io::ErrorKind::PermissionDenied, _) => {
+                "the user who runs stile must be allowed to read the file".to_owned()
+            }
             (io::ErrorKind::InvalidData, _) => format!("a {kind} is UTF-8 text"),
             (io::ErrorKind::IsADirectory, _) => format!("give the {kind} itself, not its directory"),
             _ => return None,

@@ -25,6 +25,7 @@ mod reference;
 mod tests;
 mod types;
 mod values;
+mod weights;
 
 use std::fs;
 use std::path::Path;
@@ -52,6 +53,7 @@ pub use values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,
     ValueError, VmName,
 };
+pub use weights::weights_markdown;
 
 /// What a configuration is held against.
 #[derive(Debug, Clone)]
@@ -60,6 +62,8 @@ pub struct LoadContext<'a> {
     pub pcpus_available: CpuList,
     /// Names that may follow `builtin:`.
     pub builtin_names: &'a [&'a str],
+    /// A policy that takes the place of the file's `[policy]`.
+    pub policy: Option<PolicyConfig>,
 }
 
 impl Config {
@@ -89,6 +93,9 @@ impl Config {
             vm.initrd = vm.initrd.take().map(|file| file.relative_to(base));
             vm.disk = vm.disk.take().map(|disk| disk.relative_to(base));
             vm.vsock = vm.vsock.take().map(|file| file.relative_to(base));
+        }
+        if let Some(policy) = &context.policy {
+            self.policy = policy.clone();
         }
         let has_policy = !self.policy.algorithm.is_host();
         // Executors cannot carry Linux guests, which wait inside the host's kernel.
