@@ -63,7 +63,8 @@ pub(super) enum Command {
         /// Print JSON
         #[arg(long, conflicts_with = "costs")]
         json: bool,
-        /// Measure the cost of an exit, a switch, a kick and a wake-up on this host and print it as JSON, for `stile sim`
+        /// Measure the cost of an exit, a switch, a kick and a wake-up on this host and print it as JSON, for `stile
+        /// sim`
         #[arg(long)]
         costs: bool,
     },
@@ -116,7 +117,8 @@ pub(super) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum GuestCommand {
-    /// Make a kernel and an initramfs from Debian's packages, if a package has changed since the last time; needs no root
+    /// Make a kernel and an initramfs from Debian's packages, if a package has changed since the last time; needs no
+    /// root
     Build {
         /// The guest to make
         guest: GuestImage,
@@ -139,7 +141,7 @@ pub(super) enum GuestImage {
 pub(super) struct CheckArgs {
     /// The configuration file
     pub(super) file: PathBuf,
-    /// Policy that replaces the file's [policy], such as o1 or rsdl:rr_interval=3ms
+    /// Policy that replaces that of the file, such as o1 or rsdl:rr_interval=3ms
     #[arg(long, value_name = "POLICY")]
     pub(super) policy: Option<PolicyConfig>,
     /// Print JSON
@@ -152,7 +154,7 @@ pub(super) struct CheckArgs {
 pub(super) struct RunArgs {
     /// The configuration file
     pub(super) file: PathBuf,
-    /// Policy that replaces the file's [policy], such as o1 or rsdl:rr_interval=3ms
+    /// Policy that replaces that of the file, such as o1 or rsdl:rr_interval=3ms
     #[arg(long, value_name = "POLICY")]
     pub(super) policy: Option<PolicyConfig>,
     /// End all virtual machines after this many seconds
@@ -168,7 +170,8 @@ pub(super) struct RunArgs {
     /// Write the same figures to this file as JSON, a line for each table
     #[arg(long, value_name = "FILE")]
     pub(super) stats_json: Option<PathBuf>,
-    /// Write the output of the guests to this file: unchanged if there is one VM, else line by line behind the VM's name
+    /// Write the output of the guests to this file: unchanged if there is one VM, else line by line behind the VM's
+    /// name
     #[arg(long, value_name = "FILE")]
     pub(super) console: Option<PathBuf>,
     /// Start Linux guests on hosts where they are known not to run, and overwrite a recording that exists
@@ -187,19 +190,21 @@ pub(super) struct SimArgs {
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,
-    /// Record every run in the folder's raw, for trace, why and replay; runs under the host's scheduler are not recorded
+    /// Record every run in the folder's raw, for trace, why and replay; runs under the host's scheduler are not
+    /// recorded
     #[arg(long)]
     pub(super) record: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, volano, hackbench, entry, partition or
-    /// boot; with Linux guests hackbench, tbench, cyclictest or boot; or reports, for those of the reports that this project grew from, one after the other in a quarter of an hour
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, volano, hackbench, entry,
+    /// partition or boot; with Linux guests hackbench, tbench, cyclictest or boot; or reports, for those of the reports
+    /// that this project grew from, one after the other in a quarter of an hour
     #[arg(default_value = "netbench")]
     pub(super) suite: Subject,
-    /// What guests are: the built-in ones, or linux for those of `stile guest build linux`, or linux:DIR for those of its --out
-    /// DIR
+    /// What guests are: the built-in ones, or linux for those of `stile guest build linux`, or linux:DIR for those of
+    /// its --out DIR
     #[arg(long, value_name = "GUEST", default_value = "builtin")]
     pub(super) guest: GuestKind,
     /// Start Linux guests on hosts where they are known not to run
@@ -216,9 +221,10 @@ pub(super) struct CompareArgs {
     /// Numbers of VMs, asked for at once (boot) or of which all but one compute (cyclictest), a run for each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1000>)]
     pub(super) vms: Vec<u32>,
-    /// How the suite is set up: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload, make, make-ccache
-    /// (interactive: what runs beside the probes); up, smp, bare-up, bare-smp (entry); no-locks, locks (partition);
-    /// VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default all but netbench's
+    /// How the suite is set up: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload,
+    /// make, make-ccache (interactive: what runs beside the probes); up, smp, bare-up, bare-smp (entry); no-locks,
+    /// locks (partition); VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default
+    /// all but netbench's
     #[arg(long = "setup", value_name = "LIST", value_delimiter = ',')]
     pub(super) setups: Vec<Setup>,
     /// Numbers of groups of 40 vCPUs, or of Linux guests with a group each, a run for each (hackbench)
@@ -230,8 +236,8 @@ pub(super) struct CompareArgs {
     /// Number of rounds; in each round every policy runs once with every parameter
     #[arg(long, value_name = "N", value_parser = number::<1000>)]
     pub(super) reps: Option<u32>,
-    /// Run five rounds, and more until the interval of each headline ratio is no wider than this part of the ratio, such
-    /// as 0.05
+    /// Run five rounds, and more until the interval of each headline ratio is no wider than this part of the ratio,
+    /// such as 0.05
     #[arg(long, value_name = "WIDTH", value_parser = part, conflicts_with = "reps")]
     pub(super) until: Option<f64>,
     /// Start no round that would end after this time
@@ -252,8 +258,8 @@ pub(super) struct CompareArgs {
     /// A short run: at most 20 s on 2 CPUs, 30 s for interactive
     #[arg(long)]
     pub(super) quick: bool,
-    /// What the report that the suite comes from did, if it comes from one: its sizes, setups and policies, and windows of
-    /// 3 s, whatever time that takes
+    /// What the report that the suite comes from did, if it comes from one: its sizes, setups and policies, and windows
+    /// of 3 s, whatever time that takes
     #[arg(long, conflicts_with = "quick")]
     pub(super) full: bool,
     /// Simulate models of the guests; without this option that happens only where KVM cannot be used
@@ -262,8 +268,8 @@ pub(super) struct CompareArgs {
     /// Record every run in the folder's raw, except those under the host's scheduler; this costs some throughput
     #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
-    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline metric is
-    /// worse by more than the tolerance and its intervals do not overlap
+    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline
+    /// metric is worse by more than the tolerance and its intervals do not overlap
     #[arg(long, value_name = "OLD/report.json")]
     pub(super) baseline: Option<PathBuf>,
     /// Part by which a figure may be worse than in the baseline, such as 0.1 for 10 %

@@ -1,4 +1,4 @@
-//! `stile guest`: makes kernels and initramfs of Linux guests, and says where they are.
+//! `stile guest`: lists images, and makes the kernel and the initramfs of Linux guests.
 
 use super::args::{GuestCommand, GuestImage};
 use super::{Failure, output};
@@ -33,12 +33,12 @@ fn list(cache: &Cache) -> Result<(), Failure> {
     }
 }
 
-/// The images that need no file, and how a configuration names them.
+/// The names of the built-in images, and how a configuration names them.
 pub(super) fn built_in() -> String {
     format!("Built-in images, as image = \"builtin:NAME\": {}", stile_guest_images::names().join(", "))
 }
 
-/// What to write into a configuration file.
+/// Prints the lines that a configuration file needs for this image.
 fn tell(image: &Image) -> Result<(), Failure> {
     output::line(format_args!("# Linux {}", image.release()))?;
     for (key, path) in [("kernel", image.kernel()), ("initrd", image.initramfs())] {

@@ -1,4 +1,4 @@
-//! What is done with recordings: `stile trace`, `stile why`, `stile replay`.
+//! Commands on recordings: `stile trace`, `stile why`, `stile replay`.
 
 use super::{Failure, output};
 use crate::recording::chrome::{self, TraceError};
@@ -14,7 +14,7 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use stile_sched::ledger::Stop;
 
-/// Opens a recording, and says so if it was not finished.
+/// Opens a recording. Warns if it was not finished.
 pub(super) fn open(path: &Path) -> Result<Recording, Failure> {
     let recording = Recording::open(path).map_err(Failure::input)?;
     if let Some(after) = recording.ended_early().map_err(Failure::input)? {
@@ -43,7 +43,7 @@ pub(super) fn trace(path: &Path, out: Option<&Path>, force: bool) -> Result<(), 
     }
 }
 
-/// A new file for the trace; in place of one that is there only if the user says so.
+/// The file for the trace. One that exists is overwritten only with `force`.
 fn created(out: &Path, recording: &Path, force: bool) -> Result<File, Failure> {
     let canonical = |path: &Path| path.canonicalize().ok();
     if canonical(recording).is_some_and(|recording| canonical(out) == Some(recording)) {
@@ -98,7 +98,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
     tell(replayed, difference, as_json)
 }
 
-/// Replays a recording and says only whether all answers are the same.
+/// Replays a recording and prints only whether all decisions are the same.
 pub(super) fn replay_quietly(recording: &Recording) -> Result<(), Failure> {
     let replayed = ask_again(recording).map_err(Failure::input)?;
     let difference = verdict(&replayed);
@@ -117,7 +117,7 @@ fn tell(replayed: Replayed, difference: Option<String>, as_json: bool) -> Result
     }
 }
 
-/// What is to be told of a replay that did not come to its end.
+/// The difference or gap that ended a replay, in words; `None` if it came to the recording's end.
 fn verdict(replayed: &Replayed) -> Option<String> {
     let same = replayed.compared;
     Some(match replayed.stopped.as_ref()? {

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use stile_sched::{Domain, VcpuId};
 
-/// How often the end of all VMs, Ctrl-C and the time limit are looked for.
+/// Time between two looks for the end of all VMs, Ctrl-C and the time limit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -52,7 +52,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let keyboard = keyboard(args, &vms, &linux, &interrupted)?;
     vms.iter().for_each(|vm| vm.crew().start());
     let ended_by_user = wait(&vms, [&interrupted, &unread], args.limit, &mut stats);
-    // Whatever ended the wait: guests are stopped and a recording is finished before anything is told of it.
+    // Guests are stopped and the recording is finished before anything is printed, for every reason of the end.
     vms.iter().for_each(|vm| vm.crew().stop());
     stats.clear();
     drop(keyboard);
@@ -84,8 +84,8 @@ fn finish(recorder: Recorder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where guests' text goes: as it comes if there is one VM that a user may want to talk to, or whose text is kept; else
-/// line by line, each with its VM's name.
+/// Where the output of guests goes: unchanged if there is one VM and a user may type to it or its output goes to a
+/// file; else line by line behind the VM's name.
 fn console(args: &RunArgs, config: &Config, stats: &Stats) -> Result<Sink, Failure> {
     let alone = is_alone(config);
     if let Some(path) = &args.console {
@@ -109,7 +109,7 @@ fn lines(file: File) -> Sink {
     }))
 }
 
-/// What a user types goes to a Linux guest that runs alone and has the terminal.
+/// The keyboard, if a Linux guest runs alone and has the terminal.
 fn keyboard(
     args: &RunArgs,
     vms: &[Box<dyn Machine>],
@@ -124,7 +124,7 @@ fn keyboard(
     }
 }
 
-/// What vCPUs are called: VM/INDEX.
+/// Names of vCPUs: VM/INDEX.
 fn names(vms: &[Box<dyn Machine>]) -> HashMap<VcpuId, String> {
     let of_vm = |vm: &dyn Machine| {
         let name = vm.crew().life().name().to_owned();

@@ -1,4 +1,4 @@
-//! The commands that look at things and start nothing: schema, doctor, show, check-report; and how a configuration is read.
+//! Small commands that start nothing: schema, doctor, show, check-report; and how commands read a configuration.
 
 use super::{Failure, output};
 use crate::compare::{scenario_markdown, scenario_schema};
@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Reads a configuration against this host. A policy that is given takes the place of the file's.
+/// Reads a configuration and checks it against this host. `policy` replaces the file's. Warnings go to stderr.
 pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config, Failure> {
     let pcpus_available = allowed_cpus().map_err(Failure::run)?;
     let names = stile_guest_images::names();
@@ -32,8 +32,8 @@ pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config,
     Ok(config)
 }
 
-/// What to say of VMs that may use so much memory on a host that has so much (units: bytes). Guests' memory is the host's only
-/// once they touch it, so more of it is no mistake yet.
+/// The warning for VMs that may use more memory than the host has (units: bytes). It is no mistake: guests take the
+/// host's memory only when they touch it.
 fn too_much_memory(guests: u64, host: Option<u64>) -> Option<String> {
     let host = host.filter(|host| guests > *host)?;
     let [guests, host] = [guests, host].map(|bytes| format::bytes(bytes as f64));
@@ -71,12 +71,12 @@ pub(super) fn costs() -> Result<(), Failure> {
     output::line(format_args!("{:#}", serde_json::to_value(costs).map_err(Failure::run)?))
 }
 
-/// The report that this is, or that is in this folder.
+/// The report at this path, or in the folder at this path.
 pub(super) fn report_in(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(writer::REPORT) } else { path.to_owned() }
 }
 
-/// Refuses a recording where a report is wanted, with the commands that read it.
+/// Refuses a recording in place of a report, and names the commands that read it.
 fn no_recording(file: &Path) -> Result<(), Failure> {
     if matches!(Recording::open(file), Err(ReadError::File { .. } | ReadError::Foreign { .. })) {
         return Ok(());

@@ -1,8 +1,9 @@
 //! The registry of scheduling algorithms: a variant of [`Algorithm`] and a row for each.
 //!
-//! A row says what the algorithm is called, which keys of `[policy]` it takes, how it is built, how it turns nice values into
-//! weights, and how long it lets a vCPU wait. Command lines, the schema, the reference pages, help texts and checks read
-//! the rows. To add a policy: export it from `stile_sched::policy`, then add a variant and its row here.
+//! A row says what the algorithm is called, which keys of `[policy]` it takes, how it is built, how it turns nice
+//! values into weights, and how long it lets a vCPU wait. Command lines, the schema, the reference pages, help texts
+//! and checks read the rows. To add a policy: export it from `stile_sched::policy`, then add a variant and its row
+//! here.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,10 +48,11 @@ pub struct Row {
     pub takes: &'static [&'static str],
     /// What carries it out.
     pub run_by: RunBy,
-    /// CPU time of a vCPU of a nice value in any period in which all vCPUs compute, in a unit of its own. `None`: nice values
-    /// do not count.
+    /// CPU time of a vCPU of a nice value in any period in which all vCPUs compute, in a unit of its own. `None`: nice
+    /// values do not count.
     pub weight: Option<fn(&PolicyConfig, Nice) -> f64>,
-    /// The longest that a runnable vCPU waits for one of so many slots beside these others. `None`: it promises nothing.
+    /// The longest that a runnable vCPU waits for one of so many slots beside these others. `None`: it promises
+    /// nothing.
     pub wait_bound: Option<WaitBound>,
     /// Part of each pCPU that class rt may use while other classes could run. `None`: classes do not count.
     pub rt_share: Option<f64>,
@@ -68,7 +70,8 @@ pub enum RunBy {
 /// The longest wait of a vCPU beside others on so many slots; `None`: the policy promises nothing to such a vCPU.
 pub type WaitBound = fn(&PolicyConfig, Attributes, &[Attributes], usize) -> Option<Nanos>;
 
-/// What the kernel leaves to its real-time classes of each CPU: `sched_rt_runtime_us` of `sched_rt_period_us`, by default.
+/// What the kernel leaves to its real-time classes of each CPU: `sched_rt_runtime_us` of `sched_rt_period_us`, by
+/// default.
 const KERNEL_RT_SHARE: f64 = 0.95;
 
 /// A row for each algorithm, in their order.

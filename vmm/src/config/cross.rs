@@ -1,8 +1,8 @@
-//! Checks that need more than the schema: CPUs of this host, images and devices that exist, names that differ, caps that
-//! can be kept.
+//! Checks that need more than the schema: CPUs of this host, images and devices that exist, names that differ, caps
+//! that can be kept.
 //!
-//! Works on the document as written, beside [`super::check`], so that both kinds of mistakes are reported together;
-//! whatever has a wrong type here is left to the other one.
+//! It works on the same document as [`super::check`], so that both kinds of mistakes are reported together. It skips
+//! values of a wrong type, which [`super::check`] reports.
 
 mod devices;
 mod linux;
@@ -26,8 +26,8 @@ use crate::host::CpuList;
 use stile_sched::Nanos;
 use stile_sched::domain::Cap;
 
-/// Notes every value of `document` that this host, or another part of the file, contradicts. Relative image paths
-/// start at `base`.
+/// Returns a finding for each value of `document` that contradicts this host or another value. Relative paths start at
+/// `base`.
 pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'_>) -> Vec<Misplaced> {
     let mut found = Vec::new();
     let root = KeyPath::default();
@@ -57,7 +57,7 @@ pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'
     found
 }
 
-/// Notes the CPUs of a list, or the first of a text, that this process may not use.
+/// Returns a finding for each CPU of a list that this process may not use; of a text, for the first one.
 fn pcpus(value: &Spanned<DeValue<'_>>, context: &LoadContext<'_>, path: &KeyPath) -> Vec<Misplaced> {
     let unusable = |cpu: u32, span: Range<usize>, key: KeyPath| {
         let finding = Finding {
@@ -109,7 +109,8 @@ fn image(vm: &DeTable<'_>, base: &Path, context: &LoadContext<'_>, path: &KeyPat
     Some(Misplaced { key: path.key("image"), span: value.span(), finding })
 }
 
-/// Enters the names of `vm`'s copies into `names` (name to the VM's path) and notes the first that is there already.
+/// Adds the names of `vm`'s copies to `names` (from name to the VM's path). Returns a finding for the first that
+/// another VM has.
 fn name(vm: &DeTable<'_>, path: &KeyPath, names: &mut HashMap<String, KeyPath>) -> Option<Misplaced> {
     let value = vm.get("name")?;
     let count = vm.get("count").map_or(Some(defaults::COUNT.into()), |count| integer(count.get_ref()))?;
@@ -132,7 +133,7 @@ fn name(vm: &DeTable<'_>, path: &KeyPath, names: &mut HashMap<String, KeyPath>) 
     Some(Misplaced { key: path.key("name"), span: value.span(), finding })
 }
 
-/// Notes a cap that no policy keeps, or that is not to be had with these vCPUs and this period.
+/// Returns a finding for a cap that the algorithm does not keep, or that the vCPUs and the period make impossible.
 fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misplaced> {
     let value = vm.get("cap")?;
     let cap = CpuCap::try_from(number(value.get_ref())?).ok()?;
@@ -143,7 +144,7 @@ fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misp
     let shown = number(value.get_ref())?;
     let finding = if let Some(host) = host {
         Finding {
-            wrong: format!("the policy `{}` keeps to no cap", host.row().name),
+            wrong: format!("the policy `{}` does not keep caps", host.row().name),
             label: "not kept".to_owned(),
             help: Some(
                 "leave it out, or take another `algorithm`; to cap all VMs together, use the cgroup's cpu.max"
@@ -162,7 +163,7 @@ fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misp
     Some(Misplaced { key: path.key("cap"), span: value.span(), finding })
 }
 
-/// What is wrong with a cap that leaves each of so many vCPUs a turn that is not worth its switch.
+/// Returns a finding if the cap gives each vCPU a turn that is shorter than a turn may be.
 fn too_short(cap: CpuCap, period: CapPeriod, vcpus: u32) -> Option<Finding> {
     let least = 2 * u64::from(vcpus) * Cap::SHORTEST_TURN.0;
     let budget = Nanos::from(cap.of(period.duration())).0;

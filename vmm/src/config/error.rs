@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, or another that is checked as one, and where.
+//! Mistakes in a configuration file, or in another file that is checked against a schema, with their places.
 //!
 //! A file is checked to its end: one error carries every mistake found, each with line, column, key, the accepted
 //! range or list, and the span for a snippet. `Display` gives a line for each, for logs; miette's report of the same
@@ -69,7 +69,7 @@ pub struct Problem {
     finding: Finding,
 }
 
-/// A mistake at a place, before the place is counted out in lines and columns.
+/// A mistake at a span of the text, before line and column are known.
 #[derive(Debug)]
 pub(crate) struct Misplaced {
     pub(crate) key: KeyPath,
@@ -77,12 +77,12 @@ pub(crate) struct Misplaced {
     pub(crate) finding: Finding,
 }
 
-/// What is wrong, in words.
+/// A mistake in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Complete without the key: "300 is out of range".
+    /// The mistake, without the key: "300 is out of range".
     pub(crate) wrong: String,
-    /// Short text at the snippet.
+    /// Short text that stands at the snippet.
     pub(crate) label: String,
     /// What to write in its place, with the accepted range or list.
     pub(crate) help: Option<String>,

@@ -77,9 +77,9 @@ fn a_policy_given_beside_the_file_takes_the_place_of_the_files_and_is_held_again
         let context = LoadContext { policy: Some(policy.parse().unwrap()), ..context() };
         Config::parse("conf/guests.toml", &text, &context)
     };
-    assert!(mistakes(&text)[0].contains("the policy `host` keeps to no cap"));
+    assert!(mistakes(&text)[0].contains("the policy `host` does not keep caps"));
     assert_eq!(under("o1").unwrap().policy.to_string(), "o1");
-    assert!(under("host-noyield").unwrap_err().problems()[0].to_string().contains("`host-noyield` keeps to no cap"));
+    assert!(under("host-noyield").unwrap_err().problems()[0].to_string().contains("`host-noyield` does not keep caps"));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
         ),
         (
             "cap = 0.5\n[policy]\nalgorithm = \"host\"",
-            "4:7: vm[0].cap: the policy `host` keeps to no cap (leave it out, or take another `algorithm`; to cap all VMs \
+            "4:7: vm[0].cap: the policy `host` does not keep caps (leave it out, or take another `algorithm`; to cap all VMs \
              together, use the cgroup's cpu.max)",
         ),
         ("cap_period = \"5ms\"", "4:14: vm[0].cap_period: `5ms` is out of range (accepted: 10ms to 1s)"),
@@ -374,8 +374,8 @@ fn file_that_cannot_be_read_says_which_and_why() {
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("No such file"));
 }
 
-/// Values that the key of this schema takes: both of a switch, every choice, and the ends of a range, which `x-range` gives as
-/// texts that are accepted.
+/// Values that the key of this schema takes: both of a switch, every choice, and the ends of a range, which `x-range`
+/// gives as texts that are accepted.
 fn values_of(root: &Value, schema: &Value) -> Vec<Value> {
     let schema = check::resolve(root, schema);
     let choices: Vec<Value> = check::choices(schema).into_iter().map(Value::from).collect();

@@ -37,7 +37,8 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct HostConfig {
     // Never empty once a configuration is loaded.
-    /// Host CPUs that vCPUs run on, by their numbers in `/proc/cpuinfo`: a list such as `[0, 1]` or a text such as `"0-1,4"`.
+    /// Host CPUs that vCPUs run on, by their numbers in `/proc/cpuinfo`: a list such as `[0, 1]` or a text such as
+    /// `"0-1,4"`.
     #[serde(skip_serializing_if = "CpuList::is_empty")]
     #[schemars(extend(
         "x-default" = "all that the process may use",
@@ -45,8 +46,9 @@ pub struct HostConfig {
         "x-also-called" = ["cpus", "cpuset"]
     ))]
     pub pcpus: CpuList,
-    /// How long KVM polls for an event after a vCPU of a Linux guest has halted, before the vCPU's thread sleeps. `auto`: no
-    /// polling while there are more vCPUs than pCPUs, else the setting of the host's KVM. Polling counts as run time.
+    /// How long KVM polls for an event after a vCPU of a Linux guest has halted, before the vCPU's thread sleeps.
+    /// `auto`: no polling while there are more vCPUs than pCPUs, else the setting of the host's KVM. Polling counts as
+    /// run time.
     pub halt_poll: HaltPoll,
 }
 
@@ -62,14 +64,14 @@ pub struct PolicyConfig {
     /// The threads that run the vCPUs.
     pub mechanism: Mechanism,
     /// Under `leases`: the thread of a vCPU that has to make a decision at a deadline enters the host's real-time class
-    /// (`SCHED_FIFO`) for it, if the host permits that. It stays there for microseconds, for a twentieth of the time at most,
-    /// and leaves before guest code runs.
+    /// (`SCHED_FIFO`) for it, if the host permits that. It stays there for microseconds, for a twentieth of the time at
+    /// most, and leaves before guest code runs.
     pub ride: bool,
-    /// Under `leases`: a vCPU may take a pCPU that was given to another vCPU whose thread has not begun to run, if the policy
-    /// ranks both the same.
+    /// Under `leases`: a vCPU may take a pCPU that was given to another vCPU whose thread has not begun to run, if the
+    /// policy ranks both the same.
     pub steal: bool,
-    /// A vCPU that spins on PAUSE instructions is detected and treated as if it had yielded. Later spins of it are detected
-    /// sooner.
+    /// A vCPU that spins on PAUSE instructions is detected and treated as if it had yielded. Later spins of it are
+    /// detected sooner.
     pub spin_detection: bool,
     /// Quota: CPU time that a vCPU may use before the next one runs.
     #[schemars(extend("x-also-called" = ["quantum", "quota", "slice", "timeslice"]))]
@@ -81,8 +83,8 @@ pub struct PolicyConfig {
     pub yield_rule: YieldRule,
     /// A vCPU prefers the pCPU that it last ran on.
     pub affinity: bool,
-    /// A vCPU runs for 250 us before a woken vCPU takes its pCPU. vCPUs that wake each other then pass more work on at a time,
-    /// and a woken vCPU may wait 250 us longer.
+    /// A vCPU runs for 250 us before a woken vCPU takes its pCPU. vCPUs that wake each other then pass more work on at
+    /// a time, and a woken vCPU may wait 250 us longer.
     pub grain: bool,
     /// How long a vCPU may wait if the policy promises no bound. Class `idle` may always wait without end.
     pub starvation_bound: StarvationBound,
@@ -102,8 +104,8 @@ pub struct PolicyConfig {
 pub enum Variant {
     /// Staircase Deadline (May 2007): the levels of a nice value are spread evenly over the rotation.
     Dithered,
-    /// The first RSDL (March 2007): a vCPU runs at the level of its nice value and at all levels below. Each level has a
-    /// budget; once that is used up, all vCPUs leave the level.
+    /// The first RSDL (March 2007): a vCPU runs at the level of its nice value and at all levels below. Each level has
+    /// a budget; once that is used up, all vCPUs leave the level.
     LevelQuota,
 }
 
@@ -155,8 +157,8 @@ impl Default for PolicyConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum YieldRule {
-    /// The next waiting vCPU runs. The yielder keeps the rest of its quota, and `[policy.polite]` says how what it waits for
-    /// counts.
+    /// The next waiting vCPU runs. The yielder keeps the rest of its quota, and `[policy.polite]` says how what it
+    /// waits for counts.
     Polite,
     /// The yielder goes to the end of the run queue and loses the rest of its quota.
     Expire,
@@ -180,18 +182,18 @@ pub struct PoliteSwitches {
     pub pair_lockers: bool,
     /// A vCPU that yields for a message goes on while its peer runs, a limited number of times.
     pub stay_with_running_peer: bool,
-    /// If two vCPUs on different pCPUs wait for each other's messages and each looks only when the other does not, one of them
-    /// pauses before it goes on, for a quarter of the time between two of its yields.
+    /// If two vCPUs on different pCPUs wait for each other's messages and each looks only when the other does not, one
+    /// of them pauses before it goes on, for a quarter of the time between two of its yields.
     pub break_lockstep: bool,
     /// A vCPU that yields without a hint goes on, as many times in a row as it lately made progress by that.
     pub forgive: bool,
-    /// Among vCPUs that yield without a hint, the one that made progress least recently runs first, and one that made none
-    /// keeps its place. A vCPU that ran for long before it yielded has made progress.
+    /// Among vCPUs that yield without a hint, the one that made progress least recently runs first, and one that made
+    /// none keeps its place. A vCPU that ran for long before it yielded has made progress.
     pub order_by_progress: bool,
     /// A yield without a hint counts as if it named the vCPU beside which the yielder lately ran without yielding.
     pub guess_peer: bool,
-    /// Guests are told which of their vCPUs have a pCPU. Waiters spin longer while the vCPU that they wait for runs, and yield
-    /// at once if it does not.
+    /// Guests are told which of their vCPUs have a pCPU. Waiters spin longer while the vCPU that they wait for runs,
+    /// and yield at once if it does not.
     pub tell_presence: bool,
     /// A yield always gives the pCPU away if another vCPU waits, whatever the other switches say.
     pub strict: bool,
@@ -207,9 +209,9 @@ pub struct GoodnessSwitches {
     pub yield_bounces: bool,
 }
 
-/// How pCPUs wait for the lock of the run queue. Each rule has a switch of its own, so that its effect can be measured. With
-/// both off, the lock goes to the first waiter, and all others wait until that one is awake. For all policies but `host`
-/// and `host-noyield`.
+/// How pCPUs wait for the lock of the run queue. Each rule has a switch of its own, so that its effect can be measured.
+/// With both off, the lock goes to the first waiter, and all others wait until that one is awake. For all policies but
+/// `host` and `host-noyield`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LockSwitches {
@@ -225,19 +227,19 @@ pub struct LockSwitches {
 pub struct VmConfig {
     /// Name in reports and messages. No two VMs have the same.
     pub name: VmName,
-    /// The unikernel to boot: `builtin:NAME`, or the path of an image. `stile guest list` lists the built-in ones. A relative
-    /// path starts at the configuration file.
+    /// The unikernel to boot: `builtin:NAME`, or the path of an image. `stile guest list` lists the built-in ones. A
+    /// relative path starts at the configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ImageRef", extend("x-default" = "none"))]
     pub image: Option<ImageRef>,
-    /// The Linux kernel to boot in place of an `image`: a bzImage as distributions ship it, or an ELF vmlinux. A relative path
-    /// starts at the configuration file. A Linux guest cannot run under `mechanism = "executors"`: its halted vCPUs sleep
-    /// inside the host's kernel.
+    /// The Linux kernel to boot in place of an `image`: a bzImage as distributions ship it, or an ELF vmlinux. A
+    /// relative path starts at the configuration file. A Linux guest cannot run under `mechanism = "executors"`: its
+    /// halted vCPUs sleep inside the host's kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FilePath", extend("x-default" = "none"))]
     pub kernel: Option<FilePath>,
-    /// The initramfs that the kernel gets, compressed or not. A relative path starts at the configuration file. For VMs with a
-    /// `kernel`.
+    /// The initramfs that the kernel gets, compressed or not. A relative path starts at the configuration file. For VMs
+    /// with a `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FilePath", extend("x-default" = "none"))]
     pub initrd: Option<FilePath>,
@@ -249,8 +251,8 @@ pub struct VmConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MemorySize", extend("x-default" = "`16M`, with a `kernel` `256M`", "x-also-called" = ["mem", "ram"]))]
     pub memory: Option<MemorySize>,
-    /// Weight of each vCPU against those of other VMs: the lower, the more CPU time. Mostly a smaller step than `nice(1)`'s: see
-    /// docs/weights.md.
+    /// Weight of each vCPU against those of other VMs: the lower, the more CPU time. Mostly a smaller step than
+    /// `nice(1)`'s: see docs/weights.md.
     #[serde(default)]
     #[schemars(
         range(min = defaults::NICE_MIN, max = defaults::NICE_MAX),
@@ -258,8 +260,9 @@ pub struct VmConfig {
         transform = policy_keys::describe_nice
     )]
     pub nice: i8,
-    /// CPUs that all vCPUs of the VM together may use on average over `cap_period` (unit: CPUs), no more than it has vCPUs. The
-    /// vCPUs are held back one after another, not all at once. For all policies but `host` and `host-noyield`.
+    /// CPUs that all vCPUs of the VM together may use on average over `cap_period` (unit: CPUs), no more than it has
+    /// vCPUs. The vCPUs are held back one after another, not all at once. For all policies but `host` and
+    /// `host-noyield`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CpuCap", extend("x-default" = "none", "x-also-called" = ["limit", "quota", "cpu_limit"]))]
     pub cap: Option<CpuCap>,
@@ -269,8 +272,8 @@ pub struct VmConfig {
     /// The scheduling class of its vCPUs.
     #[serde(default)]
     pub class: VmClass,
-    /// Command line of the guest. A unikernel takes 1024 bytes, a Linux kernel as many as it reads. For Linux, stile puts
-    /// `console=ttyS0` before it unless the text names a console, `panic=-1` unless the text sets `panic`, and
+    /// Command line of the guest. A unikernel takes 1024 bytes, a Linux kernel as many as it reads. For Linux, stile
+    /// puts `console=ttyS0` before it unless the text names a console, `panic=-1` unless the text sets `panic`, and
     /// `reboot=panic_warm`, which tells a panic from a reboot.
     #[serde(default)]
     #[schemars(length(max = defaults::CMDLINE_MAX), extend("x-also-called" = ["append", "args", "arguments"]))]
@@ -278,20 +281,21 @@ pub struct VmConfig {
     /// A network device on the switch that connects the VMs of this process.
     #[serde(default)]
     pub net: bool,
-    /// A disk, `vda` in the guest: a raw image or a block device whose size is a multiple of 512 bytes. A relative path starts
-    /// at the configuration file. Several VMs may share a disk only if all have `read_only = true`. For VMs with a `kernel`.
+    /// A disk, `vda` in the guest: a raw image or a block device whose size is a multiple of 512 bytes. A relative path
+    /// starts at the configuration file. Several VMs may share a disk only if all have `read_only = true`. For VMs with
+    /// a `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DiskConfig", extend("x-default" = "none"))]
     pub disk: Option<DiskConfig>,
-    /// A network device on the tap interface of this name. `ip tuntap add dev NAME mode tap user $USER` makes one. For VMs with
-    /// a `kernel`.
+    /// A network device on the tap interface of this name. `ip tuntap add dev NAME mode tap user $USER` makes one. For
+    /// VMs with a `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TapName", extend("x-default" = "none"))]
     pub tap: Option<TapName>,
-    /// Sockets between guest and host. stile listens on the unix socket at this path; a program on the host connects to it and
-    /// sends `CONNECT PORT` to reach that port of the guest. When the guest connects to port P of the host, stile connects to
-    /// the unix socket at this path with `_P` behind it. A relative path starts at the configuration file. For VMs with a
-    /// `kernel`.
+    /// Sockets between guest and host. stile listens on the unix socket at this path; a program on the host connects to
+    /// it and sends `CONNECT PORT` to reach that port of the guest. When the guest connects to port P of the host,
+    /// stile connects to the unix socket at this path with `_P` behind it. A relative path starts at the configuration
+    /// file. For VMs with a `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FilePath", extend("x-default" = "none"))]
     pub vsock: Option<FilePath>,
@@ -312,8 +316,8 @@ pub enum VmClass {
     Batch,
     /// Runs only while no vCPU of another class can. Under `host`: SCHED_IDLE.
     Idle,
-    /// Runs before all other classes, under `rsdl` for at most 80 % of each pCPU's time while others wait. Under `host`:
-    /// SCHED_RR, if the host permits it.
+    /// Runs before all other classes, under `rsdl` for at most 80 % of each pCPU's time while others wait. Under
+    /// `host`: SCHED_RR, if the host permits it.
     Rt,
 }
 

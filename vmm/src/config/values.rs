@@ -63,7 +63,7 @@ pub use devices::{DiskConfig, TapName};
 pub use file::FilePath;
 pub use time::{HaltPoll, RrInterval, StarvationBound};
 
-/// A text that is not the value it should be. Says what is wrong and what would be right.
+/// A text that is not accepted as a value: what is wrong, and what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{wrong}; accepted: {accepted}")]
 pub struct ValueError {

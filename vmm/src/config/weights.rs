@@ -1,4 +1,5 @@
-//! The page of weights, `docs/weights.md`: what each nice value is worth under each algorithm, from the algorithms' rows.
+//! The page of weights, `docs/weights.md`: what each nice value is worth under each algorithm, from the algorithms'
+//! rows.
 
 use stile_sched::Nice;
 

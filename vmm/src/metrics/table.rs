@@ -54,18 +54,6 @@ pub fn totals(reading: &Reading, frame: Frame) -> String {
     domain_line(reading, frame, Show::Number) + &times + "\n" + &events
 }
 
-/// What became of a VM's time, in a line.
-pub fn in_a_line(vm: &VmReading) -> String {
-    let Sample { account, by_policy, .. } = vm.sum();
-    let cpus = match account.total().0 {
-        0 => 0.0,
-        total => account.run.0 as f64 * vm.vcpus.len() as f64 / total as f64,
-    };
-    let longest = if by_policy { format!(" (longest wait {})", time(account.waits.max())) } else { String::new() };
-    let [run, ready, idle] = [account.run, account.wait, account.idle].map(time);
-    format!("ran {run}, {cpus:.2} CPUs; ready {ready}{longest}; idle {idle}")
-}
-
 /// How a figure is shown.
 #[derive(Clone, Copy)]
 enum Show {
@@ -180,7 +168,7 @@ fn show(value: Value<'_>, show: Show, wall: Nanos, total: Nanos) -> String {
     }
 }
 
-fn time(time: Nanos) -> String {
+pub(super) fn time(time: Nanos) -> String {
     time_us(time.0 as f64 / 1000.0)
 }
 
@@ -331,15 +319,6 @@ mod tests {
         assert_eq!(row(&text, "b")[5..], ["2.00", "ms", "2.00", "ms", "2.00", "ms", "14", "0", "12", "2.47k"]);
         assert_eq!(row(&text, "all")[..5], ["all", "3", "63.3", "28.3", "8.3"]);
         assert!(text.find("\n a ") < text.find("\n b "), "{text}");
-    }
-
-    #[test]
-    fn a_line_tells_what_a_vm_got_and_how_long_it_could_have_run_without() {
-        let two = vm("a", vec![vcpu(500, 400, 100), vcpu(300, 600, 100)]);
-        assert_eq!(in_a_line(&two), "ran 800 ms, 0.80 CPUs; ready 1.00 s (longest wait 2.00 ms); idle 200 ms");
-        let host = vm("a", vec![Sample { by_policy: false, ..vcpu(500, 400, 100) }]);
-        assert!(!in_a_line(&host).contains("wait"));
-        assert!(in_a_line(&vm("a", Vec::new())).starts_with("ran 0, 0.00 CPUs"));
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn a_cap_is_told_with_two_periods_more_to_wait_and_refused_where_nothing_would_k
     assert!(stdout.contains("nice 0, cap 0.5 CPUs over 50.0 ms: 0.50 CPUs, wait bound: "), "{stdout}");
     assert!(stdout.contains("wait bound: 100 ms"), "{stdout}");
     for policy in ["host", "host-noyield"] {
-        refused(config(policy).path(), &["stile.toml:8:7", "vm[0].cap", policy, "keeps to no cap", "cpu.max"]);
+        refused(config(policy).path(), &["stile.toml:8:7", "vm[0].cap", policy, "does not keep caps", "cpu.max"]);
     }
 }
 
@@ -143,7 +143,7 @@ fn check_tells_the_same_as_json_under_the_files_policy_or_another() {
     assert!(o1["policy"] == "o1:starvation_bound=2s" && o1["vms"][0]["wait_bound_seconds"].is_null(), "{o1}");
     let (status, _, stderr) = output(stile(folder.path(), &["check", "stile.toml", "--policy", "host"]));
     assert_eq!(status, Some(2));
-    assert!(stderr.contains("the policy `host` keeps to no cap"), "{stderr}");
+    assert!(stderr.contains("the policy `host` does not keep caps"), "{stderr}");
 }
 
 #[test]

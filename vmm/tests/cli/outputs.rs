@@ -141,9 +141,7 @@ fn a_path_that_cannot_be_written_is_refused_before_anything_runs() {
         assert!(fs::read(folder.path().join("run.rec")).unwrap() == whole);
         fs::write(folder.path().join("trace.json"), "kept").unwrap();
         let trace = ["trace", "run.rec", "--out", "trace.json"];
-        for (command, told) in
-            [(&run[..], "--record: run.rec is there already"), (&trace, "--out: trace.json is there already")]
-        {
+        for (command, told) in [(&run[..], "--record: run.rec exists"), (&trace, "--out: trace.json exists")] {
             let (status, stdout, stderr) = output(stile(folder.path(), command));
             assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
             assert!(stderr.contains(told) && stderr.contains("--force"), "{stderr}");

@@ -1,7 +1,7 @@
 //! The CPU time that VMs get while every vCPU computes all the time, by classes, weights and caps.
 //!
-//! The model has no clock: a policy gives out the pCPUs in four steps, each in proportion to the weights of the vCPUs that
-//! still want CPU time (water-filling). A vCPU takes one pCPU at most, and a VM no more than its cap.
+//! The model has no clock: a policy gives out the pCPUs in four steps, each in proportion to the weights of the vCPUs
+//! that still want CPU time (water-filling). A vCPU takes one pCPU at most, and a VM no more than its cap.
 //! 1. Class rt takes the part of the pCPUs that the policy leaves to it while others could run.
 //! 2. Classes normal and batch share what is left.
 //! 3. Class rt takes what they leave.
@@ -24,8 +24,8 @@ pub(super) struct Demand {
     pub(super) cap: Option<f64>,
 }
 
-/// CPUs that each VM of each demand gets on so many pCPUs. `rt_share` is the part of a pCPU that the policy leaves to class rt
-/// while others could run; `None`: the policy looks at no classes.
+/// CPUs that each VM of each demand gets on so many pCPUs. `rt_share` is the part of a pCPU that the policy leaves to
+/// class rt while others could run; `None`: the policy looks at no classes.
 pub(super) fn expected(demands: &[Demand], pcpus: usize, rt_share: Option<f64>) -> Vec<f64> {
     let mut left = pcpus as f64;
     let mut got = vec![0.0; demands.len()];
@@ -82,8 +82,8 @@ impl Want {
     }
 }
 
-/// Gives `capacity` out by weight, to none more than it has room for: those with the least room for their weight first, so
-/// that what they leave goes to the others.
+/// Gives `capacity` out by weight, to none more than it has room for: those with the least room for their weight first,
+/// so that what they leave goes to the others.
 fn fill(capacity: f64, mut wants: Vec<Want>) -> Vec<(usize, f64)> {
     let mut left = capacity;
     let mut weights: f64 = wants.iter().map(|want| want.count * want.weight).sum();
