@@ -16,8 +16,8 @@
 pub mod boxed;
 pub(crate) mod capped;
 mod contract;
-mod decision;
 pub mod credit2;
+mod decision;
 mod freelist;
 pub mod goodness;
 pub mod o1;
@@ -29,8 +29,8 @@ mod yield_counts;
 
 pub use capped::Capped;
 pub use contract::Policy;
-pub use decision::{Decision, Lease, Placement, Resumed, Throttled, Why};
 pub use credit2::Credit2;
+pub use decision::{Decision, Lease, Placement, Resumed, Throttled, Why};
 pub use freelist::Freelist;
 pub use goodness::Goodness;
 pub use o1::O1;

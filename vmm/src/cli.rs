@@ -102,7 +102,7 @@ pub(crate) fn main() -> ExitCode {
     }));
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
-        Command::Check { file } => check::check(&file),
+        Command::Check(args) => check::check(&args),
         Command::Schema { sim, markdown } => small::schema(sim, markdown),
         Command::Compare(args) => compare::compare(&args),
         Command::Sim(args) => sim::sim(&args),
@@ -113,7 +113,7 @@ pub(crate) fn main() -> ExitCode {
         },
         Command::Guest(command) => guest_images::guest(&command),
         Command::Show { file, markdown } => small::show(&file, markdown),
-        Command::Trace { recording, out } => recordings::trace(&recording, out.as_deref()),
+        Command::Trace { recording, out, force } => recordings::trace(&recording, out.as_deref(), force),
         Command::Why { vcpu, recording, json } => recordings::why(&vcpu, &recording, json),
         Command::Replay { recording, json } => recordings::replay(&recording, json),
         Command::CheckReport { file } => small::check_report(&file),

@@ -10,7 +10,7 @@
     serde(rename = "LockSwitches", default, deny_unknown_fields)
 )]
 pub struct LockRules {
-    /// Who arrives before the next owner is awake takes the lock, a bounded number of times.
+    /// A pCPU that comes for the lock before its next owner is awake takes it, a limited number of times in a row.
     pub lateral: bool,
     /// The first waiter spins for some microseconds before it sleeps.
     pub adaptive: bool,

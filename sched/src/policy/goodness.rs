@@ -53,9 +53,9 @@ pub fn refill(nice: Nice) -> Nanos {
     serde(rename = "GoodnessSwitches", default, deny_unknown_fields)
 )]
 pub struct YieldBugs {
-    /// The yield of a sole runnable vCPU refills everybody's counter.
+    /// The yield of the only runnable vCPU refills the counters of all vCPUs.
     pub yield_recalculates: bool,
-    /// Who replaces a better yielder is at once made to ask again, and the yielder comes back.
+    /// A vCPU that replaces a yielder with a better counter is preempted at once, and the yielder runs again.
     pub yield_bounces: bool,
 }
 

@@ -15,11 +15,7 @@ use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
-use stile_sched::policy::goodness;
-use stile_sched::policy::o1;
-use stile_sched::policy::rsdl::matrix::Row;
-use stile_sched::policy::rsdl::{self, RsdlConfig};
-use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl};
+use stile_sched::policy::{Capped, Policy};
 use stile_sched::sim::host::{HostConfig, HostModel};
 use stile_sched::{Class, Domain, Nanos, Nice, Topology};
 
@@ -33,13 +29,13 @@ pub struct AssemblyError {
 }
 
 impl AssemblyError {
-    /// Threads for these CPUs, and why not.
+    /// No thread for each of these CPUs, for this reason.
     pub fn new(cpus: &CpuList, source: std::io::Error) -> Self {
         Self { cpus: cpus.clone(), source }
     }
 }
 
-/// A domain on these host CPUs under this policy, which knows no caps.
+/// A domain on these host CPUs under this policy, without caps.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, AssemblyError> {
     match decides(policy, cpus.len(), stile_host::topology(cpus)) {
         Ok(decides) => Ok(start(policy, cpus, decides)?),
@@ -47,7 +43,7 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
     }
 }
 
-/// A domain for this configuration: its policy keeps to caps if a VM has one.
+/// A domain for this configuration, with caps if a VM has one.
 pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, AssemblyError> {
     let (policy, cpus) = (&config.policy, &config.host.pcpus);
     match decides_for(config) {
@@ -56,7 +52,8 @@ pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, AssemblyError> {
     }
 }
 
-/// The same, which may go over to the host's scheduler; `None` where that decides anyway.
+/// As [`domain_for`], a domain that can hand its vCPUs over to the host's scheduler. `None` if the host schedules them
+/// anyway.
 pub fn switchable_for(config: &Config) -> Result<Option<Arc<Switchable>>, AssemblyError> {
     let (policy, cpus) = (&config.policy, &config.host.pcpus);
     let Ok(decides) = decides_for(config) else { return Ok(None) };
@@ -74,7 +71,7 @@ pub fn has_caps(config: &Config) -> bool {
     config.vms.iter().any(|vm| vm.cap.is_some())
 }
 
-/// The same policy, keeping to caps.
+/// This policy within caps.
 pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
     Box::new(Capped::new(decides, slots))
 }
@@ -88,10 +85,12 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
     let numbers = numbers(cpus);
     let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, stile_host::vcpus_move_freely()) {
-        Carries::Executors => match Executors::new(&numbers, decides, policy.lock, executors::Switches { spin_detection }) {
-            Ok(domain) => Ok(Arc::new(domain)),
-            Err(source) => Err(AssemblyError::new(cpus, source)),
-        },
+        Carries::Executors => {
+            match Executors::new(&numbers, decides, policy.lock, executors::Switches { spin_detection }) {
+                Ok(domain) => Ok(Arc::new(domain)),
+                Err(source) => Err(AssemblyError::new(cpus, source)),
+            }
+        }
         Carries::Leases => {
             let switches = leases::Switches {
                 rt_boost: policy.rt_boost,
@@ -104,7 +103,8 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
     }
 }
 
-/// The policy's state machine for so many slots; for the baselines that have none, what they do with a yield.
+/// The policy's state machine for so many slots. The error is for policies that the host carries out: what a yield does
+/// there.
 pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
     match policy.algorithm.row().run_by {
         RunBy::Host(yields) => Err(yields),
@@ -114,15 +114,15 @@ pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Resul
 
 /// A policy in a simulation.
 pub struct Simulated {
-    /// It decides.
+    /// The policy's state machine.
     pub decides: Box<dyn Policy>,
-    /// vCPUs have threads of their own.
+    /// Whether each vCPU has a thread of its own.
     pub threads: bool,
-    /// It is asked under one lock.
+    /// Whether all pCPUs ask under one lock.
     pub one_lock: bool,
 }
 
-/// The same for a simulation, where the host's scheduler is a model of it, with chances from this seed.
+/// As [`decides`] for a simulation, which models the host's scheduler with random numbers from this seed.
 pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> Simulated {
     match decides(policy, slots, topology.clone()) {
         Ok(decides) => Simulated { decides, threads: policy.mechanism == Mechanism::Leases, one_lock: true },
@@ -162,7 +162,7 @@ pub fn attributes(vm: &VmConfig) -> Attributes {
     Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class, group: None }
 }
 
-/// The group of a VM's vCPUs, if it has a cap: one of its own for each call.
+/// A new group for a VM's vCPUs, if the VM has a cap.
 pub fn group(vm: &VmConfig) -> Option<Group> {
     let period = vm.cap_period.duration();
     let cap = Cap::new(vm.cap?.of(period).into(), period.into()).expect("the configuration was checked for its turns");
@@ -185,16 +185,16 @@ pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
     policy.algorithm.row().weight.map_or(1.0, of)
 }
 
-/// The longest that a runnable vCPU may wait for one of so many pCPUs beside these others, by the policy's promise or by the
-/// configuration, and for its cap; `None` where neither says.
+/// The longest that a ready vCPU may wait for one of so many pCPUs beside these others and for its cap: the policy's
+/// bound, or `starvation_bound` if the policy promises none. `None` if there is neither.
 pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
     let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle);
     let bound = wait_bound(policy, me, others, slots).or(configured.map(Nanos::from))?;
     Some(bound + me.group.map_or(Nanos::ZERO, |group| held_back(group.cap.period())))
 }
 
-/// The longest that a runnable vCPU waits for one of so many pCPUs beside these others; `None` where the policy promises
-/// nothing.
+/// The longest that a ready vCPU waits for one of so many pCPUs beside these others. `None`: the policy promises no
+/// bound.
 pub fn wait_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
     policy.algorithm.row().wait_bound.and_then(|bound| bound(policy, me, others, slots))
 }

@@ -1,8 +1,9 @@
 //! The registry of scheduling algorithms: a variant of [`Algorithm`] and a row for each.
 //!
-//! A row says what the algorithm is called, which keys of `[policy]` it takes, how it is built, how it turns nice values into
-//! weights, and how long it lets a vCPU wait. Command lines, the schema, the reference pages, help texts and checks read
-//! the rows. To add a policy: export it from `stile_sched::policy`, then add a variant and its row here.
+//! A row says what the algorithm is called, which keys of `[policy]` it takes, how it is built, how it turns nice
+//! values into weights, and how long it lets a vCPU wait. Command lines, the schema, the reference pages, help texts
+//! and checks read the rows. To add a policy: export it from `stile_sched::policy`, then add a variant and its row
+//! here.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use stile_sched::attributes::Attributes;
 use stile_sched::domain::host::HostYield;
 use stile_sched::policy::goodness;
 use stile_sched::policy::o1;
-use stile_sched::policy::rsdl::{self, RsdlConfig, matrix};
+use stile_sched::policy::rsdl::{self, RsdlConfig, matrix, rt};
 use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::{Nanos, Nice, Topology};
 
@@ -47,11 +48,14 @@ pub struct Row {
     pub takes: &'static [&'static str],
     /// What carries it out.
     pub run_by: RunBy,
-    /// CPU time of a vCPU of a nice value in any period in which all vCPUs compute, in a unit of its own. `None`: nice values
-    /// do not count.
+    /// CPU time of a vCPU of a nice value in any period in which all vCPUs compute, in a unit of its own. `None`: nice
+    /// values do not count.
     pub weight: Option<fn(&PolicyConfig, Nice) -> f64>,
-    /// The longest that a runnable vCPU waits for one of so many slots beside these others. `None`: it promises nothing.
+    /// The longest that a runnable vCPU waits for one of so many slots beside these others. `None`: it promises
+    /// nothing.
     pub wait_bound: Option<WaitBound>,
+    /// Part of each pCPU that class rt may use while other classes could run. `None`: classes do not count.
+    pub rt_share: Option<f64>,
 }
 
 /// What carries an algorithm out.
@@ -66,6 +70,10 @@ pub enum RunBy {
 /// The longest wait of a vCPU beside others on so many slots; `None`: the policy promises nothing to such a vCPU.
 pub type WaitBound = fn(&PolicyConfig, Attributes, &[Attributes], usize) -> Option<Nanos>;
 
+/// What the kernel leaves to its real-time classes of each CPU: `sched_rt_runtime_us` of `sched_rt_period_us`, by
+/// default.
+const KERNEL_RT_SHARE: f64 = 0.95;
+
 /// A row for each algorithm, in their order.
 static ROWS: &[Row] = &[
     Row {
@@ -77,6 +85,7 @@ static ROWS: &[Row] = &[
         }),
         weight: Some(|policy, nice| policy.rotation(nice).0 as f64),
         wait_bound: Some(|policy, me, others, slots| rsdl::wait_bound(&rsdl_config(policy), me, others, slots)),
+        rt_share: Some(rt::SHARE as f64 / 100.0),
     },
     Row {
         algorithm: Algorithm::Host,
@@ -85,6 +94,7 @@ static ROWS: &[Row] = &[
         run_by: RunBy::Host(HostYield::Sched),
         weight: Some(|_, nice| kernel_weight(nice)),
         wait_bound: None,
+        rt_share: Some(KERNEL_RT_SHARE),
     },
     Row {
         algorithm: Algorithm::HostNoyield,
@@ -93,6 +103,7 @@ static ROWS: &[Row] = &[
         run_by: RunBy::Host(HostYield::Ignore),
         weight: Some(|_, nice| kernel_weight(nice)),
         wait_bound: None,
+        rt_share: Some(KERNEL_RT_SHARE),
     },
     Row {
         algorithm: Algorithm::Freelist,
@@ -104,6 +115,7 @@ static ROWS: &[Row] = &[
         }),
         weight: None,
         wait_bound: None,
+        rt_share: None,
     },
     Row {
         algorithm: Algorithm::O1,
@@ -112,6 +124,7 @@ static ROWS: &[Row] = &[
         run_by: RunBy::Stile(|_, slots, topology| Box::new(O1::new(slots).with_topology(topology))),
         weight: Some(|_, nice| o1::slice(nice).0 as f64),
         wait_bound: None,
+        rt_share: Some(1.0),
     },
     Row {
         algorithm: Algorithm::Goodness,
@@ -120,6 +133,7 @@ static ROWS: &[Row] = &[
         run_by: RunBy::Stile(|policy, slots, _| Box::new(Goodness::new(policy.goodness, slots))),
         weight: Some(|_, nice| goodness::refill(nice).0 as f64),
         wait_bound: None,
+        rt_share: Some(1.0),
     },
 ];
 

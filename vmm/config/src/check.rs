@@ -1,9 +1,9 @@
 //! Checks a parsed file against the schema.
 //!
-//! The schema is derived from the configuration's types, so this module knows no key: it walks the document beside
-//! the schema and notes every unknown or missing key, wrong type and value out of range, each with its span. Where a
-//! text has a `format`, the value type that stands behind it judges it. What needs more than one value to be seen
-//! (duplicates, CPUs of this host, images) is the business of [`super::cross`].
+//! The schema is derived from the configuration's types, so this module knows no key: it walks the document beside the
+//! schema and notes every unknown or missing key, wrong type and value out of range, each with its span. Where a text
+//! has a `format`, the value type of that format checks it. Mistakes that show only beside another value or beside the
+//! host (duplicates, CPUs, images) are found by [`super::cross`].
 //!
 //! It understands the part of JSON Schema that the configuration's types produce; a test walks the whole schema to see
 //! that nothing in it goes unchecked.
@@ -18,10 +18,10 @@ use super::error::{Finding, Misplaced};
 use super::keypath::KeyPath;
 use super::values;
 
-/// Names closer than this (Jaro-Winkler) to an unknown one are taken for what was meant.
+/// A known name at least this similar (Jaro-Winkler) to an unknown one is suggested.
 const SIMILAR: f64 = 0.8;
 
-/// Checks `document`, made from `text`, against `schema`, all of it; an empty answer means that serde will accept it.
+/// Checks all of `document`, made from `text`, against `schema`. If it finds nothing, serde accepts the document.
 pub(super) fn check(schema: &Value, document: &DeTable<'_>, text: &str) -> Vec<Misplaced> {
     let mut checker = Checker { root: schema, found: Vec::new() };
     // A key that is missing from the whole file is missing at its end, not all over it.
@@ -30,19 +30,19 @@ pub(super) fn check(schema: &Value, document: &DeTable<'_>, text: &str) -> Vec<M
     checker.found
 }
 
-/// The choices of a schema that lists constants, as text.
+/// The choices of a schema that lists constants.
 pub(super) fn choices(schema: &Value) -> Vec<&str> {
     let constants = schema["oneOf"].as_array().into_iter().flatten().filter_map(|choice| choice["const"].as_str());
     constants.chain(schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str)).collect()
 }
 
-/// The schema that `schema` stands for: itself or what its `$ref` points to.
+/// `schema` itself, or the schema that its `$ref` points to.
 pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let target = schema["$ref"].as_str().and_then(|reference| root.pointer(reference.trim_start_matches('#')));
     target.unwrap_or(schema)
 }
 
-/// The name in `known` that `word` was probably meant to be.
+/// The name in `known` that is most similar to `word`, if one is similar enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -52,7 +52,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
-/// Names as they stand in a message: `a`, `b` or `c`.
+/// Names in a message: `a`, `b` or `c`.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.pop() {
@@ -87,7 +87,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Of the alternatives that `schema` has the one for this type of value; itself if it has none.
+    /// The alternative of `schema` for the type of `value`, or `schema` itself if it has none.
     fn alternative(&self, schema: &'a Value, value: &DeValue<'_>) -> &'a Value {
         let fits = |choice: &&Value| match expected_type(choice) {
             "object" => matches!(value, DeValue::Table(_)),
@@ -129,7 +129,9 @@ impl<'a> Checker<'a> {
                 Some(property) => self.value(property, value, &path.key(name)),
                 None => {
                     let known = properties.keys().map(String::as_str);
-                    let meant = nearest(name, known.clone()).map(|name| format!("did you mean `{name}`? "));
+                    let also = properties.iter().find(|(_, key)| is_called(key, name)).map(|(key, _)| key.as_str());
+                    let meant = also.or_else(|| nearest(name, known.clone()));
+                    let meant = meant.map(|name| format!("did you mean `{name}`? "));
                     let help = format!("{}accepted here: {}", meant.unwrap_or_default(), list(known));
                     self.note(
                         &path.key(name),
@@ -228,7 +230,12 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// What a type is called in a message.
+/// Whether the key with this schema has `name` in other programs.
+fn is_called(schema: &Value, name: &str) -> bool {
+    schema["x-also-called"].as_array().into_iter().flatten().any(|also| also == name)
+}
+
+/// The name of a type in a message.
 fn noun(kind: &str) -> &'static str {
     match kind {
         "object" => "a table",
@@ -268,7 +275,7 @@ pub(super) fn range(schema: &Value) -> Option<String> {
     }
 }
 
-/// Everything that `schema` accepts, in words, if that can be said shortly.
+/// All that `schema` accepts, in words; `None` if that takes more than a list or a range.
 pub(super) fn accepted(schema: &Value) -> Option<String> {
     let choices = choices(schema);
     if !choices.is_empty() {

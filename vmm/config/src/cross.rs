@@ -1,13 +1,14 @@
-//! Checks that need more than the schema: CPUs of this host, images and devices that exist, names that differ, caps that
-//! can be kept.
+//! Checks that need more than the schema: CPUs of this host, images and devices that exist, names that differ, caps
+//! that can be kept.
 //!
-//! Works on the document as written, beside [`super::check`], so that both kinds of mistakes are reported together;
-//! whatever has a wrong type here is left to the other one.
+//! It works on the same document as [`super::check`], so that both kinds of mistakes are reported together. It skips
+//! values of a wrong type, which [`super::check`] reports.
 
 mod devices;
 mod linux;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
@@ -19,26 +20,28 @@ use super::check::{integer, list, nearest, number};
 use super::defaults;
 use super::error::{Finding, Misplaced};
 use super::keypath::KeyPath;
-use super::types::instance_names;
+use super::types::{Mechanism, instance_names};
 use super::values::{CapPeriod, CpuCap, ImageRef};
 use stile_host::CpuList;
 use stile_sched::Nanos;
 use stile_sched::attributes::Cap;
 
-/// Notes every value of `document` that this host, or another part of the file, contradicts. Relative image paths
-/// start at `base`.
+/// Returns a finding for each value of `document` that contradicts this host or another value. Relative paths start at
+/// `base`.
 pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'_>) -> Vec<Misplaced> {
     let mut found = Vec::new();
     let root = KeyPath::default();
-    if let Some(DeValue::Array(cpus)) = document.get("host").and_then(|host| host.get_ref().get("pcpus")).map(inner) {
-        let path = root.key("host").key("pcpus");
-        let items = cpus.iter().enumerate();
-        found.extend(items.filter_map(|(index, item)| pcpu(item, context, path.index(index))));
+    if let Some(pcpus) = document.get("host").and_then(|host| host.get_ref().get("pcpus")) {
+        found.extend(self::pcpus(pcpus, context, &root.key("host").key("pcpus")));
     }
     let policy = |key| document.get("policy").and_then(|policy| policy.get_ref().get(key)?.get_ref().as_str());
-    let host = policy("algorithm").and_then(Algorithm::named).filter(|algorithm| algorithm.is_host());
+    let (algorithm, mechanism) = match &context.policy {
+        Some(policy) => (Some(policy.algorithm), (policy.mechanism == Mechanism::Executors).then_some("executors")),
+        None => (policy("algorithm").and_then(Algorithm::named), policy("mechanism")),
+    };
+    let host = algorithm.filter(|algorithm| algorithm.is_host());
     // The host's own threads carry everything.
-    let mechanism = policy("mechanism").filter(|_| host.is_none());
+    let mechanism = mechanism.filter(|_| host.is_none());
     let vms = document.get("vm").and_then(|vms| vms.get_ref().as_array()).into_iter().flat_map(|vms| vms.iter());
     let (mut names, mut taken) = (HashMap::new(), HashMap::new());
     for (index, vm) in vms.enumerate() {
@@ -54,21 +57,31 @@ pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'
     found
 }
 
-fn inner<'a, 'i>(value: &'a Spanned<DeValue<'i>>) -> &'a DeValue<'i> {
-    value.get_ref()
-}
-
-fn pcpu(item: &Spanned<DeValue<'_>>, context: &LoadContext<'_>, path: KeyPath) -> Option<Misplaced> {
-    let cpu = u32::try_from(integer(item.get_ref())?).ok().filter(|cpu| *cpu <= CpuList::CPU_MAX)?;
-    if context.pcpus_available.contains(cpu) {
-        return None;
-    }
-    let finding = Finding {
-        wrong: format!("this process may not use a CPU {cpu}"),
-        label: "no such CPU".to_owned(),
-        help: Some(format!("accepted: {}", context.pcpus_available)),
+/// Returns a finding for each CPU of a list that this process may not use; of a text, for the first one.
+fn pcpus(value: &Spanned<DeValue<'_>>, context: &LoadContext<'_>, path: &KeyPath) -> Vec<Misplaced> {
+    let unusable = |cpu: u32, span: Range<usize>, key: KeyPath| {
+        let finding = Finding {
+            wrong: format!("this process may not use a CPU {cpu}"),
+            label: "no such CPU".to_owned(),
+            help: Some(format!("accepted: {}", context.pcpus_available)),
+        };
+        (!context.pcpus_available.contains(cpu)).then_some(Misplaced { key, span, finding })
     };
-    Some(Misplaced { key: path, span: item.span(), finding })
+    match value.get_ref() {
+        DeValue::Array(cpus) => {
+            let number = |item: &Spanned<DeValue<'_>>| u32::try_from(integer(item.get_ref())?).ok();
+            let item = |(index, item): (usize, &Spanned<DeValue<'_>>)| {
+                let cpu = number(item).filter(|cpu| *cpu <= CpuList::CPU_MAX)?;
+                unusable(cpu, item.span(), path.index(index))
+            };
+            cpus.iter().enumerate().filter_map(item).collect()
+        }
+        DeValue::String(text) => {
+            let cpus = text.parse::<CpuList>().unwrap_or_default();
+            cpus.iter().find_map(|cpu| unusable(cpu, value.span(), path.clone())).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn image(vm: &DeTable<'_>, base: &Path, context: &LoadContext<'_>, path: &KeyPath) -> Option<Misplaced> {
@@ -96,7 +109,8 @@ fn image(vm: &DeTable<'_>, base: &Path, context: &LoadContext<'_>, path: &KeyPat
     Some(Misplaced { key: path.key("image"), span: value.span(), finding })
 }
 
-/// Enters the names of `vm`'s copies into `names` (name to the VM's path) and notes the first that is there already.
+/// Adds the names of `vm`'s copies to `names` (from name to the VM's path). Returns a finding for the first that
+/// another VM has.
 fn name(vm: &DeTable<'_>, path: &KeyPath, names: &mut HashMap<String, KeyPath>) -> Option<Misplaced> {
     let value = vm.get("name")?;
     let count = vm.get("count").map_or(Some(defaults::COUNT.into()), |count| integer(count.get_ref()))?;
@@ -119,7 +133,7 @@ fn name(vm: &DeTable<'_>, path: &KeyPath, names: &mut HashMap<String, KeyPath>) 
     Some(Misplaced { key: path.key("name"), span: value.span(), finding })
 }
 
-/// Notes a cap that no policy keeps, or that is not to be had with these vCPUs and this period.
+/// Returns a finding for a cap that the algorithm does not keep, or that the vCPUs and the period make impossible.
 fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misplaced> {
     let value = vm.get("cap")?;
     let cap = CpuCap::try_from(number(value.get_ref())?).ok()?;
@@ -130,7 +144,7 @@ fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misp
     let shown = number(value.get_ref())?;
     let finding = if let Some(host) = host {
         Finding {
-            wrong: format!("the policy `{}` keeps to no cap", host.row().name),
+            wrong: format!("the policy `{}` does not keep caps", host.row().name),
             label: "not kept".to_owned(),
             help: Some(
                 "leave it out, or take another `algorithm`; to cap all VMs together, use the cgroup's cpu.max"
@@ -149,7 +163,7 @@ fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misp
     Some(Misplaced { key: path.key("cap"), span: value.span(), finding })
 }
 
-/// What is wrong with a cap that leaves each of so many vCPUs a turn that is not worth its switch.
+/// Returns a finding if the cap gives each vCPU a turn that is shorter than a turn may be.
 fn too_short(cap: CpuCap, period: CapPeriod, vcpus: u32) -> Option<Finding> {
     let least = 2 * u64::from(vcpus) * Cap::SHORTEST_TURN.0;
     let budget = Nanos::from(cap.of(period.duration())).0;

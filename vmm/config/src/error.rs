@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, or another that is checked as one, and where.
+//! Mistakes in a configuration file, or in another file that is checked against a schema, with their places.
 //!
 //! A file is checked to its end: one error carries every mistake found, each with line, column, key, the accepted
 //! range or list, and the span for a snippet. `Display` gives a line for each, for logs; miette's report of the same
@@ -69,7 +69,7 @@ pub struct Problem {
     finding: Finding,
 }
 
-/// A mistake at a place, before the place is counted out in lines and columns.
+/// A mistake at a span of the text, before line and column are known.
 #[derive(Debug)]
 pub struct Misplaced {
     /// The key.
@@ -80,12 +80,12 @@ pub struct Misplaced {
     pub finding: Finding,
 }
 
-/// What is wrong, in words.
+/// A mistake in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Complete without the key: "300 is out of range".
+    /// The mistake, without the key: "300 is out of range".
     pub wrong: String,
-    /// Short text at the snippet.
+    /// Short text that stands at the snippet.
     pub label: String,
     /// What to write in its place, with the accepted range or list.
     pub help: Option<String>,
@@ -113,12 +113,14 @@ impl Diagnostic for ConfigError {
         let Self::Unreadable { source, kind, .. } = self else { return None };
         let help = match (source.kind(), kind) {
             (io::ErrorKind::NotFound, FileKind::Configuration) => {
-                "check the path; `stile schema` describes what a configuration holds".to_owned()
+                "check the path; `stile schema --markdown` describes every key of a configuration".to_owned()
             }
             (io::ErrorKind::NotFound, FileKind::Simulation) => {
                 "check the path; docs/simulation-file.md describes what a simulation file holds".to_owned()
             }
-            (io::ErrorKind::PermissionDenied, _) => "the file must be readable by the user who runs stile".to_owned(),
+            (io::ErrorKind::PermissionDenied, _) => {
+                "the user who runs stile must be allowed to read the file".to_owned()
+            }
             (io::ErrorKind::InvalidData, _) => format!("a {kind} is UTF-8 text"),
             (io::ErrorKind::IsADirectory, _) => format!("give the {kind} itself, not its directory"),
             _ => return None,

@@ -1,4 +1,4 @@
-//! The configuration file: one TOML file that says which CPUs, which policy, which virtual machines.
+//! The configuration file: a TOML file with the host's CPUs, the policy and the VMs.
 //!
 //! [`Config::load`] either returns a configuration that this host can run or reports every mistake in the file at once
 //! ([`ConfigError`]); it starts nothing and changes nothing. It does not look into images.
@@ -27,6 +27,7 @@ pub mod testing;
 mod tests;
 mod types;
 mod values;
+mod weights;
 
 use std::fs;
 use std::path::Path;
@@ -47,21 +48,23 @@ pub use policy_name::PolicyNameError;
 pub use reference::page;
 pub use reference::{reference_markdown, schema};
 pub use types::{
-    Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig,
-    Variant, VmClass, VmConfig, YieldRule,
+    Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig, Variant, VmClass, VmConfig, YieldRule,
 };
 pub use values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,
     ValueError, VmName,
 };
+pub use weights::weights_markdown;
 
-/// What a configuration is held against.
+/// The host's side of a configuration: what there is that its keys can name.
 #[derive(Debug, Clone)]
 pub struct LoadContext<'a> {
     /// CPUs that this process may use.
     pub pcpus_available: CpuList,
     /// Names that may follow `builtin:`.
     pub builtin_names: &'a [&'a str],
+    /// A policy that replaces the file's `[policy]`.
+    pub policy: Option<PolicyConfig>,
 }
 
 impl Config {
@@ -92,6 +95,9 @@ impl Config {
             vm.disk = vm.disk.take().map(|disk| disk.relative_to(base));
             vm.vsock = vm.vsock.take().map(|file| file.relative_to(base));
         }
+        if let Some(policy) = &context.policy {
+            self.policy = policy.clone();
+        }
         let has_policy = !self.policy.algorithm.is_host();
         // Executors cannot carry Linux guests, which wait inside the host's kernel.
         if has_policy && self.policy.mechanism == Mechanism::Auto && self.vms.iter().any(|vm| vm.kernel.is_some()) {
@@ -107,7 +113,7 @@ impl Config {
         self.vms.iter().map(|vm| vm.memory().bytes().saturating_mul(vm.count.into())).fold(0, u64::saturating_add)
     }
 
-    /// How long KVM is to spin for a halted vCPU; `None`: as the host's KVM is set.
+    /// How long KVM polls for an event after a vCPU has halted. `None`: the setting of the host's KVM.
     pub fn halt_poll(&self) -> Option<Duration> {
         let vcpus: u64 = self.vms.iter().map(|vm| u64::from(vm.vcpus) * u64::from(vm.count)).sum();
         match self.host.halt_poll.duration() {
@@ -117,8 +123,8 @@ impl Config {
     }
 }
 
-/// Where a VM's key stands in a configuration, or the VM where it has no such key: "stile.toml:3:9". For what is found wrong
-/// with a VM after its file was accepted; `None` if the file is not what it was.
+/// The place of a VM's key in its file, such as "stile.toml:3:9", or that of the VM if it has no such key. For mistakes
+/// that are found after the file was accepted. `None` if the file has changed since.
 pub fn place_of(file: &Path, vm: usize, key: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let document = DeTable::parse(&text).ok()?;
@@ -128,13 +134,13 @@ pub fn place_of(file: &Path, vm: usize, key: &str) -> Option<String> {
     Some(format!("{}:{line}:{column}", file.display()))
 }
 
-/// The text of the file at `path`, which should be of this kind.
+/// The text of the file at `path`.
 pub fn text_of(kind: FileKind, path: &Path) -> Result<String, ConfigError> {
     fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { kind, path: path.to_owned(), source })
 }
 
-/// Reads `text`, the content of a file called `file`, if neither its schema nor `cross`, which knows what that cannot say,
-/// find a mistake in it.
+/// Reads `text`, the content of the file called `file`, unless the schema or `cross` finds a mistake in it. `cross`
+/// checks what a schema cannot express.
 pub fn read<T: DeserializeOwned>(
     kind: FileKind,
     (file, text): (&str, &str),

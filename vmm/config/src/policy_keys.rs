@@ -1,7 +1,7 @@
 //! The keys of `[policy]`: where each stands, what it is set to, and which policies take it.
 //!
-//! Nothing here lists keys: they are those of [`PolicyConfig`] as serde writes it, in the order of its fields. Which policies
-//! take a key is said by the [rows](super::algorithm::Row) of the algorithms.
+//! Nothing here lists keys: they are those of [`PolicyConfig`] as serde writes it, in the order of its fields. Which
+//! policies take a key is said by the [rows](super::algorithm::Row) of the algorithms.
 
 use schemars::Schema;
 use serde_json::Value;
@@ -123,8 +123,8 @@ fn both<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// Adds to each description of a key of `[policy]` which policies take it, and to that of the table how a command line names
-/// a policy.
+/// Adds to each description of a key of `[policy]` which policies take it, and to that of the table how a command line
+/// names a policy.
 pub(super) fn describe_policy(schema: &mut Schema) {
     let names = super::check::list(PolicyConfig::names());
     append(

@@ -1,7 +1,8 @@
-//! Policies as command lines and reports write them: an algorithm, for `rsdl` what a yield does, and behind colons the keys of
-//! `[policy]` that differ from their defaults, as `KEY=VALUE` in the spelling of the configuration file. Shorter forms: a
-//! switch's name for `true` and `no-` and its name for `false`; a mechanism, a variant or an interval without its key.
-//! `rsdl:no-keep_place:3ms` is the default policy but for two things, so that a comparison can measure each alone.
+//! Policies as command lines and reports write them: an algorithm, for `rsdl` what a yield does, and behind colons the
+//! keys of `[policy]` that differ from their defaults, as `KEY=VALUE` in the spelling of the configuration file.
+//! Shorter forms: a switch's name for `true` and `no-` and its name for `false`; a mechanism, a variant or an interval
+//! without its key. `rsdl:no-keep_place:3ms` is the default policy but for two things, so that a comparison can measure
+//! each alone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -168,8 +169,8 @@ impl PolicyConfig {
         Ok(key.clone())
     }
 
-    /// Keys of the configuration file that are set apart from their defaults and mean nothing to this algorithm, each with
-    /// the policies that it is for.
+    /// Keys of the configuration file that are set apart from their defaults and mean nothing to this algorithm, each
+    /// with the policies that it is for.
     pub fn meaningless(&self) -> Vec<(String, String)> {
         let differing = self.differing().into_iter().filter(|(key, _)| !applies(self, key));
         differing.map(|(key, _)| (format!("policy.{key}"), applies_to(&key))).collect()
@@ -244,7 +245,7 @@ impl fmt::Display for PolicyConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::types::Mechanism;
+    use crate::types::Mechanism;
 
     #[test]
     fn every_name_is_read_and_written_back_as_the_same_policy() {

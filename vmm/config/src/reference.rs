@@ -1,6 +1,6 @@
 //! The schema, and the reference page made from it.
 //!
-//! Nothing here describes a key: the texts are the field comments of the configuration's types.
+//! The texts are the field comments of the configuration's types and the names in the rows of the algorithms.
 
 use schemars::Schema;
 use serde_json::Value;
@@ -22,7 +22,7 @@ This page is generated from the field comments of the configuration's types. To 
 ```toml
 ";
 
-/// A configuration that uses the keys most needed; part of the reference page.
+/// The example of the reference page: a configuration with the keys that are needed most.
 pub(super) const EXAMPLE: &str = include_str!("example.toml");
 
 /// JSON Schema of the configuration file.
@@ -47,7 +47,7 @@ pub fn reference_markdown() -> String {
     page
 }
 
-/// A page for a file whose keys stand on their own: an introduction, an example, and all keys with those of their tables.
+/// A page for a file whose keys stand at its top: an introduction, an example, and all keys with those of their tables.
 pub fn page(introduction: &str, example: &str, schema: &Schema) -> String {
     let root = schema.as_value();
     let mut page = introduced(introduction, example);

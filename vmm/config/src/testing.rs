@@ -4,7 +4,7 @@ use crate::values;
 use serde_json::Value;
 
 /// What the checker or the reference page reads, or what only informs the reader of the schema.
-const UNDERSTOOD: [&str; 24] = [
+const UNDERSTOOD: [&str; 25] = [
     "$schema",
     "title",
     "description",
@@ -14,6 +14,7 @@ const UNDERSTOOD: [&str; 24] = [
     "format",
     "pattern",
     "x-range",
+    "x-also-called",
     "minimum",
     "maximum",
     "minItems",

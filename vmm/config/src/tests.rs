@@ -14,7 +14,7 @@ use super::*;
 const BUILTIN: &[&str] = &["hello", "netbench", "ticket"];
 
 fn context() -> LoadContext<'static> {
-    LoadContext { pcpus_available: [0, 1, 3].into_iter().collect(), builtin_names: BUILTIN }
+    LoadContext { pcpus_available: [0, 1, 3].into_iter().collect(), builtin_names: BUILTIN, policy: None }
 }
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -64,6 +64,39 @@ fn file_with_every_key_is_read() {
     assert!(config.policy.lock.lateral && !config.policy.lock.adaptive);
     assert_eq!(config.vms[0].class, VmClass::Batch);
     assert_eq!(config.vms[0].instance_names().collect::<Vec<_>>(), ["a-0", "a-1"]);
+}
+
+#[test]
+fn pcpus_are_a_list_or_a_text_in_the_kernels_notation() {
+    let pcpus = |value: &str| parse(&vm(&format!("[host]\npcpus = {value}"))).unwrap().host.pcpus;
+    assert_eq!(pcpus("\"0-1,3\""), pcpus("[3, 0, 1]"));
+    assert_eq!(pcpus("\"1\""), pcpus("[1]"));
+}
+
+#[test]
+fn a_policy_given_beside_the_file_takes_the_place_of_the_files_and_is_held_against_its_vms() {
+    let text = vm("cap = 0.5\n[policy]\nalgorithm = \"host\"");
+    let under = |policy: &str| {
+        let context = LoadContext { policy: Some(policy.parse().unwrap()), ..context() };
+        Config::parse("conf/guests.toml", &text, &context)
+    };
+    assert!(mistakes(&text)[0].contains("the policy `host` does not keep caps"));
+    assert_eq!(under("o1").unwrap().policy.to_string(), "o1");
+    assert!(under("host-noyield").unwrap_err().problems()[0].to_string().contains("`host-noyield` does not keep caps"));
+}
+
+#[test]
+fn a_key_that_other_programs_call_otherwise_is_told_by_its_name_here() {
+    for (line, told) in [
+        ("weight = 200", "did you mean `nice`?"),
+        ("cpus = 2", "did you mean `vcpus`?"),
+        ("limit = 0.5", "did you mean `cap`?"),
+        ("ram = \"1G\"", "did you mean `memory`?"),
+        ("[policy]\nscheduler = \"rsdl\"", "did you mean `algorithm`?"),
+    ] {
+        let found = mistakes(&vm(line));
+        assert!(found[0].contains(told), "{found:?}");
+    }
 }
 
 #[test]
@@ -202,7 +235,7 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
         ),
         (
             "cap = 0.5\n[policy]\nalgorithm = \"host\"",
-            "4:7: vm[0].cap: the policy `host` keeps to no cap (leave it out, or take another `algorithm`; to cap all VMs \
+            "4:7: vm[0].cap: the policy `host` does not keep caps (leave it out, or take another `algorithm`; to cap all VMs \
              together, use the cgroup's cpu.max)",
         ),
         ("cap_period = \"5ms\"", "4:14: vm[0].cap_period: `5ms` is out of range (accepted: 10ms to 1s)"),
@@ -229,10 +262,16 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
         ),
         ("[host]\npcpus = []", "5:9: host.pcpus: the list is empty (give at least one item)"),
         ("[host]\npcpus = [0, 2]", "5:13: host.pcpus[1]: this process may not use a CPU 2 (accepted: 0-1,3)"),
+        ("[host]\npcpus = \"0-2\"", "5:9: host.pcpus: this process may not use a CPU 2 (accepted: 0-1,3)"),
+        (
+            "[host]\npcpus = \"3-0\"",
+            "5:9: host.pcpus: `3-0` is not a list of CPUs (accepted: numbers and ranges separated by commas, such as 0-3,8)",
+        ),
         ("[host]\npcpus = [0, 0]", "5:13: host.pcpus[1]: 0 is listed twice (name each one once)"),
         (
             "[host]\npcpus = 2",
-            "5:9: host.pcpus: expected an array, found an integer (accepted: a list of CPUs that the process may use)",
+            "5:9: host.pcpus: expected an array or a string in quotes, found an integer (accepted: CPUs that the process may \
+             use)",
         ),
     ];
     for (lines, expected) in cases {
@@ -338,8 +377,8 @@ fn file_that_cannot_be_read_says_which_and_why() {
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("No such file"));
 }
 
-/// Values that the key of this schema takes: both of a switch, every choice, and the ends of a range, which `x-range` gives as
-/// texts that are accepted.
+/// Values that the key of this schema takes: both of a switch, every choice, and the ends of a range, which `x-range`
+/// gives as texts that are accepted.
 fn values_of(root: &Value, schema: &Value) -> Vec<Value> {
     let schema = check::resolve(root, schema);
     let choices: Vec<Value> = check::choices(schema).into_iter().map(Value::from).collect();

@@ -23,10 +23,10 @@ use stile_host::CpuList;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The host CPUs that the scheduler owns.
+    /// The host CPUs that vCPUs run on.
     #[serde(default)]
     pub host: HostConfig,
-    /// How the vCPUs share them.
+    /// How the vCPUs share these CPUs.
     #[serde(default)]
     pub policy: PolicyConfig,
     /// The virtual machines; at least one.
@@ -35,17 +35,23 @@ pub struct Config {
     pub vms: Vec<VmConfig>,
 }
 
-/// The host CPUs that the scheduler owns.
+/// The host CPUs that vCPUs run on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostConfig {
     // Never empty once a configuration is loaded.
-    /// Host CPUs to run vCPUs on, by their number in `/proc/cpuinfo`.
+    /// Host CPUs that vCPUs run on, by their numbers in `/proc/cpuinfo`: a list such as `[0, 1]` or a text such as
+    /// `"0-1,4"`.
     #[serde(skip_serializing_if = "CpuList::is_empty")]
-    #[schemars(extend("x-default" = "all that the process may use", "x-range" = "CPUs that the process may use"))]
+    #[schemars(extend(
+        "x-default" = "all that the process may use",
+        "x-range" = "CPUs that the process may use",
+        "x-also-called" = ["cpus", "cpuset"]
+    ))]
     pub pcpus: CpuList,
-    /// How long KVM spins for a vCPU of a Linux guest that has halted, before its thread sleeps. `auto`: not at all where the
-    /// VMs have more vCPUs than there are pCPUs, else as the host's KVM is set. What it spins counts as run.
+    /// How long KVM polls for an event after a vCPU of a Linux guest has halted, before the vCPU's thread sleeps.
+    /// `auto`: no polling while there are more vCPUs than pCPUs, else the setting of the host's KVM. Polling counts as
+    /// run time.
     pub halt_poll: HaltPoll,
 }
 
@@ -55,61 +61,66 @@ pub struct HostConfig {
 #[serde(default, deny_unknown_fields)]
 #[schemars(transform = policy_keys::describe_policy)]
 pub struct PolicyConfig {
-    /// Who decides which vCPU runs next.
+    /// The algorithm that decides which vCPU runs next.
+    #[schemars(extend("x-also-called" = ["policy", "scheduler"]))]
     pub algorithm: Algorithm,
-    /// Which threads run the vCPUs.
+    /// The threads that run the vCPUs.
     pub mechanism: Mechanism,
-    /// A vCPU whose deadline comes asks for its pCPU in the host's real-time class (`SCHED_FIFO`), for microseconds and at
-    /// most a twentieth of the time, if the host permits it; no guest runs there. Under `leases`.
+    /// Under `leases`: the thread of a vCPU that has to make a decision at a deadline enters the host's real-time class
+    /// (`SCHED_FIFO`) for it, if the host permits that. It stays there for microseconds, for a twentieth of the time at
+    /// most, and leaves before guest code runs.
     pub rt_boost: bool,
-    /// A vCPU that becomes runnable on a pCPU handed to another, whose thread does not run yet, takes it if the policy finds
-    /// them equal. Under `leases`.
+    /// Under `leases`: a vCPU may take a pCPU that was given to another vCPU whose thread has not begun to run, if the
+    /// policy ranks both the same.
     pub steal: bool,
-    /// A vCPU that waits in a loop of PAUSE without saying so is taken to yield, and looked at earlier from then on.
+    /// A vCPU that spins on PAUSE instructions is detected and treated as if it had yielded. Later spins of it are
+    /// detected sooner.
     pub spin_detection: bool,
-    /// CPU time a vCPU may use in one round before the next one has its turn.
+    /// Quota: CPU time that a vCPU may use before the next one runs.
+    #[schemars(extend("x-also-called" = ["quantum", "quota", "slice", "timeslice"]))]
     pub rr_interval: RrInterval,
-    /// Which generation of the staircase.
+    /// Generation of the staircase.
     pub variant: Variant,
-    /// What a guest's yield means.
+    /// What a guest's yield does.
     #[serde(rename = "yield")]
     pub yield_rule: YieldRule,
-    /// A vCPU prefers the pCPU it last ran on.
+    /// A vCPU prefers the pCPU that it last ran on.
     pub affinity: bool,
-    /// A vCPU runs for 250 us before one that was woken takes its pCPU: more is handed over at a time between vCPUs that wake
-    /// each other, and who is woken may wait that much longer.
+    /// A vCPU runs for 250 us before a woken vCPU takes its pCPU. vCPUs that wake each other then pass more work on at
+    /// a time, and a woken vCPU may wait 250 us longer.
     pub grain: bool,
-    /// How long a vCPU may wait where the policy promises nothing; class `idle` may wait for ever all the same.
+    /// How long a vCPU may wait if the policy promises no bound. Class `idle` may always wait without end.
     pub starvation_bound: StarvationBound,
-    /// What happens when a vCPU waits longer than the policy promises, or than `starvation_bound`.
+    /// What happens when a vCPU waits longer than the policy's bound or than `starvation_bound`.
     pub on_starvation: OnStarvation,
-    /// The parts of `yield = "polite"`.
+    /// The rules of `yield = "polite"`.
     pub polite: PoliteSwitches,
-    /// The old bugs of `goodness`.
+    /// Bugs of the kernel that `goodness` comes from.
     pub goodness: YieldBugs,
     /// The lock of the run queue.
     pub lock: LockRules,
 }
 
-/// The generations of the staircase, which differ in the levels that a nice value may run at.
+/// The generations of the staircase. They differ in the levels at which a nice value may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// Staircase Deadline (May 2007): levels spread evenly.
+    /// Staircase Deadline (May 2007): the levels of a nice value are spread evenly over the rotation.
     Dithered,
-    /// The first RSDL (March 2007): the own level and all below, each with a budget that ends it for everybody.
+    /// The first RSDL (March 2007): a vCPU runs at the level of its nice value and at all levels below. Each level has
+    /// a budget; once that is used up, all vCPUs leave the level.
     LevelQuota,
 }
 
-/// Which threads run the vCPUs of a domain.
+/// The threads that run the vCPUs of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
     /// `executors` from Linux 6.13 on, `leases` before it.
     Auto,
-    /// A thread per pCPU runs whichever vCPU is to run: a switch wakes no thread. Needs Linux 6.13 or later to run well.
+    /// A thread per pCPU, which runs one vCPU after another: a switch wakes no thread. Slow before Linux 6.13.
     Executors,
-    /// A thread per vCPU runs while it holds a pCPU: a switch wakes a thread, a vCPU stays on its own.
+    /// A thread per vCPU, which runs while its vCPU holds a lease on a pCPU: a switch wakes a thread.
     Leases,
 }
 
@@ -117,9 +128,9 @@ pub enum Mechanism {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnStarvation {
-    /// It is told on stderr with the events that led there, once a minute for each vCPU.
+    /// A message on stderr, with the events that led to it, at most once a minute for each vCPU.
     Report,
-    /// It is told, and all vCPUs go over to the host's scheduler, as they are and for good.
+    /// The message, and the host's scheduler takes over all vCPUs for the rest of the run.
     Fallback,
 }
 
@@ -149,100 +160,112 @@ impl Default for PolicyConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum YieldRule {
-    /// The next waiter runs; the yielder keeps what it has not used and what it waits for is taken into account.
+    /// The next waiting vCPU runs. The yielder keeps the rest of its quota, and `[policy.polite]` says how what it
+    /// waits for counts.
     Polite,
-    /// The yielder goes to the back of the queue and loses what is left of its quota.
+    /// The yielder goes to the end of the run queue and loses the rest of its quota.
     Expire,
     /// A yield returns at once.
     None,
 }
 
-/// One virtual machine, or `count` equal ones. It has an `image`, which is a unikernel, or a `kernel`, which is Linux.
+/// One VM, or `count` equal ones. A VM has an `image`, which is a unikernel, or a `kernel`, which is Linux.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VmConfig {
-    /// Name in reports and messages; no two VMs share one.
+    /// Name in reports and messages. No two VMs have the same.
     pub name: VmName,
-    /// The unikernel to boot: `builtin:NAME`, or the path of an image. A relative path starts at the configuration file.
+    /// The unikernel to boot: `builtin:NAME`, or the path of an image. `stile guest list` lists the built-in ones. A
+    /// relative path starts at the configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ImageRef", extend("x-default" = "none"))]
     pub image: Option<ImageRef>,
-    /// The Linux kernel to boot in place of an image: a bzImage as distributions ship it, or an ELF vmlinux. A relative path
-    /// starts at the configuration file. Its vCPUs wait inside the kernel of the host, which `mechanism = "executors"` cannot
-    /// carry.
+    /// The Linux kernel to boot in place of an `image`: a bzImage as distributions ship it, or an ELF vmlinux. A
+    /// relative path starts at the configuration file. A Linux guest cannot run under `mechanism = "executors"`: its
+    /// halted vCPUs sleep inside the host's kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FilePath", extend("x-default" = "none"))]
     pub kernel: Option<FilePath>,
-    /// The initramfs that the kernel finds, compressed or not; as `kernel`. For VMs with a `kernel`.
+    /// The initramfs that the kernel gets, compressed or not. A relative path starts at the configuration file. For VMs
+    /// with a `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FilePath", extend("x-default" = "none"))]
     pub initrd: Option<FilePath>,
-    /// Virtual CPUs; of a Linux guest at most 64.
+    /// Number of vCPUs. A Linux guest has at most 64.
     #[serde(default = "defaults::vcpus")]
-    #[schemars(range(min = 1, max = defaults::VCPUS_MAX))]
+    #[schemars(range(min = 1, max = defaults::VCPUS_MAX), extend("x-also-called" = ["cpus", "cores", "smp"]))]
     pub vcpus: u32,
-    /// Guest memory; a multiple of 4K, and of a unikernel at most 3328M.
+    /// Guest memory, a multiple of 4K. A unikernel has at most 3328M.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MemorySize", extend("x-default" = "`16M`, with a `kernel` `256M`"))]
+    #[schemars(with = "MemorySize", extend("x-default" = "`16M`, with a `kernel` `256M`", "x-also-called" = ["mem", "ram"]))]
     pub memory: Option<MemorySize>,
-    /// Weight of each vCPU against those of other VMs, as in `nice(1)`: the lower, the more CPU time.
+    /// Weight of each vCPU against those of other VMs: the lower, the more CPU time. Mostly a smaller step than
+    /// `nice(1)`'s: see docs/weights.md.
     #[serde(default)]
-    #[schemars(range(min = defaults::NICE_MIN, max = defaults::NICE_MAX), transform = policy_keys::describe_nice)]
+    #[schemars(
+        range(min = defaults::NICE_MIN, max = defaults::NICE_MAX),
+        extend("x-also-called" = ["weight", "weights", "shares", "priority"]),
+        transform = policy_keys::describe_nice
+    )]
     pub nice: i8,
-    /// CPUs that its vCPUs may use together on average, a fraction or several; at most one for each. Its vCPUs take turns, so
-    /// that they are not all held back at once. For all but `host` and `host-noyield`.
+    /// CPUs that all vCPUs of the VM together may use on average over `cap_period` (unit: CPUs), no more than it has
+    /// vCPUs. The vCPUs are held back one after another, not all at once. For all policies but `host` and
+    /// `host-noyield`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "CpuCap", extend("x-default" = "none"))]
+    #[schemars(with = "CpuCap", extend("x-default" = "none", "x-also-called" = ["limit", "quota", "cpu_limit"]))]
     pub cap: Option<CpuCap>,
-    /// Time over which `cap` is counted. Each vCPU has two turns in it, of 100us at least. For VMs with a `cap`.
+    /// Time over which `cap` is counted. Each vCPU gets two turns in it, each of 100us or more. For VMs with a `cap`.
     #[serde(default)]
     pub cap_period: CapPeriod,
-    /// What kind of work its vCPUs do, whatever their number and nice value.
+    /// The scheduling class of its vCPUs.
     #[serde(default)]
     pub class: VmClass,
-    /// Command line handed to the guest; to a unikernel at most 1024 bytes, to Linux as much as it reads. Before that of a
-    /// Linux guest stands `console=ttyS0`, unless it names a console, `panic=-1`, unless it says what to do, and
-    /// `reboot=panic_warm`, by which a panic is told from a reboot.
+    /// Command line of the guest. A unikernel takes 1024 bytes, a Linux kernel as many as it reads. For Linux, stile
+    /// puts `console=ttyS0` before it unless the text names a console, `panic=-1` unless the text sets `panic`, and
+    /// `reboot=panic_warm`, which tells a panic from a reboot.
     #[serde(default)]
-    #[schemars(length(max = defaults::CMDLINE_MAX))]
+    #[schemars(length(max = defaults::CMDLINE_MAX), extend("x-also-called" = ["append", "args", "arguments"]))]
     pub cmdline: String,
-    /// Attach a network device to the switch inside the process.
+    /// A network device on the switch that connects the VMs of this process.
     #[serde(default)]
     pub net: bool,
-    /// A disk for the guest, `vda` of Linux: a raw image or a block device, of whole 512-byte sectors. A relative path starts
-    /// at the configuration file. No other VM may have it unless all only read it. For VMs with a `kernel`.
+    /// A disk, `vda` in the guest: a raw image or a block device whose size is a multiple of 512 bytes. A relative path
+    /// starts at the configuration file. Several VMs may share a disk only if all have `read_only = true`. For VMs with
+    /// a `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DiskConfig", extend("x-default" = "none"))]
     pub disk: Option<DiskConfig>,
-    /// A network device on this tap interface, which has to exist: `ip tuntap add dev NAME mode tap user $USER`. For VMs with
-    /// a `kernel`.
+    /// A network device on the tap interface of this name. `ip tuntap add dev NAME mode tap user $USER` makes one. For
+    /// VMs with a `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TapName", extend("x-default" = "none"))]
     pub tap: Option<TapName>,
-    /// Sockets between guest and host: the host listens on this unix socket, where programs say `CONNECT PORT` to reach a port
-    /// of the guest; the guest's connections to port P of the host go to the unix socket of this name and `_P`. A relative
-    /// path starts at the configuration file. For VMs with a `kernel`.
+    /// Sockets between guest and host. stile listens on the unix socket at this path; a program on the host connects to
+    /// it and sends `CONNECT PORT` to reach that port of the guest. When the guest connects to port P of the host,
+    /// stile connects to the unix socket at this path with `_P` behind it. A relative path starts at the configuration
+    /// file. For VMs with a `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FilePath", extend("x-default" = "none"))]
     pub vsock: Option<FilePath>,
-    /// Number of equal VMs to start. More than one are called `NAME-0`, `NAME-1` and so on.
+    /// Number of equal VMs to start. If it is more than one, their names are `NAME-0`, `NAME-1` and so on.
     #[serde(default = "defaults::count")]
     #[schemars(range(min = 1, max = defaults::COUNT_MAX))]
     pub count: u32,
 }
 
-/// What kind of work the vCPUs of a VM do. Under `host` each is the host's class of that name.
+/// The scheduling class of a VM's vCPUs. Under `host` it is one of the host's classes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VmClass {
     /// Shares CPU time by `nice`. Under `host`: SCHED_OTHER.
     #[default]
     Normal,
-    /// Shares CPU time by `nice`; by waking it takes a pCPU from idle vCPUs at most. Under `host`: SCHED_BATCH.
+    /// Shares CPU time by `nice`. A vCPU that wakes takes a pCPU only from class `idle`. Under `host`: SCHED_BATCH.
     Batch,
-    /// Runs while no other class can. Under `host`: SCHED_IDLE.
+    /// Runs only while no vCPU of another class can. Under `host`: SCHED_IDLE.
     Idle,
-    /// Runs before all other classes, in turn with its own. Under `host`: SCHED_RR, where the host permits it.
+    /// Runs before all other classes, under `rsdl` for at most 80 % of each pCPU's time while others wait. Under
+    /// `host`: SCHED_RR, if the host permits it.
     Rt,
 }
 

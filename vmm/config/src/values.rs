@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::defaults;
 use super::types::PolicyConfig;
+use stile_host::CpuList;
 
 /// Ties a text value into serde and into the schema. `format` is how the checker finds the value's `FromStr` again.
 macro_rules! text_value {
@@ -62,7 +63,7 @@ pub use devices::{DiskConfig, TapName};
 pub use file::FilePath;
 pub use time::{HaltPoll, RrInterval, StarvationBound};
 
-/// A text that is not the value it should be. Says what is wrong and what would be right.
+/// A text that is not accepted as a value: what is wrong, and what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{wrong}; accepted: {accepted}")]
 pub struct ValueError {
@@ -251,6 +252,9 @@ pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueE
         ImageRef::FORMAT => ImageRef::from_str(text).map(drop),
         TapName::FORMAT => TapName::from_str(text).map(drop),
         FilePath::FORMAT => FilePath::from_str(text).map(drop),
+        CpuList::FORMAT => CpuList::from_str(text)
+            .map(drop)
+            .map_err(|error| ValueError { wrong: error.wrong(), accepted: CpuList::ACCEPTED.to_owned() }),
         PolicyConfig::FORMAT => PolicyConfig::from_str(text).map(drop).map_err(ValueError::from),
         _ => return None,
     })

@@ -9,19 +9,49 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Host CPUs, by number. In a file an array, on a command line the kernel's list notation.
+/// Host CPUs, by number. In a file an array or a text in the kernel's list notation, on a command line that text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<u32>", into = "Vec<u32>")]
+#[serde(try_from = "Written", into = "Vec<u32>")]
 pub struct CpuList(Vec<u32>);
+
+/// As it stands in a file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Numbers(Vec<u32>),
+    Text(String),
+}
+
+impl TryFrom<Written> for CpuList {
+    type Error = CpuListError;
+
+    fn try_from(written: Written) -> Result<Self, CpuListError> {
+        match written {
+            Written::Numbers(cpus) => Ok(cpus.into()),
+            Written::Text(text) => text.parse(),
+        }
+    }
+}
 
 /// A text that is no list of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a list of CPUs; accepted: numbers and ranges separated by commas, such as 0-3,8")]
+#[error("{}; accepted: {}", self.wrong(), CpuList::ACCEPTED)]
 pub struct CpuListError(String);
+
+impl CpuListError {
+    /// What is wrong, without what would be accepted.
+    pub fn wrong(&self) -> String {
+        format!("`{}` is not a list of CPUs", self.0.escape_debug())
+    }
+}
 
 impl CpuList {
     /// Largest CPU number that a text or a file may name; the kernel's own limit is 8192 CPUs.
     pub const CPU_MAX: u32 = 8191;
+    /// Name of this kind of text in a schema's `format`.
+    pub const FORMAT: &str = "cpu-list";
+    /// What a text has to be.
+    pub const ACCEPTED: &str = "numbers and ranges separated by commas, such as 0-3,8";
 
     /// Whether no CPU is in the list.
     pub fn is_empty(&self) -> bool {
@@ -75,10 +105,15 @@ impl JsonSchema for CpuList {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "type": "array",
-            "items": { "type": "integer", "minimum": 0, "maximum": Self::CPU_MAX },
-            "minItems": 1,
-            "uniqueItems": true
+            "anyOf": [
+                {
+                    "type": "array",
+                    "items": { "type": "integer", "minimum": 0, "maximum": Self::CPU_MAX },
+                    "minItems": 1,
+                    "uniqueItems": true
+                },
+                { "type": "string", "format": Self::FORMAT }
+            ]
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The judgement on each fact: one function a subject, each from facts to a finding and nothing else.
+//! What follows from the host's facts: a function for each subject, from facts to a finding.
 
 use super::doctor::{Finding, State};
 use super::facts::{FREE_VCPU_FDS, HostFacts};
@@ -157,7 +157,7 @@ pub(super) fn cpus(facts: &HostFacts) -> Finding {
 pub(super) fn machine(facts: &HostFacts) -> Finding {
     let steal = facts.steal_ticks.map(|ticks| format!("; {ticks} ticks stolen since boot")).unwrap_or_default();
     if facts.cpu.has("hypervisor") {
-        let consequence = "its own host takes CPU time unseen, which widens every interval; compare runs of this machine only \
+        let consequence = "its own host takes CPU time that it does not see, which widens every interval; compare runs of this machine only \
                            with each other";
         Finding::new("machine", State::Warn, format!("a virtual machine{steal}"), consequence)
             .remedy("measure on bare metal, or raise --reps until the intervals are narrow")
@@ -166,7 +166,7 @@ pub(super) fn machine(facts: &HostFacts) -> Finding {
             "machine",
             State::Good,
             format!("bare metal{steal}"),
-            "nobody above this kernel takes CPU time away",
+            "no hypervisor takes CPU time from this kernel",
         )
     }
 }
@@ -176,7 +176,7 @@ pub(super) fn halt_polling(facts: &HostFacts) -> Option<Finding> {
         0 => Finding::new("halt polling", State::Good, "off", "an idle Linux guest leaves its pCPU at once"),
         ns => {
             let fact = format!("on, up to {} us", ns / 1000);
-            let consequence = "each time a vCPU of a Linux guest halts, KVM may spin that long on its pCPU, unless `halt_poll` \
+            let consequence = "each time a vCPU of a Linux guest halts, KVM may poll that long on its pCPU, unless `halt_poll` \
                                says otherwise, as it does by itself where there are more vCPUs than pCPUs; unikernel guests \
                                block outside KVM and are not affected";
             Finding::new("halt polling", State::Warn, fact, consequence)
@@ -193,8 +193,8 @@ pub(super) fn halts(facts: &HostFacts) -> Finding {
             Finding::new("halts", State::Good, "the kernel tells a thread that it leaves its CPU", consequence)
         }
         Some(reason) => {
-            let consequence = "a thread looks every millisecond whose vCPU has halted: under a policy a vCPU of a Linux guest \
-                               keeps its pCPU for up to 2 ms when it halts; unikernel guests are not affected";
+            let consequence = "a thread looks every millisecond for halted vCPUs: under a policy a vCPU of a Linux guest keeps \
+                               its pCPU for up to 2 ms after it halts; unikernel guests are not affected";
             let fact = format!("a counter of context switches is refused ({reason})");
             Finding::new("halts", State::Warn, fact, consequence)
                 .remedy("allow it (CAP_PERFMON, or `sudo sysctl kernel.perf_event_paranoid=1`) for Linux guests")
@@ -238,14 +238,15 @@ pub(super) fn clock(facts: &HostFacts) -> Finding {
     if source == "tsc" {
         return Finding::new("clock", State::Good, "tsc", "guests and monitor read one clock, without an exit");
     }
-    let consequence = "guests read the TSC, which this kernel does not trust itself: their times may jump between CPUs";
+    let consequence =
+        "guests read the TSC, which this kernel does not use as its clock: their times may jump between CPUs";
     Finding::new("clock", State::Warn, source, consequence)
         .remedy("see `dmesg | grep -i tsc` for why the kernel left it")
 }
 
 pub(super) fn load(facts: &HostFacts) -> Finding {
     let Some([last_minute, ..]) = facts.load else {
-        let consequence = "other work may disturb a measurement unseen";
+        let consequence = "other work may disturb a measurement without a sign of it";
         return Finding::new("load", State::Warn, "unknown", consequence).remedy("mount procfs at /proc");
     };
     let fact = format!("{last_minute:.2} over the last minute");

@@ -1,6 +1,6 @@
 //! What stile can tell of the VMs it runs: figures of each vCPU, of each VM and of their domain.
 //!
-//! [`metric`] describes every figure once: name, unit, kind, meaning, and how it is read from a [`Sample`]. [`table`],
+//! [`metric`] describes every figure once: name, unit, kind, meaning, and how it is read from a [`Sample`]. [`table`], [`summary`],
 //! [`json`] and the page `docs/metrics.md` are made from these descriptions. [`reading`] takes the samples, and adds them up:
 //! a VM's is the sum of its vCPUs'. Nothing here measures: the figures are the scheduler's own accounts.
 
@@ -8,6 +8,7 @@ pub mod json;
 pub mod metric;
 mod page;
 pub mod reading;
+pub mod summary;
 pub mod table;
 
 pub use page::page;

@@ -73,7 +73,7 @@ pub static WAIT: Metric<Sample> = Metric {
     name: "wait_seconds",
     heading: "ready",
     told_by_host: true,
-    help: "Time that it could have run and had no pCPU: other monitors say CPU ready, guests say steal.",
+    help: "Ready: time in which it could run and had no pCPU.",
     ..time(|s| Some(Value::Time(s.account.wait)))
 };
 
@@ -81,7 +81,7 @@ pub static WAIT: Metric<Sample> = Metric {
 pub static THROTTLED: Metric<Sample> = Metric {
     name: "throttled_seconds",
     heading: "capped",
-    help: "The part of its wait for which its VM's cap held it back.",
+    help: "The part of its ready time for which its VM's cap held it back.",
     ..time(|s| Some(Value::Time(s.account.throttled)))
 };
 
@@ -90,7 +90,7 @@ pub static IDLE: Metric<Sample> = Metric {
     name: "idle_seconds",
     heading: "idle",
     told_by_host: true,
-    help: "Time in which it waited for an event; run, wait and idle make up all the time since the vCPU was made.",
+    help: "Time in which it waited for an event; run, ready and idle make up all the time since the vCPU was made.",
     ..time(|s| Some(Value::Time(s.account.idle)))
 };
 
@@ -98,7 +98,7 @@ pub static IDLE: Metric<Sample> = Metric {
 pub static STEAL: Metric<Sample> = Metric {
     name: "steal_published_seconds",
     heading: "steal told",
-    help: "The wait that the guest was told of in its memory when it was last put on a pCPU.",
+    help: "Steal: the ready time that the guest was told of in its memory when it was last put on a pCPU.",
     ..time(|s| s.steal.map(Value::Time))
 };
 
@@ -107,7 +107,7 @@ pub static WAITS: Metric<Sample> = Metric {
     name: "turn_wait_seconds",
     heading: "wait",
     kind: Kind::Histogram,
-    help: "How long it waited for each turn on a pCPU.",
+    help: "Waits: for how long it was ready before each turn on a pCPU.",
     ..time(|s| Some(Value::Spans(&s.account.waits)))
 };
 

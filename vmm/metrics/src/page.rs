@@ -7,7 +7,10 @@ const INTRODUCTION: &str = "\
 
 What `stile run` tells of the VMs it runs: `--stats` as tables, refreshed in place on a terminal, and `--stats-json FILE` as
 JSON, a line for every interval and one at the end. They are the scheduler's own accounts. For every vCPU, run, wait and idle
-make up the time since it was made; a VM's figures are the sums over its vCPUs, and those of a VM that has ended are its
+make up the time since it was made. A vCPU is *ready* while it could run and has no pCPU: `wait_seconds`, which a table heads
+`ready`. A *wait* is one span of it, from when the vCPU became ready until its turn on a pCPU: `turn_wait_seconds`. *Steal*
+is the ready time that a guest is told of: `steal_published_seconds`. *Capped* is the part of it for which a cap held the
+vCPU back: `throttled_seconds`. A VM's figures are the sums over its vCPUs, and those of a VM that has ended are its
 last. JSON has the figures since the start; quantiles of a histogram are at most an eighth too long.
 Tables show an interval's share of the vCPUs' time (`%`) and rates, and at the end the sums.
 

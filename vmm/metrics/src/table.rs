@@ -168,7 +168,7 @@ fn show(value: Value<'_>, show: Show, wall: Nanos, total: Nanos) -> String {
     }
 }
 
-fn time(time: Nanos) -> String {
+pub(super) fn time(time: Nanos) -> String {
     time_us(time.0 as f64 / 1000.0)
 }
 

@@ -98,7 +98,7 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Algorithm;
+    use stile_config::Algorithm;
 
     #[test]
     fn the_line_is_as_long_with_its_numbers_as_without() {

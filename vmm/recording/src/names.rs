@@ -68,6 +68,14 @@ impl Names {
         name == vcpu.to_string() || self.get(vcpu, at).is_some_and(|named| name == named.to_string())
     }
 
+    /// The vCPUs of the VM of this name, in order; none if there is no such VM.
+    pub fn of_vm_named(&self, vm: &str) -> Vec<String> {
+        let mut vcpus: Vec<&Named> = self.names.iter().filter(|named| named.vm == vm).collect();
+        vcpus.sort_by_key(|named| named.index);
+        vcpus.dedup_by_key(|named| named.index);
+        vcpus.into_iter().map(ToString::to_string).collect()
+    }
+
     /// All of them, each once, in order of their first appearance.
     pub fn all(&self) -> Vec<String> {
         let mut by_time: Vec<&Named> = self.names.iter().collect();

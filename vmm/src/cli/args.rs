@@ -1,5 +1,6 @@
 //! The command line.
 
+use super::guest_images::built_in;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -42,88 +43,90 @@ impl Cli {
 pub(super) enum Command {
     /// Run the virtual machines of a configuration file until they end
     Run(RunArgs),
-    /// Say whether a configuration file can be run, and what its policy promises each VM; start nothing
-    Check {
-        /// The configuration file
-        file: PathBuf,
-    },
+    /// Check a configuration file and print the CPU time and the bound of waiting of each VM; start nothing
+    Check(CheckArgs),
     /// Print the JSON Schema of the configuration file
     Schema {
-        /// Of the file of `stile sim` instead
+        /// Print that of the file of `stile sim` instead
         #[arg(long)]
         sim: bool,
         /// Print the reference of all keys as Markdown instead
         #[arg(long)]
         markdown: bool,
     },
-    /// Run a suite of guest workloads under several policies and report how they compare
+    /// Run a suite of workloads under several policies and write a report that compares them
     Compare(Box<CompareArgs>),
-    /// Run a suite on a machine that is not there: models of guests, the same policies, any number of pCPUs
+    /// Simulate a suite: models of the guests, the same policies, any number of pCPUs
     Sim(SimArgs),
-    /// Say what this host can do and what follows
+    /// Print what this host can do, what follows from that, and what to change
     Doctor {
-        /// As JSON
+        /// Print JSON
         #[arg(long, conflicts_with = "costs")]
         json: bool,
-        /// Measure what an exit, a switch, a kick and a wake-up cost here, for `stile sim`; as JSON
+        /// Measure the cost of an exit, a switch, a kick and a wake-up on this host and print it as JSON, for `stile
+        /// sim`
         #[arg(long)]
         costs: bool,
     },
-    /// Make and list kernels and initramfs of Linux guests
+    /// List the images that a configuration can name, and make the Linux guest
     #[command(subcommand)]
     Guest(GuestCommand),
-    /// Print the table of an earlier run's report.json
+    /// Print the table of a report.json
     Show {
-        /// The report, or the folder that it is in
+        /// The report, or its folder
         file: PathBuf,
-        /// As Markdown
+        /// Print Markdown
         #[arg(long)]
         markdown: bool,
     },
-    /// Make a trace for chrome://tracing or ui.perfetto.dev of a recording
+    /// Convert a recording to a trace for ui.perfetto.dev or chrome://tracing
     Trace {
         /// The recording
         recording: PathBuf,
-        /// Where to; by default to standard output
+        /// File to write; by default the trace goes to standard output
         #[arg(long, value_name = "FILE.json")]
         out: Option<PathBuf>,
+        /// Overwrite a file that exists
+        #[arg(long, requires = "out")]
+        force: bool,
     },
-    /// Say what a vCPU waited for longest, and who ran meanwhile
+    /// Explain the longest wait of a vCPU: its cause, and which vCPUs ran meanwhile
     Why {
-        /// The vCPU, by name, such as worker-0/1, or by id, such as v5
+        /// A vCPU by name, such as worker-0/1, or by id, such as v5; or a VM by name, for all its vCPUs
         vcpu: String,
         /// The recording
         recording: PathBuf,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Ask a recording's policy everything anew, compare its answers, and print the recording's figures
+    /// Replay a recording: let its policy decide again, compare the decisions, and print the recording's figures
     Replay {
         /// The recording
         recording: PathBuf,
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say whether a report.json is whole and consistent
+    /// Check that a report.json is complete and consistent
     CheckReport {
-        /// The report, or the folder that it is in
+        /// The report, or its folder
         file: PathBuf,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum GuestCommand {
-    /// Make a kernel and an initramfs of Debian's packages, unless nothing they are made of has changed; needs no root
+    /// Make a kernel and an initramfs from Debian's packages, if a package has changed since the last time; needs no
+    /// root
     Build {
-        /// Which
+        /// The guest to make
         guest: GuestImage,
-        /// The folder to put them into; by default in the user's cache
+        /// Folder for the files; by default one in the user's cache
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Say which there are, and where
+    /// List the images that a configuration can name: the built-in ones, and the Linux guest if it was made
     List,
 }
 
@@ -135,98 +138,118 @@ pub(super) enum GuestImage {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// The configuration file
+    pub(super) file: PathBuf,
+    /// Policy that replaces that of the file, such as o1 or rsdl:rr_interval=3ms
+    #[arg(long, value_name = "POLICY")]
+    pub(super) policy: Option<PolicyConfig>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = built_in())]
 pub(super) struct RunArgs {
     /// The configuration file
     pub(super) file: PathBuf,
+    /// Policy that replaces that of the file, such as o1 or rsdl:rr_interval=3ms
+    #[arg(long, value_name = "POLICY")]
+    pub(super) policy: Option<PolicyConfig>,
     /// End all virtual machines after this many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(super) limit: Option<f64>,
-    /// Record everything that the policy is asked and answers, for trace, why and replay
+    /// Record every event and decision of the policy in this file, for trace, why and replay
     #[arg(long, value_name = "PATH")]
     pub(super) record: Option<PathBuf>,
-    /// Tell what becomes of the vCPUs' time: every second, or as often as this says, and in all at the end
+    /// Print tables of how the vCPUs spend their time: every so many seconds, by default 1, and at the end
     #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, require_equals = true,
           default_missing_value = "1")]
     pub(super) stats: Option<f64>,
-    /// Write the same to this file as JSON, a line each time
+    /// Write the same figures to this file as JSON, a line for each table
     #[arg(long, value_name = "FILE")]
     pub(super) stats_json: Option<PathBuf>,
-    /// Write what guests print to this file instead: as it comes from a single VM, else line by line with their names
+    /// Write the output of the guests to this file: unchanged if there is one VM, else line by line behind the VM's
+    /// name
     #[arg(long, value_name = "FILE")]
     pub(super) console: Option<PathBuf>,
-    /// Try Linux guests also where they are known not to run
+    /// Start Linux guests on hosts where they are known not to run, and overwrite a recording that exists
     #[arg(long)]
     pub(super) force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct SimArgs {
-    /// What to simulate: suite, policies, sizes, pCPUs, costs
+    /// File that says what to simulate: suite, policies, sizes, pCPUs, costs
     #[arg(required_unless_present = "replay")]
     pub(super) file: Option<PathBuf>,
-    /// Replay a recorded run of a suite and simulate the same, and say how far simulated and measured figures differ
+    /// Replay the recording of a suite's run, simulate the same run, and print both with the ratio of each figure
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["file", "record"])]
     pub(super) replay: Option<PathBuf>,
     /// Folder of the report
     #[arg(long, value_name = "DIR", default_value = "stile-report")]
     pub(super) out: PathBuf,
-    /// Record every run into the folder's raw, for trace, why and replay, but for those under the host's scheduler
+    /// Record every run in the folder's raw, for trace, why and replay; runs under the host's scheduler are not
+    /// recorded
     #[arg(long)]
     pub(super) record: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, volano, hackbench, entry, partition or
-    /// boot; with Linux guests hackbench, tbench, cyclictest or boot; or reports, for those of the reports that this project grew from, one after the other in a quarter of an hour
+    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, volano, hackbench, entry,
+    /// partition or boot; with Linux guests hackbench, tbench, cyclictest or boot; or reports, for those of the reports
+    /// that this project grew from, one after the other in a quarter of an hour
     #[arg(default_value = "netbench")]
     pub(super) suite: Subject,
-    /// What guests are: the built-in ones, or linux for those of `stile guest build linux`, or linux:DIR for those of its --out
-    /// DIR
+    /// What guests are: the built-in ones, or linux for those of `stile guest build linux`, or linux:DIR for those of
+    /// its --out DIR
     #[arg(long, value_name = "GUEST", default_value = "builtin")]
     pub(super) guest: GuestKind,
-    /// Try Linux guests also where they are known not to run
+    /// Start Linux guests on hosts where they are known not to run
     #[arg(long)]
     pub(super) force: bool,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = policies())]
     pub(super) policies: Vec<PolicyConfig>,
-    /// Numbers of vCPUs, each a run of its own (suites that count them)
+    /// Numbers of vCPUs, a run for each (suites that count them)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1024>)]
     pub(super) vcpus: Vec<u32>,
-    /// Numbers of client VMs (netbench) or of clients in their VM (tbench), each a run of its own
+    /// Numbers of client VMs (netbench) or of clients in their VM (tbench), a run for each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<500>)]
     pub(super) clients: Vec<u32>,
-    /// Numbers of VMs, asked for at once (boot) or of which all but one compute (cyclictest), each a run of its own
+    /// Numbers of VMs, asked for at once (boot) or of which all but one compute (cyclictest), a run for each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1000>)]
     pub(super) vms: Vec<u32>,
-    /// How the suite is set up: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload, make, make-ccache
-    /// (interactive: what runs beside the probes); up, smp, bare-up, bare-smp (entry); no-locks, locks (partition);
-    /// VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default all but netbench's
+    /// How the suite is set up: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload,
+    /// make, make-ccache (interactive: what runs beside the probes); up, smp, bare-up, bare-smp (entry); no-locks,
+    /// locks (partition); VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default
+    /// all but netbench's
     #[arg(long = "setup", value_name = "LIST", value_delimiter = ',')]
     pub(super) setups: Vec<Setup>,
-    /// Numbers of groups of 40 vCPUs, or of Linux guests with a group each, each a run of its own (hackbench)
+    /// Numbers of groups of 40 vCPUs, or of Linux guests with a group each, a run for each (hackbench)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<500>)]
     pub(super) groups: Vec<u32>,
-    /// Numbers of chat rooms, each a run of its own (volano)
+    /// Numbers of chat rooms, a run for each (volano)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<500>)]
     pub(super) rooms: Vec<u32>,
-    /// Rounds; every round runs every policy once with every parameter
+    /// Number of rounds; in each round every policy runs once with every parameter
     #[arg(long, value_name = "N", value_parser = number::<1000>)]
     pub(super) reps: Option<u32>,
-    /// Go on, from five rounds on, until the interval of each headline ratio is at most this part of the ratio wide, such
-    /// as 0.05
+    /// Run five rounds, and more until the interval of each headline ratio is no wider than this part of the ratio,
+    /// such as 0.05
     #[arg(long, value_name = "WIDTH", value_parser = part, conflicts_with = "reps")]
     pub(super) until: Option<f64>,
-    /// Begin no round that would end after this time
+    /// Start no round that would end after this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "600", requires = "until")]
     pub(super) limit: f64,
-    /// Length of each measured window; by default what fits the time of a run
+    /// Length of each measured window; by default it follows from the time that the whole comparison may take
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) duration: Option<f64>,
-    /// Host CPUs to run on, such as 0-1 or 0,2; by default all this process may use; with --sim also such as are not there
+    /// Host CPUs to run on, such as 0-1 or 0,2; by default all that this process may use; with --sim any numbers
     #[arg(long, value_name = "LIST")]
     pub(super) pcpus: Option<CpuList>,
-    /// What the guests tell of their waiting (silent: cannot be simulated)
+    /// The hints that guests give while they wait (silent: cannot be simulated)
     #[arg(long, value_enum, default_value = "full")]
     pub(super) hint: Hint,
     /// A parameter of the guests' workload, such as hold_ns=500; may be repeated
@@ -235,24 +258,24 @@ pub(super) struct CompareArgs {
     /// A short run: at most 20 s on 2 CPUs, 30 s for interactive
     #[arg(long)]
     pub(super) quick: bool,
-    /// What the report that the suite comes from did, if it comes from one: its sizes, setups and policies, and windows of
-    /// 3 s, whatever time that takes
+    /// What the report that the suite comes from did, if it comes from one: its sizes, setups and policies, and windows
+    /// of 3 s, whatever time that takes
     #[arg(long, conflicts_with = "quick")]
     pub(super) full: bool,
-    /// Simulate: run models of the guests instead; as happens by itself where KVM cannot be used
+    /// Simulate models of the guests; without this option that happens only where KVM cannot be used
     #[arg(long)]
     pub(super) sim: bool,
-    /// Record every run into the folder's raw, but for those under the host's scheduler; costs some throughput
+    /// Record every run in the folder's raw, except those under the host's scheduler; this costs some throughput
     #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
-    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline metric is
-    /// worse by more than the tolerance and its intervals do not overlap
+    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline
+    /// metric is worse by more than the tolerance and its intervals do not overlap
     #[arg(long, value_name = "OLD/report.json")]
     pub(super) baseline: Option<PathBuf>,
-    /// Part by which a figure may be worse than in the baseline
+    /// Part by which a figure may be worse than in the baseline, such as 0.1 for 10 %
     #[arg(long, value_name = "PART", value_parser = part, default_value = "0.1", requires = "baseline")]
     pub(super) tolerance: f64,
-    /// Write the cells as JUnit test cases; those that are worse than in the baseline have failed
+    /// Write the cells to this file as JUnit test cases; a cell that is worse than in the baseline is a failed case
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
     /// Folder of the report
@@ -320,9 +343,7 @@ impl FromStr for Subject {
 /// A number from 1 to this.
 fn number<const MAX: u32>(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|number| (1..=MAX).contains(number));
-    number.ok_or_else(|| {
-        format!("whole numbers from 1 to {MAX} are accepted; where it is a list, with commas between them")
-    })
+    number.ok_or_else(|| format!("whole numbers from 1 to {MAX} are accepted; numbers of a list stand between commas"))
 }
 
 fn part(text: &str) -> Result<f64, String> {

@@ -1,69 +1,176 @@
-//! `stile check`: what a configuration would run, and what its policy promises each VM. Starts nothing.
+//! `stile check`: what a configuration would run, and what its policy gives and promises each VM. Starts nothing.
 
+mod expected;
+mod long_waits;
+
+use super::args::CheckArgs;
 use super::guests::Guests;
 use super::{Failure, output, small};
-
+use expected::{Demand, expected};
+use serde::Serialize;
 use std::iter;
-use std::path::Path;
 use stile_assembly::watch;
 use stile_config::{Config, OnStarvation, PolicyConfig, VmConfig};
+use stile_host::CpuList;
+use stile_sched::Nanos;
 use stile_sched::attributes::Attributes;
 
-pub(super) fn check(file: &Path) -> Result<(), Failure> {
-    let config = small::load(file)?;
-    Guests::open(&config, file)?;
-    let vms: u32 = config.vms.iter().map(|vm| vm.count).sum();
-    let pcpus = &config.host.pcpus;
-    output::line(format_args!(
-        "{}: {} with {} and {} of memory on pCPUs {pcpus} under {}",
-        file.display(),
-        stile_text::count(vms as usize, "VM"),
-        stile_text::count(vcpus(&config.vms).count(), "vCPU"),
-        stile_text::bytes(config.memory() as f64),
-        config.policy
-    ))?;
-    terms(&config).iter().try_for_each(|line| output::line(format_args!("  {line}")))?;
-    output::line(format_args!("  on starvation: {}", on_starvation(&config.policy)))
-}
-
-/// A line for each entry: who it is, its part of all weights, and how long one of its vCPUs waits at most.
-fn terms(config: &Config) -> Vec<String> {
-    let policy = &config.policy;
-    let all: f64 = vcpus(&config.vms).map(|vcpu| stile_assembly::weight(policy, vcpu.nice)).sum();
-    let line = |vm: &VmConfig| {
-        let attributes = stile_assembly::attributes(vm);
-        let weight = f64::from(vm.vcpus) * stile_assembly::weight(policy, attributes.nice) / all;
-        format!(
-            "{}: {} with {}, class {}, nice {}{}, {:.1} % of all weights each, wait bound: {}",
-            vm.name.as_str(),
-            stile_text::count(vm.count as usize, "VM"),
-            stile_text::count(vm.vcpus as usize, "vCPU"),
-            attributes.class,
-            vm.nice,
-            cap(vm),
-            100.0 * weight,
-            wait_bound(config, vm),
-        )
-    };
-    config.vms.iter().map(line).collect()
-}
-
-/// What its vCPUs may use together.
-fn cap(vm: &VmConfig) -> String {
-    vm.cap.map_or(String::new(), |cap| format!(", cap {cap} CPUs each over {}", vm.cap_period))
-}
-
-/// How long a vCPU of this VM waits at most, for its cap and for its turn.
-fn wait_bound(config: &Config, vm: &VmConfig) -> String {
-    let me = stile_assembly::attributes(vm);
-    let mut others: Vec<Attributes> = vcpus(&config.vms).collect();
-    others.extract_if(.., |other| *other == me).next();
-    match stile_assembly::wait_bound(&config.policy, me, &others, config.host.pcpus.iter().count()) {
-        Some(bound) => {
-            stile_text::time_us((bound + stile_assembly::cap_bound(vm).unwrap_or_default()).0 as f64 / 1000.0)
-        }
-        None => "none".to_owned(),
+pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
+    let config = small::load(&args.file, args.policy.as_ref())?;
+    Guests::open(&config, &args.file)?;
+    let terms = Terms::new(&args.file.display().to_string(), &config);
+    if args.json {
+        let json = serde_json::to_value(&terms).map_err(Failure::run)?;
+        return output::line(format_args!("{json:#}"));
     }
+    terms.warnings.iter().for_each(|warning| output::note(format_args!("warning: {warning}")));
+    terms.lines().iter().try_for_each(|line| output::line(format_args!("{line}")))
+}
+
+/// What a configuration amounts to.
+#[derive(Debug, Serialize)]
+struct Terms {
+    file: String,
+    policy: String,
+    pcpus: CpuList,
+    /// Of all VMs together.
+    memory_bytes: u64,
+    /// An item for each `[[vm]]`.
+    vms: Vec<VmTerms>,
+    on_starvation: String,
+    warnings: Vec<String>,
+}
+
+/// What the VMs of an entry get and may expect.
+#[derive(Debug, Serialize)]
+struct VmTerms {
+    name: String,
+    /// VMs that the entry starts.
+    count: u32,
+    /// vCPUs of each.
+    vcpus: u32,
+    class: String,
+    nice: i8,
+    /// CPU time of a vCPU beside one of nice 0, while both compute.
+    weight: f64,
+    cap: Option<CapTerms>,
+    /// CPUs that each VM gets while every vCPU of the configuration computes all the time.
+    expected_cpus: f64,
+    /// Of them for each vCPU.
+    expected_cpus_per_vcpu: f64,
+    /// The longest that a vCPU waits; `None`: nothing is promised.
+    wait_bound_seconds: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct CapTerms {
+    /// CPUs that the vCPUs of a VM may use together.
+    cpus: f64,
+    period_seconds: f64,
+}
+
+impl Terms {
+    fn new(file: &str, config: &Config) -> Self {
+        let policy = &config.policy;
+        let demands: Vec<Demand> = config.vms.iter().map(|vm| demand(policy, vm)).collect();
+        let got = expected(&demands, config.host.pcpus.len(), policy.algorithm.row().rt_share);
+        let vms = config.vms.iter().enumerate().zip(got).map(|((index, vm), cpus)| VmTerms {
+            name: vm.name.to_string(),
+            count: vm.count,
+            vcpus: vm.vcpus,
+            class: stile_assembly::attributes(vm).class.to_string(),
+            nice: vm.nice,
+            weight: demands[index].weight,
+            cap: vm
+                .cap
+                .map(|cap| CapTerms { cpus: cap.cpus(), period_seconds: vm.cap_period.duration().as_secs_f64() }),
+            expected_cpus: cpus,
+            expected_cpus_per_vcpu: cpus / f64::from(vm.vcpus),
+            wait_bound_seconds: bound(config, index).map(|bound| bound.0 as f64 / 1e9),
+        });
+        Self {
+            file: file.to_owned(),
+            policy: policy.to_string(),
+            pcpus: config.host.pcpus.clone(),
+            memory_bytes: config.memory(),
+            vms: vms.collect(),
+            on_starvation: on_starvation(policy),
+            warnings: (0..config.vms.len()).filter_map(|index| long_waits::warning(config, index)).collect(),
+        }
+    }
+
+    /// A line on all, a line for each entry, and what the words in them mean.
+    fn lines(&self) -> Vec<String> {
+        let vms: u32 = self.vms.iter().map(|vm| vm.count).sum();
+        let vcpus: u32 = self.vms.iter().map(|vm| vm.count * vm.vcpus).sum();
+        let all = format!(
+            "{}: {} with {} and {} of memory on pCPUs {} under {}",
+            self.file,
+            stile_text::count(vms as usize, "VM"),
+            stile_text::count(vcpus as usize, "vCPU"),
+            stile_text::bytes(self.memory_bytes as f64),
+            self.pcpus,
+            self.policy
+        );
+        let entries = self.vms.iter().map(|vm| format!("  {}", vm.line()));
+        let meaning = "  CPUs are what a VM gets while every vCPU computes all the time".to_owned();
+        let starvation = format!("  on starvation: {}", self.on_starvation);
+        iter::once(all).chain(entries).chain([meaning, starvation]).collect()
+    }
+}
+
+impl VmTerms {
+    fn line(&self) -> String {
+        let cap = self.cap.as_ref().map_or(String::new(), |cap| {
+            let period = stile_text::time_us(cap.period_seconds * 1e6);
+            let together = if self.vcpus > 1 { " for all its vCPUs together" } else { "" };
+            format!(", cap {} CPUs{together} over {period}", cap.cpus)
+        });
+        let each = if self.count > 1 { " for each VM" } else { "" };
+        let of_vcpu = match self.vcpus {
+            1 => String::new(),
+            _ => format!(", {} for each vCPU", cpus(self.expected_cpus_per_vcpu)),
+        };
+        let bound = self.wait_bound_seconds.map_or("none".to_owned(), |bound| stile_text::time_us(bound * 1e6));
+        format!(
+            "{}: {} with {}, class {}, nice {}{cap}: {} CPUs{each}{of_vcpu}, wait bound: {bound}",
+            self.name,
+            stile_text::count(self.count as usize, "VM"),
+            stile_text::count(self.vcpus as usize, "vCPU"),
+            self.class,
+            self.nice,
+            cpus(self.expected_cpus),
+        )
+    }
+}
+
+/// CPUs with as many decimals as tell something.
+fn cpus(cpus: f64) -> String {
+    if cpus < 0.1 && cpus > 0.0 { format!("{cpus:.4}") } else { format!("{cpus:.2}") }
+}
+
+fn demand(policy: &PolicyConfig, vm: &VmConfig) -> Demand {
+    let attributes = stile_assembly::attributes(vm);
+    let (class, weight) = (attributes.class, stile_assembly::weight(policy, attributes.nice));
+    Demand { count: vm.count, vcpus: vm.vcpus, class, weight, cap: vm.cap.map(|cap| cap.cpus()) }
+}
+
+/// How long a vCPU of the entry at `index` waits at most, for its cap and for its turn.
+fn bound(config: &Config, index: usize) -> Option<Nanos> {
+    let vm = &config.vms[index];
+    let others = neighbours(config, index);
+    let bound =
+        stile_assembly::wait_bound(&config.policy, stile_assembly::attributes(vm), &others, config.host.pcpus.len())?;
+    Some(bound + stile_assembly::cap_bound(vm).unwrap_or_default())
+}
+
+/// All vCPUs but one of the entry at `index`.
+fn neighbours(config: &Config, index: usize) -> Vec<Attributes> {
+    let of = |(number, vm): (usize, &VmConfig)| {
+        let vcpus = (vm.count * vm.vcpus) as usize - usize::from(number == index);
+        iter::repeat_n(stile_assembly::attributes(vm), vcpus)
+    };
+    config.vms.iter().enumerate().flat_map(of).collect()
 }
 
 /// What happens when a vCPU waits too long.
@@ -84,9 +191,4 @@ fn on_starvation(policy: &PolicyConfig) -> String {
         OnStarvation::Fallback => ", and all vCPUs go over to the host's scheduler",
     };
     format!("a vCPU that waits longer than {bound} is told on stderr{then}")
-}
-
-/// Every vCPU of these VMs.
-fn vcpus(vms: &[VmConfig]) -> impl Iterator<Item = Attributes> + '_ {
-    vms.iter().flat_map(|vm| iter::repeat_n(stile_assembly::attributes(vm), (vm.count * vm.vcpus) as usize))
 }

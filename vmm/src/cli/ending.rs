@@ -1,9 +1,9 @@
-//! How the VMs of a run ended: told to the user, and to whoever reads the exit code.
+//! How the VMs of a run ended: a line for each, and the program's exit code.
 
 use super::{Failure, output};
 use stile_machine::vm::{Outcome, VirtualMachine};
 
-/// Says how each VM ended, and what follows for the program.
+/// Prints how each VM ended. The error is what the program ends with if one ended badly.
 pub(super) fn tell(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
     let mut told = Ok(());
     let mut tell_one = |vm: &dyn VirtualMachine| {
@@ -25,7 +25,7 @@ pub(super) fn tell(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
     })
 }
 
-/// How a VM ended, and whether that could be said.
+/// Prints how a VM ended. Returns that, and whether it could be printed.
 fn tell_one(vm: &dyn VirtualMachine) -> (Outcome, Result<(), Failure>) {
     let (outcome, name) = (vm.vcpu_set().wait(), vm.vcpu_set().status().name());
     let mut results = vm.results().into_iter();

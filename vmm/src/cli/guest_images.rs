@@ -1,4 +1,4 @@
-//! `stile guest`: makes kernels and initramfs of Linux guests, and says where they are.
+//! `stile guest`: lists images, and makes the kernel and the initramfs of Linux guests.
 
 use super::args::{GuestCommand, GuestImage};
 use super::{Failure, output};
@@ -26,13 +26,19 @@ fn build_linux(cache: &Cache, out: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn list(cache: &Cache) -> Result<(), Failure> {
+    output::line(format_args!("# {}", built_in()))?;
     match Image::find(&guest::folder(cache)) {
         Some(image) => tell(&image),
-        None => output::line(format_args!("none; `stile guest build linux` makes one")),
+        None => output::line(format_args!("# No Linux guest; `stile guest build linux` makes one")),
     }
 }
 
-/// What to write into a configuration file.
+/// The names of the built-in images, and how a configuration names them.
+pub(super) fn built_in() -> String {
+    format!("Built-in images, as image = \"builtin:NAME\": {}", stile_guest_images::names().join(", "))
+}
+
+/// Prints the lines that a configuration file needs for this image.
 fn tell(image: &Image) -> Result<(), Failure> {
     output::line(format_args!("# Linux {}", image.release()))?;
     for (key, path) in [("kernel", image.kernel()), ("initrd", image.initramfs())] {

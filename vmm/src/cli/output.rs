@@ -1,25 +1,26 @@
-//! What the program says: on standard output what it was asked for, on standard error what there is to say about it.
+//! Output of the program: results go to standard output, messages to standard error.
 //!
-//! A standard output that cannot be written is a failure like any other. A standard error that cannot be written is none:
-//! there is nowhere left to say so.
+//! If standard output cannot be written, the command fails. If standard error cannot be written, nothing happens: there
+//! is no place left for a message.
 
 use super::Failure;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 
 /// Writes this to standard output.
 pub(super) fn print(text: Arguments<'_>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    // What is left in the buffer when the program ends is lost without a word.
+    // What is still in the buffer when the program ends is lost.
     out.write_fmt(text).and_then(|()| out.flush()).map_err(failure)
 }
 
-/// The same, and ends the line.
+/// Writes this line to standard output.
 pub(super) fn line(text: Arguments<'_>) -> Result<(), Failure> {
     print(format_args!("{text}\n"))
 }
 
-/// Writes this to standard error and ends the line.
+/// Writes this line to standard error.
 pub(super) fn note(text: Arguments<'_>) {
     tell(&format!("{text}\n"));
 }
@@ -29,7 +30,20 @@ pub(super) fn tell(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// What follows if standard output cannot be written.
+/// Refuses to overwrite the file that `option` names, unless with `force`. What is no regular file, such as `/dev/null`
+/// or a pipe, loses nothing and is accepted.
+pub(super) fn not_there(option: &str, path: &Path, force: bool) -> Result<(), Failure> {
+    if force || !path.is_file() {
+        return Ok(());
+    }
+    Err(Failure::Input(miette::miette!(
+        help = "name another file, or give --force to overwrite this one",
+        "{option}: {} exists",
+        path.display()
+    )))
+}
+
+/// The failure of a standard output that cannot be written.
 pub(super) fn failure(error: io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::Unread,

@@ -1,4 +1,4 @@
-//! What is done with recordings: `stile trace`, `stile why`, `stile replay`.
+//! Commands on recordings: `stile trace`, `stile why`, `stile replay`.
 
 use super::{Failure, output};
 use comfy_table::{CellAlignment, Table, presets};
@@ -14,7 +14,7 @@ use stile_recording::{Header, Recording};
 use stile_sched::ledger::Stop;
 use stile_text::{si, time_us};
 
-/// Opens a recording, and says so if it was not finished.
+/// Opens a recording. Warns if it was not finished.
 pub(super) fn open(path: &Path) -> Result<Recording, Failure> {
     let recording = Recording::open(path).map_err(Failure::input)?;
     if let Some(after) = recording.ended_early().map_err(Failure::input)? {
@@ -27,10 +27,10 @@ pub(super) fn open(path: &Path) -> Result<Recording, Failure> {
     Ok(recording)
 }
 
-pub(super) fn trace(path: &Path, out: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn trace(path: &Path, out: Option<&Path>, force: bool) -> Result<(), Failure> {
     let recording = open(path)?;
     let written = match out {
-        Some(out) => chrome::write(&recording, &mut BufWriter::new(created(out, path)?)),
+        Some(out) => chrome::write(&recording, &mut BufWriter::new(created(out, path, force)?)),
         None => chrome::write(&recording, &mut BufWriter::new(io::stdout().lock())),
     };
     match (written, out) {
@@ -43,8 +43,8 @@ pub(super) fn trace(path: &Path, out: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
-/// A new file for the trace, in place of one that may be there.
-fn created(out: &Path, recording: &Path) -> Result<File, Failure> {
+/// The file for the trace. One that exists is overwritten only with `force`.
+fn created(out: &Path, recording: &Path, force: bool) -> Result<File, Failure> {
     let canonical = |path: &Path| path.canonicalize().ok();
     if canonical(recording).is_some_and(|recording| canonical(out) == Some(recording)) {
         return Err(Failure::Input(miette::miette!(
@@ -53,6 +53,7 @@ fn created(out: &Path, recording: &Path) -> Result<File, Failure> {
             out.display()
         )));
     }
+    output::not_there("--out", out, force)?;
     File::create(out).map_err(|error| {
         Failure::Input(miette::miette!(
             help = "name a file in a folder that is there and can be written to",
@@ -62,9 +63,22 @@ fn created(out: &Path, recording: &Path) -> Result<File, Failure> {
     })
 }
 
-pub(super) fn why(vcpu: &str, path: &Path, as_json: bool) -> Result<(), Failure> {
-    let answer = explain(&open(path)?, vcpu).map_err(Failure::input)?;
-    if as_json { output::line(format_args!("{:#}", json!(answer))) } else { output::print(format_args!("{answer}")) }
+pub(super) fn why(name: &str, path: &Path, as_json: bool) -> Result<(), Failure> {
+    let recording = open(path)?;
+    let vcpus = recording.names().of_vm_named(name);
+    if vcpus.is_empty() {
+        let answer = explain(&recording, name).map_err(Failure::input)?;
+        let text = if as_json { format!("{:#}\n", json!(answer)) } else { answer.to_string() };
+        return output::print(format_args!("{text}"));
+    }
+    // A VM: all of its vCPUs, one after the other.
+    let answers = vcpus.iter().map(|vcpu| explain(&recording, vcpu).map_err(Failure::input));
+    let answers = answers.collect::<Result<Vec<_>, _>>()?;
+    if as_json {
+        return output::line(format_args!("{:#}", json!(answers)));
+    }
+    let texts: Vec<String> = answers.iter().map(ToString::to_string).collect();
+    output::print(format_args!("{}", texts.join("\n")))
 }
 
 pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
@@ -84,7 +98,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
     tell(replayed, difference, as_json)
 }
 
-/// Replays a recording and says only whether all answers are the same.
+/// Replays a recording and prints only whether all decisions are the same.
 pub(super) fn replay_quietly(recording: &Recording) -> Result<(), Failure> {
     let replayed = ask_again(recording).map_err(Failure::input)?;
     let difference = verdict(&replayed);
@@ -103,7 +117,7 @@ fn tell(replayed: Replayed, difference: Option<String>, as_json: bool) -> Result
     }
 }
 
-/// What is to be told of a replay that did not come to its end.
+/// The difference or gap that ended a replay, in words; `None` if it came to the recording's end.
 fn verdict(replayed: &Replayed) -> Option<String> {
     let same = replayed.compared;
     Some(match replayed.stopped.as_ref()? {
@@ -149,7 +163,7 @@ fn print_figures(figures: &Figures) -> Result<(), Failure> {
     let yields = |counts: YieldCounts| format!("{} / {}", counts.switched, counts.stayed);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["vCPU", "run", "wait", "idle", "wait p50", "p99", "max", "turns"]);
+    table.set_header(["vCPU", "run", "ready", "idle", "wait p50", "p99", "max", "turns"]);
     for vcpu in &figures.vcpus {
         let times = [vcpu.run_ns, vcpu.wait_ns, vcpu.idle_ns, vcpu.wait_p50_ns, vcpu.wait_p99_ns, vcpu.wait_max_ns];
         let cells = std::iter::once(vcpu.vcpu.clone()).chain(times.map(time)).chain([vcpu.turns.to_string()]);

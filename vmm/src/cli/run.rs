@@ -23,14 +23,15 @@ use stile_recording::{Header, Recorded, Recorder, recordable};
 use stile_results::model::Params;
 use stile_sched::{Domain, VcpuId};
 
-/// How often the end of all VMs, Ctrl-C and the time limit are looked for.
+/// Time between two looks for the end of all VMs, Ctrl-C and the time limit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
-    let config = small::load(&args.file)?;
+    let config = small::load(&args.file, args.policy.as_ref())?;
     let guests = Guests::open(&config, &args.file)?;
-    if args.record.is_some() {
+    if let Some(path) = &args.record {
         recordable(&config.policy).map_err(Failure::input)?;
+        output::not_there("--record", path, args.force)?;
     }
     guests.suit_host(args.force)?;
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
@@ -51,7 +52,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let keyboard = keyboard(args, &vms, &linux, &interrupted)?;
     vms.iter().for_each(|vm| vm.vcpu_set().start());
     let ended_by_user = wait(&vms, [&interrupted, &unread], args.limit, &mut stats);
-    // Whatever ended the wait: guests are stopped and a recording is finished before anything is told of it.
+    // Guests are stopped and the recording is finished before anything is printed, for every reason of the end.
     vms.iter().for_each(|vm| vm.vcpu_set().stop());
     stats.clear();
     drop(keyboard);
@@ -83,8 +84,8 @@ fn finish(recorder: Recorder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where guests' text goes: as it comes if there is one VM that a user may want to talk to, or whose text is kept; else
-/// line by line, each with its VM's name.
+/// Where the output of guests goes: unchanged if there is one VM and a user may type to it or its output goes to a
+/// file; else line by line behind the VM's name.
 fn console(args: &RunArgs, config: &Config, stats: &Stats) -> Result<Sink, Failure> {
     let alone = is_alone(config);
     if let Some(path) = &args.console {
@@ -108,7 +109,7 @@ fn lines(file: File) -> Sink {
     }))
 }
 
-/// What a user types goes to a Linux guest that runs alone and has the terminal.
+/// The keyboard, if a Linux guest runs alone and has the terminal.
 fn keyboard(
     args: &RunArgs,
     vms: &[Box<dyn VirtualMachine>],
@@ -123,7 +124,7 @@ fn keyboard(
     }
 }
 
-/// What vCPUs are called: VM/INDEX.
+/// Names of vCPUs: VM/INDEX.
 fn names(vms: &[Box<dyn VirtualMachine>]) -> HashMap<VcpuId, String> {
     let of_vm = |vm: &dyn VirtualMachine| {
         let name = vm.vcpu_set().status().name().to_owned();

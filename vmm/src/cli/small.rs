@@ -1,4 +1,4 @@
-//! The commands that look at things and start nothing: schema, doctor, show, check-report; and how a configuration is read.
+//! Small commands that start nothing: schema, doctor, show, check-report; and how commands read a configuration.
 
 use super::{Failure, output};
 use std::io::IsTerminal;
@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use stile_compare::{scenario_markdown, scenario_schema};
 use stile_config::defaults::UNIKERNEL_MEMORY;
-use stile_config::{Config, LoadContext};
+use stile_config::{Config, LoadContext, PolicyConfig};
 use stile_host::{HostFacts, allowed_cpus, diagnose, open_kvm};
+use stile_recording::{ReadError, Recording};
 use stile_report::{check, table, writer};
 
-/// Reads a configuration against this host.
-pub(super) fn load(file: &Path) -> Result<Config, Failure> {
+/// Reads a configuration and checks it against this host. `policy` replaces the file's. Warnings go to stderr.
+pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config, Failure> {
     let pcpus_available = allowed_cpus().map_err(Failure::run)?;
     let names = stile_guest_images::names();
-    let context = LoadContext { pcpus_available, builtin_names: &names };
+    let context = LoadContext { pcpus_available, builtin_names: &names, policy: policy.cloned() };
     let config = Config::load(file, &context).map_err(|e| Failure::Input(miette::Report::new(e)))?;
     if config.vms.is_empty() {
         return Err(Failure::Input(miette::miette!(
@@ -32,8 +33,8 @@ pub(super) fn load(file: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// What to say of VMs that may use so much memory on a host that has so much (units: bytes). Guests' memory is the host's only
-/// once they touch it, so more of it is no mistake yet.
+/// The warning for VMs that may use more memory than the host has (units: bytes). It is no mistake: guests take the
+/// host's memory only when they touch it.
 fn too_much_memory(guests: u64, host: Option<u64>) -> Option<String> {
     let host = host.filter(|host| guests > *host)?;
     let [guests, host] = [guests, host].map(|bytes| stile_text::bytes(bytes as f64));
@@ -71,19 +72,37 @@ pub(super) fn costs() -> Result<(), Failure> {
     output::line(format_args!("{:#}", serde_json::to_value(costs).map_err(Failure::run)?))
 }
 
-/// The report that this is, or that is in this folder.
+/// The report at this path, or in the folder at this path.
 pub(super) fn report_in(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(writer::REPORT) } else { path.to_owned() }
 }
 
+/// Refuses a recording in place of a report, and names the commands that read it.
+fn no_recording(file: &Path) -> Result<(), Failure> {
+    if matches!(Recording::open(file), Err(ReadError::File { .. } | ReadError::Foreign { .. })) {
+        return Ok(());
+    }
+    let path = file.display();
+    Err(Failure::Input(miette::miette!(
+        help = format!(
+            "`stile replay {path}` prints its figures, `stile why VCPU {path}` explains the longest wait of a vCPU, `stile trace \
+             {path}` makes a trace for ui.perfetto.dev"
+        ),
+        "{path} is a recording, not a report"
+    )))
+}
+
 pub(super) fn check_report(file: &Path) -> Result<(), Failure> {
     let file = report_in(file);
+    no_recording(&file)?;
     let summary = check::check_report(&file).map_err(Failure::input)?;
     output::line(format_args!("{}: {summary}", file.display()))
 }
 
 pub(super) fn show(file: &Path, markdown: bool) -> Result<(), Failure> {
-    let report = check::read_report(&report_in(file)).map_err(Failure::input)?;
+    let file = report_in(file);
+    no_recording(&file)?;
+    let report = check::read_report(&file).map_err(Failure::input)?;
     let table = if markdown { table::markdown(&report) } else { table::terminal(&report, table::Screen::detect()) };
     output::print(format_args!("{table}"))
 }

@@ -1,7 +1,7 @@
-//! `stile run --stats`: what becomes of the vCPUs' time, while they run and at the end.
+//! How a run's vCPUs spend their time: `stile run --stats`, and without it a line for each VM at the end.
 //!
-//! On a terminal the table of the last interval stays in place below what guests print; elsewhere there is a table for every
-//! interval. Nothing here measures: see [`metrics`](stile_metrics).
+//! On a terminal the table of the last interval stays in place below the output of the guests; elsewhere a table is
+//! printed for every interval. Nothing here measures: see [`stile_metrics`].
 
 use super::args::RunArgs;
 use super::{Failure, output};
@@ -13,24 +13,24 @@ use stile_assembly::watch::Say;
 use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::Sink;
 use stile_metrics::table::{self, Frame};
-use stile_metrics::{Reading, json};
+use stile_metrics::{Reading, json, summary};
 use stile_report::table::Screen;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
 
-/// A table that says more than this about VMs is not read.
+/// Most lines for VMs and vCPUs: a longer table is not read.
 const MOST_ROWS: usize = 40;
-/// Columns that fit where tables are read later, be it in a log, a mail or beside something else.
+/// Columns of a table that is not on a terminal, but in a log or a mail.
 const WIDTH_OF_BLOCKS: usize = 100;
-/// Lines of a table besides those for VMs and vCPUs: the domain's two, the frame, the heading, the sum, those left out, the
-/// cursor's.
+/// Lines of a table besides those for VMs and vCPUs: the domain's two, the frame, the heading, the sum, those left out,
+/// the cursor's.
 const OTHER_ROWS: usize = 10;
 
-/// What is told of a run, and to whom.
+/// The figures that a run prints and writes.
 pub(super) struct Stats {
     domain: Arc<dyn Domain>,
     pcpus: usize,
-    /// Between two readings; `None` if none was asked for.
+    /// Time between two readings; `None` if the user asked for none.
     every: Option<Nanos>,
     began: Time,
     last: Option<Reading>,
@@ -47,7 +47,7 @@ enum Tables {
 }
 
 impl Stats {
-    /// What the user asked for.
+    /// What the options ask for.
     pub(super) fn new(args: &RunArgs, pcpus: usize, domain: &Arc<dyn Domain>) -> Result<Self, Failure> {
         let json = args.stats_json.as_ref().map(|path| {
             let cannot = |e| Failure::Input(miette::miette!("--stats-json: cannot write {}: {e}", path.display()));
@@ -60,7 +60,7 @@ impl Stats {
         Ok(Self { domain: Arc::clone(domain), pcpus, every, began: monotonic(), last: None, tables, json })
     }
 
-    /// Where guests' lines go, so that they and the table do not get into each other's way.
+    /// Where the guests' lines go, so that they do not break the table.
     pub(super) fn console(&self) -> Sink {
         match &self.tables {
             Some(Tables::Live(bar)) => {
@@ -71,7 +71,7 @@ impl Stats {
         }
     }
 
-    /// Where the words of a watchdog go: above the table, if that stays in place.
+    /// Where a watchdog's messages go: above the table, if that stays in place.
     pub(super) fn voice(&self) -> Say {
         match &self.tables {
             Some(Tables::Live(bar)) => {
@@ -82,7 +82,7 @@ impl Stats {
         }
     }
 
-    /// Tells what is to be told by now.
+    /// Takes and prints a reading, if it is time.
     pub(super) fn look(&mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         let since = self.last.as_ref().map_or(self.began, |last| last.at);
         if self.every.is_none_or(|every| monotonic().since(since) < every) {
@@ -102,17 +102,18 @@ impl Stats {
         Ok(())
     }
 
-    /// Takes the live table away.
+    /// Removes the live table.
     pub(super) fn clear(&self) {
         if let Some(Tables::Live(bar)) = &self.tables {
             bar.finish_and_clear();
         }
     }
 
-    /// Tells what all came to, once the VMs have ended.
+    /// Prints the sums, once the VMs have ended: tables if the user asked for any, else a line for each VM.
     pub(super) fn finish(mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         if self.every.is_none() {
-            return Ok(());
+            let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, None);
+            return all.vms.iter().try_for_each(|vm| output::line(format_args!("[{}] {}", vm.name, summary::line(vm))));
         }
         let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, self.last.as_ref());
         self.write_json(&all, true)?;
@@ -126,7 +127,7 @@ impl Stats {
     fn write_json(&mut self, reading: &Reading, is_final: bool) -> Result<(), Failure> {
         let Some(file) = &mut self.json else { return Ok(()) };
         let line = json::line(reading, reading.at.since(self.began), is_final);
-        // A line is there for whoever reads along.
+        // A reader of the file gets each line at once.
         writeln!(file, "{line}").and_then(|()| file.flush()).map_err(Failure::run)
     }
 

@@ -63,7 +63,7 @@ fn memory_too_small_for_its_vcpus_is_refused_with_what_is_needed() {
 }
 
 #[test]
-fn a_sound_configuration_is_told_with_each_vms_weight_and_wait_bound() {
+fn a_sound_configuration_is_told_with_each_vms_cpu_time_and_wait_bound() {
     let vms = "[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\nvcpus = 2\n\
                [[vm]]\nname = \"b\"\nimage = \"builtin:hog\"\nnice = 5\ncount = 2\n";
     let told = |policy: &str| {
@@ -76,11 +76,11 @@ fn a_sound_configuration_is_told_with_each_vms_weight_and_wait_bound() {
     let rsdl = told("yield = \"none\"");
     assert!(rsdl.contains("3 VMs with 4 vCPUs and 48.0 MiB of memory on pCPUs 0 under rsdl+none\n"), "{rsdl}");
     assert!(
-        rsdl.contains("  a: 1 VM with 2 vCPUs, class normal, nice 0, 72.7 % of all weights each, wait bound: "),
+        rsdl.contains("  a: 1 VM with 2 vCPUs, class normal, nice 0: 0.73 CPUs, 0.36 for each vCPU, wait bound: "),
         "{rsdl}"
     );
     assert!(
-        rsdl.contains("  b: 2 VMs with 1 vCPU, class normal, nice 5, 13.6 % of all weights each, wait bound: "),
+        rsdl.contains("  b: 2 VMs with 1 vCPU, class normal, nice 5: 0.14 CPUs for each VM, wait bound: "),
         "{rsdl}"
     );
     assert!(!rsdl.contains("bound: none") && !rsdl.contains("bound: 0"), "{rsdl}");
@@ -106,11 +106,44 @@ fn a_cap_is_told_with_two_periods_more_to_wait_and_refused_where_nothing_would_k
     };
     let (status, stdout, stderr) = output(stile(config("rsdl").path(), &["check", "stile.toml"]));
     assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.contains("nice 0, cap 0.5 CPUs each over 50ms, 100.0 % of all weights"), "{stdout}");
+    assert!(stdout.contains("nice 0, cap 0.5 CPUs over 50.0 ms: 0.50 CPUs, wait bound: "), "{stdout}");
     assert!(stdout.contains("wait bound: 100 ms"), "{stdout}");
     for policy in ["host", "host-noyield"] {
-        refused(config(policy).path(), &["stile.toml:8:7", "vm[0].cap", policy, "keeps to no cap", "cpu.max"]);
+        refused(config(policy).path(), &["stile.toml:8:7", "vm[0].cap", policy, "does not keep caps", "cpu.max"]);
     }
+}
+
+#[test]
+fn check_tells_the_same_as_json_under_the_files_policy_or_another() {
+    let vms = "[[vm]]\nname = \"web\"\nimage = \"builtin:hog\"\nvcpus = 2\nnice = -20\n\
+               [[vm]]\nname = \"batch\"\nimage = \"builtin:hog\"\nvcpus = 2\nnice = 19\ncap = 0.5\n\
+               [[vm]]\nname = \"scavenger\"\nimage = \"builtin:hog\"\nclass = \"idle\"\n";
+    let folder = folder(&format!("[host]\npcpus = \"0\"\n{vms}"));
+    let told = |more: &[&str]| {
+        let (status, stdout, stderr) = output(stile(folder.path(), &[&["check", "stile.toml"], more].concat()));
+        assert_eq!(status, Some(0), "{stderr}");
+        (stdout, stderr)
+    };
+    let (text, warnings) = told(&[]);
+    assert!(text.contains("cap 0.5 CPUs for all its vCPUs together over 100 ms"), "{text}");
+    assert!(text.contains("class idle, nice 0: 0.00 CPUs, wait bound: none"), "{text}");
+    for words in ["warning: a vCPU of batch may wait for", "what lowers it: ", "nice = -6 for web"] {
+        assert!(warnings.contains(words), "no `{words}` in: {warnings}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&told(&["--json"]).0).unwrap();
+    let of =
+        |vm: usize, key: &str| json["vms"][vm][key].as_f64().unwrap_or_else(|| panic!("no {key} of {vm} in {json}"));
+    assert!(of(0, "expected_cpus") > 0.9 && of(2, "expected_cpus") == 0.0);
+    assert!(of(0, "expected_cpus_per_vcpu") > 0.45 && of(1, "wait_bound_seconds") > 1.0);
+    assert_eq!(json["vms"][1]["cap"], serde_json::json!({ "cpus": 0.5, "period_seconds": 0.1 }));
+    let mut warned = json["warnings"].as_array().unwrap().iter().filter_map(|warning| warning.as_str());
+    assert!(warned.any(|warning| warning.starts_with("a vCPU of batch may wait for")), "{json}");
+    let o1 = told(&["--policy", "o1:starvation_bound=2s", "--json"]).0;
+    let o1: serde_json::Value = serde_json::from_str(&o1).unwrap();
+    assert!(o1["policy"] == "o1:starvation_bound=2s" && o1["vms"][0]["wait_bound_seconds"].is_null(), "{o1}");
+    let (status, _, stderr) = output(stile(folder.path(), &["check", "stile.toml", "--policy", "host"]));
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains("the policy `host` does not keep caps"), "{stderr}");
 }
 
 #[test]

@@ -56,6 +56,10 @@ fn an_empty_cache_lists_no_guest_and_says_how_to_make_one() {
     let (status, stdout, stderr) = guest(machine.path(), "cache", &["list"]);
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     assert!(stdout.contains("stile guest build linux"), "{stdout}");
+    assert!(
+        stdout.starts_with("# Built-in images, as image = \"builtin:NAME\": ") && stdout.contains("hello"),
+        "{stdout}"
+    );
     assert!(!machine.path().join("cache").exists(), "asking makes no folder");
 }
 

@@ -70,7 +70,7 @@ fn replays(folder: &Path, finished: bool) {
 
 /// A recorded run, once its first guest has said something. Its output is read no further if the caller drops it.
 fn recorded_run(folder: &Path) -> (Child, impl Iterator<Item = String>) {
-    let arguments = ["run", "stile.toml", "--record", "run.rec", "--stats=0.05"];
+    let arguments = ["run", "stile.toml", "--record", "run.rec", "--force", "--stats=0.05"];
     let mut child =
         stile(folder, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo built it");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
@@ -139,6 +139,19 @@ fn a_path_that_cannot_be_written_is_refused_before_anything_runs() {
             assert!(stderr.contains(told), "{stderr}");
         }
         assert!(fs::read(folder.path().join("run.rec")).unwrap() == whole);
+        fs::write(folder.path().join("trace.json"), "kept").unwrap();
+        let trace = ["trace", "run.rec", "--out", "trace.json"];
+        for (command, told) in [(&run[..], "--record: run.rec exists"), (&trace, "--out: trace.json exists")] {
+            let (status, stdout, stderr) = output(stile(folder.path(), command));
+            assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+            assert!(stderr.contains(told) && stderr.contains("--force"), "{stderr}");
+        }
+        assert!(fs::read(folder.path().join("run.rec")).unwrap() == whole);
+        assert_eq!(fs::read_to_string(folder.path().join("trace.json")).unwrap(), "kept");
+        for command in [&[&run[..], &["--force"]].concat(), &[&trace[..], &["--force"]].concat()] {
+            assert_eq!(output(stile(folder.path(), command)).0, Some(0));
+        }
+        assert!(fs::read_to_string(folder.path().join("trace.json")).unwrap().contains("traceEvents"));
     }
 }
 

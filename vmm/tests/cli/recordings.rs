@@ -38,6 +38,10 @@ fn a_recorded_run_can_be_replayed_explained_and_looked_at() {
     assert!(why.starts_with("hog/0 under rsdl") && why.contains("cause: "), "{why}");
     let why: serde_json::Value = serde_json::from_str(&told(&["why", "locks/0", "run.rec", "--json"])).unwrap();
     assert!(why["longest"]["culprit"].is_string() || why["longest"]["cause"] == "kick", "{why}");
+    let of_vm = told(&["why", "locks", "run.rec"]);
+    assert!(of_vm.contains("locks/0 under rsdl") && of_vm.contains("locks/1 under rsdl"), "{of_vm}");
+    let of_vm: serde_json::Value = serde_json::from_str(&told(&["why", "locks", "run.rec", "--json"])).unwrap();
+    assert_eq!((of_vm[0]["vcpu"].as_str(), of_vm[1]["vcpu"].as_str()), (Some("locks/0"), Some("locks/1")));
     let printed = told(&["trace", "run.rec"]);
     told(&["trace", "run.rec", "--out", "run.json"]);
     assert_eq!(fs::read_to_string(folder.path().join("run.json")).unwrap(), printed);
@@ -77,6 +81,13 @@ fn what_is_no_recording_is_refused_by_all_who_read_them() {
             let (status, stdout, stderr) = output(stile(folder.path(), arguments));
             assert_eq!((status, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
             assert!(told.iter().all(|words| stderr.contains(words)), "{arguments:?}: {stderr}");
+        }
+    }
+    for command in ["show", "check-report"] {
+        let (status, stdout, stderr) = output(stile(folder.path(), &[command, "run.rec"]));
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        for words in ["run.rec is a recording, not a report", "stile replay run.rec", "stile why VCPU run.rec"] {
+            assert!(stderr.contains(words), "no `{words}` in: {stderr}");
         }
     }
     let (status, _, stderr) = output(stile(folder.path(), &["why", "nobody/7", "run.rec"]));

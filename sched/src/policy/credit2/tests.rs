@@ -214,7 +214,8 @@ fn a_woken_vcpu_runs_where_it_last_ran_then_behind_that_cache_then_anywhere() {
 fn vcpus_stay_in_their_run_queue_while_loads_are_equal() {
     let mut machine = audited(two_caches(), 4, LONGEST_LEASE);
     (0..8).for_each(|_| _ = machine.start(of_nice(0), Guest::Hog, 0));
-    let queues = |machine: &SimMachine<Credit2>| [0, 1, 2, 3, 4, 5, 6, 7].map(|v| machine.policy().vcpu(VcpuId(v)).queue);
+    let queues =
+        |machine: &SimMachine<Credit2>| [0, 1, 2, 3, 4, 5, 6, 7].map(|v| machine.policy().vcpu(VcpuId(v)).queue);
     let first = queues(&machine);
     assert_eq!(first.iter().sum::<usize>(), 4, "four behind each cache: {first:?}");
     for _ in 0..300 {

@@ -8,32 +8,32 @@
     serde(default, deny_unknown_fields)
 )]
 pub struct PoliteSwitches {
-    /// A yield that names a lock holder or a message peer hands its pCPU to it.
+    /// A yield that names a lock holder or a message peer gives its pCPU to that vCPU.
     pub directed: bool,
-    /// A yield that asks *again* in the same wait keeps its place in the queue.
+    /// A vCPU that yields again in the same wait keeps its place in the run queue.
     pub keep_place: bool,
-    /// While the named lock holder already runs, a vCPU that is not itself waiting is preferred.
+    /// If the named lock holder already runs, the pCPU goes to a vCPU that does not itself wait for something.
     pub prefer_computing: bool,
-    /// A yield that waits for a message may put its queued peer on another pCPU.
+    /// A yield for a message may put the peer, if it is in the run queue, on another pCPU.
     pub evict_for_peer: bool,
-    /// Two that wait for each other's lock get one pCPU each, as a message and its peer do.
+    /// Two vCPUs that wait for each other's locks get a pCPU each, as a sender of messages and its peer do.
     pub pair_lockers: bool,
-    /// A yield that waits for a message resumes while its peer runs, a bounded number of times.
+    /// A vCPU that yields for a message goes on while its peer runs, a limited number of times.
     pub stay_with_running_peer: bool,
-    /// Of two vCPUs that wait for each other's messages, on pCPUs side by side, one pauses before it resumes, for a
-    /// quarter of the time from one of its yields to the next, so that they do not look at each other in turns.
+    /// If two vCPUs on different pCPUs wait for each other's messages and each looks only when the other does not, one
+    /// of them pauses before it goes on, for a quarter of the time between two of its yields.
     pub break_lockstep: bool,
-    /// A yield that says nothing of what it waits for resumes, as often in a row as that has paid lately.
+    /// A vCPU that yields without a hint goes on, as many times in a row as it lately made progress by that.
     pub forgive: bool,
-    /// Of those that say nothing, who got on least lately is asked first, and who did not get on keeps its place: whether
-    /// it did is told from how long it ran.
+    /// Among vCPUs that yield without a hint, the one that made progress least recently runs first, and one that made
+    /// none keeps its place. A vCPU that ran for long before it yielded has made progress.
     pub order_by_progress: bool,
-    /// A yield that says nothing counts as one that names the vCPU beside which its vCPU has lately run without yielding.
+    /// A yield without a hint counts as if it named the vCPU beside which the yielder lately ran without yielding.
     pub guess_peer: bool,
-    /// Guests are told which of their vCPUs have a pCPU: who waits for one that has spins for longer before it yields, and
-    /// who waits for one that has not yields at once.
+    /// Guests are told which of their vCPUs have a pCPU. Waiters spin longer while the vCPU that they wait for runs,
+    /// and yield at once if it does not.
     pub tell_presence: bool,
-    /// A yield always switches when a vCPU waits, whatever the other switches say.
+    /// A yield always gives the pCPU away if another vCPU waits, whatever the other switches say.
     pub strict: bool,
 }
 

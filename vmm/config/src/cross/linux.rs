@@ -1,6 +1,6 @@
-//! What only Linux guests may ask for, what only unikernels may, and that a VM is one of both.
+//! A VM is either a Linux guest or a unikernel: keys that only one of them has, and limits that differ.
 //!
-//! Whether a file is a kernel is not looked at here: that takes more than a glance, and the loader does it.
+//! Whether a file is a kernel is not checked here but by the loader.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::error::{Finding, Misplaced};
 use crate::keypath::KeyPath;
 use crate::values::{FilePath, MemorySize};
 
-/// Notes what is wrong with a VM's choice of guest, found at `span` and `path`, beside the mechanism that the policy asks
-/// for by name.
+/// Returns a finding for each mistake in the keys of the VM at `path` that depend on its kind of guest. `mechanism` is
+/// the one that the policy names.
 pub(super) fn check(vm: &Spanned<DeValue<'_>>, base: &Path, mechanism: Option<&str>, path: &KeyPath) -> Vec<Misplaced> {
     let Some(table) = vm.get_ref().as_table() else { return Vec::new() };
     let note = |key: &str, wrong: String, label: &str, help: &str| {
@@ -49,10 +49,10 @@ pub(super) fn check(vm: &Spanned<DeValue<'_>>, base: &Path, mechanism: Option<&s
     }
 }
 
-/// A key, what is wrong with it, the same in two words, and what would be right.
+/// A key, its mistake, a label of two words, and what would be accepted.
 type Wrong = (&'static str, String, &'static str, String);
 
-/// What a unikernel may not ask for.
+/// Mistakes in the keys of a unikernel.
 fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
     let initrd = vm.get("initrd").map(|_| {
         let help = "write `kernel` in place of `image`, or leave it out".to_owned();
@@ -71,7 +71,7 @@ fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
     [initrd, memory, cmdline].into_iter().flatten()
 }
 
-/// What a Linux guest may not ask for.
+/// Mistakes in the keys of a Linux guest.
 fn linux(vm: &DeTable<'_>, mechanism: Option<&str>) -> impl Iterator<Item = Wrong> {
     let most = defaults::LINUX_VCPUS_MAX;
     let vcpus = vm.get("vcpus").and_then(|vcpus| integer(vcpus.get_ref()));
@@ -80,15 +80,15 @@ fn linux(vm: &DeTable<'_>, mechanism: Option<&str>) -> impl Iterator<Item = Wron
         ("vcpus", wrong, "out of range", format!("accepted: 1 to {most}"))
     });
     let mechanism = mechanism.filter(|mechanism| *mechanism == "executors").map(|_| {
-        let wrong = "a Linux guest cannot run under `mechanism = \"executors\"`: it waits inside the kernel, and would keep \
-                     a pCPU's only thread waiting with it";
+        let wrong = "a Linux guest cannot run under `mechanism = \"executors\"`: a halted vCPU sleeps inside the kernel, and \
+                     with it the only thread of its pCPU";
         let help = "leave `mechanism` out, or set it to \"leases\"".to_owned();
         ("kernel", wrong.to_owned(), "a Linux guest", help)
     });
     [vcpus, mechanism].into_iter().flatten()
 }
 
-/// What keeps the value of this key from being a file.
+/// Why the value of this key is no file; `None` if it is one.
 fn file(vm: &DeTable<'_>, key: &str, base: &Path) -> Option<String> {
     let file = text(vm, key)?.parse::<FilePath>().ok()?.relative_to(base);
     let path: &Path = file.as_ref();

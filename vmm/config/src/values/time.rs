@@ -1,4 +1,4 @@
-//! Durations: how long, within which bounds, or none.
+//! Durations within bounds, some of which can be absent.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -67,7 +67,7 @@ impl fmt::Display for RrInterval {
     }
 }
 
-/// How long a vCPU may wait where its policy promises nothing: `none`, or 100ms to 3600s, in whole microseconds.
+/// How long a vCPU may wait if its policy promises no bound: `none`, or 100ms to 3600s, in whole microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StarvationBound(Option<Duration>);
@@ -117,7 +117,7 @@ impl fmt::Display for StarvationBound {
     }
 }
 
-/// How long KVM spins for a halted vCPU: `auto`, or up to 10ms, in whole microseconds.
+/// How long KVM polls for an event after a vCPU has halted: `auto`, or up to 10ms, in whole microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HaltPoll(Option<Duration>);

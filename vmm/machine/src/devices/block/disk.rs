@@ -69,6 +69,9 @@ impl DiskError {
     pub fn remedy(&self) -> String {
         match self {
             Self::Open { path, source } => match source.kind() {
+                io::ErrorKind::NotFound if path.starts_with("/dev") => {
+                    "check the path: the kernel makes what is below /dev, for the devices that there are".into()
+                }
                 io::ErrorKind::NotFound => {
                     format!("check the path, or make an empty disk: truncate -s 1G {}", path.display())
                 }

@@ -276,6 +276,8 @@ fn what_can_be_no_disk_is_refused_with_a_remedy() {
     fs::write(path("odd"), [0; 1000]).unwrap();
     assert!(matches!(check("none"), DiskError::Open { .. }));
     assert!(check("none").remedy().contains("truncate -s 1G"));
+    let device = Disk::check(Path::new("/dev/no-such-disk"), false).unwrap_err().remedy();
+    assert!(device.contains("/dev") && !device.contains("truncate"), "{device}");
     assert!(matches!(check("empty"), DiskError::Empty { .. }));
     assert_eq!(
         check("odd").to_string(),

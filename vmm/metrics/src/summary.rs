@@ -1,0 +1,31 @@
+//! A VM's figures in one line: what it got, and for how long it was ready without a pCPU.
+
+use super::reading::{Sample, VmReading};
+use super::table::time;
+
+/// What became of a VM's time, in a line.
+pub fn line(vm: &VmReading) -> String {
+    let Sample { account, by_policy, .. } = vm.sum();
+    let cpus = match account.total().0 {
+        0 => 0.0,
+        total => account.run.0 as f64 * vm.vcpus.len() as f64 / total as f64,
+    };
+    let longest = if by_policy { format!(" (longest wait {})", time(account.waits.max())) } else { String::new() };
+    let [run, ready, idle] = [account.run, account.wait, account.idle].map(time);
+    format!("ran {run}, {cpus:.2} CPUs; ready {ready}{longest}; idle {idle}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reading::tests::{vcpu, vm};
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_a_vm_got_and_how_long_it_could_have_run_without() {
+        let two = vm("a", vec![vcpu(500, 400, 100), vcpu(300, 600, 100)]);
+        assert_eq!(line(&two), "ran 800 ms, 0.80 CPUs; ready 1.00 s (longest wait 2.00 ms); idle 200 ms");
+        let host = vm("a", vec![Sample { by_policy: false, ..vcpu(500, 400, 100) }]);
+        assert!(!line(&host).contains("wait"));
+        assert!(line(&vm("a", Vec::new())).starts_with("ran 0, 0.00 CPUs"));
+    }
+}
