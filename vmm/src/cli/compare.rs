@@ -290,6 +290,7 @@ pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &
         interrupted: !matches!(end, End::Complete),
         simulated,
         notes,
+        ..RunContext::default()
     };
     let report = Report::from_samples(&samples, context);
     let written = writer::write_all(out, &report, &samples).inspect(|written| {

@@ -2,7 +2,7 @@
 
 use super::detail::Details;
 use super::metric::Metric;
-use super::model::{BASELINE, Params, Sample};
+use super::model::{Params, Sample};
 use super::moment::Moment;
 use super::plot::bars::{Bars, Group};
 use super::plot::{self, Plot, PlotError, Point, Scale, Series, timeline};
@@ -30,33 +30,44 @@ pub struct Figure {
     pub svg: String,
 }
 
-/// A policy's colour and marker: the baseline has the first, whatever else runs; the others follow in the report's
-/// order.
-pub fn slot(policies: &[&str], policy: &str) -> usize {
-    if policy == BASELINE {
-        return 0;
+/// The policies of a report, each with a colour and a marker of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Palette<'a> {
+    /// In the report's order.
+    pub policies: &'a [&'a str],
+    /// The policy that ratios refer to.
+    pub reference: &'a str,
+}
+
+impl Palette<'_> {
+    /// A policy's place in the palette: the reference has the first; the others follow in the report's order.
+    pub fn slot(self, policy: &str) -> usize {
+        if policy == self.reference {
+            return 0;
+        }
+        let others = self.policies.iter().filter(|other| **other != self.reference);
+        1 + others.take_while(|other| **other != policy).count()
     }
-    1 + policies.iter().filter(|other| **other != BASELINE).take_while(|other| **other != policy).count()
 }
 
 /// The plots of a block; some are of what samples tell besides their metrics.
-pub fn of(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Vec<Figure>, PlotError> {
+pub fn of(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Result<Vec<Figure>, PlotError> {
     let metrics = block.suite.plotted().iter().filter(|metric| block.has(**metric));
-    let mut figures = metrics.map(|metric| figure(block, policies, *metric)).collect::<Result<Vec<_>, _>>()?;
-    figures.extend(distribution(block, policies, details)?);
-    figures.extend(shares(block, policies, details)?);
+    let mut figures = metrics.map(|metric| figure(block, palette, *metric)).collect::<Result<Vec<_>, _>>()?;
+    figures.extend(distribution(block, palette, details)?);
+    figures.extend(shares(block, palette, details)?);
     Ok(figures)
 }
 
 /// Quantiles of the latency at the largest size; `None` without histograms.
-fn distribution(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Option<Figure>, PlotError> {
+fn distribution(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Result<Option<Figure>, PlotError> {
     let of = |policy: &&str| {
         let buckets = details.latency(block, policy);
         let at = |(category, (quantile, _)): (usize, &(f64, &str))| {
             let value = stats::percentile(&buckets, *quantile)? as f64 / 1000.0;
             Some(Point { category, value, whisker: None })
         };
-        Series { slot: slot(policies, policy), points: QUANTILES.iter().enumerate().filter_map(at).collect() }
+        Series { slot: palette.slot(policy), points: QUANTILES.iter().enumerate().filter_map(at).collect() }
     };
     let series: Vec<Series> = block.policies.iter().map(of).collect();
     let (Some(largest), true) = (block.largest(), series.iter().any(|series| !series.points.is_empty())) else {
@@ -78,10 +89,10 @@ fn distribution(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> R
 }
 
 /// CPU time of each vCPU at the largest size; `None` if it is not known.
-fn shares(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Option<Figure>, PlotError> {
+fn shares(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Result<Option<Figure>, PlotError> {
     let of = |policy: &&str| {
         let bars = details.shares(block, policy);
-        (!bars.is_empty()).then(|| Group { name: (*policy).to_owned(), slot: slot(policies, policy), bars })
+        (!bars.is_empty()).then(|| Group { name: (*policy).to_owned(), slot: palette.slot(policy), bars })
     };
     let groups: Vec<Group> = block.policies.iter().filter_map(of).collect();
     let (Some(largest), false) = (block.largest(), groups.is_empty()) else { return Ok(None) };
@@ -119,7 +130,7 @@ fn timeline(sample: &Sample, moment: &Moment) -> Figure {
     Figure { caption, svg: timeline::svg(moment, &title) }
 }
 
-fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure, PlotError> {
+fn figure(block: &Block<'_>, palette: Palette<'_>, metric: Metric) -> Result<Figure, PlotError> {
     let mut caption = metric.label().to_owned();
     caption[..1].make_ascii_uppercase();
     let time = metric.is_time();
@@ -132,7 +143,7 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
         x_title: block.size_axis().to_owned(),
         y_title,
         categories: block.headline_rows().into_iter().map(category).collect(),
-        series: block.policies.iter().map(|policy| series(block, policies, policy, metric)).collect(),
+        series: block.policies.iter().map(|policy| series(block, palette, policy, metric)).collect(),
         scale: if log { Scale::Log } else { Scale::Linear },
         reference: metric.is_share().then_some(1.0),
         tick: if time { plot::time_tick } else { plot::number_tick },
@@ -145,11 +156,11 @@ fn category(row: &Params) -> String {
     row.size().map_or_else(|| row.size_label(), |(_, size)| size.to_string())
 }
 
-fn series(block: &Block<'_>, policies: &[&str], policy: &str, metric: Metric) -> Series {
+fn series(block: &Block<'_>, palette: Palette<'_>, policy: &str, metric: Metric) -> Series {
     let point = |(category, row): (usize, &Params)| {
         let cell = block.cell(row, policy, metric)?;
         Some(Point { category, value: cell.median, whisker: cell.ci95.map(|ci| (ci.lo, ci.hi)) })
     };
     let points = block.headline_rows().into_iter().enumerate().filter_map(point).collect();
-    Series { slot: slot(policies, policy), points }
+    Series { slot: palette.slot(policy), points }
 }

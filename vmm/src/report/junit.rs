@@ -2,7 +2,7 @@
 //! baseline.
 
 use super::baseline::{self, Judgement};
-use super::model::{BASELINE, Cell, Report};
+use super::model::{Cell, Report};
 use super::{format, view};
 use quick_junit::{NonSuccessKind, Report as Junit, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
@@ -14,7 +14,7 @@ pub fn xml(report: &Report, judgement: Option<&Judgement<'_>>) -> Result<String,
         let mut cases = TestSuite::new(suite.name());
         for cell in report.cells.iter().filter(|cell| cell.suite == suite) {
             let old = worse.iter().find(|(new, _)| std::ptr::eq(*new, cell)).map(|(_, old)| *old);
-            cases.add_test_case(case(cell, old));
+            cases.add_test_case(case(cell, &report.reference, old));
         }
         junit.add_test_suite(cases);
     }
@@ -28,7 +28,7 @@ pub fn xml(report: &Report, judgement: Option<&Judgement<'_>>) -> Result<String,
     junit.to_string()
 }
 
-fn case(cell: &Cell, old: Option<&Cell>) -> TestCase {
+fn case(cell: &Cell, reference: &str, old: Option<&Cell>) -> TestCase {
     let status = match old {
         Some(old) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
@@ -46,8 +46,8 @@ fn case(cell: &Cell, old: Option<&Cell>) -> TestCase {
         let [lo, hi] = [interval.lo, interval.hi].map(|bound| format::value(cell.metric, cell.suite, bound));
         out += &format!(", 95 % interval {lo} to {hi}");
     }
-    if let Some(ratio) = cell.ratio_to_host.filter(|_| cell.policy != BASELINE) {
-        out += &format!(", ratio to host {}", format::ratio(ratio));
+    if let Some(ratio) = cell.ratio.filter(|_| !cell.is_of(reference)) {
+        out += &format!(", ratio to {reference} {}", format::ratio(ratio));
     }
     case.set_system_out(out);
     case

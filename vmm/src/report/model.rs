@@ -9,13 +9,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::disturbed::Disturbed;
 use super::metric::{Better, Metric};
 use super::stats::Interval;
 use super::suite::{Counted, Suite};
 
 /// Version of the report format.
-pub const SCHEMA: u32 = 1;
-/// The policy that ratios refer to: the stock host scheduler.
+pub const SCHEMA: u32 = 2;
+/// The oldest version that can be read. Files of version 1 have no `reference` (it was `host`), no `disturbed`, and call
+/// `ratio` `ratio_to_host`.
+pub const OLDEST_SCHEMA: u32 = 1;
+/// The host's own scheduler: what ratios refer to if no other policy is chosen.
 pub const BASELINE: &str = "host";
 
 /// A parameter's value.
@@ -165,8 +169,12 @@ pub struct RunContext {
     pub interrupted: bool,
     /// Whether no guest ran: everything comes from the simulator.
     pub simulated: bool,
+    /// The label of the policy that ratios refer to; `None`: [`BASELINE`].
+    pub reference: Option<String>,
     /// Remarks for the reader: what was left out, what went wrong.
     pub notes: Vec<String>,
+    /// What else the host did during the runs.
+    pub disturbed: Disturbed,
 }
 
 /// One metric of one suite under one policy with one set of parameters, over all rounds.
@@ -184,14 +192,18 @@ pub struct Cell {
     pub unit: String,
     /// Which way is better.
     pub better: Better,
-    /// The values, by round.
+    /// The values, in the order of their rounds.
     pub samples: Vec<f64>,
+    /// The round of each value; `None`: 0, 1, 2, ... without a gap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Vec<u32>>,
     /// Their median.
     pub median: f64,
     /// 95 % interval of the median; null with fewer than three samples.
     pub ci95: Option<Interval>,
-    /// Median of the ratios to the baseline's value of the same round; null if the baseline did not run or was 0.
-    pub ratio_to_host: Option<f64>,
+    /// Median of the ratios to the reference's value of the same round; null if the reference did not run or was 0.
+    #[serde(alias = "ratio_to_host")]
+    pub ratio: Option<f64>,
     /// 95 % interval of that median; null with fewer than three pairs.
     pub ratio_ci95: Option<Interval>,
 }
@@ -204,14 +216,14 @@ impl Cell {
 
     /// Why a ratio stands without an interval: "2 rounds, no interval"; `None` if it has one, or is not there.
     pub fn lacks_interval(&self) -> Option<String> {
-        let lacks = self.ratio_to_host.is_some() && self.ratio_ci95.is_none();
+        let lacks = self.ratio.is_some() && self.ratio_ci95.is_none();
         lacks.then(|| format!("{}, no interval", super::format::count(self.samples.len(), "round")))
     }
 
     /// The length of the ratio's interval, relative to the ratio.
     pub fn relative_width(&self) -> Option<f64> {
         let Interval { lo, hi } = self.ratio_ci95?;
-        if hi > lo { Some((hi - lo) / self.ratio_to_host?) } else { Some(0.0) }
+        if hi > lo { Some((hi - lo) / self.ratio?) } else { Some(0.0) }
     }
 }
 
@@ -233,10 +245,20 @@ pub struct Report {
     /// Whether no guest ran: everything comes from the simulator.
     #[serde(default)]
     pub simulated: bool,
+    /// The label of the policy that ratios refer to.
+    #[serde(default = "baseline")]
+    pub reference: String,
     /// Remarks for the reader.
     pub notes: Vec<String>,
+    /// What else the host did during the runs.
+    #[serde(default)]
+    pub disturbed: Disturbed,
     /// Everything measured: by suite, parameters, policy, metric.
     pub cells: Vec<Cell>,
+}
+
+fn baseline() -> String {
+    BASELINE.to_owned()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Sentences count and quote; they never claim more than a table's signs do. What is neither better nor worse is open.
 
 use super::metric::Metric;
-use super::model::{BASELINE, Cell, Report};
+use super::model::{Cell, Report};
 use super::stats::{Interval, MIN_FOR_INTERVAL, MIN_FOR_VERDICT, miss};
 use super::suite::Suite;
 use super::verdict::Verdict;
@@ -12,10 +12,14 @@ use super::{format, view};
 /// A report in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What was measured and what to bear in mind.
+    /// What makes the figures doubtful; usually nothing.
+    pub warnings: Vec<String>,
+    /// What was measured, and limits of the result.
     pub opening: Vec<String>,
-    /// What came of it: a sentence per policy against the baseline, then failures.
+    /// The results: a sentence for each policy against the reference, then failures.
     pub findings: Vec<String>,
+    /// Remarks on the run.
+    pub notes: Vec<String>,
 }
 
 /// Puts a report into words.
@@ -28,8 +32,12 @@ pub fn summarize(report: &Report) -> Summary {
         opening.push("The run was interrupted; this is what had been measured by then.".to_owned());
     }
     let policies = view::policies(report);
-    if !policies.is_empty() && !policies.contains(&BASELINE) {
-        opening.push(format!("`{BASELINE}` was not among the policies, so there are no ratios."));
+    let reference = report.reference.as_str();
+    if !policies.is_empty() && !report.has_reference() {
+        opening.push(format!(
+            "`{reference}` was not among the policies, so there are no ratios; `stile show FILE --reference POLICY` \
+             computes them for another reference."
+        ));
     }
     if (report.rounds as usize) < MIN_FOR_VERDICT && policies.len() > 1 {
         let rounds = report.rounds as usize;
@@ -39,16 +47,22 @@ pub fn summarize(report: &Report) -> Summary {
             format::count(rounds, "round"),
         ));
     }
-    let others = policies.iter().filter(|policy| **policy != BASELINE);
+    let others = policies.iter().filter(|policy| **policy != reference);
     let findings =
-        others.filter_map(|policy| against_itself(report, policy).or_else(|| against_baseline(report, policy)));
-    Summary { opening, findings: findings.chain(failures(report, Metric::ClientErrors, &policies)).collect() }
+        others.filter_map(|policy| against_itself(report, policy).or_else(|| against_reference(report, policy)));
+    let findings = findings.chain(failures(report, Metric::ClientErrors, &policies)).collect();
+    let mut warnings: Vec<String> = report.disturbed.warning().into_iter().collect();
+    let mut notes = Vec::new();
+    let disturbances = if warnings.is_empty() { &mut notes } else { &mut warnings };
+    disturbances.extend(report.disturbed.notes.iter().cloned());
+    notes.splice(0..0, report.notes.iter().cloned());
+    Summary { warnings, opening, findings, notes }
 }
 
-/// The cells whose ratios to the baseline decide how a policy went: those of the headline metrics that a ratio judges.
+/// The cells whose ratios to the reference decide how a policy went: those of the headline metrics that a ratio judges.
 pub fn headline_ratios(report: &Report) -> impl Iterator<Item = &Cell> {
     let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
-    report.cells.iter().filter(|cell| cell.policy != BASELINE && cell.ratio_to_host.is_some()).filter(decides)
+    report.cells.iter().filter(|cell| !cell.is_of(&report.reference) && cell.ratio.is_some()).filter(decides)
 }
 
 fn scope(report: &Report) -> String {
@@ -61,13 +75,20 @@ fn scope(report: &Report) -> String {
     format!("{rounds} of {}, interleaved under {}.", format::list(&suites), format::list(&view::policies(report)))
 }
 
-/// The baseline a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, where with so
-/// many rounds about one in 16 misses it by chance. ...". None for another policy, and without intervals.
+/// A policy's name without the number of a second entry: "host" of "host#2".
+fn without_number(label: &str) -> &str {
+    label.rsplit_once('#').filter(|(_, number)| number.parse::<u32>().is_ok()).map_or(label, |(name, _)| name)
+}
+
+/// The reference a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, ...". None for
+/// another policy, and without intervals.
 fn against_itself(report: &Report, policy: &str) -> Option<String> {
-    let again = policy.strip_prefix(BASELINE)?.strip_prefix('#')?;
-    again.parse::<u32>().ok()?;
+    let reference = report.reference.as_str();
+    if without_number(policy) != without_number(reference) {
+        return None;
+    }
     let cells = headline_ratios(report).filter(|cell| cell.policy == policy);
-    let of = |cell: &Cell| Some((cell.ratio_to_host?, cell.ratio_ci95?, miss(cell.samples.len())));
+    let of = |cell: &Cell| Some((cell.ratio?, cell.ratio_ci95?, miss(cell.samples.len())));
     let found: Vec<(f64, Interval, f64)> = cells.filter_map(of).collect();
     let including = found.iter().filter(|(_, interval, _)| interval.lo <= 1.0 && 1.0 <= interval.hi).count();
     let ratios = || found.iter().map(|(ratio, ..)| *ratio);
@@ -76,14 +97,14 @@ fn against_itself(report: &Report, policy: &str) -> Option<String> {
     let expected: f64 = found.iter().map(|(.., miss)| miss).sum();
     let missed = found.len() - including;
     let means = if missed as f64 > 2.0 * expected + 1.0 {
-        "That is more than chance explains: something differs between first and second, and no sign of this machine is \
-         to be trusted until it is found"
+        "More intervals miss 1 than chance explains: something differs between the two runs of one policy. Do not trust \
+         any sign from this machine until the cause is known"
     } else {
-        "That is what chance explains: signs mean what they say, and differences within this range are none"
+        "Chance explains those that miss it. Signs can be trusted here; treat ratios within this range as equal"
     };
     Some(format!(
-        "{policy} is {BASELINE} again: of {} {including} include 1 in their intervals ({} to {}), where with so many \
-         rounds about one in {:.0} misses it by chance. {means}.",
+        "{policy} is {reference} again: of {} {including} include 1 in their intervals ({} to {}). With so many rounds \
+         about one interval in {:.0} misses 1 by chance. {means}.",
         format::count(found.len(), "headline ratio"),
         format::ratio(lo),
         format::ratio(hi),
@@ -93,15 +114,15 @@ fn against_itself(report: &Report, policy: &str) -> Option<String> {
 
 /// "rsdl against host: throughput better in 5, worse in 1 of 7 settings (0.94 to 4.40 times); p99 latency better in
 /// ...".
-fn against_baseline(report: &Report, policy: &str) -> Option<String> {
+fn against_reference(report: &Report, policy: &str) -> Option<String> {
     let metrics = [Metric::Throughput, Metric::LatencyP99];
     let tallies: Vec<String> = metrics.into_iter().filter_map(|metric| tally(report, policy, metric)).collect();
-    (!tallies.is_empty()).then(|| format!("{policy} against {BASELINE}: {}.", tallies.join("; ")))
+    (!tallies.is_empty()).then(|| format!("{policy} against {}: {}.", report.reference, tallies.join("; ")))
 }
 
 fn tally(report: &Report, policy: &str, metric: Metric) -> Option<String> {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.policy == policy && cell.metric == metric).collect();
-    let ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.ratio_to_host).collect();
+    let ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.ratio).collect();
     let (lo, hi) = (ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?);
     let going = |wanted: bool| {
         let goes = |cell: &&&Cell| matches!(cell.verdict(), Verdict::Differs { better, .. } if better == wanted);
@@ -138,7 +159,7 @@ mod tests {
 
     fn text(samples: &[Sample], interrupted: bool) -> String {
         let report = Report::from_samples(samples, RunContext { interrupted, ..RunContext::default() });
-        let Summary { opening, findings } = summarize(&report);
+        let Summary { opening, findings, .. } = summarize(&report);
         [opening, findings].concat().join(" ")
     }
 
@@ -167,24 +188,24 @@ mod tests {
     fn the_baseline_against_itself_tells_how_many_ratios_include_one() {
         let text = twice(&[98.0, 99.0, 101.0, 102.0, 103.0]);
         assert!(text.contains("of 2 headline ratios 2 include 1 in their intervals (1.01 to 1.01)"), "{text}");
-        assert!(text.contains("signs mean what they say"), "{text}");
+        assert!(text.contains("Signs can be trusted here"), "{text}");
     }
 
     #[test]
     fn of_few_rounds_more_intervals_miss_by_chance() {
         let host = ticket("host", Metric::Throughput, &[100.0; 3]);
         let text = text(&[host, ticket("host#2", Metric::Throughput, &[101.0, 102.0, 103.0])].concat(), false);
-        assert!(text.contains("of 1 headline ratio 0 include 1") && text.contains("about one in 4 misses"), "{text}");
-        assert!(text.contains("That is what chance explains"), "{text}");
+        assert!(
+            text.contains("of 1 headline ratio 0 include 1") && text.contains("about one interval in 4 misses"),
+            "{text}"
+        );
+        assert!(text.contains("Chance explains those"), "{text}");
     }
 
     #[test]
     fn the_baseline_differing_from_itself_is_a_warning() {
         let text = twice(&[120.0, 121.0, 122.0, 123.0, 124.0]);
-        assert!(
-            text.contains("of 2 headline ratios 0 include 1") && text.contains("more than chance explains"),
-            "{text}"
-        );
+        assert!(text.contains("of 2 headline ratios 0 include 1") && text.contains("than chance explains"), "{text}");
     }
 
     #[test]

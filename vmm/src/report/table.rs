@@ -8,7 +8,7 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table};
 
 use super::metric::Metric;
-use super::model::{BASELINE, Cell, Params, Report};
+use super::model::{Cell, Params, Report};
 use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};
@@ -46,28 +46,29 @@ impl Screen {
     }
 }
 
-/// The report for a terminal: the sources' tables, a block per suite, then the summary.
+/// The report for a terminal: a block for each suite, the sources' tables, then the summary.
 pub fn terminal(report: &Report, screen: Screen) -> String {
-    let mut out = sources::terminal(&sources::tables(report), screen);
+    let mut out = String::new();
     for block in view::blocks(report) {
-        let unit = block.suite.throughput_unit();
-        out += &format!("{}: {unit}, then the ratio to {BASELINE}\n", block.title());
-        let layout = Layout::new(&block);
+        let layout = Layout::new(&block, screen.width);
+        out += &fill(&layout.title(), screen.width);
         for policies in layout.chunks(screen.width) {
             out += &layout.render(policies, screen);
             out.push('\n');
         }
         out.push('\n');
     }
-    let Summary { opening, findings } = summary::summarize(report);
+    out += &sources::terminal(&sources::tables(report), screen);
+    let Summary { warnings, opening, findings, notes } = summary::summarize(report);
+    let prefixed = |prefix: &str, lines: &[String]| {
+        lines.iter().map(|line| fill(&format!("{prefix}: {line}"), screen.width)).collect::<String>()
+    };
+    out += &prefixed("Warning", &warnings);
     out += &fill(&opening.join(" "), screen.width);
     for finding in findings {
         out += &fill(&finding, screen.width);
     }
-    for note in &report.notes {
-        out += &fill(&format!("Note: {note}"), screen.width);
-    }
-    out
+    out + &prefixed("Note", &notes)
 }
 
 /// Breaks a line at blanks so that it fits `width`; further lines are indented.
@@ -95,22 +96,56 @@ struct Layout<'a> {
     block: &'a Block<'a>,
     /// Width of the widest sign: signs have a column of their own, so that figures stand under figures.
     signs: usize,
+    /// Whether ratios are shown with their intervals.
+    intervals: bool,
+    /// Width of the screen at which intervals would be shown, if there are any.
+    needed: Option<usize>,
 }
 
 impl<'a> Layout<'a> {
-    fn new(block: &'a Block<'a>) -> Self {
-        let cells = block.headline_cells();
-        Self { block, signs: cells.map(|cell| cell.verdict().sign().chars().count()).max().unwrap_or(0) }
+    /// The layout for a screen. Ratios have their intervals unless the block would need more tables then.
+    fn new(block: &'a Block<'a>, width: usize) -> Self {
+        let signs = block.headline_cells().map(|cell| cell.verdict().sign().chars().count()).max().unwrap_or(0);
+        let plain = Self { block, signs, intervals: false, needed: None };
+        let full = Self { intervals: true, ..plain };
+        let has_intervals = block.headline_cells().any(|cell| full.ratio(cell) != plain.ratio(cell));
+        let needed = has_intervals.then(|| full.labels() + full.widths().iter().sum::<usize>());
+        let intervals = full.chunks(width).len() <= plain.chunks(width).len();
+        Self { intervals, needed, ..plain }
+    }
+
+    /// What stands above the table: the block and what its figures are.
+    fn title(&self) -> String {
+        let Block { suite, reference, policies, .. } = self.block;
+        let of = format!("{}: {}", self.block.title(), suite.throughput_unit());
+        match (self.needed, self.intervals) {
+            _ if !policies.contains(reference) || policies.len() < 2 => of,
+            (Some(_), true) => format!("{of}, then the ratio to {reference} and its 95 % interval"),
+            (Some(needed), false) => format!(
+                "{of}, then the ratio to {reference} (its 95 % interval is in report.html, and here on a screen of \
+                 {needed} columns)"
+            ),
+            (None, _) => format!("{of}, then the ratio to {reference}"),
+        }
+    }
+
+    /// Width of the column with the rows' names.
+    fn labels(&self) -> usize {
+        let rows = self.block.rows.iter();
+        rows.map(|row| row.size_label().chars().count()).max().unwrap_or(0) + COLUMN_PADDING
+    }
+
+    /// Widths of the policies' columns.
+    fn widths(&self) -> Vec<usize> {
+        self.block.policies.iter().map(|policy| self.column_width(policy)).collect()
     }
 
     /// As many policies side by side as fit; at least one.
     fn chunks(&self, width: usize) -> Vec<&'a [&'a str]> {
-        let Block { rows, policies, .. } = self.block;
-        let labels = rows.iter().map(|row| row.size_label().chars().count()).max().unwrap_or(0) + COLUMN_PADDING;
+        let (policies, labels) = (&self.block.policies, self.labels());
         let mut chunks = Vec::new();
         let (mut start, mut used) = (0, labels);
-        for (index, policy) in policies.iter().enumerate() {
-            let needed = self.column_width(policy);
+        for (index, needed) in self.widths().into_iter().enumerate() {
             if index > start && used + needed > width {
                 chunks.push(&policies[start..index]);
                 (start, used) = (index, labels);
@@ -161,29 +196,33 @@ impl<'a> Layout<'a> {
         let cells = self.block.headline().filter_map(|metric| self.block.cell(row, policy, metric));
         let signs = self.signs;
         let signed = |cell: &Cell| match signs {
-            0 => line(cell),
-            _ => format!("{} {:\u{2800}<signs$}", line(cell), cell.verdict().sign()),
+            0 => self.line(cell),
+            _ => format!("{} {:\u{2800}<signs$}", self.line(cell), cell.verdict().sign()),
         };
         cells.map(signed).collect()
     }
+
+    fn line(&self, cell: &Cell) -> String {
+        let metric = cell.metric;
+        let label = if metric == Metric::Throughput { String::new() } else { format!("{} ", metric.short()) };
+        let value = format::value(metric, cell.suite, cell.median);
+        format!("{label}{value}{}", self.ratio(cell))
+    }
+
+    /// The ratio of work done: "  1.53x [1.18, 1.90]". Beside times and shares it would be noise.
+    fn ratio(&self, cell: &Cell) -> String {
+        let ratio = cell.ratio.filter(|_| cell.metric.is_work() && !cell.is_of(self.block.reference));
+        let Some(ratio) = ratio else { return String::new() };
+        let interval =
+            cell.ratio_ci95.filter(|_| self.intervals).map(|interval| format!(" {}", format::interval(interval)));
+        let lacks = cell.lacks_interval().map(|why| format!(" ({why})"));
+        format!("  {}x{}", format::ratio(ratio), interval.or(lacks).unwrap_or_default())
+    }
 }
 
-fn line(cell: &Cell) -> String {
-    let metric = cell.metric;
-    let label = if metric == Metric::Throughput { String::new() } else { format!("{} ", metric.short()) };
-    let value = format::value(metric, cell.suite, cell.median);
-    // Where a ratio is the point; beside the others it would be noise.
-    let ratio = cell.ratio_to_host.filter(|_| metric.is_work());
-    let ratio = ratio.filter(|_| cell.policy != BASELINE).map(|ratio| {
-        let lacks = cell.lacks_interval().map(|why| format!(" ({why})")).unwrap_or_default();
-        format!("  {}x{lacks}", format::ratio(ratio))
-    });
-    format!("{label}{value}{}", ratio.unwrap_or_default())
-}
-
-/// The report as Markdown tables: the sources', then each suite's headline metrics, work and times with ratio and interval.
+/// The report as Markdown tables: each suite's headline metrics, work and times with ratio and interval, then the sources'.
 pub fn markdown(report: &Report) -> String {
-    let mut out = sources::markdown(&sources::tables(report));
+    let mut out = String::new();
     for block in view::blocks(report) {
         let policies = block.policies.join(" | ");
         out += &format!("**{}** ({})\n\n", block.title(), block.suite.throughput_unit());
@@ -194,20 +233,21 @@ pub fn markdown(report: &Report) -> String {
                     Metric::Throughput => String::new(),
                     _ => format!(", {}", metric.short()),
                 };
-                let cells = block.policies.iter().map(|policy| markdown_cell(block.cell(row, policy, metric)));
+                let cells =
+                    block.policies.iter().map(|policy| markdown_cell(block.cell(row, policy, metric), block.reference));
                 out += &format!("| {}{label} | {} |\n", row.size_label(), cells.collect::<Vec<_>>().join(" | "));
             }
         }
         out.push('\n');
     }
-    out
+    out + &sources::markdown(&sources::tables(report))
 }
 
-fn markdown_cell(cell: Option<&Cell>) -> String {
+fn markdown_cell(cell: Option<&Cell>, reference: &str) -> String {
     let Some(cell) = cell else { return String::new() };
     let value = format::value(cell.metric, cell.suite, cell.median);
-    let compares = cell.policy != BASELINE && (cell.metric.is_work() || cell.metric.is_time());
-    let Some(ratio) = cell.ratio_to_host.filter(|_| compares) else { return value };
+    let compares = !cell.is_of(reference) && (cell.metric.is_work() || cell.metric.is_time());
+    let Some(ratio) = cell.ratio.filter(|_| compares) else { return value };
     let interval = cell.ratio_ci95.map(|interval| format!(" {}", format::interval(interval)));
     let lacks = || cell.lacks_interval().map(|why| format!(" ({why})"));
     format!("{value}, **{}**{}", format::ratio(ratio), interval.or_else(lacks).unwrap_or_default())
@@ -217,7 +257,8 @@ fn markdown_cell(cell: Option<&Cell>) -> String {
 mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::model::RunContext;
+    use crate::report::disturbed::Disturbed;
+    use crate::report::model::{BASELINE, RunContext};
 
     const PLAIN: Screen = Screen { width: 120, colour: false };
 
@@ -237,7 +278,10 @@ mod tests {
     #[test]
     fn a_cell_shows_value_ratio_sign_and_secondary_metrics() {
         let text = terminal(&report(&["host", "rsdl"]), PLAIN);
-        assert!(text.contains("30.6k  1.53x +") && text.contains("p99 1.20 ms") && text.contains("4 vCPUs"), "{text}");
+        assert!(
+            text.contains("30.6k  1.53x [1.53, 1.53] +") && text.contains("p99 1.20 ms") && text.contains("4 vCPUs"),
+            "{text}"
+        );
         assert!(!text.contains('\u{1b}'));
     }
 
@@ -256,6 +300,40 @@ mod tests {
             assert!(widest(&text) <= width, "{width}:\n{text}");
             assert!(policies.iter().all(|policy| text.contains(policy)), "{width}:\n{text}");
         }
+    }
+
+    #[test]
+    fn intervals_are_shown_where_they_cost_no_further_table_and_else_their_place_is_told() {
+        let report = report(&["host", "o1", "rsdl"]);
+        let at = |width| terminal(&report, Screen { width, colour: false });
+        let (wide, narrow) = (at(90), at(80));
+        assert!(wide.contains("1.53x [1.53, 1.53]"), "{wide}");
+        assert!(wide.starts_with("ticket: locks/s, then the ratio to host and its 95 % interval\n"), "{wide}");
+        assert!(!narrow.contains("1.53x [") && narrow.contains("1.53x"), "{narrow}");
+        let needed = narrow.split("on a screen of ").nth(1).unwrap().split(' ').next().unwrap();
+        let needed: usize = needed.trim().parse().unwrap();
+        assert!(at(needed).contains("1.53x [") && !at(needed - 1).contains("1.53x ["), "{needed}");
+    }
+
+    #[test]
+    fn the_reference_has_no_ratio_and_is_named() {
+        let report = report(&["host", "rsdl"]).with_reference("rsdl");
+        let text = terminal(&report, PLAIN);
+        assert!(text.contains("then the ratio to rsdl") && text.contains("20.0k  0.65x [0.65, 0.65] −"), "{text}");
+        assert!(text.contains("host against rsdl: throughput better in 0, worse in 1"), "{text}");
+    }
+
+    #[test]
+    fn disturbances_come_first_where_every_run_of_a_policy_was_disturbed_and_else_last() {
+        let mut report = report(&["host", "rsdl"]);
+        report.disturbed = Disturbed { notes: vec!["Other programs ran.".into()], ..Disturbed::default() };
+        report.disturbed.count("rsdl", false);
+        assert!(terminal(&report, PLAIN).ends_with("Note: Other programs ran.\n"));
+        report.disturbed.count("host", true);
+        let text = terminal(&report, PLAIN);
+        let places = ["Warning: Every run under host", "Warning: Other programs ran.", "5 rounds of ticket"];
+        let places = places.map(|words| text.find(words).unwrap());
+        assert!(places.is_sorted() && !text.contains("Note:"), "{text}");
     }
 
     #[test]
