@@ -84,6 +84,9 @@ pub enum BaselineError {
         /// Whether the earlier one is.
         simulated: bool,
     },
+    /// Every run of a policy was disturbed, and such a baseline is not wanted.
+    #[error("--strict-baseline: {0}")]
+    Disturbed(String),
     /// Without intervals nothing can be told from chance.
     #[error(
         "--baseline {} has {}, and figures have intervals from {MIN_FOR_INTERVAL} on; make it anew with --reps \
@@ -157,6 +160,23 @@ impl Baseline {
         Ok(())
     }
 
+    /// What makes the baseline doubtful: every run of a policy that both have was disturbed when it was measured.
+    pub fn doubt(&self, policies: &[&str]) -> Option<String> {
+        let wholly = self.report.disturbed.wholly();
+        let wholly: Vec<_> = wholly.into_iter().filter(|runs| policies.contains(&runs.policy.as_str())).collect();
+        let counts = wholly.iter().map(|runs| format!("{} of {} runs of {}", runs.disturbed, runs.runs, runs.policy));
+        let counts: Vec<String> = counts.collect();
+        (!counts.is_empty()).then(|| {
+            format!(
+                "the baseline {} is not reliable: other work on the machine disturbed {}. Measure it again on a quiet \
+                 machine: {}",
+                self.path.display(),
+                format::list(&counts),
+                self.report.command.join(" ")
+            )
+        })
+    }
+
     /// A setting that only one of both has, in words, with all that the other one has of its suite. Samples may have
     /// parameters besides those of their setting.
     fn other_params(&self, settings: &[(Suite, Params)]) -> Option<(String, String)> {
@@ -203,15 +223,15 @@ impl Baseline {
     fn told(&self, report: &Report, worse: &[(&Cell, &Cell)], compared: usize) -> Vec<String> {
         let (tolerated, of) = (format::percent(self.tolerance), format::count(compared, "headline figure"));
         let path = self.path.display();
-        let mut told = match worse.len() {
-            0 => {
-                vec![format!("Against {path}: of {of} none is worse by more than {tolerated} and beyond its interval.")]
-            }
-            n => vec![format!(
+        let doubt = self.doubt(&view::policies(report)).map(|doubt| format!("Warning: {doubt}"));
+        let mut told: Vec<String> = doubt.into_iter().collect();
+        told.push(match worse.len() {
+            0 => format!("Against {path}: of {of} none is worse by more than {tolerated} and beyond its interval."),
+            n => format!(
                 "Against {path}: of {of} {n} {} worse by more than {tolerated} and beyond the interval:",
                 if n == 1 { "is" } else { "are" }
-            )],
-        };
+            ),
+        });
         told.extend(worse.iter().map(|(new, old)| sentence(new, old)));
         if worse.iter().any(|(cell, _)| cell.policy == BASELINE) {
             told.push(format!("`{BASELINE}` itself is worse: the machine may have changed, or be disturbed."));
@@ -314,6 +334,19 @@ mod tests {
             told.contains("ticket: rsdl, 4 vCPUs: throughput 100 locks/s, 0.50 times what was 200 locks/s"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_baseline_is_doubted_if_every_run_of_a_compared_policy_was_disturbed() {
+        let mut old = baseline(&[work("host", 100.0), work("rsdl", 200.0)]);
+        for (policy, disturbed) in [("host", true), ("host", true), ("rsdl", true), ("rsdl", false)] {
+            old.report.disturbed.count(policy, disturbed);
+        }
+        let now = report(&[work("host", 100.0)]);
+        let doubt = old.doubt(&["host", "rsdl"]).unwrap();
+        assert!(doubt.contains("old.json") && doubt.contains("disturbed 2 of 2 runs of host. Measure"), "{doubt}");
+        assert_eq!(old.judge(&now).told[0], format!("Warning: {doubt}"));
+        assert_eq!(old.doubt(&["rsdl", "o1"]), None);
     }
 
     #[test]

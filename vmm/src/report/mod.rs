@@ -39,6 +39,7 @@ pub mod junit;
 pub mod metric;
 pub mod model;
 pub mod moment;
+pub mod place;
 pub mod plot;
 pub mod rating;
 pub mod raw;

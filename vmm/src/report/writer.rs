@@ -61,6 +61,15 @@ pub enum WriteError {
         #[source]
         source: io::Error,
     },
+    /// A figure cannot be written.
+    #[error("cannot write {}; name a file in a folder that exists and has room with --svg", path.display())]
+    Figure {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The page cannot be drawn; the other files are there.
     #[error("cannot draw {}; report.json beside it holds the same figures", path.display())]
     Page {
@@ -116,6 +125,14 @@ pub fn check_junit(path: &Path) -> Result<(), WriteError> {
 pub fn write_junit(path: &Path, xml: &str) -> Result<(), WriteError> {
     write_file(path, |out| out.write_all(xml.as_bytes())).map_err(|error| match error {
         WriteError::File { path, source } => WriteError::Junit { path, source },
+        other => other,
+    })
+}
+
+/// Writes a figure of a report.
+pub fn write_figure(path: &Path, svg: &str) -> Result<(), WriteError> {
+    write_file(path, |out| out.write_all(svg.as_bytes())).map_err(|error| match error {
+        WriteError::File { path, source } => WriteError::Figure { path, source },
         other => other,
     })
 }
