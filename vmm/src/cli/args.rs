@@ -3,6 +3,7 @@
 use crate::compare::{Hint, Setup};
 use crate::config::PolicyConfig;
 use crate::host::CpuList;
+use crate::report::place::Wanted;
 use crate::report::suite::{Suite, UnknownSuite};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
@@ -72,14 +73,8 @@ pub(super) enum Command {
     /// Make and list kernels and initramfs of Linux guests
     #[command(subcommand)]
     Guest(GuestCommand),
-    /// Print the table of an earlier run's report.json
-    Show {
-        /// The report, or the folder that it is in
-        file: PathBuf,
-        /// As Markdown
-        #[arg(long)]
-        markdown: bool,
-    },
+    /// Print the table of an earlier run's report.json, or draw its headline
+    Show(ShowArgs),
     /// Make a trace for chrome://tracing or ui.perfetto.dev of a recording
     Trace {
         /// The recording
@@ -160,6 +155,21 @@ pub(super) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The report, or the folder that it is in
+    pub(super) file: PathBuf,
+    /// As Markdown
+    #[arg(long)]
+    pub(super) markdown: bool,
+    /// Compute ratios to this policy, one of the report's, instead of the report's own reference
+    #[arg(long, value_name = "POLICY")]
+    pub(super) reference: Option<String>,
+    /// Draw throughput and p99 latency relative to the reference into this SVG file, and print nothing
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "markdown")]
+    pub(super) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct SimArgs {
     /// What to simulate: suite, policies, sizes, pCPUs, costs
     #[arg(required_unless_present = "replay")]
@@ -167,9 +177,13 @@ pub(super) struct SimArgs {
     /// Replay a recorded run of a suite and simulate the same, and say how far simulated and measured figures differ
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["file", "record"])]
     pub(super) replay: Option<PathBuf>,
-    /// Folder of the report
-    #[arg(long, value_name = "DIR", default_value = "stile-report")]
-    pub(super) out: PathBuf,
+    /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ... that
+    /// is not in use. A folder that holds a report is refused without --force
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Replace a report in the folder of --out
+    #[arg(long)]
+    pub(super) force: bool,
     /// Record every run into the folder's raw, for trace, why and replay, but for those under the host's scheduler
     #[arg(long)]
     pub(super) record: bool,
@@ -185,7 +199,7 @@ pub(super) struct CompareArgs {
     /// DIR
     #[arg(long, value_name = "GUEST", default_value = "builtin")]
     pub(super) guest: GuestKind,
-    /// Try Linux guests also where they are known not to run
+    /// Replace a report in the folder of --out; try Linux guests also where they are known not to run
     #[arg(long)]
     pub(super) force: bool,
     /// Policies: host, host-noyield, freelist, o1, goodness, rsdl (as rsdl+polite), rsdl+expire, rsdl+none;
@@ -194,6 +208,10 @@ pub(super) struct CompareArgs {
     /// goodness:yield_recalculates:yield_bounces, goodness and rsdl+expire
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(super) policies: Vec<PolicyConfig>,
+    /// The policy that ratios refer to, one of those compared; by default host. `stile show FILE --reference POLICY` computes
+    /// the ratios of a report to another one
+    #[arg(long, value_name = "POLICY")]
+    pub(super) reference: Option<String>,
     /// Numbers of vCPUs, each a run of its own (suites that count them)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1024>)]
     pub(super) vcpus: Vec<u32>,
@@ -250,21 +268,33 @@ pub(super) struct CompareArgs {
     #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
     /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline metric is
-    /// worse by more than the tolerance and its intervals do not overlap
+    /// worse by more than the tolerance and its intervals do not overlap. There is a warning if every run of a policy was
+    /// disturbed in that report
     #[arg(long, value_name = "OLD/report.json")]
     pub(super) baseline: Option<PathBuf>,
+    /// Refuse a baseline in which every run of a policy was disturbed, with exit code 2, instead of the warning
+    #[arg(long, requires = "baseline")]
+    pub(super) strict_baseline: bool,
     /// Part by which a figure may be worse than in the baseline
     #[arg(long, value_name = "PART", value_parser = part, default_value = "0.1", requires = "baseline")]
     pub(super) tolerance: f64,
     /// Write the cells as JUnit test cases; those that are worse than in the baseline have failed
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
-    /// Folder of the report
-    #[arg(long, value_name = "DIR", default_value = "stile-report")]
-    pub(super) out: PathBuf,
+    /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ... that
+    /// is not in use. A folder that holds a report is refused without --force
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
     /// Seed of the order of runs, the guests' randomness and the intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
+}
+
+impl CompareArgs {
+    /// Where the report goes.
+    pub(super) fn place(&self) -> Wanted<'_> {
+        Wanted { out: self.out.as_deref(), force: self.force }
+    }
 }
 
 /// What the guests of a comparison are.

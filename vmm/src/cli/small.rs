@@ -1,10 +1,13 @@
 //! The commands that look at things and start nothing: schema, doctor, show, check-report; and how a configuration is read.
 
+use super::args::ShowArgs;
+use super::demands::reference_among;
 use super::{Failure, output};
 use crate::compare::{scenario_markdown, scenario_schema};
 use crate::config::{self, Config, LoadContext};
 use crate::host::{HostFacts, allowed_cpus, diagnose, open_kvm};
-use crate::report::{check, format, table, writer};
+use crate::report::plot::headline;
+use crate::report::{check, format, table, view, writer};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -81,9 +84,18 @@ pub(super) fn check_report(file: &Path) -> Result<(), Failure> {
     output::line(format_args!("{}: {summary}", file.display()))
 }
 
-pub(super) fn show(file: &Path, markdown: bool) -> Result<(), Failure> {
-    let report = check::read_report(&report_in(file)).map_err(Failure::input)?;
-    let table = if markdown { table::markdown(&report) } else { table::terminal(&report, table::Screen::detect()) };
+pub(super) fn show(args: &ShowArgs) -> Result<(), Failure> {
+    let mut report = check::read_report(&report_in(&args.file)).map_err(Failure::input)?;
+    if let Some(named) = &args.reference {
+        let reference = reference_among(&view::policies(&report), named)?;
+        report = report.with_reference(&reference);
+    }
+    if let Some(path) = &args.svg {
+        let figure = headline::svg(&report).map_err(Failure::input)?;
+        return writer::write_figure(path, &figure).map_err(Failure::run);
+    }
+    let table =
+        if args.markdown { table::markdown(&report) } else { table::terminal(&report, table::Screen::detect()) };
     output::print(format_args!("{table}"))
 }
 

@@ -73,7 +73,7 @@ fn a_comparison_is_held_against_an_earlier_one_and_told_to_a_build_server() {
     }
     fs::write(&old, report.to_string()).unwrap();
     let (status, stdout, stderr) =
-        ended(folder.path(), &format!("{run} new --baseline old/report.json --junit cells.xml"));
+        ended(folder.path(), &format!("{run} new --force --baseline old/report.json --junit cells.xml"));
     assert_eq!((status, stderr.contains("Error")), (Some(1), false), "{stderr}");
     assert!(stdout.contains("hogs: rsdl, 4 vCPUs: throughput") && stdout.contains("0.10 times what was"), "{stdout}");
     assert!(fs::read_to_string(folder.path().join("cells.xml")).unwrap().contains("failures=\"2\""));
