@@ -1,7 +1,6 @@
-//! Holds a `report.json` against the format: the gate after a run that nobody watched.
+//! Checks that a `report.json` is valid: that the file has the format of [`super::model`] and that its numbers fit together.
 //!
-//! It checks that the file is what [`super::model`] says and that its numbers fit together. It does not judge the
-//! numbers: a slow policy is a finding, not an error.
+//! It does not judge the numbers: a slow policy is a result, not an error.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

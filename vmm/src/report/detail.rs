@@ -1,6 +1,6 @@
-//! What samples tell besides their metrics, for the page: distributions, each vCPU's share, and worst moments.
+//! Reads what samples hold besides metrics: latency distributions, the CPU time of each vCPU, and the longest waits.
 //!
-//! A report's cells have none of it, so a page made without samples does without.
+//! The cells of a report do not hold these, so a page made without samples does not show them.
 
 use super::model::Sample;
 use super::moment::Moment;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The key of a sample's worst [`Moment`].
 pub const MOMENT: &str = "moment";
-/// Shares that can be told apart on a page; of more vCPUs so many ranks are shown.
+/// Bars that a page has room for. Of more vCPUs only this many ranks are shown.
 const MOST_SHARES: usize = 100;
 
 /// The samples of a comparison.
@@ -57,7 +57,7 @@ impl<'a> Details<'a> {
     }
 }
 
-/// The CPU times of a sample's vCPUs over their mean, largest first; `None` if nobody ran.
+/// The CPU times of a sample's vCPUs over their mean, largest first; `None` if no vCPU ran.
 fn shares_of(detail: &Value) -> Option<Vec<f64>> {
     let vcpus = detail.get("vcpus")?.as_array()?;
     let run: Option<Vec<f64>> = vcpus.iter().map(|vcpu| vcpu.get("run_ns")?.as_f64()).collect();

@@ -18,7 +18,7 @@ const QUANTILES: [(f64, &str); 8] = [
     (0.9, "90 %"),
     (0.99, "99 %"),
     (0.999, "99.9 %"),
-    (1.0, "all"),
+    (1.0, "100 %"),
 ];
 
 /// A plot with its caption.
@@ -50,7 +50,7 @@ impl Palette<'_> {
     }
 }
 
-/// The plots of a block; some are of what samples tell besides their metrics.
+/// The plots of a block. The distribution and the shares are drawn if the samples have them.
 pub fn of(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Result<Vec<Figure>, PlotError> {
     let metrics = block.suite.plotted().iter().filter(|metric| block.has(**metric));
     let mut figures = metrics.map(|metric| figure(block, palette, *metric)).collect::<Result<Vec<_>, _>>()?;
@@ -76,7 +76,7 @@ fn distribution(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -
     let size = largest.size_label();
     let plot = Plot {
         title: format!("Quantiles of the latency of {} by policy with {size}", block.title()),
-        x_title: "part of all waits that took at most so long".to_owned(),
+        x_title: "part of all waits that took no longer".to_owned(),
         y_title: "time (log scale)".to_owned(),
         categories: QUANTILES.iter().map(|(_, name)| (*name).to_owned()).collect(),
         series,
@@ -99,8 +99,8 @@ fn shares(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Resu
     let size = largest.size_label();
     let bars = Bars {
         title: format!("CPU time of each vCPU of {} by policy with {size}", block.title()),
-        x_title: "vCPUs, those with most first".to_owned(),
-        y_title: "of an equal share".to_owned(),
+        x_title: "vCPUs, most CPU time first".to_owned(),
+        y_title: "CPU time / equal share".to_owned(),
         reference: 1.0,
         groups,
     };
@@ -121,11 +121,11 @@ fn timeline(sample: &Sample, moment: &Moment) -> Figure {
     let (policy, size, round) = (&sample.policy, sample.params.size_label(), sample.round + 1);
     let [waited, longest, kept] = [moment.waited(), moment.longest, moment.kept].map(format::time_us);
     let of = if moment.longest > moment.waited() * 1.01 {
-        format!("the longest wait of the last {kept} of a window whose longest was {longest}")
+        format!("the longest wait in the last {kept} of its window (in all of it: {longest})")
     } else {
-        "the longest wait of its window".to_owned()
+        "the longest wait in its window".to_owned()
     };
-    let title = format!("Who ran on which pCPU while {} waited {waited} under {policy}", moment.vcpu);
+    let title = format!("What ran on each pCPU while {} waited {waited} under {policy}", moment.vcpu);
     let caption = format!("{policy}, {size}, round {round}: {} waited {waited} for a pCPU, {of}", moment.vcpu);
     Figure { caption, svg: timeline::svg(moment, &title) }
 }
@@ -134,7 +134,7 @@ fn figure(block: &Block<'_>, palette: Palette<'_>, metric: Metric) -> Result<Fig
     let mut caption = metric.label().to_owned();
     caption[..1].make_ascii_uppercase();
     let time = metric.is_time();
-    // Over machines of all sizes throughput goes through as many powers.
+    // On machines from one to hundreds of pCPUs throughput spans powers of ten as well.
     let log = time || metric == Metric::Throughput && block.size_axis() == Params::PCPUS;
     let unit = if time { "time" } else { metric.unit(block.suite) };
     let y_title = if log { format!("{unit} (log scale)") } else { unit.to_owned() };

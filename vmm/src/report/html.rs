@@ -19,10 +19,10 @@ use super::view::{self, Block};
 use super::{facts, format, sources};
 
 const STYLE: &str = include_str!("style.css");
-/// Remarks that need no click to be read.
+/// Up to so many remarks are shown without a click.
 const FEW: usize = 3;
 
-/// The page; distributions, shares and moments are in the samples only.
+/// Makes the page. Distributions, shares and moments come from the samples; without samples the page lacks them.
 pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
     let blocks = view::blocks(report);
     let policies = view::policies(report);
@@ -127,7 +127,7 @@ fn glance(blocks: &[Block<'_>]) -> Markup {
     } }
 }
 
-/// The rows of a block in which work is done as fast as it can be: a probe has its own pace, and is rated by what it misses.
+/// The rows of a block whose work runs as fast as it can. A probe has a pace of its own and is rated by missed deadlines.
 fn worked<'a>(block: &Block<'a>) -> Vec<&'a Params> {
     let has_work = |row: &&Params| {
         let any = block.policies.iter().any(|policy| block.cell(row, policy, Metric::Throughput).is_some());
@@ -136,7 +136,7 @@ fn worked<'a>(block: &Block<'a>) -> Vec<&'a Params> {
     block.rows.iter().copied().filter(has_work).collect()
 }
 
-/// What may be wider than the screen, in a box that scrolls, by keys too, and says so where it is.
+/// Puts content that may be wider than the screen into a box that scrolls, with keys as well.
 pub(super) fn boxed(name: &str, content: &Markup) -> Markup {
     html! { div.scroll role="region" tabindex="0" aria-label=(name) { (content) } }
 }
@@ -180,8 +180,8 @@ fn without_unit(cell: &Cell) -> String {
     format::value(cell.metric, cell.suite, cell.median)
 }
 
-/// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times carry their units; of counts and
-/// shares the label says what they are of.
+/// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times are shown with their units, and the
+/// labels of counts and shares name what they count.
 fn metric_heading(metric: Metric, suite: Suite) -> Markup {
     let unit = Some(metric.unit(suite)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
     let unit = unit.unwrap_or_default();
@@ -291,26 +291,31 @@ fn full_table(block: &Block<'_>) -> Markup {
 fn reading_guide(report: &Report) -> Markup {
     html! {
         ul.guide {
-            li { "Policies take turns within a round. A ratio is taken within its round, so that what the machine did "
-                "meanwhile counts for both sides; the figure is the median of these ratios, not the ratio of medians." }
-            li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). Up to "
-                "five rounds they are the range of the samples and cover the median in 75 % (3 rounds), 88 % (4) or "
-                "94 % (5) of cases; with more, in 92 % at least; below three there is none." }
-            li { "A distribution has the waits of all rounds; of the vCPUs' CPU times each bar is a rank's median over the "
-                "rounds. A timeline shows the longest wait that the scheduler's event rings still held when the policy's "
-                "worst window ended; grey are turns too short to be told apart." }
-            li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in "
-                "twenty where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
-            li { "Where guests wait for each other, they spin a little and then yield; a yield with a hint tells the scheduler "
-                "what its vCPU waits for (" code { "--hint" } ")." }
-            li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of "
-                "them. Nor is the work of the hogs beside lockers: what they lose there is what the lockers had been "
-                "starved of." }
-            li { "No ratio is given where " code { (report.reference) } " did not run or measured 0 in a round." }
-            li { "Shares are relative to an equal one, in weights to what the policy's weights give: 1.0 is fair. The Jain index is 1 if all vCPUs got on equally, "
-                "1/n if one had everything." }
-            li { code { "raw/" } " beside this page has every sample, " code { "report.json" } " every figure shown "
-                "here, " code { "host.json" } " the host and the policies." }
+            li { "In each round every policy runs once. A ratio compares two runs of the same round, because what the "
+                "machine did at that time affects both. The figure shown is the median of these ratios, not the ratio of "
+                "the medians." }
+            li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). With three "
+                "to five rounds an interval is the range of the samples. It covers the true median in 75 % (3 rounds), "
+                "88 % (4) or 94 % (5) of cases; with more rounds in at least 92 %. Fewer than three rounds give no "
+                "interval." }
+            li { "A cell has a sign if its interval excludes 1. Chance alone gives a sign to about one in twenty cells of "
+                "two policies that do not differ. Compare a policy with itself (" code { "--policies host,host" } ") to "
+                "see how many it gives on this machine." }
+            li { "The latency distribution has the waits of all rounds. The plot of CPU time has a bar for each vCPU, "
+                "sorted in each round; a bar is the median over the rounds at its rank." }
+            li { "A timeline shows the longest wait that the scheduler's event rings still held at the end of the window. "
+                "Grey bars are turns too short to be drawn one by one." }
+            li { "Guests that wait for each other spin briefly and then yield. A yield with a hint tells the scheduler "
+                "what the vCPU waits for (" code { "--hint" } ")." }
+            li { "Exits, switches, migrations and yields explain a result and get no sign: more work causes more of "
+                "them. The work of hogs beside lockers gets none either: it shrinks when the lockers get the CPU time "
+                "that they lacked." }
+            li { "There is no ratio where " code { (report.reference) } " did not run, or measured 0 in a round." }
+            li { "A share is relative to a fair part: 1.0 is fair. A fair part is an equal one, and in " code { "weights" }
+                " the part that the policy's weights give. The Jain index is 1 if all vCPUs got the same, and 1/n if one "
+                "of n got everything." }
+            li { code { "raw/" } " beside this page has every sample, " code { "report.json" } " every figure of "
+                "this page, and " code { "host.json" } " the host and the policies." }
         }
     }
 }

@@ -1,5 +1,4 @@
-//! A report as JUnit test cases, which build servers show: each cell is one, and fails where it is worse than in a
-//! baseline.
+//! A report as JUnit test cases for build servers: each cell is a case, which fails if it is worse than in a baseline.
 
 use super::baseline::{self, Judgement};
 use super::model::{Cell, Report};
@@ -77,6 +76,6 @@ mod tests {
         let (now, old) = (of(50.0), of(100.0));
         let judgement = Judgement { worse: vec![(&now.cells[0], &old.cells[0])], compared: 1, told: Vec::new() };
         let xml = xml(&now, Some(&judgement)).unwrap();
-        assert!(xml.contains("failures=\"1\"") && xml.contains("0.50 times what was 100 locks/s"), "{xml}");
+        assert!(xml.contains("failures=\"1\"") && xml.contains("0.50 times the baseline value 100 locks/s"), "{xml}");
     }
 }

@@ -1,16 +1,17 @@
-//! What `compare` leaves behind: the data model of a comparison, its statistics, and its forms for programs and
-//! readers.
+//! The report of a comparison: its data model, its statistics, and its forms for programs and readers.
 //!
-//! The runner fills [`Sample`]s, [`Report::from_samples`] makes the cells, [`writer::write_all`] and
-//! [`table::terminal`] show them. Nothing here runs a guest, reads the host or asks for the time: a report follows
-//! from its samples alone.
+//! The runner fills [`Sample`]s, [`Report::from_samples`] computes the cells, [`writer::write_all`] and
+//! [`table::terminal`] show them. Nothing here runs a guest, reads the host or asks for the time: the same samples give the
+//! same report.
 //!
 //! | module | concern |
 //! |---|---|
 //! | [`suite`], [`metric`] | names, units and directions of what is run and measured |
 //! | [`model`] | samples and reports as data |
 //! | [`stats`] | medians, intervals, paired ratios, fairness |
-//! | [`aggregate`] | from samples to cells |
+//! | [`aggregate`] | computes cells from samples |
+//! | [`reference`] | the policy that ratios refer to |
+//! | [`disturbed`] | counts of runs that the host disturbed |
 //! | [`verdict`] | better or worse, and how surely |
 //! | [`view`] | cells arranged as rows and columns |
 //! | [`rating`] | what latencies and missed deadlines feel like |
@@ -19,10 +20,11 @@
 //! | [`summary`] | the report in a few sentences |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
-//! | [`detail`], [`moment`] | what samples tell besides their metrics |
-//! | [`plot`], [`figures`], [`html`] | the page |
+//! | [`detail`], [`moment`] | what samples hold besides metrics |
+//! | [`plot`], [`figures`], [`html`] | the page, and the figure of a headline |
 //! | [`raw`], [`journal`], [`writer`] | files |
-//! | [`baseline`], [`junit`] | against an earlier report, for build servers |
+//! | [`place`] | the folder of a report |
+//! | [`baseline`], [`junit`] | comparison with an earlier report, for build servers |
 //! | [`check`] | is a file a valid report? |
 
 pub mod aggregate;

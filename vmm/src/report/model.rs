@@ -1,8 +1,7 @@
 //! The data of a comparison: samples as the runner takes them, and the report that they become.
 //!
 //! `report.json` is [`Report`] as serde writes it; [`super::check`] holds files against this definition. A sample
-//! carries its round, because ratios are taken within a round: rounds interleave the policies, so what the machine
-//! did meanwhile hits both sides of a pair alike.
+//! carries its round, because a ratio compares two samples of one round: what the machine did at that time affects both.
 
 use std::collections::BTreeMap;
 
@@ -53,14 +52,14 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. What a suite counts ([`Counted`]), or `pcpus`, is its size, or else `probe` or `load`,
-/// which part of the run was looked at; the others choose a variant of the suite.
+/// The parameters of a run, ordered by name. One of them is its size: what the suite counts ([`Counted`]), or `pcpus`, or
+/// else `probe` or `load`, the part of the run that was measured. The others choose a variant of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, ParamValue>);
 
 impl Params {
-    /// Parameters that say how large a run is, or else which part of it was looked at, with their spelling for readers.
+    /// Parameters that are a size, the first that is present counting, with their spelling for readers.
     fn sizes() -> impl Iterator<Item = (&'static str, &'static str)> {
         let counted = Counted::ALL.into_iter().map(|counted| (counted.name(), counted.words()));
         counted.chain([("pcpus", Self::PCPUS), ("probe", "probe"), ("load", "load")])
@@ -150,7 +149,7 @@ pub struct Sample {
     pub round: u32,
     /// The values measured; a metric that the suite does not have is absent.
     pub values: BTreeMap<Metric, f64>,
-    /// What is kept raw only: numbers per vCPU, yields by kind and outcome, histograms.
+    /// Figures that only the raw files keep: counts of each vCPU, yields by kind and outcome, histograms.
     pub detail: Value,
 }
 
@@ -209,12 +208,12 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Whose figure it is: "rsdl, 4 vCPUs: throughput".
+    /// The cell in words: "rsdl, 4 vCPUs: throughput".
     pub fn words(&self) -> String {
         format!("{}, {}: {}", self.policy, self.params.size_label(), self.metric.label())
     }
 
-    /// Why a ratio stands without an interval: "2 rounds, no interval"; `None` if it has one, or is not there.
+    /// Why a ratio has no interval: "2 rounds, no interval"; `None` if it has one, or if there is no ratio.
     pub fn lacks_interval(&self) -> Option<String> {
         let lacks = self.ratio.is_some() && self.ratio_ci95.is_none();
         lacks.then(|| format!("{}, no interval", super::format::count(self.samples.len(), "round")))

@@ -1,6 +1,6 @@
 //! The report in a few sentences, made from its cells alone.
 //!
-//! Sentences count and quote; they never claim more than a table's signs do. What is neither better nor worse is open.
+//! Sentences give counts and figures and claim no more than the signs of the tables: a cell is better, worse or open.
 
 use super::metric::Metric;
 use super::model::{Cell, Report};
@@ -26,10 +26,10 @@ pub struct Summary {
 pub fn summarize(report: &Report) -> Summary {
     let mut opening = vec![scope(report)];
     if report.simulated {
-        opening.push("All figures are simulated: no guest ran, and the host's scheduler is a model of it.".to_owned());
+        opening.push("All figures are simulated: no guest ran, and the host's scheduler is a model.".to_owned());
     }
     if report.interrupted && !report.cells.is_empty() {
-        opening.push("The run was interrupted; this is what had been measured by then.".to_owned());
+        opening.push("The run was interrupted; these figures had been measured until then.".to_owned());
     }
     let policies = view::policies(report);
     let reference = report.reference.as_str();
@@ -43,7 +43,7 @@ pub fn summarize(report: &Report) -> Summary {
         let rounds = report.rounds as usize;
         let none = if rounds < MIN_FOR_INTERVAL { "there are no intervals, and " } else { "" };
         opening.push(format!(
-            "With {} {none}a difference is an indication only; signs count from {MIN_FOR_VERDICT} rounds on.",
+            "With {} {none}a difference is only an indication; it takes {MIN_FOR_VERDICT} rounds to prove one.",
             format::count(rounds, "round"),
         ));
     }
@@ -212,7 +212,7 @@ mod tests {
     fn few_rounds_are_called_an_indication() {
         let host = ticket("host", Metric::Throughput, &[1.0; 3]);
         let text = text(&[host, ticket("rsdl", Metric::Throughput, &[2.0; 3])].concat(), false);
-        assert!(text.contains("With 3 rounds a difference is an indication only"), "{text}");
+        assert!(text.contains("With 3 rounds a difference is only an indication"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The report as text: a table for the terminal, and Markdown for documents.
 //!
-//! A table that is too wide is split by policies, never wrapped inside a cell. Colour only repeats what the signs say.
+//! A table that is too wide is split by policies; cells are never wrapped. Colour only repeats what the signs say.
 
 use std::io::IsTerminal;
 
@@ -91,41 +91,56 @@ pub(crate) fn fill(text: &str, width: usize) -> String {
     out
 }
 
+/// Where the interval of a ratio stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intervals {
+    /// Beside the ratio.
+    Beside,
+    /// On a line of its own below the ratio.
+    Below,
+    /// Nowhere: there is no room, or there are none.
+    Nowhere,
+}
+
 /// How a block is set out.
+#[derive(Clone, Copy)]
 struct Layout<'a> {
     block: &'a Block<'a>,
     /// Width of the widest sign: signs have a column of their own, so that figures stand under figures.
     signs: usize,
-    /// Whether ratios are shown with their intervals.
-    intervals: bool,
-    /// Width of the screen at which intervals would be shown, if there are any.
-    needed: Option<usize>,
+    intervals: Intervals,
 }
 
 impl<'a> Layout<'a> {
-    /// The layout for a screen. Ratios have their intervals unless the block would need more tables then.
+    /// The layout for a screen: intervals stand beside ratios, or else below them, unless the block needs more tables then.
     fn new(block: &'a Block<'a>, width: usize) -> Self {
         let signs = block.headline_cells().map(|cell| cell.verdict().sign().chars().count()).max().unwrap_or(0);
-        let plain = Self { block, signs, intervals: false, needed: None };
-        let full = Self { intervals: true, ..plain };
-        let has_intervals = block.headline_cells().any(|cell| full.ratio(cell) != plain.ratio(cell));
-        let needed = has_intervals.then(|| full.labels() + full.widths().iter().sum::<usize>());
-        let intervals = full.chunks(width).len() <= plain.chunks(width).len();
-        Self { intervals, needed, ..plain }
+        let plain = Self { block, signs, intervals: Intervals::Nowhere };
+        let widest = |layout: Self| layout.labels() + layout.widths().into_iter().max().unwrap_or(0);
+        let fits = |intervals: &Intervals| {
+            let with = Self { intervals: *intervals, ..plain };
+            let tables = with.chunks(width).len() <= plain.chunks(width).len();
+            tables && widest(with) <= width.max(widest(plain))
+        };
+        let intervals = [Intervals::Beside, Intervals::Below].into_iter().find(fits);
+        Self { intervals: intervals.unwrap_or(Intervals::Nowhere), ..plain }
     }
 
     /// What stands above the table: the block and what its figures are.
     fn title(&self) -> String {
         let Block { suite, reference, policies, .. } = self.block;
         let of = format!("{}: {}", self.block.title(), suite.throughput_unit());
-        match (self.needed, self.intervals) {
-            _ if !policies.contains(reference) || policies.len() < 2 => of,
-            (Some(_), true) => format!("{of}, then the ratio to {reference} and its 95 % interval"),
-            (Some(needed), false) => format!(
-                "{of}, then the ratio to {reference} (its 95 % interval is in report.html, and here on a screen of \
-                 {needed} columns)"
+        if !policies.contains(reference) || policies.len() < 2 {
+            return of;
+        }
+        let has_intervals = self.block.headline_cells().any(|cell| self.interval(cell).is_some());
+        match self.intervals {
+            _ if !has_intervals => format!("{of}, then the ratio to {reference}"),
+            Intervals::Nowhere => format!(
+                "{of}, then the ratio to {reference}; this screen is too narrow for the 95 % intervals, which are in \
+                 report.html"
             ),
-            (None, _) => format!("{of}, then the ratio to {reference}"),
+            _ => format!("{of}, then the ratio to {reference} and its 95 % interval"),
         }
     }
 
@@ -193,30 +208,44 @@ impl<'a> Layout<'a> {
 
     /// The lines of a cell: throughput with its ratio, then the suite's other headline metrics.
     fn lines(&self, row: &Params, policy: &str) -> Vec<String> {
-        let cells = self.block.headline().filter_map(|metric| self.block.cell(row, policy, metric));
         let signs = self.signs;
-        let signed = |cell: &Cell| match signs {
-            0 => self.line(cell),
-            _ => format!("{} {:\u{2800}<signs$}", self.line(cell), cell.verdict().sign()),
+        let signed = |text: String, sign: &str| match signs {
+            0 => text,
+            _ => format!("{text} {sign:\u{2800}<signs$}"),
         };
-        cells.map(signed).collect()
+        let mut lines = Vec::new();
+        for metric in self.block.headline() {
+            let Some(cell) = self.block.cell(row, policy, metric) else { continue };
+            lines.push(signed(self.line(cell), cell.verdict().sign()));
+            let others = self.block.policies.iter().filter_map(|policy| self.block.cell(row, policy, metric));
+            // Where one policy has a line more, all have: equal metrics stand side by side.
+            if self.intervals == Intervals::Below && others.into_iter().any(|cell| self.interval(cell).is_some()) {
+                lines.push(signed(self.interval(cell).unwrap_or_default(), ""));
+            }
+        }
+        lines
     }
 
     fn line(&self, cell: &Cell) -> String {
         let metric = cell.metric;
         let label = if metric == Metric::Throughput { String::new() } else { format!("{} ", metric.short()) };
         let value = format::value(metric, cell.suite, cell.median);
-        format!("{label}{value}{}", self.ratio(cell))
+        let Some(ratio) = self.ratio(cell) else { return format!("{label}{value}") };
+        let interval = self.interval(cell).filter(|_| self.intervals == Intervals::Beside);
+        let lacks = cell.lacks_interval().map(|why| format!("({why})"));
+        let beside = interval.or(lacks).map(|text| format!(" {text}")).unwrap_or_default();
+        format!("{label}{value}  {}x{beside}", format::ratio(ratio))
     }
 
-    /// The ratio of work done: "  1.53x [1.18, 1.90]". Beside times and shares it would be noise.
-    fn ratio(&self, cell: &Cell) -> String {
-        let ratio = cell.ratio.filter(|_| cell.metric.is_work() && !cell.is_of(self.block.reference));
-        let Some(ratio) = ratio else { return String::new() };
-        let interval =
-            cell.ratio_ci95.filter(|_| self.intervals).map(|interval| format!(" {}", format::interval(interval)));
-        let lacks = cell.lacks_interval().map(|why| format!(" ({why})"));
-        format!("  {}x{}", format::ratio(ratio), interval.or(lacks).unwrap_or_default())
+    /// The ratio to show: that of work done. Beside times and shares it would be noise.
+    fn ratio(&self, cell: &Cell) -> Option<f64> {
+        cell.ratio.filter(|_| cell.metric.is_work() && !cell.is_of(self.block.reference))
+    }
+
+    /// Its interval.
+    fn interval(&self, cell: &Cell) -> Option<String> {
+        self.ratio(cell)?;
+        cell.ratio_ci95.map(format::interval)
     }
 }
 
@@ -303,16 +332,24 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_shown_where_they_cost_no_further_table_and_else_their_place_is_told() {
-        let report = report(&["host", "o1", "rsdl"]);
-        let at = |width| terminal(&report, Screen { width, colour: false });
-        let (wide, narrow) = (at(90), at(80));
-        assert!(wide.contains("1.53x [1.53, 1.53]"), "{wide}");
+    fn intervals_stand_beside_ratios_or_below_them_or_are_told_to_be_elsewhere() {
+        let policies = ["host", "o1", "rsdl"];
+        let at = |width| terminal(&report(&policies), Screen { width, colour: false });
+        let [wide, narrow, tiny] = [90, 80, 40].map(at);
         assert!(wide.starts_with("ticket: locks/s, then the ratio to host and its 95 % interval\n"), "{wide}");
-        assert!(!narrow.contains("1.53x [") && narrow.contains("1.53x"), "{narrow}");
-        let needed = narrow.split("on a screen of ").nth(1).unwrap().split(' ').next().unwrap();
-        let needed: usize = needed.trim().parse().unwrap();
-        assert!(at(needed).contains("1.53x [") && !at(needed - 1).contains("1.53x ["), "{needed}");
+        assert!(wide.contains("1.53x [1.53, 1.53] +"), "{wide}");
+        let lines: Vec<&str> = narrow.lines().filter(|line| line.contains("1.5") && line.contains("  ")).collect();
+        let place = |line: usize, text: &str| lines[line].find(text).unwrap();
+        assert!(lines[0].contains("1.53x +") && !lines[0].contains('['), "{narrow}");
+        assert!(place(1, "[1.53, 1.53]") >= place(0, "30.6k") && narrow.contains("and its 95 % interval"), "{narrow}");
+        let p99 = narrow.lines().find(|line| line.contains("p99")).unwrap();
+        assert_eq!(p99.matches("p99").count(), 3, "{narrow}");
+        assert!(widest(&tiny) <= 40, "{tiny}");
+        let near_one = [("host", 20_000.0), ("rsdl", 20_100.0)]
+            .map(|(policy, work)| ticket(policy, Metric::Throughput, &[work; 5]));
+        let near_one = Report::from_samples(&near_one.concat(), RunContext::default());
+        let told = terminal(&near_one, Screen { width: 25, colour: false });
+        assert!(told.contains("1.005x\n") && told.contains("too narrow"), "{told}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Writes a comparison's directory: report.json, report.html, host.json, raw/samples.csv, raw/samples.jsonl.
 //!
 //! Each file appears whole or not at all: it is written under a temporary name beside its place, synced, then renamed.
-//! The raw samples come first, so that whatever fails later, what was measured is kept.
+//! The raw samples are written first: if a later file fails, they are kept.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
