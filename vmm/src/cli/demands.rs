@@ -9,6 +9,7 @@ use crate::report::baseline::{Baseline, BaselineError, Judgement, Wanted};
 use crate::report::model::Report;
 use crate::report::stats::MIN_FOR_INTERVAL;
 use crate::report::{format, junit, writer};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The demands of a command line; by default none.
@@ -45,10 +46,10 @@ impl Demands {
     /// Those of this command line, if what is going to be run can meet them.
     pub(super) fn new(args: &CompareArgs, parts: &[Options], simulated: bool) -> Result<Self, Failure> {
         args.junit.as_deref().map_or(Ok(()), writer::check_junit).map_err(Failure::input)?;
-        let mut policies: Vec<&str> =
-            parts.iter().flat_map(|options| &options.policies).map(|(label, _)| label.as_str()).collect();
-        policies.sort_unstable();
-        policies.dedup();
+        let labels = parts.iter().flat_map(|options| &options.policies).map(|(label, _)| label.as_str());
+        // Parts of a comparison may have the same policies.
+        let mut seen = BTreeSet::new();
+        let policies: Vec<&str> = labels.filter(|label| seen.insert(*label)).collect();
         let reference = args.reference.as_deref().map(|named| reference_among(&policies, named)).transpose()?;
         let demands = Self { baseline: None, junit: args.junit.clone(), reference, notes: Vec::new() };
         let Some(path) = args.baseline.as_deref().map(report_in) else { return Ok(demands) };

@@ -128,7 +128,7 @@ fn a_report_keeps_no_recordings_of_an_earlier_run() {
     let scenario = |sizes: &str| {
         let text = "suite = \"hogs\"\npolicies = [\"rsdl\"]\npcpus = 2\nduration = 0.05\nreps = 1\nvcpus = ";
         fs::write(folder.path().join("scenario.toml"), format!("{text}{sizes}\n")).unwrap();
-        let (status, _, stderr) = ended(folder.path(), "sim scenario.toml --record --out report");
+        let (status, _, stderr) = ended(folder.path(), "sim scenario.toml --record --out report --force");
         assert_eq!(status, Some(0), "{stderr}");
         let raw = fs::read_dir(folder.path().join("report/raw")).unwrap();
         let mut names: Vec<String> = raw.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -146,7 +146,8 @@ fn the_suites_of_the_reports_run_one_after_the_other_into_one_report() {
     let (status, stdout, stderr) = ended(folder.path(), "compare reports --sim --quick --duration 0.02 --reps 1");
     assert_eq!(status, Some(0), "{stderr}");
     assert!(
-        stdout.starts_with("simulated VolanoMark's chat rooms")
+        stdout.starts_with("simulated netbench")
+            && stdout.contains("simulated VolanoMark's chat rooms")
             && stdout.contains("no model of the guests of interactive, hackbench and entry"),
         "{stdout}"
     );
