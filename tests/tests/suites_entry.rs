@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use stile::compare::{End, Options, Plan, Progress, Ran, Runner};
 use stile::host::allowed_cpus;
-use stile::report::{Metric, Sample, Suite};
+use stile::report::Sample;
+use stile::suites::{Metric, Suite};
 use stile_tests::require_kvm;
 
 fn options(suite: Suite, policies: &[&str], sizes: &[u32], setups: &[&str]) -> Options {

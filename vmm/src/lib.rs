@@ -4,7 +4,8 @@
 //! their devices, of Linux guests also [`block`], [`console`], [`entropy`] and [`vsock`]; [`halt`] is how their vCPUs wait
 //! inside KVM. [`config`] reads what a user wants,
 //! [`host`] what the machine can do, [`carrier`] turns a policy's configuration into the scheduler that carries it out, and
-//! [`watch`] tells of vCPUs that it starves. [`metrics`] tells what became of vCPUs' time. [`compare`] runs the suites and
+//! [`watch`] tells of vCPUs that it starves. [`metrics`] tells what became of vCPUs' time. [`suites`] says what can be
+//! compared and measured, [`compare`] runs the suites and
 //! [`report`] says what came out; [`recording`] keeps what a scheduler was asked and answered, and explains it. [`cli`] is
 //! the program.
 
@@ -24,6 +25,7 @@ pub mod metrics;
 pub mod net;
 pub mod recording;
 pub mod report;
+pub mod suites;
 pub mod virtio;
 pub mod vm;
 pub mod vsock;

@@ -1,6 +1,5 @@
 //! What is asked of a comparison beside its report: not to be worse than an earlier one, and to be told to a build server.
 
-use super::args::CompareArgs;
 use super::small::report_in;
 use super::{Failure, output};
 use crate::compare::{Case, Options};
@@ -9,6 +8,17 @@ use crate::report::model::Report;
 use crate::report::stats::MIN_FOR_INTERVAL;
 use crate::report::{junit, writer};
 use std::path::{Path, PathBuf};
+
+/// What a command line demands.
+#[derive(Debug)]
+pub(super) struct Demanded {
+    /// An earlier report, or its folder.
+    pub(super) baseline: Option<PathBuf>,
+    /// Part by which a figure may be worse than in that.
+    pub(super) tolerance: f64,
+    /// The file for a build server.
+    pub(super) junit: Option<PathBuf>,
+}
 
 /// The demands of a command line; by default none.
 #[derive(Debug, Default)]
@@ -24,11 +34,12 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 impl Demands {
-    /// Those of this command line, if what is going to be run can meet them.
-    pub(super) fn new(args: &CompareArgs, parts: &[Options], simulated: bool) -> Result<Self, Failure> {
-        args.junit.as_deref().map_or(Ok(()), writer::check_junit).map_err(Failure::input)?;
-        let Some(path) = args.baseline.as_deref().map(report_in) else {
-            return Ok(Self { baseline: None, junit: args.junit.clone() });
+    /// Those of this command line, if what is going to be run can meet them. `out` is the folder of the report.
+    pub(super) fn new(demanded: &Demanded, out: &Path, parts: &[Options], simulated: bool) -> Result<Self, Failure> {
+        let Demanded { baseline, tolerance, junit } = demanded;
+        junit.as_deref().map_or(Ok(()), writer::check_junit).map_err(Failure::input)?;
+        let Some(path) = baseline.as_deref().map(report_in) else {
+            return Ok(Self { baseline: None, junit: junit.clone() });
         };
         if parts.iter().any(|options| (options.rounds() as usize) < MIN_FOR_INTERVAL) {
             return Err(Failure::Input(miette::miette!(
@@ -36,8 +47,8 @@ impl Demands {
                 "--baseline: with so few rounds a figure has no interval, and nothing can be told from chance"
             )));
         }
-        let baseline = Baseline::read(&path, args.tolerance).map_err(Failure::input)?;
-        if is_same(&path, &args.out.join(writer::REPORT)) {
+        let baseline = Baseline::read(&path, *tolerance).map_err(Failure::input)?;
+        if is_same(&path, &out.join(writer::REPORT)) {
             return Err(Failure::Input(miette::miette!(
                 help = "keep the baseline elsewhere, or name another folder with --out",
                 "--baseline {}: the report of this comparison would take its place",
@@ -48,7 +59,7 @@ impl Demands {
         let settings = cases.map(|(options, case)| (options.suite, case.params(options))).collect();
         let policies = parts.iter().flat_map(|options| &options.policies).map(|(label, _)| label.as_str()).collect();
         baseline.fits(&Wanted { settings, policies, simulated }).map_err(Failure::input)?;
-        Ok(Self { baseline: Some(baseline), junit: args.junit.clone() })
+        Ok(Self { baseline: Some(baseline), junit: junit.clone() })
     }
 
     /// Holds a report against the demands, and says what came of it.

@@ -1,14 +1,16 @@
 //! Why a comparison cannot go on.
 
-use super::cells::netbench::StepError;
-use super::linux::{LinuxError, PeerError};
-use super::window::audit::Discrepancy;
 use crate::carrier::CarrierError;
 use crate::recording::RecordError;
 use crate::report::writer::WriteError;
+use crate::suites::Suite;
 use crate::vm::{CreateError, Outcome};
+use std::error::Error;
 use std::time::Duration;
 use stile_sched::sim::LateVcpu;
+
+/// A cause that is known only where it comes from.
+pub(super) type Cause = Box<dyn Error + Send + Sync>;
 
 /// Why a comparison cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -36,11 +38,16 @@ pub enum CompareError {
         label: String,
         /// Cause.
         #[source]
-        source: Box<LinuxError>,
+        source: Cause,
     },
-    /// The monitor that Linux guests are compared with.
-    #[error(transparent)]
-    Peer(#[from] PeerError),
+    /// The suite has no guests of this kind.
+    #[error("{suite} has no {kind} guests")]
+    NoGuests {
+        /// The suite.
+        suite: Suite,
+        /// Linux, built-in, or simulated.
+        kind: &'static str,
+    },
     /// A guest ended while it was measured.
     #[error("VM {name} ended under {label}: {outcome}")]
     Ended {
@@ -80,7 +87,7 @@ pub enum CompareError {
         label: String,
         /// How.
         #[source]
-        source: Discrepancy,
+        source: Cause,
     },
     /// A simulated vCPU waited longer than its policy promises.
     #[error(
@@ -101,10 +108,17 @@ pub enum CompareError {
     /// A recording.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The folder of a step.
+    /// The monitor that Linux guests are compared with, or the folder of a step.
     #[error(transparent)]
-    Step(#[from] StepError),
+    Other(Cause),
     /// The samples.
     #[error(transparent)]
     Keep(#[from] WriteError),
+}
+
+impl CompareError {
+    /// A failure that says itself what failed.
+    pub(super) fn other(cause: impl Error + Send + Sync + 'static) -> Self {
+        Self::Other(Box::new(cause))
+    }
 }

@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::metric::Metric;
 use super::model::{BASELINE, Cell, Params, Report, RunContext, SCHEMA, Sample};
 use super::stats;
-use super::suite::Suite;
+use crate::suites::{Metric, Suite};
 
 /// Values of one cell by round.
 type Rounds = BTreeMap<u32, f64>;
@@ -45,7 +44,7 @@ impl Report {
                 policy: policies[rank].clone(),
                 params: params.clone(),
                 metric,
-                unit: metric.unit(suite).to_owned(),
+                unit: suite.unit(metric).to_owned(),
                 better: metric.better(),
                 median: stats::median(&values).expect("a group exists because it has a value"),
                 ci95: stats::median_interval(&values, seed),

@@ -6,11 +6,11 @@
 //! of them is compared, and told.
 
 use super::check::{CheckError, read_report};
-use super::metric::Better;
 use super::model::{BASELINE, Cell, Params, Report};
 use super::stats::{Interval, MIN_FOR_INTERVAL};
-use super::suite::Suite;
 use super::{format, view};
+use crate::suites::Better;
+use crate::suites::Suite;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -186,7 +186,7 @@ impl Baseline {
 
     /// Holds a report against it.
     pub fn judge<'a>(&'a self, report: &'a Report) -> Judgement<'a> {
-        let headline = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
+        let headline = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.suite.judges(cell.metric);
         let earlier = |cell: &Cell| {
             self.report.cells.iter().find(|old| {
                 (old.suite, &old.policy, &old.params, old.metric)
@@ -251,8 +251,8 @@ fn is_worse(new: &Cell, old: &Cell, tolerance: f64) -> bool {
 mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::metric::Metric;
     use crate::report::model::{RunContext, Sample};
+    use crate::suites::Metric;
 
     fn report(samples: &[Vec<Sample>]) -> Report {
         Report::from_samples(&samples.concat(), RunContext::default())

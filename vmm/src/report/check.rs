@@ -11,8 +11,8 @@ use thiserror::Error;
 
 use super::model::{BASELINE, Cell, Report, SCHEMA};
 use super::stats::Interval;
-use super::suite::Suite;
 use super::{format, view};
+use crate::suites::Suite;
 
 /// Relative slack when a number is held against others: files hold decimal digits, not the bits that were computed
 /// with.
@@ -203,7 +203,7 @@ fn check_cell(cell: &Cell, rounds: u32) -> Result<(), CellProblem> {
     if samples.len() > rounds as usize {
         return Err(CellProblem::TooManySamples { samples: samples.len(), rounds });
     }
-    if cell.unit != cell.metric.unit(cell.suite) || cell.better != cell.metric.better() {
+    if cell.unit != cell.suite.unit(cell.metric) || cell.better != cell.metric.better() {
         return Err(CellProblem::Unit { unit: cell.unit.clone() });
     }
     if !holds(Interval { lo, hi }, cell.median) {
@@ -237,8 +237,8 @@ mod tests {
 
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::metric::Metric;
     use crate::report::model::RunContext;
+    use crate::suites::Metric;
 
     fn valid() -> Value {
         let host = ticket("host", Metric::Throughput, &[1.1, 2.3, 3.7]);

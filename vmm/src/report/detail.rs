@@ -72,9 +72,9 @@ fn shares_of(detail: &Value) -> Option<Vec<f64>> {
 mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::metric::Metric;
     use crate::report::model::{Report, RunContext};
     use crate::report::view;
+    use crate::suites::Metric;
     use serde_json::json;
 
     fn samples(details: &[Value]) -> Vec<Sample> {

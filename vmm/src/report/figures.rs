@@ -1,13 +1,13 @@
 //! Which plots a block of the report gets, and their series.
 
 use super::detail::Details;
-use super::metric::Metric;
 use super::model::{BASELINE, Params, Sample};
 use super::moment::Moment;
 use super::plot::bars::{Bars, Group};
 use super::plot::{self, Plot, PlotError, Point, Scale, Series, timeline};
 use super::view::Block;
 use super::{format, stats};
+use crate::suites::Metric;
 
 /// The quantiles of a distribution that are plotted.
 const QUANTILES: [(f64, &str); 8] = [
@@ -125,7 +125,7 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
     let time = metric.is_time();
     // Over machines of all sizes throughput goes through as many powers.
     let log = time || metric == Metric::Throughput && block.size_axis() == Params::PCPUS;
-    let unit = if time { "time" } else { metric.unit(block.suite) };
+    let unit = if time { "time" } else { block.suite.unit(metric) };
     let y_title = if log { format!("{unit} (log scale)") } else { unit.to_owned() };
     let plot = Plot {
         title: format!("{} of {} by policy over {}", caption, block.title(), block.size_axis()),
@@ -137,7 +137,7 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
         reference: metric.is_share().then_some(1.0),
         tick: if time { plot::time_tick } else { plot::number_tick },
     };
-    let caption = format!("{caption} ({}{})", simulated(block), metric.direction(block.suite));
+    let caption = format!("{caption} ({}{})", simulated(block), block.suite.direction(metric));
     Ok(Figure { caption, svg: plot.svg()? })
 }
 

@@ -8,14 +8,13 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
 use super::detail::Details;
-use super::metric::Metric;
 use super::model::{BASELINE, Cell, Params, Report, Sample};
 use super::plot::{self, PlotError};
-use super::suite::Suite;
 use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};
 use super::{facts, figures, format, sources};
+use crate::suites::{Metric, Suite};
 
 const STYLE: &str = include_str!("style.css");
 /// Remarks that need no click to be read.
@@ -174,9 +173,9 @@ fn without_unit(cell: &Cell) -> String {
 /// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times carry their units; of counts and
 /// shares the label says what they are of.
 fn metric_heading(metric: Metric, suite: Suite) -> Markup {
-    let unit = Some(metric.unit(suite)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
+    let unit = Some(suite.unit(metric)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
     let unit = unit.unwrap_or_default();
-    html! { (metric.label()) (unit) span.value { (metric.direction(suite)) } }
+    html! { (metric.label()) (unit) span.value { (suite.direction(metric)) } }
 }
 
 fn class(verdict: Verdict) -> &'static str {
@@ -257,7 +256,7 @@ fn full_table(block: &Block<'_>) -> Markup {
             td.number { @if let Some(ci) = cell.ci95 {
                 (format::value(cell.metric, cell.suite, ci.lo)) " to " (format::value(cell.metric, cell.suite, ci.hi))
             } }
-            td { @if !format::tells_unit(cell.metric, cell.suite) { (cell.unit) } } td { (cell.metric.direction(cell.suite)) }
+            td { @if !format::tells_unit(cell.metric, cell.suite) { (cell.unit) } } td { (cell.suite.direction(cell.metric)) }
             (judged(Some(cell), |_| "–".to_owned(), false))
             td.number { (cell.samples.len()) }
         }

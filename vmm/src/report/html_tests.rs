@@ -6,11 +6,10 @@ use serde_json::json;
 
 use super::page;
 use crate::report::aggregate::tests::ticket;
-use crate::report::metric::Metric;
 use crate::report::model::{Params, Report, RunContext, Sample};
-use crate::report::suite::Suite;
 use crate::report::table::{self, Screen};
 use crate::report::{plot, writer};
+use crate::suites::{Metric, Suite};
 
 /// Opening tags that have an end tag in a page, with the number of those that are open at the end.
 fn unbalanced(page: &str) -> Vec<&'static str> {

@@ -62,7 +62,7 @@ impl Journal {
 mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::metric::Metric;
+    use crate::suites::Metric;
 
     #[test]
     fn samples_are_there_as_soon_as_they_are_added() {

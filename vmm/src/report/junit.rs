@@ -57,8 +57,8 @@ fn case(cell: &Cell, old: Option<&Cell>) -> TestCase {
 mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::metric::Metric;
     use crate::report::model::RunContext;
+    use crate::suites::Metric;
 
     #[test]
     fn each_cell_is_a_case_and_an_early_end_an_error() {

@@ -7,7 +7,6 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | [`suite`], [`metric`] | names, units and directions of what is run and measured |
 //! | [`model`] | samples and reports as data |
 //! | [`stats`] | medians, intervals, paired ratios, fairness |
 //! | [`aggregate`] | from samples to cells |
@@ -35,7 +34,6 @@ pub mod format;
 pub mod html;
 pub mod journal;
 pub mod junit;
-pub mod metric;
 pub mod model;
 pub mod moment;
 pub mod plot;
@@ -43,7 +41,6 @@ pub mod rating;
 pub mod raw;
 pub mod sources;
 pub mod stats;
-pub mod suite;
 pub mod summary;
 pub mod table;
 pub mod verdict;
@@ -52,7 +49,5 @@ pub mod writer;
 
 pub use aggregate::distinct_labels;
 pub use check::{CheckError, check_report};
-pub use metric::{Better, Metric};
 pub use model::{BASELINE, Cell, Params, Report, RunContext, Sample};
-pub use suite::{Counted, Suite};
 pub use writer::{WriteError, Written, write_all};

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::metric::{Better, Metric};
 use super::stats::Interval;
-use super::suite::{Counted, Suite};
+use crate::suites::{Better, Metric};
+use crate::suites::{Counted, Suite};
 
 /// Version of the report format.
 pub const SCHEMA: u32 = 1;

@@ -50,8 +50,8 @@ fn quote(field: String) -> String {
 mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::metric::Metric;
     use crate::report::model::Params;
+    use crate::suites::Metric;
 
     #[test]
     fn each_value_is_a_line_and_missing_parameters_are_empty() {

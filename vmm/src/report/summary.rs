@@ -2,12 +2,11 @@
 //!
 //! Sentences count and quote; they never claim more than a table's signs do. What is neither better nor worse is open.
 
-use super::metric::Metric;
 use super::model::{BASELINE, Cell, Report};
 use super::stats::{Interval, MIN_FOR_INTERVAL, MIN_FOR_VERDICT, miss};
-use super::suite::Suite;
 use super::verdict::Verdict;
 use super::{format, view};
+use crate::suites::{Metric, Suite};
 
 /// A report in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub fn summarize(report: &Report) -> Summary {
 
 /// The cells whose ratios to the baseline decide how a policy went: those of the headline metrics that a ratio judges.
 pub fn headline_ratios(report: &Report) -> impl Iterator<Item = &Cell> {
-    let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
+    let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.suite.judges(cell.metric);
     report.cells.iter().filter(|cell| cell.policy != BASELINE && cell.ratio_to_host.is_some()).filter(decides)
 }
 

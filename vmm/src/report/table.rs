@@ -7,12 +7,12 @@ use std::io::IsTerminal;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, ContentArrangement, Table};
 
-use super::metric::Metric;
 use super::model::{BASELINE, Cell, Params, Report};
 use super::summary::{self, Summary};
 use super::verdict::Verdict;
 use super::view::{self, Block};
 use super::{format, sources};
+use crate::suites::Metric;
 
 /// Width if the output is no terminal: what fits a mail or a wide editor.
 const DEFAULT_WIDTH: usize = 120;

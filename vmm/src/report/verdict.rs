@@ -5,9 +5,9 @@
 //! with enough rounds for the interval to have its nominal coverage (see [`super::stats`]). No correction is made for
 //! the number of cells: of twenty equal ones, one is expected to be marked, and the reading guide says so.
 
-use super::metric::Better;
 use super::model::Cell;
 use super::stats::MIN_FOR_VERDICT;
+use crate::suites::Better;
 
 /// A difference below this is none.
 pub const MATTERS: f64 = 0.005;
@@ -53,7 +53,7 @@ impl Verdict {
 impl Cell {
     /// What the samples say about this cell against the baseline. Metrics that a ratio does not judge are left open.
     pub fn verdict(&self) -> Verdict {
-        let Some(interval) = self.ratio_ci95.filter(|_| self.metric.is_judged(self.suite)) else {
+        let Some(interval) = self.ratio_ci95.filter(|_| self.suite.judges(self.metric)) else {
             return Verdict::Open;
         };
         let higher = interval.lo > 1.0 + MATTERS;
@@ -71,8 +71,8 @@ impl Cell {
 mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::metric::Metric;
     use crate::report::model::{Report, RunContext};
+    use crate::suites::Metric;
 
     fn verdict(metric: Metric, host: &[f64], ours: &[f64]) -> Verdict {
         let mut samples = ticket("host", metric, host);

@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::metric::Metric;
 use super::model::{Cell, Params, Report};
-use super::suite::Suite;
+use crate::suites::{Metric, Suite};
 
 /// The cells of one suite with one set of parameters other than the size.
 #[derive(Debug)]

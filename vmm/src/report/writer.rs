@@ -13,7 +13,7 @@ use super::html;
 use super::model::{Report, Sample};
 use super::plot::PlotError;
 use super::raw;
-use super::suite::Suite;
+use crate::suites::Suite;
 
 /// Name of the report for programs, in a comparison's directory.
 pub const REPORT: &str = "report.json";
@@ -155,8 +155,8 @@ mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
     use crate::report::check::check_report;
-    use crate::report::metric::Metric;
     use crate::report::model::RunContext;
+    use crate::suites::Metric;
 
     fn fixture() -> (Report, Vec<Sample>) {
         let samples = ticket("host", Metric::Throughput, &[1.0, 2.0, 3.0]);

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use stile::report::model::ParamValue;
-use stile::report::{Metric, Params, Report, RunContext, Sample, Suite, write_all};
+use stile::report::{Params, Report, RunContext, Sample, write_all};
+use stile::suites::{Metric, Suite};
 use stile_tests::chromium;
 
 const POLICIES: [&str; 2] = ["host", "rsdl"];

@@ -6,15 +6,15 @@
 //! back; and where the host decides, a thread that leaves calls the kernel, with the cheapest of calls.
 
 use super::context::Context;
-use super::{Measured, Measurement};
 use crate::carrier::{self, CarrierError};
 use crate::compare::error::CompareError;
+use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::plan::CellPlan;
 use crate::compare::window::jitter::{jitter, rates};
 use crate::compare::window::metrics::{LATENCY, quantiles, shares};
 use crate::config::PolicyConfig;
 use crate::host::{CpuList, topology};
-use crate::report::metric::Metric;
+use crate::suites::Metric;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::json;

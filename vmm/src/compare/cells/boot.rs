@@ -6,14 +6,14 @@
 
 use super::at_once::at_once;
 use super::site::Site;
-use super::{Measured, Measurement};
 use crate::compare::error::CompareError;
+use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::window::Reading;
-use crate::compare::window::metrics::{LATENCY, quantiles_of};
+use crate::compare::window::metrics::{LATENCY, Quantile, quantiles_of};
 use crate::compare::workload::spec;
-use crate::compare::{Setup, VmShape};
 use crate::host::memory;
-use crate::report::metric::Metric;
+use crate::suites::Metric;
+use crate::suites::{Setup, VmShape};
 use crate::vm::{Spec, Vm};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_millis(20);
 const USUAL: VmShape = VmShape { vcpus: 1, mib: 8 };
 
 /// The quantiles of the times until VMs run.
-const STARTS: [Metric; 3] = [Metric::StartP50, Metric::StartP99, Metric::StartLatencyMax];
+const STARTS: &[Quantile] = &[(Metric::StartP50, 0.5), (Metric::StartP99, 0.99), (Metric::StartLatencyMax, 1.0)];
 
 /// What came of a batch.
 struct Batch {
@@ -43,7 +43,7 @@ struct Batch {
     kib: Option<f64>,
 }
 
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+pub(in crate::compare) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
     let begun = Instant::now();
     let mut batches = Vec::new();
     while batches.is_empty() || begun.elapsed() < site.planned.window {
@@ -102,7 +102,7 @@ fn ask_for(site: &Site<'_>) -> Result<Vec<(Time, Vm)>, CompareError> {
     let size = site.planned.case.size as usize;
     let VmShape { vcpus, mib } = match site.planned.case.setup {
         Setup::Each(shape) => shape,
-        _ => USUAL,
+        Setup::Usual | Setup::On(_) | Setup::Affinity | Setup::Bare(_) | Setup::Locks(_) | Setup::Load(_) => USUAL,
     };
     at_once(size, |n| {
         let name = format!("vm-{n}");

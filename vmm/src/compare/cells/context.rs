@@ -1,6 +1,6 @@
 //! What the cells of a run share.
 
-use crate::compare::Options;
+use crate::compare::plan::options::Options;
 use crate::host::frequency;
 use crate::report::moment::Moment;
 use kvm_ioctls::Kvm;

@@ -1,16 +1,14 @@
 //! A cell of the suites whose VMs are there from the start and only compute with each other.
 
 use super::site::Site;
-use super::{Measured, Measurement};
 use crate::compare::error::CompareError;
+use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::plan::WARM_UP;
-use crate::compare::window::jitter::{jitter, rates};
+use crate::compare::plan::guests::{self, Guest};
 use crate::compare::window::metrics::{detail, of_suite};
 use crate::compare::window::weights;
-use crate::compare::window::{Reading, Window, ops};
+use crate::compare::window::{Reading, Window};
 use crate::compare::workload::{self, spec};
-use crate::report::metric::Metric;
-use crate::report::suite::Suite;
 use crate::vm::{Spec, Vm};
 use stile_sched::domain::Attributes;
 
@@ -34,31 +32,36 @@ pub(super) fn window<T>(
     Ok(Some((window, passed)))
 }
 
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+/// A cell whose metrics are those of its suite's parts.
+pub(in crate::compare) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let vms = create(site)?;
+    let Some((window, ())) = window(site, &vms, || site.sleep(site.planned.window).then_some(()))? else {
+        return Ok(None);
+    };
+    let values = of_suite(site.context.options.suite, &window);
+    Ok(Measurement::only(values, detail(&window)))
+}
+
+/// A cell whose metrics compare CPU time with weights.
+pub(in crate::compare) fn measure_weights(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let vms = create(site)?;
+    let Some((window, ())) = window(site, &vms, || site.sleep(site.planned.window).then_some(()))? else {
+        return Ok(None);
+    };
     let (options, planned) = (site.context.options, site.planned);
-    let suite = options.suite;
-    let guests = workload::guests(suite, planned.case.size);
-    let cmdline = workload::cmdline(options, planned.case.size, site.context.loops_per_us);
-    let create = |guest: &workload::Guest| {
+    let (_, policy) = &options.policies[planned.policy];
+    let guests = guests::guests(options.suite, planned.case.size);
+    Ok(Measurement::only(weights::values(policy, &guests, site.pcpus.len(), &window), detail(&window)))
+}
+
+/// The VMs of this cell, not running yet.
+pub(super) fn create(site: &Site<'_>) -> Result<Vec<Vm>, CompareError> {
+    let (options, size) = (site.context.options, site.planned.case.size);
+    let cmdline = workload::cmdline(options, size, site.context.loops_per_us);
+    let create = |guest: &Guest| {
         let attributes = Attributes { nice: guest.nice, ..Attributes::default() };
         let spec = spec(guest.image, &guest.name, workload::memory(guest.vcpus), &cmdline);
         site.create(&Spec { vcpus: guest.vcpus, attributes, ..spec }, None)
     };
-    let vms = guests.iter().map(create).collect::<Result<Vec<Vm>, _>>()?;
-    let pass = || match suite {
-        Suite::Entry => rates(planned.window, |time| site.sleep(time), || ops(&vms)),
-        _ => site.sleep(planned.window).then(Vec::new),
-    };
-    let Some((window, rates)) = window(site, &vms, pass)? else { return Ok(None) };
-    let values = match suite {
-        Suite::Weights => {
-            let (_, policy) = &options.policies[planned.policy];
-            weights::values(policy, &guests, site.pcpus.len(), &window)
-        }
-        Suite::Entry => {
-            of_suite(suite, &window).into_iter().chain(jitter(&rates).map(|j| (Metric::Jitter, j))).collect()
-        }
-        _ => of_suite(suite, &window),
-    };
-    Ok(Measurement::only(values, detail(&window)))
+    guests::guests(options.suite, size).iter().map(create).collect()
 }

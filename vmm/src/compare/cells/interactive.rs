@@ -10,14 +10,15 @@ mod loads;
 mod probes;
 
 use super::site::Site;
-use super::{Measured, Measurement};
 use crate::compare::error::CompareError;
+use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::plan::WARM_UP;
-use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_rate};
+use crate::compare::plan::case::Case;
+use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_rate, work};
 use crate::compare::window::{Reading, VcpuCounts, Window};
-use crate::compare::{Case, Load, Setup};
-use crate::report::metric::Metric;
 use crate::report::model::Params;
+use crate::suites::Metric;
+use crate::suites::{Load, Setup};
 use crate::vm::Vm;
 use build::Built;
 use forks::Forks;
@@ -29,10 +30,7 @@ use std::time::Duration;
 /// Until everybody is ready: well beyond what it takes beside ten loads on a slow host.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// The VMs of the five probes.
-pub(in crate::compare) const PROBE_VMS: u32 = probes::PROFILES.len() as u32;
-
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+pub(in crate::compare) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
     let Case { size, setup: Setup::Load(load) } = site.planned.case else {
         unreachable!("every case of this suite has a load");
     };
@@ -107,7 +105,7 @@ impl Cell<'_> {
             (_, Some(built)) => Some(ops_rate(&vcpus, built.real.as_secs_f64())),
             (_, None) => Some(ops_rate(&vcpus, window.seconds)),
         };
-        values.extend(rate.into_iter().flat_map(|rate| [(Metric::Throughput, rate), (Metric::OpsPerS, rate)]));
+        values.extend(rate.into_iter().flat_map(|rate| work(window, rate)));
         fairness(&vcpus, &mut values);
         latency(&vcpus, &mut values);
         values.extend(built.map(|built| times(built, &vcpus)).into_iter().flatten());

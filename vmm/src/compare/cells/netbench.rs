@@ -7,26 +7,24 @@
 //!
 //! With affinity there is a domain for each pCPU, and a client, its server and the frames between them stay in one.
 
-mod step;
-
-pub use step::{STEPS, remove_steps};
-pub(in crate::compare) use step::{Step, StepError, configuration, place};
+pub(in crate::compare) mod step;
 
 use super::site::Site;
-use super::{Measured, Measurement};
 use crate::compare::error::CompareError;
+use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::plan::{RAMP_DOWN, WARM_UP};
-use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_rate};
+use crate::compare::window::metrics::{activity, detail, fairness, latency, operations, ops_rate};
 use crate::compare::window::{Reading, VcpuCounts, Window, errors};
 use crate::compare::workload::spec;
 use crate::net::{PortNumber, Switch};
-use crate::report::metric::{Metric, START_GIVEN_UP};
+use crate::suites::metric::{Metric, START_GIVEN_UP};
 use crate::vm::console::Sink;
 use crate::vm::{Spec, Vm};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use step::Step;
 use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Time};
 
@@ -116,7 +114,7 @@ pub(in crate::compare) fn values(
     let sum = |of: fn(&VcpuCounts) -> u64| clients.iter().map(|v| of(v)).sum::<u64>() as f64;
     let mut values = activity(window);
     values.insert(Metric::Throughput, sum(|v| v.bytes) * 8.0 / 1e6 / window.seconds);
-    values.insert(Metric::OpsPerS, ops_rate(&clients, window.seconds));
+    values.extend(operations(window, ops_rate(&clients, window.seconds)));
     values.insert(Metric::ClientErrors, sum(|v| v.errors));
     values.insert(Metric::DroppedFrames, dropped as f64);
     values.extend(starts.iter().copied().reduce(f64::max).map(|max| (Metric::StartLatencyMax, max)));

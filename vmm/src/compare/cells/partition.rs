@@ -6,14 +6,14 @@
 
 use super::fixed;
 use super::site::Site;
-use super::{Measured, Measurement};
-use crate::compare::Setup;
 use crate::compare::error::CompareError;
-use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_rate};
+use crate::compare::measurement::{Measured, Measurement};
+use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_rate, work};
 use crate::compare::window::{VcpuCounts, Window};
 use crate::compare::workload::{self, spec};
-use crate::report::metric::Metric;
 use crate::report::model::Params;
+use crate::suites::Metric;
+use crate::suites::Setup;
 use crate::vm::{Spec, Vm};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl Split {
     }
 }
 
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+pub(in crate::compare) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
     let order = match site.planned.round % 2 {
         0 => [Split::No, Split::Yes],
         _ => [Split::Yes, Split::No],
@@ -62,7 +62,7 @@ fn rate(window: &Window) -> f64 {
 fn values(window: &Window) -> BTreeMap<Metric, f64> {
     let vcpus: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let mut values = activity(window);
-    values.extend([(Metric::Throughput, rate(window)), (Metric::OpsPerS, rate(window))]);
+    values.extend(work(window, rate(window)));
     fairness(&vcpus, &mut values);
     latency(&vcpus, &mut values);
     values

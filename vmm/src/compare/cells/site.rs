@@ -125,7 +125,7 @@ impl Site<'_> {
             let names = self.names.lock().clone().into();
             *self.context.moment.lock() = moment::longest(&trace, &self.pcpus, &names, longest);
         }
-        let unsound = |source| CompareError::Unsound { label: self.label.to_owned(), source };
+        let unsound = |source| CompareError::Unsound { label: self.label.to_owned(), source: Box::new(source) };
         audit(window, self.pcpus.len()).map_err(unsound)
     }
 

@@ -6,17 +6,17 @@
 //! Neither the reading of the files that a guest boots nor anything else is done beforehand. What stile itself takes to start
 //! is no part of it: one process makes all VMs.
 
-use super::Linux;
 use super::lab::{Lab, PATIENCE};
 use crate::compare::cells::at_once::at_once;
 use crate::compare::cells::site::Site;
-use crate::compare::cells::{Measured, Measurement};
 use crate::compare::error::CompareError;
+use crate::compare::measurement::{Measured, Measurement};
+use crate::compare::plan::linux::Linux;
 use crate::compare::window::Reading;
 use crate::compare::window::metrics::{LATENCY, quantiles_of};
 use crate::host::memory;
 use crate::linux::LinuxVm;
-use crate::report::metric::Metric;
+use crate::suites::Metric;
 use crate::vm::console::Sink;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub(super) struct Batch {
     pub(super) monitor: Option<u64>,
 }
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+pub(in crate::compare) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     let lab = Lab::new(site, linux, site.planned.case.size);
     batches(site, || batch(&lab))
 }

@@ -1,14 +1,14 @@
 //! cyclictest in one Linux guest, a thread for each vCPU, while all vCPUs of the other guests compute. How late its threads
 //! wake has the guest's own part in it and the scheduler's: the latter is what policies differ by.
 
-use super::Linux;
 use super::lab::{Lab, PATIENCE};
 use crate::compare::cells::site::Site;
-use crate::compare::cells::{Measured, Measurement};
 use crate::compare::error::CompareError;
-use crate::compare::window::metrics::{activity, detail};
-use crate::report::metric::Metric;
+use crate::compare::measurement::{Measured, Measurement};
+use crate::compare::plan::linux::Linux;
+use crate::compare::window::metrics::{LATENCY, activity, detail};
 use crate::report::stats::percentile;
+use crate::suites::Metric;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const MOST_US: u64 = 20_000;
 /// Where the program leaves its figures in the guest.
 const FIGURES: &str = "/tmp/figures.json";
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+pub(in crate::compare) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     let vms = site.planned.case.size;
     let lab = Lab::new(site, linux, vms);
     let vcpus = lab.shape.vcpus;
@@ -97,8 +97,7 @@ impl Figures {
 
     fn latencies(&self) -> Vec<(Metric, f64)> {
         let late = self.late();
-        let parts = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
-        parts.into_iter().filter_map(|(metric, part)| Some((metric, percentile(&late, part)? as f64))).collect()
+        LATENCY.iter().filter_map(|&(metric, part)| Some((metric, percentile(&late, part)? as f64))).collect()
     }
 }
 

@@ -1,14 +1,14 @@
 //! hackbench in Linux guests: each runs the program with one group, and all begin at the same moment. The window is from then
 //! until the last one has done its work.
 
-use super::Linux;
 use super::lab::{Guest, Lab, PATIENCE};
 use crate::compare::cells::site::Site;
-use crate::compare::cells::{Measured, Measurement};
 use crate::compare::error::CompareError;
+use crate::compare::measurement::{Measured, Measurement};
+use crate::compare::plan::linux::Linux;
 use crate::compare::window::Window;
-use crate::compare::window::metrics::{activity, detail};
-use crate::report::metric::Metric;
+use crate::compare::window::metrics::{activity, detail, work};
+use crate::suites::Metric;
 use serde_json::json;
 use std::time::Duration;
 use stile_sched::time::monotonic;
@@ -20,7 +20,7 @@ const LOOPS: u64 = 1000;
 /// A guest that handles fewer messages hangs (unit: messages/s).
 const SLOWEST: u64 = 500;
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+pub(in crate::compare) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     let set = |key, default| site.context.options.setting(key).unwrap_or(default);
     let (fan, loops) = (set("fan", FAN), set("loops", LOOPS));
     let vms = site.planned.case.size;
@@ -43,7 +43,8 @@ pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
     let window = Window { seconds: ended.since(begun).0 as f64 / 1e9, ..window };
     let rate = messages as f64 / window.seconds;
     let mut values = activity(&window);
-    values.extend([(Metric::Throughput, rate), (Metric::OpsPerS, rate), (Metric::RunTime, window.seconds * 1e6)]);
+    values.extend(work(&window, rate));
+    values.insert(Metric::RunTime, window.seconds * 1e6);
     let mut detail = detail(&window);
     detail["printed"] =
         json!(guests.iter().map(|guest| guest.heard(|h| h.output("hackbench").to_vec())).collect::<Vec<_>>());

@@ -1,14 +1,14 @@
 //! tbench between two Linux guests on the switch inside the process: the clients in one of them, their servers in the other.
 //! The window is the program's whole time; its figures are those that it prints.
 
-use super::Linux;
 use super::lab::{Guest, Lab, PATIENCE};
 use crate::compare::cells::site::Site;
-use crate::compare::cells::{Measured, Measurement};
 use crate::compare::error::CompareError;
+use crate::compare::measurement::{Measured, Measurement};
+use crate::compare::plan::linux::Linux;
 use crate::compare::window::metrics::{activity, detail};
 use crate::net::{PortNumber, Switch};
-use crate::report::metric::Metric;
+use crate::suites::Metric;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const LISTENS_WITHIN: f64 = 0.5;
 /// How much of what the program printed is told if it has measured nothing (unit: lines).
 const LAST_LINES: usize = 4;
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+pub(in crate::compare) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     let clients = site.planned.case.size;
     let seconds = site.planned.window.as_secs_f64().ceil().max(1.0) as u64 + WARM_UP;
     let (lab, switch) = (Lab::new(site, linux, 2), Switch::new());

@@ -3,7 +3,6 @@
 //! What ends a run is how *narrow* the intervals are, never where they lie: a run that went on until a difference
 //! showed would find one. It needs [`MIN_FOR_VERDICT`] rounds, below which intervals are the samples' range.
 
-use super::Options;
 use crate::report::model::{Report, RunContext, Sample};
 use crate::report::stats::MIN_FOR_VERDICT;
 use crate::report::{format, summary};
@@ -37,13 +36,17 @@ impl Watch {
         Self { until, began: now, round_began: now, longest_round: Duration::ZERO }
     }
 
-    /// A round is over: a sentence that says why it was the last one; `None` if it was not.
-    pub(in crate::compare) fn enough(&mut self, options: &Options, samples: &[Sample]) -> Option<String> {
+    /// A round of these policies is over: a sentence that says why it was the last one; `None` if it was not.
+    pub(in crate::compare) fn enough(
+        &mut self,
+        policies: Vec<String>,
+        seed: u64,
+        samples: &[Sample],
+    ) -> Option<String> {
         let now = Instant::now();
         self.longest_round = self.longest_round.max(now - self.round_began);
         self.round_began = now;
-        let policies = options.policies.iter().map(|(label, _)| label.clone()).collect();
-        let context = RunContext { policies, seed: options.seed, ..RunContext::default() };
+        let context = RunContext { policies, seed, ..RunContext::default() };
         self.until.enough(&Report::from_samples(samples, context), now - self.began + self.longest_round)
     }
 }
@@ -78,9 +81,9 @@ impl Until {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::metric::Metric;
     use crate::report::model::Params;
-    use crate::report::suite::Suite;
+    use crate::suites::Metric;
+    use crate::suites::Suite;
     use serde_json::Value;
 
     const WISH: Until = Until { width: 0.05, limit: Duration::from_secs(60) };

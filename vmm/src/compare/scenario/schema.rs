@@ -1,10 +1,9 @@
 //! The schema of a simulation file, where it does not follow from the types alone, and the page made of it.
 
 use super::{PCPUS, Scenario, Shape};
-use crate::compare::has_model;
 use crate::config::page;
 use crate::host::HostCosts;
-use crate::report::suite::Suite;
+use crate::suites::Suite;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// The words around the tables of the page.
@@ -35,7 +34,7 @@ pub fn scenario_markdown() -> String {
 
 /// The suites that can be simulated.
 pub(super) fn suite(_: &mut SchemaGenerator) -> Schema {
-    let names: Vec<&str> = Suite::ALL.into_iter().filter(|suite| has_model(*suite)).map(Suite::name).collect();
+    let names: Vec<&str> = Suite::ALL.into_iter().filter(|suite| suite.model().is_some()).map(Suite::name).collect();
     json_schema!({ "type": "string", "enum": names })
 }
 

@@ -2,14 +2,16 @@
 //!
 //! What the two do not have in common is what the simulator does not know.
 
-use super::{Simulation, measure};
+use super::measure;
+use super::stage::Simulation;
 use crate::compare::error::CompareError;
+use crate::compare::plan::case::Case;
+use crate::compare::plan::options::{Hint, Options};
 use crate::compare::plan::{CellPlan, WARM_UP};
-use crate::compare::{Case, Hint, Options};
 use crate::host::HostCosts;
 use crate::recording::{Header, Recording};
 use crate::report::model::ParamValue;
-use crate::report::suite::Suite;
+use crate::suites::Suite;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -30,6 +32,14 @@ pub enum TwinError {
         path: PathBuf,
         /// What it is of.
         workload: String,
+    },
+    /// There is no model of the suite's guests.
+    #[error("{}: there is no model of the guests of {suite}", path.display())]
+    NoModel {
+        /// The recording.
+        path: PathBuf,
+        /// Its suite.
+        suite: Suite,
     },
     /// There are no models of such guests.
     #[error("{}: guests that never yield cannot be simulated, since that takes a look at their code", path.display())]
@@ -64,6 +74,9 @@ pub fn simulate_twin(
 fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
     let (path, workload) = (path.to_owned(), header.workload.clone());
     let Ok(suite) = workload.parse::<Suite>() else { return Err(TwinError::NoSuite { path, workload }) };
+    if suite.model().is_none() {
+        return Err(TwinError::NoModel { path, suite });
+    }
     let number = |value: &ParamValue| match value {
         ParamValue::Integer(number) => Some(*number),
         ParamValue::Text(_) => None,
@@ -117,6 +130,14 @@ mod tests {
         assert!(figures.yields.unknown.switched > 100 && figures.yields.lock.switched == 0, "{:?}", figures.yields);
         twin(&second, &first);
         assert_eq!(std::fs::read(&first).unwrap(), std::fs::read(&second).unwrap());
+    }
+
+    #[test]
+    fn a_suite_without_a_model_has_no_twin() {
+        let (policy, cpus) = ("rsdl".parse().unwrap(), "0".parse().unwrap());
+        let header = Header::simulated(&policy, &cpus, Default::default(), "entry", Params::default());
+        let refused = options(&header, Path::new("run.rec")).unwrap_err().to_string();
+        assert_eq!(refused, "run.rec: there is no model of the guests of entry");
     }
 
     #[test]

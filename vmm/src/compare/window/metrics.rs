@@ -1,31 +1,31 @@
 //! From a window to the metrics of the suites of one VM; those of the others are made of the same pieces.
 
 use super::{VcpuCounts, Window};
-use crate::compare::workload::{Part, part};
 use crate::metrics::json::spans;
-use crate::report::metric::Metric;
 use crate::report::stats::{jain, max_share, min_share, percentile};
-use crate::report::suite::Suite;
+use crate::suites::{Metric, Part, Suite};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use stile_abi::gauge::bucket_top;
 use stile_sched::histogram::Histogram;
 
-/// What most suites call the quantiles of their times.
-pub(in crate::compare) const LATENCY: [Metric; 3] = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyMax];
+/// A metric, and the part of all times that are no longer than it.
+pub(in crate::compare) type Quantile = (Metric, f64);
+
+/// The quantiles that most suites tell of their times.
+pub(in crate::compare) const LATENCY: &[Quantile] =
+    &[(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
 
 /// The metrics of a suite of one VM.
 pub(in crate::compare) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
     let vcpus = window.vcpus.len();
     let with = |wanted: Part| {
         let all = window.vcpus.iter().enumerate();
-        all.filter(move |(i, _)| part(suite, *i, vcpus) == wanted).map(|(_, v)| v).collect::<Vec<_>>()
+        all.filter(move |(i, _)| suite.part(*i, vcpus) == wanted).map(|(_, v)| v).collect::<Vec<_>>()
     };
     let (main, pairs, hogs) = (with(Part::Main), with(Part::Pair), with(Part::Hog));
     let mut values = activity(window);
-    let rate = ops_rate(&main, window.seconds);
-    values.insert(Metric::Throughput, rate);
-    values.insert(Metric::OpsPerS, rate);
+    values.extend(work(window, ops_rate(&main, window.seconds)));
     fairness(&main, &mut values);
     latency(&main, &mut values);
     if !hogs.is_empty() {
@@ -34,7 +34,7 @@ pub(in crate::compare) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Me
     if !pairs.is_empty() {
         values.insert(Metric::PairThroughput, ops_rate(&pairs, window.seconds));
     }
-    if matches!(suite, Suite::Mixed | Suite::Threeway) {
+    if suite.has_lockers_beside_others() {
         let run: Vec<f64> = window.vcpus.iter().map(|v| v.usage.run_ns as f64).collect();
         values.extend(jain(&run).map(|jain| (Metric::JainCpu, jain)));
         let groups = [(Metric::LockersCpuShare, main), (Metric::PairsCpuShare, pairs), (Metric::HogsCpuShare, hogs)];
@@ -86,24 +86,24 @@ pub(in crate::compare) fn latency(vcpus: &[&VcpuCounts], values: &mut BTreeMap<M
     }
 }
 
-/// The median, the 99th percentile and the longest of times that were counted by length, from the shortest up (units: ns),
-/// as these metrics (units: us); none if nothing was counted.
+/// Quantiles of times that were counted by length, from the shortest up (unit: ns), as metrics (unit: us); none if nothing
+/// was counted.
 pub(in crate::compare) fn quantiles(
     counted: &[(u64, u64)],
-    metrics: [Metric; 3],
+    quantiles: &'static [Quantile],
 ) -> impl Iterator<Item = (Metric, f64)> + use<> {
-    let found = metrics.into_iter().zip([0.5, 0.99, 1.0].map(|part| percentile(counted, part)));
-    found.filter_map(|(metric, ns)| Some((metric, us(ns?))))
+    let found: Vec<_> = quantiles.iter().map(|&(metric, part)| (metric, percentile(counted, part))).collect();
+    found.into_iter().filter_map(|(metric, ns)| Some((metric, us(ns?))))
 }
 
 /// The same of single times, in any order.
 pub(in crate::compare) fn quantiles_of(
     times: impl IntoIterator<Item = u64>,
-    metrics: [Metric; 3],
+    wanted: &'static [Quantile],
 ) -> impl Iterator<Item = (Metric, f64)> {
     let mut counted: Vec<(u64, u64)> = times.into_iter().map(|time| (time, 1)).collect();
     counted.sort_unstable();
-    quantiles(&counted, metrics)
+    quantiles(&counted, wanted)
 }
 
 fn us(ns: u64) -> f64 {
@@ -117,6 +117,16 @@ fn histogram(vcpus: &[&VcpuCounts]) -> Vec<(u64, u64)> {
         .map(|bucket| (bucket_top(bucket), count(bucket)))
         .filter(|(_, count)| *count > 0)
         .collect()
+}
+
+/// What a window's guests did, where throughput counts operations: so many in a second.
+pub(in crate::compare) fn work(window: &Window, rate: f64) -> impl Iterator<Item = (Metric, f64)> + use<> {
+    [(Metric::Throughput, rate)].into_iter().chain(operations(window, rate))
+}
+
+/// The metrics of operations: so many in a second.
+pub(in crate::compare) fn operations(_window: &Window, rate: f64) -> impl Iterator<Item = (Metric, f64)> + use<> {
+    [(Metric::OpsPerS, rate)].into_iter()
 }
 
 /// Operations in a second.
@@ -191,7 +201,7 @@ mod tests {
     #[test]
     fn quantiles_of_single_times_are_those_of_the_same_times_counted() {
         let counted: Vec<_> = quantiles(&[(1_000, 98), (5_000, 1), (9_000, 1)], LATENCY).collect();
-        assert_eq!(counted, LATENCY.into_iter().zip([1.0, 5.0, 9.0]).collect::<Vec<_>>());
+        assert_eq!(counted, [(Metric::LatencyP50, 1.0), (Metric::LatencyP99, 5.0), (Metric::LatencyMax, 9.0)]);
         let single = [9_000, 5_000].into_iter().chain([1_000; 98]);
         assert_eq!(quantiles_of(single, LATENCY).collect::<Vec<_>>(), counted);
         assert_eq!(quantiles_of([], LATENCY).count(), 0);

@@ -73,8 +73,8 @@ impl Claims {
 mod tests {
     use super::*;
     use crate::report::aggregate::tests::ticket;
-    use crate::report::metric::Metric;
     use crate::report::model::{Report, RunContext};
+    use crate::suites::Metric;
 
     #[test]
     fn what_agrees_and_what_does_not_are_a_sentence_each() {

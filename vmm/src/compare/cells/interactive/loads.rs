@@ -1,9 +1,9 @@
 //! The VMs of a load.
 
-use crate::compare::Load;
 use crate::compare::cells::site::Site;
 use crate::compare::error::CompareError;
 use crate::compare::workload::{manners, spec};
+use crate::suites::Load;
 use crate::vm::reload::Reloader;
 use crate::vm::{DeviceMaker, MmioDevice, Spec, Vm};
 use std::cell::RefCell;
@@ -15,8 +15,6 @@ use vm_memory::GuestMemoryMmap;
 const MEMORY: u64 = 8 << 20;
 /// Memory of a build: tools for each worker (units: bytes).
 const BUILD_MEMORY: u64 = 16 << 20;
-/// Buffer that a memload copies, as the source's (unit: MB).
-const BUFFER_MB: u64 = 16;
 /// Jobs of a build for each second that a window is meant to have: about what two pCPUs do beside the probes.
 const JOBS_PER_S: f64 = 260.0;
 const CACHED_JOBS_PER_S: f64 = 400.0;
@@ -34,14 +32,13 @@ pub(super) struct Loaded {
 impl Loaded {
     pub(super) fn create(site: &Site<'_>, load: Load, size: u32) -> Result<Self, CompareError> {
         let options = site.context.options;
-        let own = |key, usual| options.setting(key).unwrap_or(usual);
         let (window, calibration) = (site.planned.window, format!("loops_per_us={}", site.context.loops_per_us));
-        let jobs = own("jobs", jobs(load, window));
+        let jobs = options.setting("jobs").unwrap_or(jobs(load, window));
         let made = RefCell::new(Vec::new());
         let (image, vms, vcpus, memory, line) = match load {
             Load::None | Load::Forkload => return Ok(Self { vms: Vec::new(), jobs, reloaders: Vec::new() }),
             Load::Memload => {
-                let buffer = own("buffer_mb", BUFFER_MB);
+                let buffer = options.number("buffer_mb");
                 ("memload", size, 1, MEMORY + ((2 * buffer) << 20), format!("{calibration} buffer_mb={buffer}"))
             }
             Load::Execload => ("script", size, 1, MEMORY, calibration),

@@ -1,14 +1,14 @@
 //! The probes: what a user looks at, listens to and touches, and what became of it in a window.
 
-use crate::compare::cells::Measurement;
 use crate::compare::cells::site::Site;
 use crate::compare::error::CompareError;
-use crate::compare::window::metrics::{detail, latency, ops_rate};
+use crate::compare::measurement::Measurement;
+use crate::compare::window::metrics::{detail, latency, ops_rate, work};
 use crate::compare::window::{Reading, VcpuCounts, Window};
 use crate::compare::workload::{manners, spec};
-use crate::report::metric::Metric;
 use crate::report::model::Params;
 use crate::report::rating::Probe;
+use crate::suites::Metric;
 use crate::vm::{Spec, Vm};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -85,8 +85,7 @@ pub(super) fn samples(vms: &[Vm], before: &Reading, window: &Window, params: Par
 impl Profile {
     fn values(&self, window: &Window, missed: f64) -> BTreeMap<Metric, f64> {
         let main = &window.vcpus[0];
-        let rate = ops_rate(&[main], window.seconds);
-        let mut values = BTreeMap::from([(Metric::Throughput, rate), (Metric::OpsPerS, rate)]);
+        let mut values: BTreeMap<_, _> = work(window, ops_rate(&[main], window.seconds)).collect();
         latency(&[main], &mut values);
         // Who was never done has no response but the one that is under way.
         let under_way = main.waiting_ns as f64 / 1000.0;
@@ -113,6 +112,7 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suites::{Suite, Vms};
 
     fn profile(probe: Probe) -> &'static Profile {
         const TABLE: &[Profile] = &PROFILES;
@@ -130,6 +130,14 @@ mod tests {
         assert_eq!(mp3.missed(&counts(3, 49), 0), 3.0, "not late yet");
         assert_eq!(mp3.missed(&counts(0, 1_001), 0), 20.0, "it has not come back at all");
         assert_eq!(mp3.missed(&counts(5, 0), 101_000_000), 3.0, "two of the five went by before");
+    }
+
+    #[test]
+    fn the_suite_plans_a_vm_for_each_probe() {
+        let Some(Vms::PerSize { each: 1, besides }) = Suite::Interactive.builtin().map(|guests| guests.vms) else {
+            panic!("VMs of the load, and the probes besides");
+        };
+        assert_eq!(besides as usize, PROFILES.len());
     }
 
     #[test]

@@ -14,15 +14,15 @@
 //! are empty then. Whatever else lies there is not stile's, and stays.
 
 use super::Role;
-use crate::compare::cells::Measurement;
 use crate::compare::cells::site::Site;
+use crate::compare::measurement::Measurement;
+use crate::compare::plan::case::Case;
 use crate::compare::plan::{CellPlan, RAMP_DOWN, WARM_UP};
-use crate::compare::{Case, Setup};
 use crate::config::PolicyConfig;
 use crate::host::activity::{Activity, Sampler};
-use crate::report::metric::Metric;
 use crate::report::model::Params;
-use crate::report::suite::Suite;
+use crate::suites::Setup;
+use crate::suites::{Metric, Suite};
 use crate::vm::console::Sink;
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
@@ -51,7 +51,7 @@ const PROC: [&str; 7] = ["stat", "interrupts", "softirqs", "loadavg", "meminfo",
 /// A step's folder cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}; make room there or name another directory with --out", path.display())]
-pub struct StepError {
+pub(in crate::compare) struct StepError {
     /// The file or folder.
     path: PathBuf,
     /// Why.
@@ -116,7 +116,7 @@ pub(in crate::compare) fn place(steps: &Path, planned: &CellPlan, policy: &str) 
 const NAMES: [fn(&str) -> bool; 4] = [
     |setup| {
         let setup = if setup == Setup::Usual.to_string() { Ok(Setup::Usual) } else { setup.parse() };
-        setup.is_ok_and(|setup: Setup| setup.suits(Suite::Netbench))
+        setup.is_ok_and(|setup: Setup| Suite::Netbench.has_setup(setup))
     },
     |policy| policy.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'),
     |size| size.strip_suffix(CLIENTS).is_some_and(is_number),

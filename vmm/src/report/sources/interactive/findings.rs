@@ -4,8 +4,8 @@
 use super::source::{KERNELS, RATED, Rated, TIMES};
 use super::{Felt, Figures};
 use crate::report::format;
-use crate::report::metric::Metric;
 use crate::report::rating::{Probe, Rating};
+use crate::suites::Metric;
 
 /// The policy that promises something, by either of its names.
 const PROMISING: [&str; 2] = ["rsdl+polite", "rsdl"];
