@@ -130,11 +130,14 @@ pub enum Length {
     Work(Work),
 }
 
+/// The value of a parameter: what the user has set, or else its default.
+pub type ValueOf<'a> = dyn Fn(&str) -> u64 + 'a;
+
 /// Work that has an end.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// The work of a VM, by the values of the suite's parameters.
-    pub of_vm: fn(&dyn Fn(&str) -> u64) -> VmWork,
+    pub of_vm: fn(&ValueOf<'_>) -> VmWork,
     /// Messages that a slow host handles in a second.
     pub messages_per_s: f64,
 }

@@ -1,6 +1,8 @@
 //! Groups of senders and receivers exchange a fixed number of messages.
 
-use super::descriptor::{Budget, Builtin, Counted, Descriptor, Length, LinuxGuests, PerKind, VmWork, Vms, Work};
+use super::descriptor::{
+    Budget, Builtin, Counted, Descriptor, Length, LinuxGuests, PerKind, ValueOf, VmWork, Vms, Work,
+};
 use super::metric::Metric::{PeakMemory, RunTime, Throughput};
 use super::parameter::{CORRUPT, COUNT, Parameter, SPINS};
 use super::parts::{Role, Share};
@@ -64,7 +66,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
 };
 
 /// Each sender has its messages for each receiver, and each of both is a vCPU.
-fn of_vm(parameter: &dyn Fn(&str) -> u64) -> VmWork {
+fn of_vm(parameter: &ValueOf<'_>) -> VmWork {
     let (fan, loops) = (parameter("fan"), parameter("loops"));
     VmWork { vcpus: fan.saturating_mul(2), messages: fan.saturating_mul(fan).saturating_mul(loops) }
 }

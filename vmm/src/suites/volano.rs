@@ -1,6 +1,6 @@
 //! Chat rooms in which every message goes to all others.
 
-use super::descriptor::{Budget, Builtin, Counted, Descriptor, Length, Model, PerKind, VmWork, Vms, Work};
+use super::descriptor::{Budget, Builtin, Counted, Descriptor, Length, Model, PerKind, ValueOf, VmWork, Vms, Work};
 use super::metric::Metric::{LoneYieldsPerS, RunTime, SwitchesPerS, Throughput, YieldsPerS};
 use super::parameter::{CORRUPT, COUNT, Parameter, SPINS};
 use super::parts::{Role, Share};
@@ -57,7 +57,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
 };
 
 /// What each user says is heard by all others.
-fn of_vm(parameter: &dyn Fn(&str) -> u64) -> VmWork {
+fn of_vm(parameter: &ValueOf<'_>) -> VmWork {
     let (users, messages) = (parameter("users"), parameter("messages"));
     let heard = users.saturating_mul(users.saturating_sub(1));
     VmWork { vcpus: users.saturating_mul(THREADS_PER_USER), messages: heard.saturating_mul(messages) }

@@ -6,8 +6,8 @@ use crate::compare::error::CompareError;
 use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::plan::guests;
 use crate::compare::plan::work::{PATIENCE, Work};
-use crate::compare::window::metrics::{self, activity, detail, ops_rate};
-use crate::compare::window::{Reading, Window, ops};
+use crate::compare::window::metrics::{self, activity, detail, ops_of};
+use crate::compare::window::{Reading, VcpuCounts, Window, ops};
 use crate::compare::workload::{self, spec};
 use crate::host::memory;
 use crate::suites::Metric;
@@ -49,10 +49,10 @@ pub(in crate::compare) fn measure(site: &Site<'_>) -> Result<Measured, CompareEr
 /// The metrics of a window that ends with the work.
 pub(in crate::compare) fn values(window: &Window) -> BTreeMap<Metric, f64> {
     let mut values = activity(window);
-    let rate = ops_rate(&window.vcpus.iter().collect::<Vec<_>>(), window.seconds);
+    let vcpus: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let (yields, told) = (window.totals.yields, window.totals.told);
     let per_second = |n: u64| n as f64 / window.seconds;
-    values.extend(metrics::work(window, rate));
+    values.extend(metrics::work(ops_of(&vcpus), window.seconds, &vcpus));
     values.extend([
         (Metric::RunTime, window.seconds * 1e6),
         (Metric::LoneYieldsPerS, per_second(yields.alone + told.sole)),

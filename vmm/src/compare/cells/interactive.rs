@@ -14,7 +14,7 @@ use crate::compare::error::CompareError;
 use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::plan::WARM_UP;
 use crate::compare::plan::case::Case;
-use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_rate, work};
+use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_of, work};
 use crate::compare::window::{Reading, VcpuCounts, Window};
 use crate::report::model::Params;
 use crate::suites::Metric;
@@ -99,13 +99,13 @@ impl Cell<'_> {
         let first: usize = self.probes.iter().map(|vm| vm.state().vcpus() as usize).sum();
         let vcpus: Vec<&VcpuCounts> = window.vcpus[first..].iter().collect();
         let mut values = activity(window);
-        let rate = match (self.load, built) {
+        let done = match (self.load, built) {
             (Load::None, _) => None,
-            (Load::Forkload, _) => Some(forked as f64 / window.seconds),
-            (_, Some(built)) => Some(ops_rate(&vcpus, built.real.as_secs_f64())),
-            (_, None) => Some(ops_rate(&vcpus, window.seconds)),
+            (Load::Forkload, _) => Some((forked, window.seconds)),
+            (_, Some(built)) => Some((ops_of(&vcpus), built.real.as_secs_f64())),
+            (_, None) => Some((ops_of(&vcpus), window.seconds)),
         };
-        values.extend(rate.into_iter().flat_map(|rate| work(window, rate)));
+        values.extend(done.into_iter().flat_map(|(ops, seconds)| work(ops, seconds, &vcpus)));
         fairness(&vcpus, &mut values);
         latency(&vcpus, &mut values);
         values.extend(built.map(|built| times(built, &vcpus)).into_iter().flatten());

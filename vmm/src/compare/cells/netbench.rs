@@ -13,7 +13,7 @@ use super::site::Site;
 use crate::compare::error::CompareError;
 use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::plan::{RAMP_DOWN, WARM_UP};
-use crate::compare::window::metrics::{activity, detail, fairness, latency, operations, ops_rate};
+use crate::compare::window::metrics::{activity, detail, fairness, latency, operations, ops_of};
 use crate::compare::window::{Reading, VcpuCounts, Window, errors};
 use crate::compare::workload::spec;
 use crate::net::{PortNumber, Switch};
@@ -114,7 +114,9 @@ pub(in crate::compare) fn values(
     let sum = |of: fn(&VcpuCounts) -> u64| clients.iter().map(|v| of(v)).sum::<u64>() as f64;
     let mut values = activity(window);
     values.insert(Metric::Throughput, sum(|v| v.bytes) * 8.0 / 1e6 / window.seconds);
-    values.extend(operations(window, ops_rate(&clients, window.seconds)));
+    // A server's vCPU has its part in each of its client's requests.
+    let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
+    values.extend(operations(ops_of(&clients), window.seconds, &all));
     values.insert(Metric::ClientErrors, sum(|v| v.errors));
     values.insert(Metric::DroppedFrames, dropped as f64);
     values.extend(starts.iter().copied().reduce(f64::max).map(|max| (Metric::StartLatencyMax, max)));

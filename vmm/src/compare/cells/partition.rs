@@ -8,7 +8,7 @@ use super::fixed;
 use super::site::Site;
 use crate::compare::error::CompareError;
 use crate::compare::measurement::{Measured, Measurement};
-use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_rate, work};
+use crate::compare::window::metrics::{activity, detail, fairness, latency, ops_of, ops_rate, work};
 use crate::compare::window::{VcpuCounts, Window};
 use crate::compare::workload::{self, spec};
 use crate::report::model::Params;
@@ -62,7 +62,7 @@ fn rate(window: &Window) -> f64 {
 fn values(window: &Window) -> BTreeMap<Metric, f64> {
     let vcpus: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let mut values = activity(window);
-    values.extend(work(window, rate(window)));
+    values.extend(work(ops_of(&vcpus), window.seconds, &vcpus));
     fairness(&vcpus, &mut values);
     latency(&vcpus, &mut values);
     values

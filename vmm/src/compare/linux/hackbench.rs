@@ -6,8 +6,8 @@ use crate::compare::cells::site::Site;
 use crate::compare::error::CompareError;
 use crate::compare::measurement::{Measured, Measurement};
 use crate::compare::plan::linux::Linux;
-use crate::compare::window::Window;
 use crate::compare::window::metrics::{activity, detail, work};
+use crate::compare::window::{VcpuCounts, Window};
 use crate::suites::Metric;
 use serde_json::json;
 use std::time::Duration;
@@ -41,9 +41,9 @@ pub(in crate::compare) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Meas
     let window = lab.window(&guests, &before)?;
     let ended = guests.iter().filter_map(|guest| guest.heard(|heard| heard.ended("hackbench"))).max().unwrap_or(begun);
     let window = Window { seconds: ended.since(begun).0 as f64 / 1e9, ..window };
-    let rate = messages as f64 / window.seconds;
+    let vcpus: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let mut values = activity(&window);
-    values.extend(work(&window, rate));
+    values.extend(work(messages, window.seconds, &vcpus));
     values.insert(Metric::RunTime, window.seconds * 1e6);
     let mut detail = detail(&window);
     detail["printed"] =

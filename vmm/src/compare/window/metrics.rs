@@ -25,7 +25,7 @@ pub(in crate::compare) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Me
     };
     let (main, pairs, hogs) = (with(Part::Main), with(Part::Pair), with(Part::Hog));
     let mut values = activity(window);
-    values.extend(work(window, ops_rate(&main, window.seconds)));
+    values.extend(work(ops_of(&main), window.seconds, &main));
     fairness(&main, &mut values);
     latency(&main, &mut values);
     if !hogs.is_empty() {
@@ -119,19 +119,26 @@ fn histogram(vcpus: &[&VcpuCounts]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// What a window's guests did, where throughput counts operations: so many in a second.
-pub(in crate::compare) fn work(window: &Window, rate: f64) -> impl Iterator<Item = (Metric, f64)> + use<> {
-    [(Metric::Throughput, rate)].into_iter().chain(operations(window, rate))
+/// The metrics of operations that these vCPUs did in so many seconds, where they are the suite's throughput.
+pub(in crate::compare) fn work(ops: u64, seconds: f64, vcpus: &[&VcpuCounts]) -> BTreeMap<Metric, f64> {
+    let mut values = operations(ops, seconds, vcpus);
+    values.insert(Metric::Throughput, ops as f64 / seconds);
+    values
 }
 
-/// The metrics of operations: so many in a second.
-pub(in crate::compare) fn operations(_window: &Window, rate: f64) -> impl Iterator<Item = (Metric, f64)> + use<> {
-    [(Metric::OpsPerS, rate)].into_iter()
+/// The metrics of operations that these vCPUs did in so many seconds.
+pub(in crate::compare) fn operations(ops: u64, seconds: f64, _vcpus: &[&VcpuCounts]) -> BTreeMap<Metric, f64> {
+    [(Metric::OpsPerS, ops as f64 / seconds)].into()
+}
+
+/// Operations of these vCPUs.
+pub(in crate::compare) fn ops_of(vcpus: &[&VcpuCounts]) -> u64 {
+    vcpus.iter().map(|v| v.ops).sum()
 }
 
 /// Operations in a second.
 pub(in crate::compare) fn ops_rate(vcpus: &[&VcpuCounts], seconds: f64) -> f64 {
-    vcpus.iter().map(|v| v.ops).sum::<u64>() as f64 / seconds
+    ops_of(vcpus) as f64 / seconds
 }
 
 /// What is kept of a window besides its metrics.

@@ -1,6 +1,6 @@
 //! Suite `weights`: how far each vCPU's CPU time is from what its nice value gives it under the policy.
 
-use super::metrics::{activity, ops_rate, work};
+use super::metrics::{activity, ops_of, work};
 use super::{VcpuCounts, Window};
 use crate::carrier;
 use crate::compare::plan::guests::Guest;
@@ -18,7 +18,7 @@ pub(in crate::compare) fn values(
 ) -> BTreeMap<Metric, f64> {
     let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let mut values = activity(window);
-    values.extend(work(window, ops_rate(&all, window.seconds)));
+    values.extend(work(ops_of(&all), window.seconds, &all));
     let run: Vec<f64> = all.iter().map(|v| v.usage.run_ns as f64).collect();
     let nices = nices(guests);
     let ratios = ratios(policy, &nices, pcpus, &run);

@@ -3,7 +3,7 @@
 use crate::compare::cells::site::Site;
 use crate::compare::error::CompareError;
 use crate::compare::measurement::Measurement;
-use crate::compare::window::metrics::{detail, latency, ops_rate, work};
+use crate::compare::window::metrics::{detail, latency, work};
 use crate::compare::window::{Reading, VcpuCounts, Window};
 use crate::compare::workload::{manners, spec};
 use crate::report::model::Params;
@@ -85,7 +85,8 @@ pub(super) fn samples(vms: &[Vm], before: &Reading, window: &Window, params: Par
 impl Profile {
     fn values(&self, window: &Window, missed: f64) -> BTreeMap<Metric, f64> {
         let main = &window.vcpus[0];
-        let mut values: BTreeMap<_, _> = work(window, ops_rate(&[main], window.seconds)).collect();
+        let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
+        let mut values = work(main.ops, window.seconds, &all);
         latency(&[main], &mut values);
         // Who was never done has no response but the one that is under way.
         let under_way = main.waiting_ns as f64 / 1000.0;
