@@ -85,6 +85,8 @@ metrics! {
     LatencyP50: "latency_p50", "median latency", "p50", "us", Lower, Result;
     /// 99th percentile of the wait or response time.
     LatencyP99: "latency_p99", "p99 latency", "p99", "us", Lower, Result;
+    /// 99.9th percentile of the wait or response time.
+    LatencyP999: "latency_p999", "p99.9 latency", "p99.9", "us", Lower, Result;
     /// Longest wait or response time, those that had not ended with the window included.
     LatencyMax: "latency_max", "longest wait", "max", "us", Lower, Result;
     /// Jain's fairness index over the vCPUs' operations.

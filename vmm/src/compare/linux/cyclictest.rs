@@ -115,7 +115,12 @@ mod tests {
         assert_eq!(figures.wakes(), 5);
         assert_eq!(
             figures.latencies(),
-            [(Metric::LatencyP50, 70.0), (Metric::LatencyP99, 5000.0), (Metric::LatencyMax, 5000.0)]
+            [
+                (Metric::LatencyP50, 70.0),
+                (Metric::LatencyP99, 5000.0),
+                (Metric::LatencyP999, 5000.0),
+                (Metric::LatencyMax, 5000.0)
+            ]
         );
     }
 }

@@ -14,7 +14,7 @@ pub(in crate::compare) type Quantile = (Metric, f64);
 
 /// The quantiles that most suites tell of their times.
 pub(in crate::compare) const LATENCY: &[Quantile] =
-    &[(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
+    &[(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyP999, 0.999), (Metric::LatencyMax, 1.0)];
 
 /// The metrics of a suite of one VM.
 pub(in crate::compare) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
@@ -208,7 +208,10 @@ mod tests {
     #[test]
     fn quantiles_of_single_times_are_those_of_the_same_times_counted() {
         let counted: Vec<_> = quantiles(&[(1_000, 98), (5_000, 1), (9_000, 1)], LATENCY).collect();
-        assert_eq!(counted, [(Metric::LatencyP50, 1.0), (Metric::LatencyP99, 5.0), (Metric::LatencyMax, 9.0)]);
+        let expected = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999, Metric::LatencyMax]
+            .into_iter()
+            .zip([1.0, 5.0, 9.0, 9.0]);
+        assert_eq!(counted, expected.collect::<Vec<_>>());
         let single = [9_000, 5_000].into_iter().chain([1_000; 98]);
         assert_eq!(quantiles_of(single, LATENCY).collect::<Vec<_>>(), counted);
         assert_eq!(quantiles_of([], LATENCY).count(), 0);

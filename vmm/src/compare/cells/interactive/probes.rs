@@ -90,7 +90,9 @@ impl Profile {
         latency(&[main], &mut values);
         // Who was never done has no response but the one that is under way.
         let under_way = main.waiting_ns as f64 / 1000.0;
-        values.entry(Metric::LatencyP99).or_insert(under_way);
+        for metric in [Metric::LatencyP99, Metric::LatencyP999] {
+            values.entry(metric).or_insert(under_way);
+        }
         let due = missed + main.ops as f64;
         if due > 0.0 {
             values.insert(Metric::MissedShare, 100.0 * missed / due);
