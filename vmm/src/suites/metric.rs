@@ -103,6 +103,8 @@ metrics! {
     StartLatencyMax: "start_latency_max", "longest VM start", "start", "us", Lower, Result;
     /// Exits from the guests.
     ExitsPerS: "exits_per_s", "exits", "exits", "exits/s", Lower, Activity;
+    /// Exits from the guests for each operation.
+    ExitsPerOp: "exits_per_op", "exits per operation", "exits/op", "exits/op", Lower, Result;
     /// Switches of a pCPU from one vCPU to another.
     SwitchesPerS: "switches_per_s", "switches", "switches", "switches/s", Lower, Activity;
     /// vCPUs that went on running on another pCPU.

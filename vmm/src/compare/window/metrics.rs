@@ -127,8 +127,10 @@ pub(in crate::compare) fn work(ops: u64, seconds: f64, vcpus: &[&VcpuCounts]) ->
 }
 
 /// The metrics of operations that these vCPUs did in so many seconds.
-pub(in crate::compare) fn operations(ops: u64, seconds: f64, _vcpus: &[&VcpuCounts]) -> BTreeMap<Metric, f64> {
-    [(Metric::OpsPerS, ops as f64 / seconds)].into()
+pub(in crate::compare) fn operations(ops: u64, seconds: f64, vcpus: &[&VcpuCounts]) -> BTreeMap<Metric, f64> {
+    let exits: u64 = vcpus.iter().map(|v| v.usage.exits).sum();
+    let each = (ops > 0 && !vcpus.is_empty()).then(|| (Metric::ExitsPerOp, exits as f64 / ops as f64));
+    [(Metric::OpsPerS, ops as f64 / seconds)].into_iter().chain(each).collect()
 }
 
 /// Operations of these vCPUs.
@@ -215,6 +217,16 @@ mod tests {
         let single = [9_000, 5_000].into_iter().chain([1_000; 98]);
         assert_eq!(quantiles_of(single, LATENCY).collect::<Vec<_>>(), counted);
         assert_eq!(quantiles_of([], LATENCY).count(), 0);
+    }
+
+    #[test]
+    fn exits_are_told_for_each_operation_of_the_vcpus_that_do_them() {
+        let mut vcpus = vec![vcpu(3, 1), vcpu(1, 1)];
+        (vcpus[0].usage.exits, vcpus[1].usage.exits) = (5, 1);
+        let all: Vec<&VcpuCounts> = vcpus.iter().collect();
+        assert_eq!(operations(4, 2.0, &all), [(Metric::OpsPerS, 2.0), (Metric::ExitsPerOp, 1.5)].into());
+        assert_eq!(operations(0, 2.0, &all), [(Metric::OpsPerS, 0.0)].into());
+        assert_eq!(operations(4, 2.0, &[]), [(Metric::OpsPerS, 2.0)].into(), "none of theirs were read");
     }
 
     #[test]
