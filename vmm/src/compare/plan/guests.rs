@@ -31,11 +31,12 @@ pub(in crate::compare) fn image(suite: Suite) -> &'static str {
 /// The VMs of a cell of this size, with all its vCPUs in one VM, or in one VM for each nice value.
 pub(in crate::compare) fn guests(suite: Suite, size: u32) -> Vec<Guest> {
     let image = image(suite);
-    let one = || Guest { name: image.to_owned(), image, vcpus: size, nice: Nice::default(), share: None };
     match suite.builtin().map(|guests| guests.vms) {
+        Some(Vms::One) => {
+            vec![Guest { name: image.to_owned(), image, vcpus: size, nice: Nice::default(), share: None }]
+        }
         Some(Vms::Nices(nices)) => of_nices(image, nices, size),
-        // What else a cell has is not among the VMs that are planned alike.
-        Some(Vms::One | Vms::PerSize { .. }) | None => vec![one()],
+        Some(Vms::PerSize { .. }) | None => unreachable!("the cells of {suite} make their VMs themselves"),
     }
 }
 

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn exits_are_told_for_each_operation_of_the_vcpus_that_do_them() {
-        let mut vcpus = vec![vcpu(3, 1), vcpu(1, 1)];
+        let mut vcpus = [vcpu(3, 1), vcpu(1, 1)];
         (vcpus[0].usage.exits, vcpus[1].usage.exits) = (5, 1);
         let all: Vec<&VcpuCounts> = vcpus.iter().collect();
         assert_eq!(operations(4, 2.0, &all), [(Metric::OpsPerS, 2.0), (Metric::ExitsPerOp, 1.5)].into());
