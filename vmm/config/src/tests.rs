@@ -5,9 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use stile_sched::lock::LockRules;
-use stile_sched::policy::goodness::YieldBugs;
-use stile_sched::policy::rsdl::PoliteSwitches;
 
 use super::*;
 

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::page;
 use crate::table::{self, Screen};
 use crate::{plot, writer};
-use stile_results::metric::Metric;
 use stile_results::model::{Params, Report, RunContext, Sample};
-use stile_results::suite::Suite;
 use stile_results::testing::ticket;
+use stile_suites::Metric;
+use stile_suites::Suite;
 
 /// Opening tags that have an end tag in a page, with the number of those that are open at the end.
 fn unbalanced(page: &str) -> Vec<&'static str> {

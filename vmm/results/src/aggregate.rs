@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::metric::Metric;
 use super::model::{BASELINE, Cell, Params, Report, RunContext, SCHEMA, Sample};
 use super::stats;
-use super::suite::Suite;
+use stile_suites::{Metric, Suite};
 
 /// Values of one cell by round.
 type Rounds = BTreeMap<u32, f64>;
@@ -44,7 +43,7 @@ impl Report {
                 policy: policies[rank].clone(),
                 params: params.clone(),
                 metric,
-                unit: metric.unit(suite).to_owned(),
+                unit: suite.unit(metric).to_owned(),
                 better: metric.better(),
                 median: stats::median(&values).expect("a group exists because it has a value"),
                 ci95: stats::median_interval(&values, seed),
@@ -87,7 +86,7 @@ fn group<'a>(samples: &'a [Sample], policies: &[String], notes: &mut Vec<String>
 
 /// The cells whose ratios to the reference decide how a policy went: those of the headline metrics that a ratio judges.
 pub fn headline_ratios(report: &Report) -> impl Iterator<Item = &Cell> {
-    let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
+    let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.suite.judges(cell.metric);
     report.cells.iter().filter(|cell| !cell.is_of(&report.reference) && cell.ratio.is_some()).filter(decides)
 }
 

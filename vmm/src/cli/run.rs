@@ -35,7 +35,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     guests.suit_host(args.force)?;
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
-    let interrupted = super::compare::on_interrupt()?;
+    let interrupted = super::interrupt::on_interrupt()?;
     let unread = Arc::new(AtomicBool::new(false));
     pipe::tell_when_closed(&unread).map_err(Failure::run)?;
     let watched = Watched::new(&config).map_err(Failure::run)?;

@@ -1,17 +1,14 @@
 //! A cell of the suites whose VMs are there from the start and only compute with each other.
 
 use super::site::Site;
-use super::{Measured, Measurement};
 use crate::error::CompareError;
+use crate::measurement::{Measured, Measurement};
 use crate::plan::WARM_UP;
-use crate::window::jitter::{jitter, rates};
+use crate::plan::guests::{self, Guest};
 use crate::window::metrics::{detail, of_suite};
-use crate::window::weights;
-use crate::window::{Reading, Window, ops};
+use crate::window::{Reading, Window, weights};
 use crate::workload::{self, spec};
 use stile_machine::unikernel::{Spec, Vm};
-use stile_results::metric::Metric;
-use stile_results::suite::Suite;
 use stile_sched::attributes::Attributes;
 
 /// The window of VMs that were there from the start: they start and warm up, and are read before and after `pass`, which
@@ -34,31 +31,36 @@ pub(super) fn window<T>(
     Ok(Some((window, passed)))
 }
 
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+/// A cell whose metrics are those of its suite's parts.
+pub(crate) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let vms = create(site)?;
+    let Some((window, ())) = window(site, &vms, || site.sleep(site.planned.window).then_some(()))? else {
+        return Ok(None);
+    };
+    let values = of_suite(site.context.options.suite, &window);
+    Ok(Measurement::only(values, detail(&window)))
+}
+
+/// A cell whose metrics compare CPU time with weights.
+pub(crate) fn measure_weights(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let vms = create(site)?;
+    let Some((window, ())) = window(site, &vms, || site.sleep(site.planned.window).then_some(()))? else {
+        return Ok(None);
+    };
     let (options, planned) = (site.context.options, site.planned);
-    let suite = options.suite;
-    let guests = workload::guests(suite, planned.case.size);
-    let cmdline = workload::cmdline(options, planned.case.size, site.context.loops_per_us);
-    let create = |guest: &workload::Guest| {
+    let (_, policy) = &options.policies[planned.policy];
+    let guests = guests::guests(options.suite, planned.case.size);
+    Ok(Measurement::only(weights::values(policy, &guests, site.pcpus.len(), &window), detail(&window)))
+}
+
+/// The VMs of this cell, not running yet.
+pub(super) fn create(site: &Site<'_>) -> Result<Vec<Vm>, CompareError> {
+    let (options, size) = (site.context.options, site.planned.case.size);
+    let cmdline = workload::cmdline(options, size, site.context.loops_per_us);
+    let create = |guest: &Guest| {
         let attributes = Attributes { nice: guest.nice, ..Attributes::default() };
         let spec = spec(guest.image, &guest.name, workload::memory(guest.vcpus), &cmdline);
         site.create(&Spec { vcpus: guest.vcpus, attributes, ..spec }, None)
     };
-    let vms = guests.iter().map(create).collect::<Result<Vec<Vm>, _>>()?;
-    let pass = || match suite {
-        Suite::Entry => rates(planned.window, |time| site.sleep(time), || ops(&vms)),
-        _ => site.sleep(planned.window).then(Vec::new),
-    };
-    let Some((window, rates)) = window(site, &vms, pass)? else { return Ok(None) };
-    let values = match suite {
-        Suite::Weights => {
-            let (_, policy) = &options.policies[planned.policy];
-            weights::values(policy, &guests, site.pcpus.len(), &window)
-        }
-        Suite::Entry => {
-            of_suite(suite, &window).into_iter().chain(jitter(&rates).map(|j| (Metric::Jitter, j))).collect()
-        }
-        _ => of_suite(suite, &window),
-    };
-    Ok(Measurement::only(values, detail(&window)))
+    guests::guests(options.suite, size).iter().map(create).collect()
 }

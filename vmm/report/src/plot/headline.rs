@@ -10,8 +10,8 @@ use super::{MARKER, MARKERS, PALETTE};
 use crate::figures::Palette;
 use crate::summary::{self, Summary};
 use crate::view::{self, Block};
-use stile_results::metric::{Better, Metric};
 use stile_results::model::{Params, Report};
+use stile_suites::{Better, Metric};
 
 /// The metrics of the panels, from left to right.
 const METRICS: [Metric; 2] = [Metric::Throughput, Metric::LatencyP99];
@@ -356,8 +356,8 @@ fn style() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stile_results::aggregate::tests::ticket;
     use stile_results::model::{RunContext, Sample};
+    use stile_results::testing::ticket;
 
     fn samples(policies: &[(&str, f64)]) -> Vec<Sample> {
         let of = |(policy, gain): &(&str, f64)| {
