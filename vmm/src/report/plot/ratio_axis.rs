@@ -49,13 +49,20 @@ impl RatioAxis {
 }
 
 /// Round ratios, the finest grid first.
-fn grids() -> [Vec<f64>; 5] {
+fn grids() -> [Vec<f64>; 6] {
     let steps = |step: f64| (1..=60).map(|n| f64::from(n) * step).collect();
     let decades = |digits: &'static [f64]| {
         let of = |decade: i32| digits.iter().map(move |digit| digit * 10f64.powi(decade));
         (-6..=6).flat_map(of).collect()
     };
-    [steps(0.1), steps(0.2), steps(0.5), decades(&[1.0, 2.0, 5.0]), decades(&[1.0])]
+    [
+        steps(0.1),
+        steps(0.2),
+        steps(0.5),
+        decades(&[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]),
+        decades(&[1.0, 2.0, 5.0]),
+        decades(&[1.0]),
+    ]
 }
 
 /// "0.8", "1", "20".
@@ -76,6 +83,7 @@ mod tests {
     #[test]
     fn ticks_are_as_fine_as_there_is_room_for() {
         assert_eq!(names(1.0, 1.0), ["0.8", "0.9", "1", "1.1", "1.2"]);
+        assert_eq!(names(0.7, 4.5), ["0.7", "1", "1.5", "2", "3"]);
     }
 
     #[test]
