@@ -10,16 +10,8 @@ use stile_results::stats;
 use stile_suites::Metric;
 
 /// The quantiles of a distribution that are plotted.
-const QUANTILES: [(f64, &str); 8] = [
-    (0.1, "10 %"),
-    (0.25, "25 %"),
-    (0.5, "50 %"),
-    (0.75, "75 %"),
-    (0.9, "90 %"),
-    (0.99, "99 %"),
-    (0.999, "99.9 %"),
-    (1.0, "100 %"),
-];
+const QUANTILES: [(f64, &str); 8] =
+    [(0.1, "10"), (0.25, "25"), (0.5, "50"), (0.75, "75"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (1.0, "100")];
 
 /// A plot with its caption.
 #[derive(Debug)]
@@ -76,7 +68,7 @@ fn distribution(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -
     let size = largest.size_label();
     let plot = Plot {
         title: format!("Quantiles of the latency of {} by policy with {size}", block.title()),
-        x_title: "part of all waits that took no longer".to_owned(),
+        x_title: "% of all waits that took no longer".to_owned(),
         y_title: "time (log scale)".to_owned(),
         categories: QUANTILES.iter().map(|(_, name)| (*name).to_owned()).collect(),
         series,

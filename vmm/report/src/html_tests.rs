@@ -47,6 +47,27 @@ fn many_remarks_are_folded_and_few_are_not() {
 }
 
 #[test]
+fn disturbances_of_every_run_stand_above_the_summary_and_others_among_the_remarks() {
+    let mut report = report(&ticket("host", Metric::Throughput, &[1.0; 5]));
+    report.disturbed.notes.push("Other programs ran.".to_owned());
+    report.disturbed.count("host", true);
+    let place = |report: &Report, text: &str| super::page(report, &[]).unwrap().find(text);
+    assert!(place(&report, "<li>Other programs ran.") < place(&report, "class=\"summary\""));
+    assert!(place(&report, "class=\"warning\"").is_some());
+    report.disturbed.count("host", false);
+    assert!(place(&report, "class=\"notes\"><li>Other programs ran.").is_some());
+    assert_eq!(place(&report, "class=\"warning\""), None);
+}
+
+#[test]
+fn the_tables_of_sources_stand_below_the_figures_of_the_run() {
+    let mut samples = ticket("host", Metric::Throughput, &[1.0; 3]);
+    samples.iter_mut().for_each(|sample| sample.suite = Suite::Netbench);
+    let page = page(&report(&samples), &[]).unwrap();
+    assert!(page.find("Figures of netbench").unwrap() < page.find("class=\"source\"").unwrap());
+}
+
+#[test]
 fn a_single_sample_renders() {
     let page = page(&report(&ticket("host", Metric::Throughput, &[1000.0])), &[]).unwrap();
     assert!(page.contains("1.00k locks/s") && page.contains("<circle"));

@@ -27,8 +27,17 @@ pub fn distinct_labels(policies: &[String]) -> Vec<String> {
 impl Report {
     /// The report of a run. Of two samples for the same run and round the later one counts.
     pub fn from_samples(samples: &[Sample], context: RunContext) -> Self {
-        let RunContext { command, host, mut policies, seed, interrupted, simulated, reference, mut notes, disturbed } =
-            context;
+        let RunContext {
+            command,
+            host,
+            mut policies,
+            seed,
+            interrupted,
+            simulated,
+            reference,
+            mut notes,
+            mut disturbed,
+        } = context;
         for sample in samples {
             if !policies.contains(&sample.policy) {
                 policies.push(sample.policy.clone());
@@ -56,6 +65,7 @@ impl Report {
         let cells = cells.collect();
         let rounds = samples.iter().map(|sample| sample.round).collect::<BTreeSet<_>>().len() as u32;
         let reference = reference.unwrap_or_else(|| BASELINE.to_owned());
+        disturbed.runs.sort_by_key(|runs| policies.iter().position(|policy| *policy == runs.policy));
         let schema = SCHEMA;
         let mut report =
             Self { schema, command, host, seed, rounds, interrupted, simulated, reference, notes, disturbed, cells };

@@ -70,7 +70,8 @@ fn a_report_has_the_steps_of_its_last_run_and_what_others_have_put_beside_them()
     let folder = TempDir::new().unwrap();
     let steps = folder.path().join("report/netbench");
     let run = |policy: &str| {
-        let compare = format!("compare netbench --clients 1 --policies {policy} --reps 1 --duration 0.05 --out report");
+        let compare =
+            format!("compare netbench --clients 1 --policies {policy} --reps 1 --duration 0.05 --out report --force");
         let (status, _, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
         assert_eq!(status, Some(0), "{stderr}");
         ["host", "rsdl"].map(|policy| steps.join(format!("usual/{policy}/1-clients/round-0/results.json")).exists())
