@@ -1,9 +1,9 @@
 //! Builds the guest programs and embeds them.
 //!
 //! The workloads crate is built a second time, by a nested cargo, as freestanding static images for the host's own
-//! target: no extra rustup target, linked by the linker the host build uses; and so is the first process of Linux guests,
-//! as a static program with the C library. The outer build's flags (coverage, sanitizers, lint wrappers) are meant for host
-//! programs and are taken away.
+//! target: no extra rustup target, linked by the linker the host build uses; and so is the first process of Linux
+//! guests, as a static program with the C library. The outer build's flags (coverage, sanitizers, lint wrappers) are
+//! meant for host programs and are taken away.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 use stile_benches::{Limit, Promise, tell};
 use stile_sched::Nanos;
-use stile_sched::domain::Cap;
+use stile_sched::attributes::Cap;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_tests::{Carrier, Recipe};
 

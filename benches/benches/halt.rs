@@ -15,9 +15,10 @@ use stile_sched::time::monotonic;
 use stile_tests::halting::HaltingRecipe;
 use stile_tests::{carrier, wait_for};
 
-/// Microseconds from the interrupt until the vCPU runs: twice what a host with two CPUs takes where KVM emulates ring 0, which
-/// is slower than one with hardware virtualisation. On an idle pCPU it wakes up first, which on a virtual machine is up to the
-/// host above (medians of 69 to 121 us in five runs); on one in use a kick and a switch of threads come on top (78 to 159 us).
+/// Microseconds from the interrupt until the vCPU runs: twice what a host with two CPUs takes where KVM emulates ring
+/// 0, which is slower than one with hardware virtualisation. On an idle pCPU it wakes up first, which on a virtual
+/// machine is up to the host above (medians of 69 to 121 us in five runs); on one in use a kick and a switch of threads
+/// come on top (78 to 159 us).
 const LIMIT: f64 = 250.0;
 const WAKES: usize = 1000;
 const QUICK_WAKES: usize = 200;

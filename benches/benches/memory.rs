@@ -41,8 +41,9 @@ fn main() -> ExitCode {
     tell(&promises)
 }
 
-/// Resident memory of the process less that of the guests (units: KiB). Both are counted page by page, because a guest's
-/// memory may share a mapping with that of another guest or of the allocator, and smaps tells no less than a mapping.
+/// Resident memory of the process less that of the guests (units: KiB). Both are counted page by page, because a
+/// guest's memory may share a mapping with that of another guest or of the allocator, and smaps tells no less than a
+/// mapping.
 fn own_kib(guests: &[Guest]) -> f64 {
     let maps = fs::read_to_string("/proc/self/maps").expect("a process may read its own mappings");
     let all: u64 = maps.lines().filter_map(addresses).map(present).sum();

@@ -8,7 +8,7 @@ use criterion::{BenchmarkId, Criterion};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use stile_benches::{Limit, Promise, tell};
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::policy::{Freelist, Placement, Policy, Rsdl, Why};
 use stile_sched::{Nanos, Slot, Time, VcpuId, Wait, Yield};

@@ -5,11 +5,11 @@ use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
 use stile_benches::{Limit, Promise, tell};
 use stile_sched::Nanos;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::sim::guest::Patience;
-use stile_sched::sim::{Costs, Guest, Machine};
+use stile_sched::sim::{Costs, Guest, SimMachine};
 
 /// Those of the README's machine.
 const COSTS: Costs = Costs {
@@ -33,8 +33,8 @@ const SECONDS: f64 = 60.0;
 const GIBIBYTES: f64 = 4.0;
 
 /// Half lockers, half hogs: some decisions are yields, some the ends of leases.
-fn machine(slots: usize, vcpus: usize) -> Machine<Rsdl> {
-    let mut machine = Machine::new(Rsdl::new(RsdlConfig::default(), slots), slots, COSTS).with_noise(1, 50);
+fn machine(slots: usize, vcpus: usize) -> SimMachine<Rsdl> {
+    let mut machine = SimMachine::new(Rsdl::new(RsdlConfig::default(), slots), slots, COSTS).with_noise(1, 50);
     for v in 0..vcpus {
         let lock = Guest::locker(Nanos::from_micros(2), Nanos::from_micros(5), Patience::Hints);
         machine.start(Attributes::default(), if v % 2 == 0 { lock } else { Guest::Hog }, 0);

@@ -1,7 +1,7 @@
 //! The slot word: what scheduling costs when nobody competes, when two do, and when a slot changes hands.
 //!
-//! `freelist` here is how CPUs were handed out before slots had words: a list of free ones behind a lock. `stile compare entry`
-//! has the same in a report.
+//! `freelist` here is how CPUs were handed out before slots had words: a list of free ones behind a lock.
+//! `stile compare entry` has the same in a report.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use rustix::thread::{CpuSet, futex, sched_setaffinity};

@@ -1,8 +1,8 @@
 //! What the benches share: a figure that was promised, told and held against its limit.
 //!
-//! `boot`, `cap`, `halt`, `memory`, `pick_next`, `simulator` and `doorbell` measure what the README promises and fail when it does
-//! not hold; `slot` measures what the design takes for granted. Each takes seconds, `cap` minutes, with `-- --quick` fewer.
-//! Without KVM, those that need it say so and end.
+//! `boot`, `cap`, `halt`, `memory`, `pick_next`, `simulator` and `doorbell` measure what the README promises and fail
+//! when it does not hold; `slot` measures what the design takes for granted. Each takes seconds, `cap` minutes, with
+//! `-- --quick` fewer. Without KVM, those that need it say so and end.
 
 use std::fmt;
 use std::process::ExitCode;

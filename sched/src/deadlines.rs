@@ -1,7 +1,8 @@
 //! When vCPUs want to be woken, or may go on: a binary heap in which a vCPU can be found, so that one woken early takes its
 //! deadline along. Allocates only in [`Deadlines::admit`].
 
-use crate::{Time, VcpuId};
+use crate::ids::VcpuId;
+use crate::time::Time;
 
 const ABSENT: u32 = u32::MAX;
 

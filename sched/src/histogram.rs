@@ -3,7 +3,7 @@
 //! Log-linear, as HDR histograms are: eight buckets for each power of two, so a quantile is at most an eighth too long.
 //! A vCPU's takes less than a kilobyte, where a general histogram of that precision takes tens: a domain may have 100,000.
 
-use crate::Nanos;
+use crate::time::Nanos;
 
 /// Shorter spans count as this long (unit: ns): below it lies the cost of looking.
 const LEAST: u64 = 256;

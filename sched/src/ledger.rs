@@ -21,6 +21,8 @@ mod look;
 mod replay;
 mod ring;
 mod spans;
+mod totals;
+mod usage;
 pub mod why;
 
 pub use account::{Account, Outcomes, Yielded};
@@ -33,11 +35,13 @@ pub use look::Seen;
 pub use replay::{Difference, Replay, Stop};
 pub use ring::Ring;
 pub use spans::{Began, Doing, Span, Spans};
+pub use totals::{Totals, Yields};
+pub use usage::Usage;
 
-use crate::domain::Attributes;
-use crate::policy::goodness::YieldCounts;
-use crate::policy::{Decision, Placement, Policy, Resumed, Why};
-use crate::{Nanos, Slot, Time, VcpuId};
+use crate::attributes::Attributes;
+use crate::ids::{Slot, VcpuId};
+use crate::policy::{Decision, Placement, Policy, Resumed, Why, YieldCounts};
+use crate::time::{Nanos, Time};
 use books::Books;
 use std::fmt;
 use std::sync::Arc;
@@ -244,6 +248,17 @@ impl<P: Policy> Ledger<P> {
     /// As [`Policy::yield_counts`].
     pub fn yield_counts(&self) -> YieldCounts {
         self.policy.yield_counts()
+    }
+
+    /// Appends the vCPUs whose ids lie among the `most` from this one on; gives where the next stretch begins, `None` if this
+    /// was the last. Takes nobody's word for it that nobody waits, a policy's least of all.
+    pub fn look(&self, from: VcpuId, most: usize, seen: &mut Vec<Seen>) -> Option<VcpuId> {
+        look::look(&self.books, from, most, seen)
+    }
+
+    /// What the policy knows of a vCPU.
+    pub fn attributes_of(&self, vcpu: VcpuId) -> Option<Attributes> {
+        self.books.attributes_of(vcpu)
     }
 
     /// The policy is about to forget a vCPU.

@@ -10,25 +10,35 @@
 //! is the mechanism: it owns threads, time and kicks, tells the policy what happened and does what it decides; it never
 //! decides who runs. Nothing here knows KVM.
 
+pub mod attributes;
 mod deadlines;
 pub mod domain;
 pub mod histogram;
 pub mod ids;
+pub mod kick;
 pub mod ledger;
 pub mod lock;
 #[cfg(all(test, shuttle))]
 mod model;
 pub mod policy;
+#[cfg(test)]
+mod policy_tests;
 pub mod sim;
 pub mod slot;
 mod sync;
+#[cfg(test)]
+#[cfg_attr(loom, allow(dead_code, reason = "tests for loom start no thread of their own"))]
+mod testing;
 pub mod time;
 pub mod topology;
 pub mod vcpu;
+pub mod wait;
 
-pub use domain::{Class, Domain};
+pub use attributes::{Attributes, Class};
+pub use domain::Domain;
 pub use ids::{Nice, Slot, VcpuId};
-pub use policy::Lease;
+pub use policy::{Lease, Policy};
 pub use time::{Nanos, Time};
 pub use topology::Topology;
-pub use vcpu::{Presence, Stop, Vcpu, Wait, Yield};
+pub use vcpu::{Presence, Stop, Vcpu};
+pub use wait::{Wait, Yield};

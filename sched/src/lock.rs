@@ -38,14 +38,15 @@
 //! Ordering: every taking of the lock is an Acquire of the word that pairs with the Release of the departure before it.
 #![allow(unsafe_code, reason = "a lock lends its data to one thread at a time")]
 
-mod held;
 mod places;
+mod rules;
 mod word;
 
-pub(crate) use held::assert_not_held;
+pub use rules::{Caller, LockRules};
 
-use crate::Nanos;
-use crate::sync::{AtomicU64, Ordering, Patience};
+use crate::sync::held::assert_not_held;
+use crate::sync::{AtomicU64, Ordering, Patience, held};
+use crate::time::Nanos;
 use places::Places;
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -56,31 +57,6 @@ use word::{Arrival, Departure, State, Ticket};
 /// How long the first waiter spins for one owner. No configuration key: it follows from the length of the critical
 /// sections, which are the scheduler's own.
 const PATIENCE: Nanos = Nanos::from_micros(5);
-
-/// What shortens the wait for a [`QueueLock`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LockRules {
-    /// Who arrives before the pending owner runs takes the lock, a bounded number of times.
-    pub lateral: bool,
-    /// The first waiter spins while the owner is likely to be on a CPU.
-    pub adaptive: bool,
-}
-
-impl Default for LockRules {
-    /// Both.
-    fn default() -> Self {
-        Self { lateral: true, adaptive: true }
-    }
-}
-
-/// The class of a thread that asks for a [`QueueLock`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
-    /// Steals and is robbed.
-    Normal,
-    /// Strictly in the order of arrival.
-    Rt,
-}
 
 /// A lock whose waiters queue.
 pub struct QueueLock<T> {

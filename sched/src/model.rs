@@ -4,9 +4,6 @@
 //! for any time. Everything here belongs to one run of one model and is new in the next. The lock inside is never
 //! contended, since shuttle switches threads only where a primitive of its own is used.
 
-pub(crate) mod kick;
-
-use crate::Time;
 use shuttle::rand::Rng;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,10 +14,10 @@ shuttle::lazy_static! {
     static ref CLOCK: AtomicU64 = AtomicU64::new(1);
 }
 
-/// The clock of the model.
-pub(crate) fn monotonic() -> Time {
+/// The clock of the model (unit: ns).
+pub(crate) fn clock() -> u64 {
     let step = random(STEP);
-    Time(CLOCK.fetch_add(step, Ordering::Relaxed) + step)
+    CLOCK.fetch_add(step, Ordering::Relaxed) + step
 }
 
 /// A number below `bound`, the same when a schedule is replayed.

@@ -1,6 +1,6 @@
 //! A machine made of a clock: runs modelled guests under the very policies that run real ones.
 //!
-//! [`Machine`] drives a policy as the executors of a [`domain`](crate::domain) do (fast path for yields while nobody waits,
+//! [`SimMachine`] drives a policy as the executors of a [`domain`](crate::domain) do (fast path for yields while nobody waits,
 //! stamps and kicks, a timer per slot for the lease's end and for the deadlines the slot watches), but time is a number: a
 //! run is a function of its arguments, and the same seed gives the same run, event for event. What things cost comes from
 //! [`Costs`], which `stile doctor --costs` measures on a host.
@@ -10,17 +10,18 @@
 //! Not modelled: caches (but for the time a store takes to be seen), and whatever else runs on a host.
 //!
 //! Files: `machine` carries out decisions, [`guest`] says what guests do and `world` what they share (chat rooms are in `room`,
-//! with their queues in `line`), `agenda` knows which slot is next, `lock` is the executors' own, `audit` holds every step
+//! with their queues in `message_queue`), `agenda` knows which slot is next, `lock` is the executors' own, `audit` holds every step
 //! against what must be true of any policy, [`host`] is a model of the stock host scheduler to compare with.
 
 mod agenda;
 mod audit;
+mod costs;
 mod draw;
 pub mod guest;
 pub mod host;
-mod line;
 mod lock;
 mod machine;
+mod message_queue;
 mod room;
 mod slot;
 #[cfg(test)]
@@ -28,30 +29,10 @@ mod tests;
 mod vcpu;
 mod world;
 
+pub use costs::Costs;
 pub use draw::Draw;
 pub use guest::Guest;
-pub use machine::Machine;
+pub use machine::SimMachine;
 pub use room::{Room, THREADS as THREADS_PER_USER};
 pub use vcpu::{LateVcpu, Record};
 pub use world::{Exchange, Gauge, World};
-
-use crate::Nanos;
-
-/// What things cost (units: ns).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Costs {
-    /// An exit and the return to a guest.
-    pub exit: Nanos,
-    /// The part of it before the monitor has the exit, and asks.
-    pub leave: Nanos,
-    /// On top of it, if it returns to another vCPU.
-    pub switch: Nanos,
-    /// From a stamp on a busy slot to the exit it causes.
-    pub kick: Nanos,
-    /// From waking an idle slot to its question.
-    pub wake: Nanos,
-    /// From a guest's store until another guest that waits for it, running elsewhere, has seen it.
-    pub hop: Nanos,
-    /// A question to the policy, from taking the lock of the run queue until another pCPU has it; zero: no lock.
-    pub lock: Nanos,
-}

@@ -36,7 +36,7 @@ mod loom_tests;
 mod up;
 mod word;
 
-use crate::VcpuId;
+use crate::ids::VcpuId;
 pub use list::FreeList;
 #[cfg(target_arch = "x86_64")]
 pub use up::Up;

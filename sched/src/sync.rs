@@ -12,6 +12,8 @@
 //! RUSTFLAGS="--cfg shuttle" cargo test -p stile-sched --lib shuttle_
 //! ```
 
+pub(crate) mod held;
+
 #[cfg(all(test, loom))]
 use loom as checker;
 #[cfg(all(test, shuttle))]

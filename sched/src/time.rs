@@ -89,8 +89,11 @@ impl Sub<Nanos> for Time {
     }
 }
 
+/// The clock of the model.
 #[cfg(all(test, shuttle))]
-pub(crate) use crate::model::monotonic;
+pub(crate) fn monotonic() -> Time {
+    Time(crate::model::clock())
+}
 
 /// CLOCK_MONOTONIC, the clock of a [`domain`](crate::domain).
 #[cfg(not(all(test, shuttle)))]

@@ -3,7 +3,7 @@
 //! Pure: made from lists of host CPUs, however wrong they may be. A slot that no list names is alone in its core and
 //! shares no cache; one that several lists name belongs to the first.
 
-use crate::Slot;
+use crate::ids::Slot;
 
 /// How near the slots of a domain are to each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,14 +1,15 @@
 //! What the mechanism runs: a vCPU, seen from outside.
 
 use crate::ledger::Account;
-use crate::{Nanos, Time, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::wait::Yield;
 
 /// A vCPU that can be run until it stops. One thread runs it at a time; which one may change from run to run.
 pub trait Vcpu: Send {
     /// Runs the guest, and does the device work it causes, until there is something for the scheduler to know.
     ///
     /// Returns [`Stop::Kicked`] soon after the running thread gets the kick signal of
-    /// [`kick`](crate::domain::kick), also if the signal came before the call.
+    /// [`kick`](crate::kick), also if the signal came before the call.
     fn run(&mut self) -> Stop;
 
     /// Whether [`run`](Self::run) may wait inside for events that only it sees: KVM does where the interrupt controller is
@@ -68,27 +69,4 @@ pub enum Stop {
     Halted,
     /// It is done for good.
     Done,
-}
-
-/// A yield, as the guest meant it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Yield {
-    /// What it waits for.
-    pub wait: Wait,
-    /// Not the first yield of this wait.
-    pub again: bool,
-}
-
-/// What a yielding vCPU waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Nothing known.
-    Unknown,
-    /// Nothing known, and said neither: it was seen spinning. That it does so *again* is known: it has not got on since it
-    /// was last seen.
-    Spin,
-    /// A lock held by this vCPU.
-    Lock(VcpuId),
-    /// A message from this vCPU.
-    Message(VcpuId),
 }

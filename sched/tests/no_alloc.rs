@@ -4,11 +4,11 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use stile_sched::domain::{Attributes, Cap, Group, GroupId};
+use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::ledger::{self, Ledger};
 use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
-use stile_sched::policy::{Capped, Freelist, Goodness, O1, Policy, Rsdl, Why};
+use stile_sched::policy::{Capped, Credit2, Freelist, Goodness, O1, Policy, Rsdl, Why};
 use stile_sched::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 thread_local! {
@@ -107,6 +107,7 @@ fn next_and_wake_allocate_nothing_under_any_policy() {
     assert_eq!(allocations(Box::new(Freelist::new(Nanos::from_millis(6), SLOTS.into()))), 0, "free list");
     assert_eq!(allocations(Box::new(O1::new(SLOTS.into()))), 0, "O(1)");
     assert_eq!(allocations(Box::new(Goodness::new(YieldBugs::default(), SLOTS.into()))), 0, "goodness");
+    assert_eq!(allocations(Box::new(Credit2::new(SLOTS.into()))), 0, "Credit2");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The simulator on a large machine, as large as a debug build does in a moment; `cargo bench --bench simulator` has the
 //! largest.
 
-use stile_sched::domain::Attributes;
+use stile_sched::Attributes;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::{RsdlConfig, wait_bound};
-use stile_sched::sim::{Costs, Guest, Machine};
+use stile_sched::sim::{Costs, Guest, SimMachine};
 use stile_sched::{Nanos, Topology};
 
 const COSTS: Costs = Costs {
@@ -24,7 +24,7 @@ fn ten_thousand_vcpus_on_512_pcpus_all_run_within_the_wait_bound() {
     let config = RsdlConfig::default();
     let cpus: Vec<usize> = (0..SLOTS).collect();
     let policy = Rsdl::new(config, SLOTS).with_topology(Topology::new(&cpus, cpus.chunks(2), cpus.chunks(16)));
-    let mut machine = Machine::new(policy, SLOTS, COSTS).with_noise(1, 50);
+    let mut machine = SimMachine::new(policy, SLOTS, COSTS).with_noise(1, 50);
     let (me, others) = (Attributes::default(), vec![Attributes::default(); VCPUS - 1]);
     let bound = wait_bound(&config, me, &others, SLOTS).expect("normal vCPUs have a bound");
     for v in 0..VCPUS {

@@ -3,7 +3,7 @@
 use crate::watched::Watched;
 use std::fmt;
 use std::sync::Arc;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
@@ -139,6 +139,6 @@ impl fmt::Display for Carrier {
 
 /// The host CPUs that domains are made of.
 pub fn pcpus() -> Vec<usize> {
-    let allowed = stile::host::allowed_cpus().expect("the kernel tells a process its CPUs");
+    let allowed = stile_host::allowed_cpus().expect("the kernel tells a process its CPUs");
     allowed.iter().take(MOST_PCPUS).map(|cpu| cpu as usize).collect()
 }

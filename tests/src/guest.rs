@@ -7,12 +7,14 @@ use std::mem::offset_of;
 use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
-use stile::net::{NetDevice, PortNumber, Switch, VmEvents};
-use stile::vm::console::Sink;
-use stile::vm::image::forge;
-use stile::vm::{CreateError, MmioDevice, Outcome, Spec, Vm};
 use stile_abi::{Gauge, Presence, Steal};
-use stile_sched::domain::{Attributes, Cap, Group, GroupId};
+use stile_machine::devices::MmioDevice;
+use stile_machine::devices::net::{NetDevice, PortNumber, Switch, VmEvents};
+use stile_machine::unikernel::image::forge;
+use stile_machine::unikernel::{CreateError, Spec, Vm};
+use stile_machine::vm::Outcome;
+use stile_machine::vm::console::Sink;
+use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::{Domain, Nice};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -122,7 +124,7 @@ impl Recipe {
             device: attach.as_ref().map(|attach| attach as _),
         };
         let vm = Vm::create(kvm, &spec, Arc::clone(domain))?;
-        events.lead_to(vm.life());
+        events.lead_to(vm.status());
         Ok(Guest { vm, text })
     }
 

@@ -10,9 +10,9 @@ use kvm_bindings::{
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd, VmFd};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
-use stile::halt::{self, Halting};
-use stile::vm;
-use stile_sched::domain::Attributes;
+use stile_machine::halt::{self, Halting};
+use stile_machine::vm;
+use stile_sched::attributes::Attributes;
 use stile_sched::ledger::Account;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Stop, Time, Vcpu, VcpuId};

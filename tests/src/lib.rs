@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 /// # Panics
 /// Where the environment requires KVM and there is none.
 pub fn kvm() -> Option<Kvm> {
-    let why = match stile::host::open_kvm() {
+    let why = match stile_host::open_kvm() {
         Ok(kvm) => return Some(kvm),
         Err(why) => why,
     };

@@ -94,7 +94,7 @@ pub fn writes_text() -> Program {
 
 /// Writes to the monitor's descriptor tables.
 pub fn writes_descriptors() -> Program {
-    then_spin!("mov eax, {gdt}", "9: mov [rax], rax"; gdt = stile::vm::layout::GDT)
+    then_spin!("mov eax, {gdt}", "9: mov [rax], rax"; gdt = stile_machine::unikernel::layout::GDT)
 }
 
 /// Reads an address that is none.

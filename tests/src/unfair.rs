@@ -1,7 +1,7 @@
 //! A policy that starves one vCPU, for tests of what comes of it.
 
 use std::collections::VecDeque;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 use stile_sched::policy::{Decision, Placement, Policy, Why};
 use stile_sched::{Lease, Nanos, Slot, Time, VcpuId};
 

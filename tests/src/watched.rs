@@ -4,10 +4,12 @@ use crate::is_emulated;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
-use stile_sched::domain::kick::ThreadId;
+use stile_sched::attributes::Attributes;
 use stile_sched::domain::watchdog::{BoundOf, Cause, Rules, Starvation, Watchdog};
-use stile_sched::domain::{Attributes, Domain, DomainError, Totals};
+use stile_sched::domain::{Domain, DomainError};
 use stile_sched::histogram::Histogram;
+use stile_sched::kick::ThreadId;
+use stile_sched::ledger::Totals;
 use stile_sched::ledger::{Account, Seen, Trace};
 use stile_sched::{Vcpu, VcpuId};
 

@@ -4,7 +4,8 @@ use kvm_ioctls::Kvm;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
-use stile_sched::domain::{Cap, Usage};
+use stile_sched::attributes::Cap;
+use stile_sched::ledger::Usage;
 use stile_sched::{Domain, Nanos, Nice};
 use stile_tests::{Carrier, Guest, Recipe, require_kvm};
 

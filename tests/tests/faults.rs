@@ -3,9 +3,9 @@
 
 use kvm_ioctls::Kvm;
 use std::sync::Arc;
-use stile::vm::layout::{GDT, IDT, Layout};
-use stile::vm::{Fault, FaultKind, Outcome};
 use stile_abi::{CONSOLE_MAX, NAME_MAX, Queues, port};
+use stile_machine::unikernel::layout::{GDT, IDT, Layout};
+use stile_machine::vm::{Fault, FaultKind, Outcome};
 use stile_sched::Domain;
 use stile_tests::{Carrier, Guest, Program, Recipe, program, require_kvm};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};

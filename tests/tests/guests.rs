@@ -1,8 +1,8 @@
 //! The built-in guests under every way to carry them: they start, say what they should and get on, vCPU by vCPU.
 
 use kvm_ioctls::Kvm;
-use stile::vm::Outcome;
 use stile_abi::exit;
+use stile_machine::vm::Outcome;
 use stile_tests::{Carrier, Recipe, program, require_kvm, wait_for};
 
 /// Enough operations that every vCPU was scheduled out and in again in between, few enough for a slow host.

@@ -1,12 +1,12 @@
 //! VMs that cannot be: each is refused with its reason, before anything of it runs.
 
 use std::sync::Arc;
-use stile::machine::MakeError;
-use stile::vm::CreateError;
-use stile::vm::image::ImageError;
-use stile::vm::image::forge::{Piece, code, elf};
-use stile::vm::layout::{LayoutError, PAGE};
 use stile_abi::{CMDLINE_MAX, IMAGE_MIN_GPA, MEMORY_MAX};
+use stile_machine::unikernel::CreateError;
+use stile_machine::unikernel::image::ImageError;
+use stile_machine::unikernel::image::forge::{Piece, code, elf};
+use stile_machine::unikernel::layout::{LayoutError, PAGE};
+use stile_machine::vm::MakeError;
 use stile_tests::{Carrier, Recipe, require_kvm};
 
 const READ: u32 = 4;

@@ -4,7 +4,7 @@ use kvm_ioctls::Kvm;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use stile::vm::Outcome;
+use stile_machine::vm::Outcome;
 use stile_sched::Domain;
 use stile_tests::{Carrier, Guest, Recipe, program, require_kvm, wait_for};
 

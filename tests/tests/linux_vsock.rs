@@ -1,5 +1,5 @@
-//! A Linux guest reports to its host over vsock. Runs where a Linux guest can: in the hardware lane, which says where kernel
-//! and initramfs are.
+//! A Linux guest reports to its host over vsock. Runs where a Linux guest can: in the hardware lane, which says where
+//! kernel and initramfs are.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;

@@ -1,8 +1,8 @@
 //! The netbench client and server as real guests.
 
-use stile::net::Switch;
-use stile::vm::Outcome;
 use stile_abi::port;
+use stile_machine::devices::net::Switch;
+use stile_machine::vm::Outcome;
 use stile_tests::{Carrier, Guest, Recipe, program, require_kvm, wait_for};
 
 #[test]

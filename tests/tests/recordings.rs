@@ -4,13 +4,13 @@
 use kvm_ioctls::Kvm;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use stile::carrier;
-use stile::config::PolicyConfig;
-use stile::recording::explain::explain;
-use stile::recording::figures::figures;
-use stile::recording::replay::replay;
-use stile::recording::{Header, Recorder, Recording, chrome};
-use stile::report::model::Params;
+
+use stile_config::PolicyConfig;
+use stile_recording::explain::explain;
+use stile_recording::figures::figures;
+use stile_recording::replay::replay;
+use stile_recording::{Header, Recorder, Recording, chrome};
+use stile_results::model::Params;
 use stile_sched::ledger::RECORDS;
 use stile_tests::carrier::pcpus;
 use stile_tests::{Guest, Recipe, require_kvm, skip};
@@ -34,7 +34,7 @@ const POLICIES: [&str; 9] = [
 fn record(kvm: &Kvm, path: &Path, policy: &str, most_pcpus: usize, recipes: &[Recipe]) -> Recording {
     let policy: PolicyConfig = policy.parse().expect("the tests name policies that exist");
     let cpus = pcpus().into_iter().take(most_pcpus).map(|cpu| cpu as u32).collect();
-    let domain = carrier::domain(&policy, &cpus).expect("this process may start threads");
+    let domain = stile_assembly::domain(&policy, &cpus).expect("this process may start threads");
     let header = Header::new(&policy, &cpus, "a test", Params::default());
     let recorder = Recorder::start(path, header, &*domain).expect("a test may write temporary files");
     let guests: Vec<Guest> = recipes.iter().map(|recipe| recipe.create(kvm, &domain)).collect();

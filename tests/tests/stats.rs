@@ -2,8 +2,8 @@
 
 use kvm_ioctls::Kvm;
 use std::sync::Arc;
-use stile::metrics::{Reading, Sample, VmReading};
-use stile::vm::Outcome;
+use stile_machine::vm::Outcome;
+use stile_metrics::{Reading, Sample, VmReading};
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
 use stile_tests::{Carrier, Guest, Recipe, require_kvm};

@@ -2,7 +2,7 @@
 
 use kvm_ioctls::Kvm;
 use std::sync::Arc;
-use stile::vm::Outcome;
+use stile_machine::vm::Outcome;
 use stile_sched::Domain;
 use stile_tests::{Carrier, Guest, Recipe, require_kvm, wait_for};
 

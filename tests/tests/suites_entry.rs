@@ -5,9 +5,9 @@ use kvm_ioctls::Kvm;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use stile::compare::{End, Options, Plan, Progress, Ran, Runner};
-use stile::host::allowed_cpus;
-use stile::report::{Metric, Sample, Suite};
+use stile_compare::{End, Options, Plan, Progress, Ran, Runner};
+use stile_host::allowed_cpus;
+use stile_results::{Metric, Sample, Suite};
 use stile_tests::require_kvm;
 
 fn options(suite: Suite, policies: &[&str], sizes: &[u32], setups: &[&str]) -> Options {

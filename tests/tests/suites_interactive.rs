@@ -1,13 +1,13 @@
 //! The suite `interactive`: every load with its probes as real guests, briefly.
 
 use std::sync::atomic::AtomicBool;
-use stile::compare::{CompareError, End, Load, Options, Plan, Progress, Ran, Runner, Setup};
-use stile::host::allowed_cpus;
-use stile::report::model::{ParamValue, Sample};
-use stile::report::rating::Probe;
-use stile::report::sources::interactive;
-use stile::report::{Metric, Report, Suite};
-use stile::vm::Outcome;
+use stile_compare::{CompareError, End, Load, Options, Plan, Progress, Ran, Runner, Setup};
+use stile_host::allowed_cpus;
+use stile_machine::vm::Outcome;
+use stile_report::sources::interactive;
+use stile_results::model::{ParamValue, Sample};
+use stile_results::rating::Probe;
+use stile_results::{Metric, Report, Suite};
 use stile_tests::{Carrier, Recipe, require_kvm, wait_for};
 
 const POLICIES: [&str; 2] = ["host", "rsdl+polite"];

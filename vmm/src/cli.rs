@@ -39,7 +39,7 @@ enum Failure {
     /// A message for the user, as a report.
     Input(miette::Report),
     /// KVM cannot be used.
-    NoKvm(crate::host::KvmUnavailable),
+    NoKvm(stile_host::KvmUnavailable),
     /// KVM is there, but not for such a guest.
     Unsuited(miette::Report),
     /// The run failed.
@@ -91,7 +91,7 @@ impl Failure {
 }
 
 /// Runs the command line of this process.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     pipe::end_when_closed();
     let cli = Cli::of_process();
     // Reports of errors follow the terminal's width; without one they are as plain as a log wants them.

@@ -1,5 +1,7 @@
-//! The program `stile`.
+//! The program `stile`: its commands, made of the crates below it.
+
+mod cli;
 
 fn main() -> std::process::ExitCode {
-    stile::cli::main()
+    cli::main()
 }

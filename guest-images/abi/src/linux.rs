@@ -1,8 +1,8 @@
 //! What a Linux guest's first process and its host agree on.
 //!
-//! *Orders* go in on the kernel's command line, as `stile.run="ORDER; ORDER"` (`docs/linux.md` lists them). *Reports* come
-//! out as lines of text: to port [`REPORT_PORT`] of the host over vsock, if somebody listens there, and on the console after
-//! [`CONSOLE_PREFIX`], where a program's output stands as it is.
+//! *Orders* go in on the kernel's command line, as `stile.run="ORDER; ORDER"` (`docs/linux.md` lists them). *Reports*
+//! come out as lines of text: to port [`REPORT_PORT`] of the host over vsock, if somebody listens there, and on the
+//! console after [`CONSOLE_PREFIX`], where a program's output stands as it is.
 
 use core::fmt;
 

@@ -6,15 +6,16 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Steal {
-    /// What the vCPU was runnable without a host CPU (unit: ns), plus one; 0 while the monitor tells nothing. It grows only
-    /// while the vCPU does not run.
+    /// What the vCPU was runnable without a host CPU (unit: ns), plus one; 0 while the monitor tells nothing. It grows
+    /// only while the vCPU does not run.
     pub waited: AtomicU64,
     /// A [`Presence`].
     pub presence: AtomicU32,
 }
 
-/// Whether a vCPU has a host CPU, as far as the monitor tells: written as it comes and goes, so that by the time that it is
-/// read it may have changed. KVM tells Linux guests the same in `kvm_steal_time.preempted`, for `vcpu_is_preempted`.
+/// Whether a vCPU has a host CPU, as far as the monitor tells: written as it comes and goes, so that by the time that
+/// it is read it may have changed. KVM tells Linux guests the same in `kvm_steal_time.preempted`, for
+/// `vcpu_is_preempted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Presence {
@@ -27,7 +28,8 @@ pub enum Presence {
 }
 
 impl Steal {
-    /// Time stolen so far (unit: ns); `None` where the monitor does not tell: the host's own scheduler keeps it to itself.
+    /// Time stolen so far (unit: ns); `None` where the monitor does not tell: the host's own scheduler keeps it to
+    /// itself.
     pub fn stolen_ns(&self) -> Option<u64> {
         self.waited.load(Relaxed).checked_sub(1)
     }

@@ -1,8 +1,8 @@
-//! The Linux guest of `stile guest build linux`: Debian's cloud kernel as shipped, and an initramfs of our first process with
-//! busybox, the benchmarks that suites run, and the drivers of the devices that stile has.
+//! The Linux guest of `stile guest build linux`: Debian's cloud kernel as shipped, and an initramfs of our first
+//! process with busybox, the benchmarks that suites run, and the drivers of the devices that stile has.
 //!
-//! It is made anew only when something it is made of has changed: a package's version, the first process, or this crate's
-//! instructions. What was made before is trusted only as far as its digests hold.
+//! It is made anew only when something it is made of has changed: a package's version, the first process, or this
+//! crate's instructions. What was made before is trusted only as far as its digests hold.
 
 use crate::cache::{Cache, CacheError};
 use crate::digest;
@@ -28,8 +28,8 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("dbench", "usr/bin/tbench"),
     ("dbench", "usr/bin/tbench_srv"),
 ];
-/// What clients of tbench send, by package and path in it; in the guest with `.gz` behind, for its 25 MB would make every
-/// guest larger and slower to start.
+/// What clients of tbench send, by package and path in it; in the guest with `.gz` behind, for its 25 MB would make
+/// every guest larger and slower to start.
 const CLIENTS: (&str, &str) = ("dbench", "usr/share/dbench/client.txt");
 /// Drivers that are always loaded: they find the devices.
 const BUS: [&str; 1] = ["virtio_mmio"];

@@ -1,8 +1,8 @@
 //! The archive that a kernel unpacks as its first root: cpio in the form "newc".
 //!
-//! The same entries give the same bytes: they are written in the order of their paths, with no time and no owner but root.
-//! Folders that a path needs are there without being asked for. It is not compressed: unpacking would cost a guest more
-//! time than reading.
+//! The same entries give the same bytes: they are written in the order of their paths, with no time and no owner but
+//! root. Folders that a path needs are there without being asked for. It is not compressed: unpacking would cost a
+//! guest more time than reading.
 
 use cpio::newc::{Builder, ModeFileType, trailer};
 use std::collections::BTreeMap;

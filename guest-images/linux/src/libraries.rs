@@ -1,4 +1,5 @@
-//! The shared libraries that programs need, found without running anything: what their ELF files name, and what those name.
+//! The shared libraries that programs need, found without running anything: what their ELF files name, and what those
+//! name.
 
 use object::Endianness;
 use object::elf::{DT_NEEDED, FileHeader64};
@@ -6,8 +7,8 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where libraries are looked for, from the root, in this order: where Debian's loader looks without a configuration, and
-/// where other distributions' does.
+/// Where libraries are looked for, from the root, in this order: where Debian's loader looks without a configuration,
+/// and where other distributions' does.
 const FOLDERS: [&str; 6] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib", "usr/lib", "lib64", "usr/lib64"];
 
 /// Why not all libraries are found.
@@ -52,8 +53,8 @@ struct Needs {
     libraries: Vec<String>,
 }
 
-/// All libraries that the programs need, the loader among them: absolute path in the guest, and the file. They are looked
-/// for under each of the roots, of which one may be `/`.
+/// All libraries that the programs need, the loader among them: absolute path in the guest, and the file. They are
+/// looked for under each of the roots, of which one may be `/`.
 pub fn of_programs(programs: &[PathBuf], roots: &[PathBuf]) -> Result<BTreeMap<String, PathBuf>, LibraryError> {
     let mut found = BTreeMap::new();
     let mut open = programs.to_vec();

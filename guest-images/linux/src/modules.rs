@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Section of a module with what it says of itself: texts such as `depends=virtio,virtio_ring`, each ended by a zero byte.
+/// Section of a module with what it says of itself: texts such as `depends=virtio,virtio_ring`, each ended by a zero
+/// byte.
 const SECTION: &str = ".modinfo";
 
 /// A module to be loaded.
@@ -94,8 +95,8 @@ impl Modules {
         Ok(Self { folder, files, builtin })
     }
 
-    /// These modules and all that they depend on, in an order in which they can be loaded. What is built into the kernel is
-    /// left out.
+    /// These modules and all that they depend on, in an order in which they can be loaded. What is built into the
+    /// kernel is left out.
     pub fn in_order(&self, names: &[&str]) -> Result<Vec<Module>, ModuleError> {
         let mut order = Vec::new();
         let mut seen = BTreeSet::new();

@@ -128,8 +128,8 @@ fn parse(text: &str) -> Vec<Stanza> {
 }
 
 impl Package {
-    /// Where its files lie, from the root of a file system; fetched and unpacked if they are not there yet, which is told
-    /// before.
+    /// Where its files lie, from the root of a file system; fetched and unpacked if they are not there yet, which is
+    /// told before.
     pub fn files(&self, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, PackageError> {
         let name = self.place();
         let path = cache.path(&name);

@@ -1,7 +1,8 @@
-//! Replacing the program by itself: the monitor gives the VM fresh memory with fresh page tables and loads the image again.
+//! Replacing the program by itself: the monitor gives the VM fresh memory with fresh page tables and loads the image
+//! again.
 //!
-//! One store to the device that the monitor gave the VM for this does it. Nothing of memory is left but the gauges and the
-//! steals, so that what comes after lives on registers: the top of the first stack, and the way to the entry.
+//! One store to the device that the monitor gave the VM for this does it. Nothing of memory is left but the gauges and
+//! the steals, so that what comes after lives on registers: the top of the first stack, and the way to the entry.
 
 use crate::Boot;
 
@@ -24,8 +25,8 @@ pub fn exec() -> ! {
 #[cfg(feature = "guest")]
 #[allow(unsafe_code, reason = "nothing the compiler knows of survives")]
 fn enter(device: u64, top: u64) -> ! {
-    // SAFETY: the store is to a device register; from then on only registers are used until the entry point, which needs
-    // no more than these.
+    // SAFETY: the store is to a device register; from then on only registers are used until the entry point, which
+    // needs no more than these.
     unsafe {
         core::arch::asm!(
             "mov dword ptr [rax], ecx",

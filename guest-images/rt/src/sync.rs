@@ -22,8 +22,9 @@ use stile_abi::{Hint, HintKind, Presence};
 /// How a waiting vCPU behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// PAUSE instructions before a yield, where the monitor does not tell who runs. Short spins win under overcommitment,
-    /// since whoever is waited for is often not running at all. Without meaning for [`Manners::Silent`].
+    /// PAUSE instructions before a yield, where the monitor does not tell who runs. Short spins win under
+    /// overcommitment, since whoever is waited for is often not running at all. Without meaning for
+    /// [`Manners::Silent`].
     pub spins: u32,
     /// Whether it yields, and whether yields say what they wait for.
     pub manners: Manners,
@@ -110,8 +111,8 @@ mod tests {
 
     const SPINS: u32 = 3;
 
-    /// Waits for vCPU 1, which has this presence, until it has yielded so often; tells how often it looked whether its wait
-    /// is over until the last yield.
+    /// Waits for vCPU 1, which has this presence, until it has yielded so often; tells how often it looked whether its
+    /// wait is over until the last yield.
     fn looks_until(yields: u32, manners: Manners, presence: Presence) -> u32 {
         let (looks, yielded) = (Cell::new(0), Cell::new(0));
         let patience = Patience { spins: SPINS, manners };

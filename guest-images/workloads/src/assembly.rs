@@ -1,5 +1,5 @@
-//! Work with a beginning and an end: all vCPUs of a VM gather, all VMs of a run begin together, and the monitor is told when
-//! the last vCPU has done its part.
+//! Work with a beginning and an end: all vCPUs of a VM gather, all VMs of a run begin together, and the monitor is told
+//! when the last vCPU has done its part.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use stile_rt::abi::milestone;

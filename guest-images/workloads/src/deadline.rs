@@ -1,9 +1,10 @@
 //! When a periodic job is due, and which of its deadlines it missed, by interbench's rule. Pure.
 //!
-//! A job is due at the begin of its period, and its deadline is the period's end. Who misses one skips whole periods: the
-//! next job is the first that is not due yet, and every period whose deadline went by in between is counted. So a late job
-//! never makes the next one late as well, and nothing that is lost goes uncounted. A pattern of `burst` periods with jobs and
-//! `rest` periods without makes scrolling of it: nothing is due in a rest, and nothing can be missed there.
+//! A job is due at the begin of its period, and its deadline is the period's end. Who misses one skips whole periods:
+//! the next job is the first that is not due yet, and every period whose deadline went by in between is counted. So a
+//! late job never makes the next one late as well, and nothing that is lost goes uncounted. A pattern of `burst`
+//! periods with jobs and `rest` periods without makes scrolling of it: nothing is due in a rest, and nothing can be
+//! missed there.
 
 use stile_rt::clock::Ticks;
 

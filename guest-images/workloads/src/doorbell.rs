@@ -1,5 +1,5 @@
-//! Rings a doorbell that asks for nothing, over and over: what an exit costs. One operation is one of them; the time from
-//! ringing to going on is recorded.
+//! Rings a doorbell that asks for nothing, over and over: what an exit costs. One operation is one of them; the time
+//! from ringing to going on is recorded.
 
 use crate::params::Params;
 use stile_rt::{Cpu, clock, doorbell};

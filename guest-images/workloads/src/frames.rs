@@ -1,9 +1,9 @@
-//! What a user looks at or listens to: a job every `period_us` that takes `work_us` and must be done before the next one is
-//! due. The recorded response is from due to done; missed deadlines ([`Deadlines`]) are counted in the gauge's first spare
-//! word.
+//! What a user looks at or listens to: a job every `period_us` that takes `work_us` and must be done before the next
+//! one is due. The recorded response is from due to done; missed deadlines ([`Deadlines`]) are counted in the gauge's
+//! first spare word.
 //!
-//! With `waits=N` a job is done in N pieces, and after each the vCPU waits `wait_us` for its graphics device, as programs that
-//! draw do: it looks whether the device is done, and yields in between.
+//! With `waits=N` a job is done in N pieces, and after each the vCPU waits `wait_us` for its graphics device, as
+//! programs that draw do: it looks whether the device is done, and yields in between.
 
 use crate::deadline::Deadlines;
 use crate::params::Params;

@@ -1,5 +1,5 @@
-//! hackbench: a group of senders and as many receivers. Every sender writes `loops` messages to each receiver, one to each
-//! in turn; each receiver has one pipe for all of them, and checks and counts what comes.
+//! hackbench: a group of senders and as many receivers. Every sender writes `loops` messages to each receiver, one to
+//! each in turn; each receiver has one pipe for all of them, and checks and counts what comes.
 //!
 //! The first half of the vCPUs send, the second half receive. An operation is a message received.
 
@@ -17,8 +17,8 @@ const RECEIVERS: usize = message::SENDERS;
 static ASSEMBLY: Assembly = Assembly::new();
 static PIPES: [Pipe<{ message::BYTES }, ROOM>; RECEIVERS] = [const { Pipe::new(Notifies::Outside) }; RECEIVERS];
 
-/// One sender or receiver. `loops` (default 100) is how many messages a sender has for each receiver; with `corrupt=1` the
-/// last message of the first sender is damaged on its way.
+/// One sender or receiver. `loops` (default 100) is how many messages a sender has for each receiver; with `corrupt=1`
+/// the last message of the first sender is damaged on its way.
 pub fn main(cpu: Cpu) -> u32 {
     let params = Params::of(cpu);
     let fan = Boot::page().vcpus() / 2;

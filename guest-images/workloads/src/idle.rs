@@ -1,7 +1,7 @@
 //! Sets itself up and waits for nothing: the guest whose way to being ready is timed.
 //!
-//! vCPU 0 makes a heap, fills some memory and sees that it holds what was written. Whichever vCPU is last to have come so
-//! far, or to run at all, says that the VM is ready. Then all idle.
+//! vCPU 0 makes a heap, fills some memory and sees that it holds what was written. Whichever vCPU is last to have come
+//! so far, or to run at all, says that the VM is ready. Then all idle.
 
 use alloc::vec;
 use core::hint::black_box;

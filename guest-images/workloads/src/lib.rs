@@ -1,7 +1,7 @@
 //! The built-in workloads, one module each; `src/bin` names the image each becomes.
 //!
-//! A workload counts in its vCPU's gauge and runs until the monitor ends the VM, or until its work is done. Parameters come from the command line;
-//! every vCPU reads them for itself.
+//! A workload counts in its vCPU's gauge and runs until the monitor ends the VM, or until its work is done. Parameters
+//! come from the command line; every vCPU reads them for itself.
 //!
 //! | key | meaning | default |
 //! |---|---|---|
@@ -16,7 +16,8 @@
 //! | `period_us`, `work_us` | terminal: time between keys, work of both vCPUs for each | 20000, 500 |
 //! | `buffer_mb` | memload: what is copied | 16 |
 //! | `touch_kb`, `work_us` | script: memory it fills, work | 128, 200 |
-//! | `jobs`, `cached`, `io_us` | make: compilations, percent of them in the cache, each wait for the disk | 64, 0, 2000 |
+//! | `jobs`, `cached`, `io_us` | make: compilations, percent of them in the cache, each wait for the disk | 64, 0, 2000
+//! |
 //! | `net.ip` | netbench: own address, `10.0.0.1/16` | none |
 //! | `server` | netbench-client: its server's address | none |
 //! | `seed` | netbench-client: which sequence of operations | 1 |

@@ -1,12 +1,12 @@
-//! A build: jobs with dependencies ([`graph`]), done by as many vCPUs as the VM has, as `make -j` does. It begins with the
-//! start of the VM; the vCPU that ends the last job writes the time (TSC) into its gauge's first spare word. One operation is
-//! one job, whose time is recorded.
+//! A build: jobs with dependencies ([`graph`]), done by as many vCPUs as the VM has, as `make -j` does. It begins with
+//! the start of the VM; the vCPU that ends the last job writes the time (TSC) into its gauge's first spare word. One
+//! operation is one job, whose time is recorded.
 //!
-//! A job waits for its source (`io_us`), compresses pieces of it and holds what comes of each against the source ([`job`]);
-//! then it waits for its result to be written. Before a piece it takes a place in the books that all workers share, and gives
-//! it back after, as with an allocator. With `cached=PERCENT` that many of the
-//! compilations find their result stored: they only hash their source, and wait once more. Nothing is done twice, nothing before
-//! what it depends on, and what a job makes depends on what those made; otherwise the VM ends.
+//! A job waits for its source (`io_us`), compresses pieces of it and holds what comes of each against the source
+//! ([`job`]); then it waits for its result to be written. Before a piece it takes a place in the books that all workers
+//! share, and gives it back after, as with an allocator. With `cached=PERCENT` that many of the
+//! compilations find their result stored: they only hash their source, and wait once more. Nothing is done twice,
+//! nothing before what it depends on, and what a job makes depends on what those made; otherwise the VM ends.
 //!
 //! Two waits yield: for the lock of those books, and for a job that may begin, as a jobserver's clients do for a
 //! while before they block.

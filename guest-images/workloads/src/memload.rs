@@ -1,5 +1,6 @@
-//! Copies a buffer of `buffer_mb` without end. Every copy is told apart by stamps that are written into the source before and
-//! looked for in the copy after; one that is missing ends the VM. One operation is one copy, whose time is recorded.
+//! Copies a buffer of `buffer_mb` without end. Every copy is told apart by stamps that are written into the source
+//! before and looked for in the copy after; one that is missing ends the VM. One operation is one copy, whose time is
+//! recorded.
 
 use crate::params::Params;
 use alloc::vec;

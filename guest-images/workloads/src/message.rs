@@ -1,5 +1,5 @@
-//! Messages of 100 bytes that cannot be mistaken for each other, and the check that each of them came once, whole and in
-//! order. Pure.
+//! Messages of 100 bytes that cannot be mistaken for each other, and the check that each of them came once, whole and
+//! in order. Pure.
 //!
 //! A message is its sender and its number, 4 bytes each, and bytes that follow from both.
 

@@ -1,9 +1,9 @@
 //! What netbench's client and server share: the start of the network, and one exchange on either side of it.
 //!
-//! A request is its own length less 4, the reply's length less 4, both as 4 bytes in network order, and padding. A reply
-//! starts with its length less 4. All but the shortest messages carry a mark near their beginning and at their end: the
-//! number of the request, and its complement in the reply. A message that is cut, joined, or not the one that is due is found
-//! by it, and ends the VM.
+//! A request is its own length less 4, the reply's length less 4, both as 4 bytes in network order, and padding. A
+//! reply starts with its length less 4. All but the shortest messages carry a mark near their beginning and at their
+//! end: the number of the request, and its complement in the reply. A message that is cut, joined, or not the one that
+//! is due is found by it, and ends the VM.
 
 use crate::params::{Params, refuse};
 use crate::tbench::{MESSAGE_MAX, MESSAGE_MIN};

@@ -1,8 +1,8 @@
-//! A small program that, once done, replaces itself by itself, without end: its memory is given back, its page tables are made
-//! anew, its image is loaded again. One operation is one life.
+//! A small program that, once done, replaces itself by itself, without end: its memory is given back, its page tables
+//! are made anew, its image is loaded again. One operation is one life.
 //!
-//! A life is what a trivial script's is: it looks whether its image came whole, fills `touch_kb` of memory, computes for
-//! `work_us`. An image that is not whole, or memory that is not fresh, ends the VM.
+//! A life is what a trivial script's is: it looks whether its image came whole, fills `touch_kb` of memory, computes
+//! for `work_us`. An image that is not whole, or memory that is not fresh, ends the VM.
 
 use crate::params::Params;
 use alloc::vec;

@@ -1,8 +1,9 @@
 //! The traffic of tbench: which operations, in which shares, and how many bytes each sends and gets back. Pure.
 //!
 //! Each operation is one request and one reply whose sizes are those of the SMB packets that the operation would need,
-//! L being the length of a path. Shares are those of dbench 4's client trace, drawn at random instead of replayed, since
-//! the trace is not ours to ship; sizes of reads and writes are drawn so that their mean, 15.2 kB, is the trace's.
+//! L being the length of a path. Shares are those of dbench 4's client trace, drawn at random instead of replayed,
+//! since the trace is not ours to ship; sizes of reads and writes are drawn so that their mean, 15.2 kB, is the
+//! trace's.
 
 /// TCP port of the server.
 pub const PORT: u16 = 7003;

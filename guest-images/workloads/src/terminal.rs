@@ -1,6 +1,6 @@
-//! A terminal and its shell: keys come every `period_us`; each is read, sent to the shell, echoed and drawn. vCPU 0 is the
-//! terminal, vCPU 1 the shell; each blocks until the other wakes it. The recorded response is from the key to its echo on
-//! screen; an echo of another key ends the VM.
+//! A terminal and its shell: keys come every `period_us`; each is read, sent to the shell, echoed and drawn. vCPU 0 is
+//! the terminal, vCPU 1 the shell; each blocks until the other wakes it. The recorded response is from the key to its
+//! echo on screen; an echo of another key ends the VM.
 
 use crate::frames::{deadlines, finished, sleep_until};
 use crate::params::Params;

@@ -1,9 +1,8 @@
 //! What a thread counts of the vCPUs it runs: exits, and yields that no policy is told of.
 
-use super::{Totals, Yields};
-use crate::Wait;
-use crate::ledger::{self, Account, Outcomes};
-use crate::policy::goodness::YieldCounts;
+use crate::ledger::{self, Account, Outcomes, Totals, Yields};
+use crate::policy::YieldCounts;
+use crate::wait::Wait;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counters that one thread writes and any may read.
@@ -111,7 +110,7 @@ impl Tally {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::VcpuId;
+    use crate::ids::VcpuId;
 
     #[test]
     fn what_two_vcpus_did_on_one_thread_is_told_apart_and_adds_up() {

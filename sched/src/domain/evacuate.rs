@@ -7,10 +7,13 @@
 //! Events may still come to the old domain, from senders who do not know yet. They are not acted on but remembered
 //! ([`Evacuate::missed`]).
 
-use super::numbers::Numbers;
-use super::{Attributes, Domain};
+use super::contract::Domain;
+use super::id_allocator::IdAllocator;
+use crate::attributes::Attributes;
+use crate::ids::VcpuId;
 use crate::ledger::Account;
-use crate::{Time, Vcpu, VcpuId};
+use crate::time::Time;
+use crate::vcpu::Vcpu;
 
 /// A domain that can give its vCPUs back.
 pub trait Evacuate: Domain {
@@ -32,7 +35,7 @@ pub trait Evacuate: Domain {
 #[derive(Debug)]
 pub struct Evacuated {
     pub(super) vcpus: Vec<Evacuee>,
-    pub(super) numbers: Numbers,
+    pub(super) ids: IdAllocator,
 }
 
 /// A vCPU between two mechanisms.

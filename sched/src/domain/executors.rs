@@ -21,34 +21,38 @@
 //! Here is what all threads share, and what others ask of a domain; `executors/thread.rs` is the life of an executor.
 
 mod alarm;
+mod shared;
 mod thread;
 
-use super::counts::{Counts, Tally};
-use super::evacuate::{Evacuate, Evacuated, Evacuee};
+use super::carrier_thread::STACK_BYTES;
+use super::contract::Domain;
+use super::counts::Tally;
+use super::error::DomainError;
+use super::evacuate::{Evacuate, Evacuated};
 use super::events::{Events, Found};
-use super::looks::Looks;
-use super::numbers::Numbers;
-use super::parker::Parker;
-use super::{Attributes, Class, Domain, DomainError, Totals, kick};
+use super::id_allocator::IdAllocator;
+use super::ledger_lock::LedgerLock;
+use super::policy_traits::PolicyTraits;
+use super::spin_probe::SpinProbe;
+use crate::attributes::{Attributes, Class};
 use crate::deadlines::Deadlines;
 use crate::histogram::Histogram;
-use crate::ledger::{self, Account, Ledger, Seen, Trace};
-use crate::lock::{Caller, LockRules, QueueLock};
+use crate::ids::{Slot, VcpuId};
+use crate::kick;
+use crate::ledger::{self, Account, Ledger, Seen, Totals, Trace};
+use crate::lock::{Caller, LockRules};
 use crate::policy::Policy;
-use crate::slot::SlotWord;
 use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
-use crate::{Slot, Time, Vcpu, VcpuId};
+use crate::vcpu::Vcpu;
 use alarm::Watch;
+use shared::{Act, Entry, Gone, LockedState, Shared, SlotShared};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 
 /// Most vCPUs of a domain.
 pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
-/// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest follows at once.
-const DUE_AT_ONCE: usize = 8;
-
 /// A domain with a policy and an executor for each pCPU.
 #[derive(Debug)]
 pub struct Executors {
@@ -69,105 +73,24 @@ impl Default for Switches {
     }
 }
 
-struct Shared {
-    core: QueueLock<Core>,
-    trace: Arc<Trace>,
-    slots: Box<[SlotShared]>,
-    events: Box<[Events]>,
-    /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
-    waiters: AtomicBool,
-    keeps_slot_over_exits: bool,
-    told_of_lone_yields: bool,
-    detects_spinning: bool,
-    tells_presence: bool,
-    ending: AtomicBool,
-}
-
-/// What others may see of a slot.
-#[derive(Debug, Default)]
-struct SlotShared {
-    word: SlotWord,
-    parker: Parker,
-    thread: OnceLock<kick::ThreadId>,
-    counts: Counts,
-}
-
-/// What the lock guards.
-struct Core {
-    ledger: Ledger,
-    vcpus: Vec<Option<Entry>>,
-    numbers: Numbers,
-    deadlines: Box<[Deadlines]>,
-    watch: Watch,
-}
-
-struct Entry {
-    /// What its executor is when it asks.
-    caller: Caller,
-    /// Here while the vCPU is not on a slot.
-    vcpu: Option<Box<dyn Vcpu>>,
-    on: Option<Slot>,
-    /// The slot that watches its deadline.
-    deadline: Option<Slot>,
-    retiring: bool,
-    looks: Looks,
-    /// What was counted of it up to when it was last put on a slot, and that slot's counts then.
-    counted: Tally,
-    counts_before: Tally,
-}
-
-/// A vCPU that the domain has let go of.
-struct Gone {
-    vcpu: Box<dyn Vcpu>,
-    last: Account,
-}
-
-impl Gone {
-    fn give_back(self) {
-        self.vcpu.retired(&self.last);
-    }
-}
-
-/// Something to do once the lock is free.
-enum Act {
-    /// The slot has to ask.
-    Ask(Slot),
-    /// The idle executor of the slot has to look.
-    Rouse(Slot),
-    /// The executor of the slot has to look, or the slot has to ask.
-    Look(Slot),
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("slots", &self.slots).finish_non_exhaustive()
-    }
-}
-
 impl Executors {
     /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
     pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
-        let keeps_slot_over_exits = policy.keeps_slot_over_exits();
-        let told_of_lone_yields = policy.is_told_of_lone_yields();
-        let tells_presence = policy.tells_presence();
-        let core = Core {
+        let traits = PolicyTraits::of(&*policy);
+        let state = LockedState {
             ledger: Ledger::new(policy, cpus.len(), ledger::KEPT),
             vcpus: Vec::new(),
-            numbers: Numbers::default(),
+            ids: IdAllocator::default(),
             deadlines: cpus.iter().map(|_| Deadlines::default()).collect(),
             watch: Watch::default(),
         };
-        let trace = core.ledger.trace();
         let shared = Arc::new(Shared {
-            core: QueueLock::new(core, rules),
-            trace,
+            state: LedgerLock::new(state, rules),
             slots: cpus.iter().map(|_| SlotShared::default()).collect(),
             events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
             waiters: AtomicBool::new(false),
-            keeps_slot_over_exits,
-            told_of_lone_yields,
+            policy: traits,
             detects_spinning: switches.spin_detection,
-            tells_presence,
             ending: AtomicBool::new(false),
         });
         let domain = Self { shared, threads: Mutex::default() };
@@ -182,7 +105,7 @@ impl Executors {
         let (ready, started) = mpsc::sync_channel(1);
         let thread = crate::sync::thread::Builder::new()
             .name(format!("pcpu {cpu}"))
-            .stack_size(super::STACK_BYTES)
+            .stack_size(STACK_BYTES)
             .spawn(move || thread::execute(&shared, slot, cpu, &ready))?;
         self.threads.lock().push(thread);
         started.recv().unwrap_or_else(|_| Err(io::Error::other("an executor ended while it started")))
@@ -197,7 +120,7 @@ impl Drop for Executors {
 
 impl Evacuate for Executors {
     fn population(&self) -> usize {
-        self.shared.core.lock().vcpus.iter().flatten().count()
+        self.shared.state.lock().vcpus.iter().flatten().count()
     }
 
     fn halt(&self) {
@@ -220,11 +143,11 @@ impl Evacuate for Executors {
     }
 
     fn evacuate(&self) -> Evacuated {
-        let mut core = self.shared.core.lock();
+        let mut state = self.shared.state.lock();
         let now = monotonic();
-        let ids = (0..core.vcpus.len()).map(|index| VcpuId(index as u32));
-        let vcpus = ids.filter_map(|id| self.shared.evict(&mut core, id, now)).collect();
-        Evacuated { vcpus, numbers: std::mem::take(&mut core.numbers) }
+        let ids = (0..state.vcpus.len()).map(|index| VcpuId(index as u32));
+        let vcpus = ids.filter_map(|id| self.shared.evict(&mut state, id, now)).collect();
+        Evacuated { vcpus, ids: std::mem::take(&mut state.ids) }
     }
 
     fn missed(&self, vcpu: VcpuId) -> bool {
@@ -234,21 +157,21 @@ impl Evacuate for Executors {
 
 impl Domain for Executors {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
-        let mut core = self.shared.core.lock();
-        let id = core.numbers.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
-        if id.index() == core.vcpus.len() {
-            core.vcpus.push(None);
-            core.deadlines.iter_mut().for_each(|d| d.admit(id));
+        let mut state = self.shared.state.lock();
+        let id = state.ids.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
+        if id.index() == state.vcpus.len() {
+            state.vcpus.push(None);
+            state.deadlines.iter_mut().for_each(|d| d.admit(id));
         }
-        core.ledger.add(id, attributes, monotonic());
+        state.ledger.add(id, attributes, monotonic());
         let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
-        core.vcpus[id.index()] = Some(Entry {
+        state.vcpus[id.index()] = Some(Entry {
             caller,
             vcpu: Some(vcpu),
             on: None,
             deadline: None,
             retiring: false,
-            looks: Looks::default(),
+            probe: SpinProbe::default(),
             counted: Tally::default(),
             counts_before: Tally::default(),
         });
@@ -261,27 +184,27 @@ impl Domain for Executors {
             return;
         }
         let acts = {
-            let mut core = self.shared.core.lock();
-            let act = self.shared.unblock(&mut core, vcpu, monotonic());
-            self.shared.publish(&core);
-            [act, self.shared.tell_watcher(&mut core)]
+            let mut state = self.shared.state.lock();
+            let act = self.shared.unblock(&mut state, vcpu, monotonic());
+            self.shared.publish(&state);
+            [act, self.shared.tell_watcher(&mut state)]
         };
         acts.into_iter().flatten().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
     }
 
     fn retire(&self, vcpu: VcpuId) {
         let gone = {
-            let mut core = self.shared.core.lock();
-            let Some(Some(entry)) = core.vcpus.get_mut(vcpu.index()) else { return };
+            let mut state = self.shared.state.lock();
+            let Some(Some(entry)) = state.vcpus.get_mut(vcpu.index()) else { return };
             match entry.on {
                 Some(slot) => {
                     entry.retiring = true;
                     Err(slot)
                 }
                 None => {
-                    core.ledger.remove(vcpu, monotonic());
-                    let gone = self.shared.forget(&mut core, vcpu);
-                    self.shared.publish(&core);
+                    state.ledger.remove(vcpu, monotonic());
+                    let gone = self.shared.forget(&mut state, vcpu);
+                    self.shared.publish(&state);
                     Ok(gone)
                 }
             }
@@ -293,24 +216,24 @@ impl Domain for Executors {
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        let core = self.shared.core.lock();
-        let entry = core.vcpus.get(vcpu.index())?.as_ref()?;
-        let mut account = core.ledger.account_of(vcpu, monotonic())?;
+        let state = self.shared.state.lock();
+        let entry = state.vcpus.get(vcpu.index())?.as_ref()?;
+        let mut account = state.ledger.account_of(vcpu, monotonic())?;
         let on_slot = entry.on.map(|slot| self.shared.slots[slot.index()].counts.read().since(entry.counts_before));
         entry.counted.plus(on_slot.unwrap_or_default()).enter(&mut account, |outcomes| &mut outcomes.alone);
         Some(account)
     }
 
     fn kicks(&self) -> Histogram {
-        self.shared.core.lock().ledger.counts().kicks.clone()
+        self.shared.state.kicks()
     }
 
     fn trace(&self) -> Option<Arc<Trace>> {
-        Some(Arc::clone(&self.shared.trace))
+        Some(self.shared.state.trace())
     }
 
     fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
-        self.shared.core.lock().ledger.look(from, super::STRETCH, seen)
+        self.shared.state.look(from, seen)
     }
 
     fn threads(&self) -> Vec<kick::ThreadId> {
@@ -318,86 +241,7 @@ impl Domain for Executors {
     }
 
     fn totals(&self) -> Totals {
-        let core = self.shared.core.lock();
         let counted = self.shared.slots.iter().map(|slot| slot.counts.read());
-        counted.fold(Tally::default(), Tally::plus).totals(core.ledger.counts(), core.ledger.yield_counts())
-    }
-}
-
-impl Shared {
-    /// Completes a wake whose event found the vCPU blocked, unless somebody else has.
-    fn unblock(&self, core: &mut Core, vcpu: VcpuId, now: Time) -> Option<Act> {
-        if !self.events[vcpu.index()].unblock() {
-            return None;
-        }
-        let entry = core.vcpus[vcpu.index()].as_mut()?;
-        if let Some(slot) = entry.deadline.take() {
-            core.deadlines[slot.index()].remove(vcpu);
-        }
-        alarm::placed(core.ledger.wake(vcpu, now))
-    }
-
-    /// `looks` looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
-    fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
-        match act {
-            Act::Rouse(slot) => {
-                self.slots[slot.index()].parker.wake();
-            }
-            Act::Ask(slot) => self.demand(slot, looks),
-            Act::Look(slot) => {
-                self.demand(slot, looks);
-                self.slots[slot.index()].parker.wake();
-            }
-        }
-    }
-
-    /// Makes a busy slot ask.
-    fn demand(&self, slot: Slot, looks: Option<kick::ThreadId>) {
-        let slot = &self.slots[slot.index()];
-        if slot.word.want()
-            && let Some(thread) = slot.thread.get()
-            && looks != Some(*thread)
-        {
-            kick::send(*thread);
-        }
-    }
-
-    fn publish(&self, core: &Core) {
-        let waiting = core.ledger.waiting() > 0;
-        if self.waiters.load(Ordering::Relaxed) != waiting {
-            self.waiters.store(waiting, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes a vCPU out as it is. The executors have ended.
-    fn evict(&self, core: &mut Core, id: VcpuId, now: Time) -> Option<Evacuee> {
-        let entry = core.vcpus[id.index()].take()?;
-        let leaving = self.events[id.index()].leave();
-        let deadline = entry.deadline.map_or(Time::NEVER, |slot| core.deadlines[slot.index()].of(id));
-        let mut account = core.ledger.account_of(id, now)?;
-        entry.counted.enter(&mut account, |outcomes| &mut outcomes.alone);
-        Some(Evacuee {
-            id,
-            vcpu: entry.vcpu.expect("executors put their vCPUs down when they end"),
-            attributes: core.ledger.attributes_of(id)?,
-            rests: leaving.rests.then_some(deadline),
-            event: leaving.event,
-            retiring: entry.retiring,
-            account,
-            at: now,
-        })
-    }
-
-    /// Removes a vCPU the policy has let go of.
-    fn forget(&self, core: &mut Core, vcpu: VcpuId) -> Option<Gone> {
-        self.events[vcpu.index()].retire();
-        let entry = core.vcpus[vcpu.index()].take()?;
-        if let Some(slot) = entry.deadline {
-            core.deadlines[slot.index()].remove(vcpu);
-        }
-        core.numbers.give_back(vcpu);
-        let mut last = core.ledger.close(vcpu);
-        entry.counted.enter(&mut last, |outcomes| &mut outcomes.alone);
-        Some(Gone { vcpu: entry.vcpu?, last })
+        self.shared.state.totals(|_| counted.fold(Tally::default(), Tally::plus))
     }
 }

@@ -18,13 +18,17 @@
 //! Wakes take no lock, for they are the scheduler's own path; `moving` is for the rest. It is not held while threads are
 //! waited for, since a vCPU on one of them may end others.
 
+use super::contract::Domain;
+use super::error::DomainError;
 use super::evacuate::Evacuate;
 use super::host::{HostThreads, HostYield};
-use super::{Attributes, Domain, DomainError, Totals, kick};
+use crate::attributes::Attributes;
 use crate::histogram::Histogram;
-use crate::ledger::{Account, Seen, Trace};
+use crate::ids::VcpuId;
+use crate::kick;
+use crate::ledger::{Account, Seen, Totals, Trace};
 use crate::sync::{Mutex, RwLock};
-use crate::{Vcpu, VcpuId};
+use crate::vcpu::Vcpu;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
@@ -142,12 +146,14 @@ mod tests {
     use super::*;
     use crate::domain::executors::{self, Executors};
     use crate::domain::leases;
+    use crate::domain::testing::Script;
     use crate::domain::testing::halter::Halter;
-    use crate::domain::testing::{Script, cpus, wait_for};
     use crate::lock::LockRules;
-    use crate::policy::{Policy, Rsdl, rsdl::RsdlConfig};
-    use crate::time::monotonic;
-    use crate::{Nanos, Stop, Time};
+    use crate::policy::rsdl::RsdlConfig;
+    use crate::policy::{Policy, Rsdl};
+    use crate::testing::{cpus, wait_for};
+    use crate::time::{Nanos, Time, monotonic};
+    use crate::vcpu::Stop;
 
     /// One of each mechanism, and of each kind of slot words.
     fn domains() -> Vec<Switchable> {

@@ -4,21 +4,27 @@
 //! accounts, not counted here; a vCPU that halts inside its run is left to wait there. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
 
 mod adopt;
-mod told;
+mod host_times;
 
+use super::carrier_thread::{STACK_BYTES, enter_thread, set_nice};
+use super::contract::Domain;
 use super::counts::{Counts, Tally};
-use super::{Attributes, Class, Domain, DomainError, Totals, class, kick};
-use crate::domain::executors::MAX_VCPUS;
-use crate::domain::numbers::Numbers;
-use crate::domain::parker::Parker;
-use crate::ledger::Account;
+use super::error::DomainError;
+use super::executors::MAX_VCPUS;
+use super::host_class;
+use super::id_allocator::IdAllocator;
+use super::parker::Parker;
+use crate::attributes::{Attributes, Class};
+use crate::ids::VcpuId;
+use crate::kick;
+use crate::ledger::{Account, Totals};
 use crate::sync::{AtomicBool, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
-use crate::time::monotonic;
-use crate::{Presence, Stop, Time, Vcpu, VcpuId};
+use crate::time::{Time, monotonic};
+use crate::vcpu::{Presence, Stop, Vcpu};
+use host_times::{HostAccount, HostTimes, Idle, of_thread};
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::Arc;
-use told::{HostAccount, Idle, Told, of_thread};
 
 /// What the baseline does with a yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +41,7 @@ pub struct HostThreads {
     cpus: CpuSet,
     yields: HostYield,
     vcpus: RwLock<Vec<Option<Arc<Record>>>>,
-    numbers: Mutex<Numbers>,
+    ids: Mutex<IdAllocator>,
     /// Counts of vCPUs that have ended.
     ended: Arc<Mutex<Sums>>,
 }
@@ -47,7 +53,7 @@ struct Record {
     /// Its account up to then, in another mechanism.
     before: Option<Box<Account>>,
     idle: Idle,
-    told: Told,
+    times: HostTimes,
     thread: std::sync::OnceLock<kick::ThreadId>,
     /// It waits inside its run, where `idle` does not see it.
     halts: bool,
@@ -63,7 +69,7 @@ impl Record {
             halts,
             before: None,
             idle: Idle::default(),
-            told: Told::default(),
+            times: HostTimes::default(),
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
             retiring: AtomicBool::new(false),
@@ -77,7 +83,7 @@ impl HostThreads {
     pub fn new(cpus: &[usize], yields: HostYield) -> Self {
         let mut set = CpuSet::new();
         cpus.iter().for_each(|&cpu| set.set(cpu));
-        Self { cpus: set, yields, vcpus: RwLock::default(), numbers: Mutex::default(), ended: Arc::default() }
+        Self { cpus: set, yields, vcpus: RwLock::default(), ids: Mutex::default(), ended: Arc::default() }
     }
 
     /// Makes a vCPU known.
@@ -97,16 +103,16 @@ impl HostThreads {
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
         let record = Arc::new(Record::new(monotonic(), vcpu.halts_inside()));
-        let id = self.numbers.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
+        let id = self.ids.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
         self.enter(id, Arc::clone(&record));
         let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
         let shared = Arc::clone(&record);
         let (entered, answer) = mpsc::sync_channel(1);
         let started = threads::Builder::new()
             .name(format!("vcpu {id}"))
-            .stack_size(super::STACK_BYTES)
+            .stack_size(STACK_BYTES)
             .spawn(move || {
-                super::enter_thread(&cpus);
+                enter_thread(&cpus);
                 let permitted = enter_attributes(attributes);
                 let refused = permitted.is_err();
                 // Nobody waits for the answer of a normal vCPU.
@@ -126,7 +132,7 @@ impl Domain for HostThreads {
         });
         if started.is_err() {
             self.vcpus.write()[id.index()] = None;
-            self.numbers.lock().give_back(id);
+            self.ids.lock().give_back(id);
         }
         started.map(|()| id)
     }
@@ -140,7 +146,7 @@ impl Domain for HostThreads {
 
     fn retire(&self, vcpu: VcpuId) {
         let Some(record) = self.vcpus.write().get_mut(vcpu.index()).and_then(Option::take) else { return };
-        self.numbers.lock().give_back(vcpu);
+        self.ids.lock().give_back(vcpu);
         record.retiring.store(true, Relaxed);
         record.parker.wake();
         if let Some(thread) = record.thread.get() {
@@ -162,10 +168,10 @@ impl Domain for HostThreads {
 
 /// Gives the calling thread its vCPU's nice value and class.
 fn enter_attributes(attributes: Attributes) -> io::Result<()> {
-    super::set_nice(attributes.nice);
+    set_nice(attributes.nice);
     match attributes.class {
         Class::Normal => Ok(()),
-        class => class::enter(class),
+        class => host_class::enter(class),
     }
 }
 
@@ -210,7 +216,7 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: 
 
 /// A vCPU's account, by what the host says of its thread.
 fn account_of(record: &Record) -> Account {
-    let (times, host) = record.told.now(record);
+    let (times, host) = record.times.now(record);
     let mut account = Account {
         run: times.run,
         wait: times.wait,
@@ -250,13 +256,14 @@ impl Sums {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::Nanos;
+    use crate::domain::testing::Script;
     use crate::domain::testing::halter::Halter;
-    use crate::domain::testing::{Script, wait_for};
+    use crate::testing::wait_for;
+    use crate::time::Nanos;
 
     #[test]
     fn a_vcpu_runs_only_after_its_first_wake_and_retires_by_itself() {
-        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Sched);
+        let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Sched);
         let script = Script::new([Stop::Exit, Stop::Done]);
         let id = domain.add(script.vcpu(), Attributes::default()).unwrap();
         assert_eq!(script.runs(), 0);
@@ -267,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_idle_vcpu_goes_on_after_a_wake_and_ends_when_retired() {
-        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Ignore);
+        let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Ignore);
         let script = Script::new([Stop::Idle(Time::NEVER), Stop::Idle(Time::NEVER)]);
         let id = domain.add(script.vcpu(), Attributes::default()).unwrap();
         domain.wake(id);
@@ -280,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_vcpu_that_halts_inside_is_left_there_and_idles() {
-        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Sched);
+        let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Sched);
         let halter = Halter::default();
         let id = domain.add(halter.vcpu(), Attributes::default()).unwrap();
         domain.wake(id);
@@ -297,7 +304,7 @@ mod tests {
 
     #[test]
     fn the_times_of_a_vcpu_that_runs_make_up_the_time_between_two_looks_however_close() {
-        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Sched);
+        let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Sched);
         let script = Script::new((0..1_000_000).map(|_| Stop::Exit));
         let id = domain.add(script.vcpu(), Attributes::default()).unwrap();
         domain.wake(id);
@@ -318,7 +325,7 @@ mod tests {
 
     #[test]
     fn vcpus_of_every_permitted_class_run_and_a_refused_one_takes_no_place() {
-        let domain = HostThreads::new(&super::super::testing::cpus(), HostYield::Sched);
+        let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Sched);
         for class in [Class::Batch, Class::Idle, Class::Rt] {
             let script = Script::new([Stop::Done]);
             match domain.add(script.vcpu(), Attributes { class, ..Attributes::default() }) {

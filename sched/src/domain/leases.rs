@@ -36,12 +36,15 @@
 //!
 //! The lock is never held across a system call, nor while a vCPU is dropped.
 
+mod acts;
 mod alarm;
-mod core;
+mod decisions;
 mod evacuation;
 mod gate;
+mod locked_state;
 mod record;
-mod ride;
+mod rt_boost;
+mod shared;
 mod steal;
 #[cfg(test)]
 #[cfg(not(shuttle))]
@@ -49,42 +52,43 @@ mod tests;
 mod thread;
 mod watcher;
 
-use self::alarm::{Alarm, Watch};
-use self::core::{Act, Acts, Core, Entry, SlotEntry};
+use super::carrier_thread::STACK_BYTES;
+use super::contract::Domain;
 use super::counts::Tally;
+use super::error::DomainError;
 use super::evacuate::Evacuate;
 use super::events::Found;
 use super::executors::MAX_VCPUS;
-use super::numbers::Numbers;
-use super::{Attributes, Domain, DomainError, Totals, kick};
+use super::id_allocator::IdAllocator;
+use super::ledger_lock::LedgerLock;
+use super::policy_traits::PolicyTraits;
+use crate::attributes::Attributes;
 use crate::histogram::Histogram;
-use crate::ledger::{self, Account, Ledger, Seen, Trace};
-use crate::lock::{Caller, LockRules, QueueLock};
-use crate::policy::{Policy, Why};
+use crate::ids::VcpuId;
+use crate::kick;
+use crate::ledger::{self, Account, Ledger, Seen, Totals, Trace};
+use crate::lock::{Caller, LockRules};
+use crate::policy::Policy;
 #[cfg(target_arch = "x86_64")]
 use crate::slot::Up;
 use crate::slot::{SlotWord, Smp, Word};
 use crate::sync::{AtomicBool, Ordering, mpsc, thread as threads};
 use crate::time::monotonic;
-use crate::{Time, Vcpu, VcpuId};
+use crate::vcpu::Vcpu;
+use alarm::Alarm;
 use gate::Gate;
+use locked_state::{Entry, LockedState, SlotEntry, Watch};
 use record::Records;
-use ride::Rides;
-use rustix::thread::{CpuSet, Pid};
-use std::cell::Cell;
+use rt_boost::RtBoost;
+use shared::{Asker, Shared, SlotShared};
 use std::sync::Arc;
 use watcher::Watcher;
-
-thread_local! {
-    /// The domain whose vCPU the thread carries, by its address.
-    static HOME: Cell<usize> = const { Cell::new(0) };
-}
 
 /// What can be switched on and off, to measure what it is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switches {
     /// A vCPU whose deadline comes asks for its slot in the host's real-time class, where that is permitted.
-    pub ride: bool,
+    pub rt_boost: bool,
     /// A vCPU whose thread finds it runnable takes a slot handed to another thread that has not begun to run.
     pub steal: bool,
     /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
@@ -95,57 +99,13 @@ pub struct Switches {
 
 impl Default for Switches {
     fn default() -> Self {
-        Self { ride: true, steal: true, spin_detection: true, departures: true }
+        Self { rt_boost: true, steal: true, spin_detection: true, departures: true }
     }
 }
 
 /// A domain with a policy and a thread for each vCPU.
 pub struct Leases<W> {
     shared: Arc<Shared<W>>,
-}
-
-struct Shared<W> {
-    core: QueueLock<Core>,
-    trace: Arc<Trace>,
-    slots: Box<[SlotShared<W>]>,
-    records: Records,
-    gate: Gate,
-    rides: Rides,
-    alarm: Alarm,
-    watcher: Watcher,
-    steals: bool,
-    keeps_slot_over_exits: bool,
-    told_of_lone_yields: bool,
-    detects_spinning: bool,
-    tells_presence: bool,
-    departures: bool,
-    ending: AtomicBool,
-}
-
-/// What all threads may see of a slot.
-#[derive(Debug)]
-struct SlotShared<W> {
-    word: SlotWord<W>,
-    /// The host's number of the pCPU.
-    cpu: usize,
-}
-
-/// Who takes a turn with the lock.
-#[derive(Clone, Copy)]
-struct Asker {
-    caller: Caller,
-    /// The calling thread, if it looks at its own slot's word next: it is in the middle of its vCPU's exit, if it carries
-    /// one at all.
-    looks: Option<kick::ThreadId>,
-}
-
-/// Why a vCPU stopped, and if it blocks, until when.
-#[derive(Clone, Copy)]
-struct Stopped {
-    why: Why,
-    until: Time,
-    /// The event is one that only the vCPU sees.
-    dozes: bool,
 }
 
 impl<W: Word> std::fmt::Debug for Leases<W> {
@@ -167,52 +127,44 @@ pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches
 impl<W: Word> Leases<W> {
     fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Self {
         debug_assert!(W::ANY_CPU || cpus.len() == 1);
-        let (keeps_slot_over_exits, told_of_lone_yields) =
-            (policy.keeps_slot_over_exits(), policy.is_told_of_lone_yields());
-        let tells_presence = policy.tells_presence();
-        let ledger = Ledger::new(policy, cpus.len(), ledger::KEPT);
+        let traits = PolicyTraits::of(&*policy);
+        let state = LockedState {
+            ledger: Ledger::new(policy, cpus.len(), ledger::KEPT),
+            ids: IdAllocator::default(),
+            vcpus: Vec::new(),
+            slots: vec![SlotEntry::default(); cpus.len()].into(),
+            watch: Watch::default(),
+            ended: Tally::default(),
+        };
         let shared = Shared {
-            keeps_slot_over_exits,
-            told_of_lone_yields,
-            trace: ledger.trace(),
-            core: QueueLock::new(
-                Core {
-                    ledger,
-                    numbers: Numbers::default(),
-                    vcpus: Vec::new(),
-                    slots: vec![SlotEntry::default(); cpus.len()].into(),
-                    watch: Watch::default(),
-                    ended: Tally::default(),
-                },
-                rules,
-            ),
+            policy: traits,
+            state: LedgerLock::new(state, rules),
             slots: cpus.iter().map(|&cpu| SlotShared { word: SlotWord::default(), cpu }).collect(),
             records: Records::default(),
             gate: Gate::new(cpus.len()),
-            rides: Rides::new(cpus.len(), switches.ride),
+            rt_boost: RtBoost::new(cpus.len(), switches.rt_boost),
             alarm: Alarm::default(),
             watcher: Watcher::default(),
             steals: switches.steal,
             detects_spinning: switches.spin_detection,
-            tells_presence,
             departures: switches.departures,
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Starts the thread of a vCPU that the core knows, and waits until it can be granted a slot.
+    /// Starts the thread of a vCPU that the locked state knows, and waits until it can be granted a slot.
     fn start_thread(&self, id: VcpuId, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
         let thread = threads::Builder::new()
             .name(format!("vcpu {id}"))
-            .stack_size(super::STACK_BYTES)
+            .stack_size(STACK_BYTES)
             .spawn(move || thread::carry(shared, (id, attributes), vcpu, &ready))?;
         let failed = || Err(std::io::Error::other("a vCPU's thread ended while it started"));
         started.recv().unwrap_or_else(|_| failed())?;
         // Should a late event for the id's last vCPU have ended this one already, its thread is on its own.
-        if let Some(entry) = self.shared.core.lock().vcpus[id.index()].as_mut() {
+        if let Some(entry) = self.shared.state.lock().vcpus[id.index()].as_mut() {
             entry.thread = Some(thread);
         }
         Ok(())
@@ -220,13 +172,13 @@ impl<W: Word> Leases<W> {
 }
 
 impl<W> Leases<W> {
-    /// Ends all threads, which leave their vCPUs in the core.
+    /// Ends all threads, which leave their vCPUs in the locked state.
     fn stop(&self) {
         self.shared.ending.store(true, Ordering::SeqCst);
         let mut threads = Vec::new();
         {
-            let mut core = self.shared.core.lock();
-            for (index, entry) in core.vcpus.iter_mut().enumerate() {
+            let mut state = self.shared.state.lock();
+            for (index, entry) in state.vcpus.iter_mut().enumerate() {
                 let Some(thread) = entry.as_mut().and_then(|entry| entry.thread.take()) else { continue };
                 threads.push((VcpuId(index as u32), thread));
             }
@@ -237,7 +189,7 @@ impl<W> Leases<W> {
             kick::send(record.thread());
         }
         self.shared.alarm.wake();
-        let alarm = self.shared.core.lock().watch.thread.take();
+        let alarm = self.shared.state.lock().watch.thread.take();
         let watcher = self.shared.watcher.end();
         for thread in threads.into_iter().map(|(_, thread)| thread).chain(alarm).chain(watcher) {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
@@ -255,24 +207,24 @@ impl<W> Drop for Leases<W> {
 impl<W: Word> Domain for Leases<W> {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
         if attributes.group.is_some() {
-            self.start_alarm().map_err(DomainError::Thread)?;
+            self.shared.start_alarm().map_err(DomainError::Thread)?;
         }
         let id = {
-            let mut core = self.shared.core.lock();
-            let id = core.numbers.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
-            if id.index() == core.vcpus.len() {
-                core.vcpus.push(None);
+            let mut state = self.shared.state.lock();
+            let id = state.ids.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
+            if id.index() == state.vcpus.len() {
+                state.vcpus.push(None);
             }
-            core.ledger.add(id, attributes, monotonic());
-            core.vcpus[id.index()] = Some(Entry::default());
+            state.ledger.add(id, attributes, monotonic());
+            state.vcpus[id.index()] = Some(Entry::default());
             self.shared.records.admit(id);
             id
         };
         self.start_thread(id, vcpu, attributes).map_err(|e| {
-            let mut core = self.shared.core.lock();
+            let mut state = self.shared.state.lock();
             let now = monotonic();
-            core.ledger.remove(id, now);
-            self.shared.forget(&mut core, id, now);
+            state.ledger.remove(id, now);
+            self.shared.forget(&mut state, id, now);
             DomainError::Thread(e)
         })?;
         Ok(id)
@@ -283,9 +235,9 @@ impl<W: Word> Domain for Leases<W> {
         match record.events.signal() {
             Found::Nothing => {}
             Found::Blocked if self.shared.may_touch_slots() => {
-                let me = Asker { caller: Caller::Normal, looks: Some(kick::this_thread()) };
-                self.shared.turn(me, |core, now, acts| {
-                    self.shared.unblock(core, vcpu, now, acts);
+                let me = Asker { caller: Caller::Normal, rechecks: Some(kick::this_thread()) };
+                self.shared.turn(me, |state, now, acts| {
+                    self.shared.unblock(state, vcpu, now, acts);
                 });
             }
             Found::Blocked | Found::Napping => record.rouse(),
@@ -294,8 +246,8 @@ impl<W: Word> Domain for Leases<W> {
 
     fn retire(&self, vcpu: VcpuId) {
         let record = {
-            let core = self.shared.core.lock();
-            if !core.is_alive(vcpu) {
+            let state = self.shared.state.lock();
+            if !state.is_alive(vcpu) {
                 return;
             }
             let record = self.shared.records.of(vcpu);
@@ -307,113 +259,32 @@ impl<W: Word> Domain for Leases<W> {
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        let core = self.shared.core.lock();
+        let state = self.shared.state.lock();
         let now = monotonic();
-        Some(self.shared.complete(core.ledger.account_of(vcpu, now)?, vcpu, now))
+        Some(self.shared.complete(state.ledger.account_of(vcpu, now)?, vcpu, now))
     }
 
     fn kicks(&self) -> Histogram {
-        self.shared.core.lock().ledger.counts().kicks.clone()
+        self.shared.state.kicks()
     }
 
     fn trace(&self) -> Option<Arc<Trace>> {
-        Some(Arc::clone(&self.shared.trace))
+        Some(self.shared.state.trace())
     }
 
     fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
-        self.shared.core.lock().ledger.look(from, super::STRETCH, seen)
+        self.shared.state.look(from, seen)
     }
 
     fn threads(&self) -> Vec<kick::ThreadId> {
-        let core = self.shared.core.lock();
-        let alive = core.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some());
-        alive.map(|(index, _)| self.shared.records.of(VcpuId(index as u32)).thread()).collect()
+        let state = self.shared.state.lock();
+        state.alive().map(|id| self.shared.records.of(id).thread()).collect()
     }
 
     fn totals(&self) -> Totals {
-        let core = self.shared.core.lock();
-        let alive = core.vcpus.iter().enumerate().filter(|(_, entry)| entry.is_some());
-        let counted = alive.map(|(index, _)| self.shared.records.of(VcpuId(index as u32)).counts.read());
-        counted.fold(core.ended, Tally::plus).totals(core.ledger.counts(), core.ledger.yield_counts())
-    }
-}
-
-impl<W: Word> Shared<W> {
-    /// Whether the calling thread may touch slot words.
-    fn may_touch_slots(&self) -> bool {
-        W::ANY_CPU || HOME.get() == std::ptr::from_ref(self).addr()
-    }
-
-    /// A turn with the lock: settles what napped, lets go on what was held back if it is time, does something, tells whether somebody waits; then does for others what
-    /// came of it.
-    fn turn<R>(&self, me: Asker, something: impl FnOnce(&mut Core, Time, &mut Acts) -> R) -> R {
-        debug_assert!(self.may_touch_slots());
-        let mut acts = Acts::new();
-        let (result, mut more, mut late) = {
-            let mut core = self.core.lock_as(me.caller);
-            let now = monotonic();
-            let left = self.settle(&mut core, now, &mut acts) || self.tick(&mut core, now, &mut acts);
-            let result = something(&mut core, now, &mut acts);
-            let more = self.publish(&mut core, now, &mut acts);
-            (result, left || more, core.is_late())
-        };
-        acts.drain(..).for_each(|act| self.perform(act, me.looks));
-        while more {
-            {
-                let mut core = self.core.lock_as(me.caller);
-                let now = monotonic();
-                let left = self.settle(&mut core, now, &mut acts) || self.tick(&mut core, now, &mut acts);
-                more = left || self.publish(&mut core, now, &mut acts);
-                late |= core.is_late();
-            }
-            acts.drain(..).for_each(|act| self.perform(act, me.looks));
-        }
-        if late {
-            self.alarm.wake();
-        }
-        result
-    }
-
-    fn perform(&self, act: Act, looks: Option<kick::ThreadId>) {
-        match act {
-            Act::Grant { vcpu, slot, bind } => {
-                let record = self.records.of(vcpu);
-                // A model's threads are all one thread of the host.
-                if bind && !cfg!(all(test, shuttle)) {
-                    let mut only = CpuSet::new();
-                    only.set(self.slots[slot.index()].cpu);
-                    // The CPU was checked when the domain was configured; should it have gone offline, the vCPU runs elsewhere.
-                    let _ = rustix::thread::sched_setaffinity(Pid::from_raw(record.thread().0), &only);
-                }
-                record.grant(slot);
-            }
-            // The thread's own slot, at an exit after which it looks at the stamp.
-            Act::Kick(thread) if looks == Some(thread) => {}
-            Act::Kick(thread) => kick::send(thread),
-        }
-    }
-
-    /// Adds to the ledger's account of a vCPU what only its thread knows. What it was on a slot for and did not run was a
-    /// nap, or the way to the slot, which counts as waiting.
-    fn complete(&self, mut account: Account, vcpu: VcpuId, now: Time) -> Account {
-        let record = self.records.of(vcpu);
-        let (run, napped) = record.times(now);
-        let napped = napped.min(account.run);
-        let run = run.min(account.run - napped);
-        account.wait += account.run - napped - run;
-        account.idle += napped;
-        account.run = run;
-        record.counts.read().enter(&mut account, |outcomes| &mut outcomes.alone);
-        account
-    }
-
-    /// Removes a vCPU the policy has let go of. Gives its last account, and what is to be dropped outside the lock.
-    fn forget(&self, core: &mut Core, vcpu: VcpuId, now: Time) -> (Account, Option<Entry>) {
-        let record = self.records.of(vcpu);
-        record.events.retire();
-        let last = self.complete(core.ledger.close(vcpu), vcpu, now);
-        core.ended = core.ended.plus(record.counts.read());
-        core.numbers.give_back(vcpu);
-        (last, core.vcpus[vcpu.index()].take())
+        self.shared.state.totals(|state| {
+            let counted = state.alive().map(|id| self.shared.records.of(id).counts.read());
+            counted.fold(state.ended, Tally::plus)
+        })
     }
 }

@@ -6,8 +6,8 @@
 //! A thread may also wait elsewhere, where only a kick reaches it: from [`Parker::leave`] to [`Parker::back`] it is *away*,
 //! and who wakes it is told so.
 
-use crate::Time;
 use crate::sync::{Futex, Ordering};
+use crate::time::Time;
 
 const EMPTY: u32 = 0;
 const WAITING: u32 = 1;
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_at_its_time() {
-        let until = monotonic() + crate::Nanos::from_micros(200);
+        let until = monotonic() + crate::time::Nanos::from_micros(200);
         assert!(!Parker::default().wait(until));
         assert!(monotonic() >= until);
     }

@@ -1,8 +1,7 @@
 //! A moment that a vCPU stays outside its guest although its slot is its own.
 
-use crate::Nanos;
 use crate::sync::hint;
-use crate::time::monotonic;
+use crate::time::{Nanos, monotonic};
 
 /// Lets this time pass, or what is left of it when somebody wants the slot. It is shorter than going to sleep and coming
 /// back, so the thread keeps its CPU.

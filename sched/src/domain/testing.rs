@@ -3,7 +3,7 @@
 #[cfg(not(shuttle))]
 pub(crate) mod halter;
 
-use crate::{Stop, Vcpu};
+use crate::vcpu::{Stop, Vcpu};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -41,27 +41,12 @@ impl Script {
 
 impl Vcpu for Script {
     fn run(&mut self) -> Stop {
-        let stop = self.0.stops.lock().unwrap().pop_front().unwrap_or(Stop::Idle(crate::Time::NEVER));
+        let stop = self.0.stops.lock().unwrap().pop_front().unwrap_or(Stop::Idle(crate::time::Time::NEVER));
         self.0.runs.fetch_add(1, SeqCst);
         stop
     }
 
     fn retired(self: Box<Self>, _: &crate::ledger::Account) {
         self.0.retired.store(true, SeqCst);
-    }
-}
-
-/// Host CPUs this process may use.
-pub(crate) fn cpus() -> Vec<usize> {
-    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
-}
-
-/// Gives other threads time until `done`; fails after a minute, which no sound run comes near.
-pub(crate) fn wait_for(done: impl Fn() -> bool) {
-    let start = std::time::Instant::now();
-    while !done() {
-        assert!(start.elapsed().as_secs() < 60, "waited for a minute");
-        std::thread::yield_now();
     }
 }

@@ -14,12 +14,12 @@ mod report;
 pub use bounds::BoundOf;
 pub use report::{Cause, Meanwhile, Starvation};
 
-use super::Domain;
+use super::contract::{Domain, STRETCH};
 use super::parker::Parker;
+use crate::ids::VcpuId;
 use crate::ledger::Seen;
 use crate::sync::{AtomicBool, Ordering, thread};
-use crate::time::monotonic;
-use crate::{Nanos, Time, VcpuId};
+use crate::time::{Nanos, Time, monotonic};
 use absence::Absence;
 use bounds::Bounds;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(10);
 /// Nor less often, for vCPUs come and bring shorter bounds.
 const LONGEST_PERIOD: Nanos = Nanos::from_millis(1_000);
-/// Looks in the shortest bound.
+/// SpinProbe in the shortest bound.
 const LOOKS: u64 = 4;
 /// A vCPU is told of once in this time for the same cause.
 const QUIET: Nanos = Nanos::from_millis(60_000);
@@ -149,7 +149,7 @@ impl Watch {
         let mut from = Some(VcpuId(0));
         while let Some(next) = from {
             // What the domain's lock is held for should not be allocation.
-            self.seen.reserve(super::STRETCH);
+            self.seen.reserve(STRETCH);
             from = self.domain.look(next, &mut self.seen);
         }
     }

@@ -1,8 +1,9 @@
 //! What became of a vCPU's time, and how often what happened to it.
 
-use crate::domain::Attributes;
+use crate::attributes::Attributes;
 use crate::histogram::Histogram;
-use crate::{Nanos, Time, Wait};
+use crate::time::{Nanos, Time};
+use crate::wait::Wait;
 
 /// What a vCPU is doing, as far as its policy knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +165,7 @@ pub(super) struct Entry {
     pub(super) state: State,
     /// Since when it is in that state and its time is not accounted.
     pub(super) since: Time,
-    pub(super) last: Option<crate::Slot>,
+    pub(super) last: Option<crate::ids::Slot>,
 }
 
 impl Entry {

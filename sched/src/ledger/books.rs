@@ -6,10 +6,11 @@
 //! Invariant: every vCPU is in one [`State`] at a time, and its time is accounted up to when it got there.
 
 use super::account::{Account, Entry, State, Yielded};
-use crate::domain::Attributes;
+use crate::attributes::Attributes;
 use crate::histogram::Histogram;
+use crate::ids::{Slot, VcpuId};
 use crate::policy::{Decision, Placement, Why};
-use crate::{Nanos, Slot, Time, VcpuId};
+use crate::time::{Nanos, Time};
 use std::ops::Range;
 
 /// Accounts of all vCPUs, and counts of the domain.

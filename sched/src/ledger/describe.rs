@@ -1,8 +1,10 @@
 //! Events in words. The one place that has them.
 
 use super::event::{Event, What};
+use crate::ids::VcpuId;
 use crate::policy::{Decision, Placement, Why};
-use crate::{Nanos, Time, VcpuId, Wait, Yield};
+use crate::time::{Nanos, Time};
+use crate::wait::{Wait, Yield};
 use std::fmt;
 use std::time::Duration;
 
@@ -116,7 +118,8 @@ pub(crate) fn span(span: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Lease, Slot};
+    use crate::ids::Slot;
+    use crate::policy::Lease;
 
     fn words(what: What) -> String {
         describe(&Event { time: Time(1_000), what }, &|vcpu| format!("web/{}", vcpu.0))

@@ -2,9 +2,11 @@
 //!
 //! Enough to ask another policy object the same questions and compare the answers, and to tell who waited for whom.
 
-use crate::domain::{Cap, Group, GroupId};
-use crate::policy::{Decision, Placement, Why};
-use crate::{Class, Lease, Nanos, Nice, Slot, Time, VcpuId, Wait, Yield};
+use crate::attributes::{Cap, Class, Group, GroupId};
+use crate::ids::{Nice, Slot, VcpuId};
+use crate::policy::{Decision, Lease, Placement, Why};
+use crate::time::{Nanos, Time};
+use crate::wait::{Wait, Yield};
 
 /// Words of an event.
 pub const WORDS: usize = 4;

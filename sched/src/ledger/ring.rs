@@ -62,13 +62,15 @@ impl Ring {
 }
 
 /// Stands for words that were overwritten while they were read.
-const TORN: Event = Event { time: crate::Time(0), what: super::event::What::Remove { vcpu: crate::VcpuId(u32::MAX) } };
+const TORN: Event =
+    Event { time: crate::time::Time(0), what: super::event::What::Remove { vcpu: crate::ids::VcpuId(u32::MAX) } };
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::ids::VcpuId;
     use crate::ledger::event::What;
-    use crate::{Time, VcpuId};
+    use crate::time::Time;
 
     const CAPACITY: usize = 64;
 

@@ -1,9 +1,15 @@
 //! The ledger over real policies.
 
+mod figures;
+mod replay;
+mod spans;
+mod why;
+
 use super::*;
-use crate::domain::{Cap, Group, GroupId};
-use crate::policy::{Capped, Freelist, Rsdl, rsdl::RsdlConfig};
-use crate::{Wait, Yield};
+use crate::attributes::{Cap, Group, GroupId};
+use crate::policy::rsdl::RsdlConfig;
+use crate::policy::{Capped, Freelist, Rsdl};
+use crate::wait::{Wait, Yield};
 
 const A: VcpuId = VcpuId(0);
 const B: VcpuId = VcpuId(1);

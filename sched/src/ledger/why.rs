@@ -20,7 +20,9 @@ pub use scene::Scene;
 use super::event::Event;
 use super::spans::{Began, Doing, Span, Spans};
 use crate::histogram::Histogram;
-use crate::{Nanos, Slot, Time, VcpuId, Wait};
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::wait::Wait;
 
 /// What one vCPU waited, in all.
 #[derive(Debug, Clone, Default)]
@@ -194,6 +196,3 @@ pub enum Cause {
     /// Slots had nobody on them for most of it.
     Nobody,
 }
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests;

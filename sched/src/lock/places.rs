@@ -8,8 +8,8 @@
 //! So a waiter that read the old word sleeps on an old count, which ends its sleep.
 
 use super::word::Ticket;
-use crate::Time;
 use crate::sync::{Futex, Ordering};
+use crate::time::Time;
 use std::num::NonZeroU32;
 
 /// One cache line of them. Models have as few as show that places are shared.

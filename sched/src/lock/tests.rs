@@ -12,7 +12,7 @@ const STAGES: [LockRules; 4] = [
 #[cfg(not(loom))]
 mod threads {
     use super::*;
-    use crate::domain::testing::wait_for;
+    use crate::testing::wait_for;
 
     #[test]
     fn a_held_lock_is_not_to_be_had_and_a_dropped_guard_frees_it() {
@@ -75,7 +75,7 @@ mod threads {
     fn a_kick_under_the_lock_is_refused_in_debug_builds() {
         let lock = QueueLock::new((), LockRules::default());
         let _guard = lock.lock();
-        crate::domain::kick::send(crate::domain::kick::this_thread());
+        crate::kick::send(crate::kick::this_thread());
     }
 }
 

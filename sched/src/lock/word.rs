@@ -15,7 +15,7 @@
 //!
 //! Invariants: never held and named at once; named, awake, robbed and rt waiters only while there are waiters.
 
-use super::{Caller, LockRules};
+use super::rules::{Caller, LockRules};
 
 const HELD: u64 = 1;
 const NAMED: u64 = 1 << 1;

@@ -1,10 +1,12 @@
 //! A policy in a box is a policy. Every method is handed on, also those that have a default: one left out here would answer
 //! for itself.
 
-use super::goodness::YieldCounts;
-use super::{Decision, Placement, Policy, Resumed, Throttled, Why};
-use crate::domain::Attributes;
-use crate::{Nanos, Slot, Time, VcpuId};
+use super::contract::Policy;
+use super::decision::{Decision, Placement, Resumed, Throttled, Why};
+use super::yield_counts::YieldCounts;
+use crate::attributes::Attributes;
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {

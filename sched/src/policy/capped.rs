@@ -26,17 +26,20 @@
 
 mod budget;
 
-use super::goodness::YieldCounts;
-use super::{Decision, Placement, Policy, Resumed, Throttled, Why};
+use super::contract::Policy;
+use super::decision::{Decision, Placement, Resumed, Throttled, Why};
+use super::yield_counts::YieldCounts;
+use crate::attributes::{self, Attributes, GroupId};
 use crate::deadlines::Deadlines;
-use crate::domain::{Attributes, GroupId};
-use crate::{Nanos, Slot, Time, VcpuId, Wait};
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::wait::Wait;
 use budget::Budget;
 use std::collections::VecDeque;
 use std::fmt;
 
 /// A rest of a slice that is not worth running for: a turn costs an exit and a switch.
-pub(super) const LEAST: Nanos = Nanos::from_micros(50);
+pub(crate) const LEAST: Nanos = Nanos::from_micros(50);
 /// For how many rounds of turns at most anybody is frozen: with two rounds in a period, half a period is left of two for the
 /// policy within to run it. All slivers together are a sixth of the cap, so that debt goes down.
 const PATIENCE: u64 = 3;
@@ -98,7 +101,7 @@ impl Capped {
         Some((member, group))
     }
 
-    fn join(&mut self, vcpu: VcpuId, to: crate::domain::Group, now: Time) {
+    fn join(&mut self, vcpu: VcpuId, to: attributes::Group, now: Time) {
         let known = self.groups.iter().position(|group| group.as_ref().is_some_and(|group| group.id == to.id));
         let index = known.or_else(|| self.groups.iter().position(Option::is_none)).unwrap_or(self.groups.len());
         if index == self.groups.len() {

@@ -1,22 +1,25 @@
-//! The baseline to beat: one list of free slots, one line of vCPUs that want one.
+//! The baseline to beat: one list of free slots, one run queue of vCPUs that want one.
 //!
 //! This is how the rump kernel handed out its CPUs before its scheduler got a fast path: every entry took a CPU from a
 //! global list under a global lock, every exit gave it back, and who found none waited. An exit of a vCPU is such a
 //! scheduling point. Rump had no preemption, since its threads always leave; a guest that computes does not, so a lease
 //! ends after the interval.
 
+use super::contract::Policy;
+use super::decision::{Decision, Placement, Why};
 use super::queue::{Kind, Queue};
 use super::slotset::SlotSet;
-use super::{Decision, Placement, Policy, Why};
-use crate::domain::Attributes;
-use crate::{Nanos, Slot, Time, Topology, VcpuId};
+use crate::attributes::Attributes;
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::topology::Topology;
 
 /// The policy.
 #[derive(Debug)]
 pub struct Freelist {
     rr_interval: Nanos,
     free: SlotSet,
-    line: Queue,
+    queue: Queue,
     current: Vec<Option<VcpuId>>,
     lease_end: Vec<Time>,
     /// Where each vCPU ran last, and what is near it; `None`: one free slot is as good as another.
@@ -31,7 +34,7 @@ impl Freelist {
         Self {
             rr_interval,
             free,
-            line: Queue::new(),
+            queue: Queue::new(),
             current: vec![None; slots],
             lease_end: vec![Time::NEVER; slots],
             near: None,
@@ -61,9 +64,9 @@ impl Freelist {
     }
 
     fn take_head(&mut self, slot: Slot, now: Time) -> Decision {
-        match self.line.head() {
+        match self.queue.head() {
             Some((vcpu, _)) => {
-                self.line.remove(vcpu);
+                self.queue.remove(vcpu);
                 self.free.remove(slot);
                 self.install(slot, vcpu, now)
             }
@@ -78,7 +81,7 @@ impl Freelist {
 
 impl Policy for Freelist {
     fn add(&mut self, vcpu: VcpuId, _attributes: Attributes, _now: Time) {
-        self.line.admit(vcpu);
+        self.queue.admit(vcpu);
         if let Some((last, _)) = &mut self.near {
             last.resize(last.len().max(vcpu.index() + 1), None);
             last[vcpu.index()] = None;
@@ -86,8 +89,8 @@ impl Policy for Freelist {
     }
 
     fn remove(&mut self, vcpu: VcpuId) {
-        if self.line.contains(vcpu) {
-            self.line.remove(vcpu);
+        if self.queue.contains(vcpu) {
+            self.queue.remove(vcpu);
         }
         if let Some(slot) = self.current.iter().position(|&c| c == Some(vcpu)) {
             self.current[slot] = None;
@@ -101,7 +104,7 @@ impl Policy for Freelist {
             self.current[slot.index()] = Some(vcpu);
             return Placement::Run(slot);
         }
-        self.line.push(vcpu, 0, Kind::Computing);
+        self.queue.push(vcpu, 0, Kind::Computing);
         // Leases always have an end here, so every slot asks by itself.
         Placement::Queue(None)
     }
@@ -112,7 +115,7 @@ impl Policy for Freelist {
             Why::Free => self.install(slot, current, now),
             Why::Check if now < self.lease_end[slot.index()] => Decision::run(current, self.lease_end[slot.index()]),
             Why::Check | Why::Exit | Why::Yield(_) => {
-                self.line.push(current, 0, Kind::Computing);
+                self.queue.push(current, 0, Kind::Computing);
                 self.take_head(slot, now)
             }
             Why::Block | Why::Retire => self.take_head(slot, now),
@@ -120,15 +123,15 @@ impl Policy for Freelist {
     }
 
     fn steals(&mut self, slot: Slot, thief: VcpuId, _now: Time) -> bool {
-        let Some(robbed) = self.current[slot.index()].filter(|_| self.line.contains(thief)) else { return false };
-        self.line.remove(thief);
+        let Some(robbed) = self.current[slot.index()].filter(|_| self.queue.contains(thief)) else { return false };
+        self.queue.remove(thief);
         self.current[slot.index()] = Some(thief);
-        self.line.push_at(robbed, 0, Kind::Computing, self.line.place(robbed));
+        self.queue.push_at(robbed, 0, Kind::Computing, self.queue.place(robbed));
         true
     }
 
     fn waiting(&self) -> usize {
-        self.line.len()
+        self.queue.len()
     }
 
     fn keeps_slot_over_exits(&self) -> bool {

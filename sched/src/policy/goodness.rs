@@ -18,13 +18,13 @@
 //! What differs from 2.4: counters are in nanoseconds instead of ticks of 10 ms, and an rt vCPU that yields does let the
 //! next one of its class run. Class batch never preempts, idle comes behind everybody else.
 
-#[cfg(test)]
-mod tests;
-
+use super::contract::Policy;
+use super::decision::{Decision, Placement, Why};
 use super::slotset::SlotSet;
-use super::{Decision, Placement, Policy, Why};
-use crate::domain::{Attributes, Class};
-use crate::{Nanos, Nice, Slot, Time, VcpuId};
+use super::yield_counts::YieldCounts;
+use crate::attributes::{Attributes, Class};
+use crate::ids::{Nice, Slot, VcpuId};
+use crate::time::{Nanos, Time};
 use std::collections::VecDeque;
 
 /// A tick of 2.4 on x86: what a step of priority is worth.
@@ -45,48 +45,18 @@ pub fn refill(nice: Nice) -> Nanos {
     Nanos((20 - i64::from(nice.get())) as u64 / 4 * TICK.0) + TICK
 }
 
-/// Which of the two bugs of 2.4.0-test8 are back. Off by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Two bugs of Linux 2.4.0-test8 that `algorithm = "goodness"` can have back, for the record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename = "GoodnessSwitches", default, deny_unknown_fields)
+)]
 pub struct YieldBugs {
-    /// A yielder is worth as little as one whose counter is used up, also to the decision to refill all counters.
+    /// The yield of the only runnable vCPU refills the counters of all vCPUs.
     pub yield_recalculates: bool,
-    /// Who replaces a yielder is made to ask again at once if the yielder is better.
+    /// A vCPU that replaces a yielder with a better counter is preempted at once, and the yielder runs again.
     pub yield_bounces: bool,
-}
-
-/// What the statistics patch counted, since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct YieldCounts {
-    /// Yields that the policy was told of.
-    pub yields: u64,
-    /// Those while nobody else could run there.
-    pub sole: u64,
-    /// Refills of all counters, for whatever reason.
-    pub recalculations: u64,
-    /// Passes that were only made because a yielder was better than who replaced it.
-    pub extra_passes: u64,
-}
-
-impl YieldCounts {
-    /// What came since an earlier reading.
-    pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            yields: self.yields.saturating_sub(earlier.yields),
-            sole: self.sole.saturating_sub(earlier.sole),
-            recalculations: self.recalculations.saturating_sub(earlier.recalculations),
-            extra_passes: self.extra_passes.saturating_sub(earlier.extra_passes),
-        }
-    }
-
-    /// The sum of both.
-    pub(crate) fn plus(&self, other: &Self) -> Self {
-        Self {
-            yields: self.yields + other.yields,
-            sole: self.sole + other.sole,
-            recalculations: self.recalculations + other.recalculations,
-            extra_passes: self.extra_passes + other.extra_passes,
-        }
-    }
 }
 
 #[derive(Debug, Clone)]

@@ -31,17 +31,18 @@
 
 mod interactivity;
 mod runqueue;
-#[cfg(test)]
-mod tests;
 mod vcpu;
 
+use super::contract::Policy;
+use super::decision::{Decision, Placement, Why};
 use super::slotset::SlotSet;
-use super::{Decision, Placement, Policy, Why};
-use crate::domain::{Attributes, Class};
-use crate::{Nanos, Slot, Time, Topology, VcpuId};
+use crate::attributes::{Attributes, Class};
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::topology::Topology;
 pub use interactivity::slice;
 use interactivity::{LEVELS, LONGEST_SLICE, MOST_SLEEP, static_level};
-use runqueue::{Line, Rank, RunQueues};
+use runqueue::{Place, Rank, RunQueues};
 use vcpu::VcpuState;
 
 /// The longest lease: that of nice -20. A vCPU without slices is asked again that often, and goes on.
@@ -51,7 +52,7 @@ const LOOK: usize = 8;
 /// vCPUs that periodic balancing moves at most, for the same reason.
 const MOST_MOVED: usize = 8;
 /// How often a busy slot looks for work. Linux: 200 ms.
-const BALANCE_EVERY: Nanos = Nanos::from_millis(200);
+pub(crate) const BALANCE_EVERY: Nanos = Nanos::from_millis(200);
 /// Part of the time queued after a wake that counts as sleep (unit: percent). Linux: ON_RUNQUEUE_WEIGHT.
 const QUEUED_COUNTS: u64 = 30;
 
@@ -115,6 +116,12 @@ impl O1 {
         Self { topology, ..self }
     }
 
+    /// Number of vCPUs that wait in a slot's queue.
+    #[cfg(test)]
+    pub(crate) fn queued_on(&self, slot: Slot) -> usize {
+        self.queues.len_of(slot)
+    }
+
     fn vcpu(&self, vcpu: VcpuId) -> &VcpuState {
         self.vcpus[vcpu.index()].as_ref().expect("the driver names only vCPUs it added")
     }
@@ -166,13 +173,13 @@ impl O1 {
     }
 
     /// Where a vCPU queues whose slice is over.
-    fn expire(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Line {
+    fn expire(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Place {
         let (rank, level, own) = {
             let v = self.vcpu(vcpu);
             (v.rank(), v.level, static_level(v.nice))
         };
         if rank == Rank::Idle {
-            return Line::Active(rank);
+            return Place::Active(rank);
         }
         let runnable = self.queues.len_of(slot) as u64 + 1;
         let interactive = self.vcpu(vcpu).is_interactive();
@@ -180,10 +187,10 @@ impl O1 {
         let waited = now.since(*s.expired_since.get_or_insert(now));
         let starving = waited.0 >= MOST_SLEEP.0 * runnable || own > s.best_expired;
         if interactive && !starving {
-            return Line::Active(rank);
+            return Place::Active(rank);
         }
         s.best_expired = s.best_expired.min(own);
-        Line::Expired(level)
+        Place::Expired(level)
     }
 
     /// Gives a slot to a vCPU that is queued nowhere.
@@ -234,9 +241,9 @@ impl O1 {
 
     /// Moves a vCPU from one queue to another.
     fn pull(&mut self, from: Slot, to: Slot) {
-        if let Some((vcpu, line)) = self.queues.give_away(from) {
+        if let Some((vcpu, place)) = self.queues.give_away(from) {
             self.vcpu_mut(vcpu).home = to;
-            self.queues.push_back(to, vcpu, line);
+            self.queues.push_back(to, vcpu, place);
         }
     }
 
@@ -258,8 +265,8 @@ impl O1 {
     /// Slice or turn over, a kick, or a look round.
     fn check(&mut self, slot: Slot, current: VcpuId, slice_over: bool, now: Time) -> Decision {
         if slice_over {
-            let line = self.expire(slot, current, now);
-            self.queues.push_back(slot, current, line);
+            let place = self.expire(slot, current, now);
+            self.queues.push_back(slot, current, place);
             return self.pick(slot, now);
         }
         let rank = self.vcpu(current).rank();
@@ -269,8 +276,8 @@ impl O1 {
         } else if turn.is_some_and(|turn| self.slots[slot.index()].turn >= turn) {
             let v = self.vcpu_mut(current);
             v.level = v.sleep.level(v.nice);
-            let line = Line::Active(v.rank());
-            self.queues.push_back(slot, current, line);
+            let place = Place::Active(v.rank());
+            self.queues.push_back(slot, current, place);
         } else {
             return self.go_on(slot, current);
         }
@@ -278,11 +285,11 @@ impl O1 {
     }
 
     fn yields(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
-        let line = match self.vcpu(current).rank() {
-            Rank::Level(level) => Line::Expired(level),
-            rank => Line::Active(rank),
+        let place = match self.vcpu(current).rank() {
+            Rank::Level(level) => Place::Expired(level),
+            rank => Place::Active(rank),
         };
-        self.queues.push_back(slot, current, line);
+        self.queues.push_back(slot, current, place);
         self.pick(slot, now)
     }
 
@@ -333,8 +340,8 @@ impl Policy for O1 {
         let slot = victim.unwrap_or(home);
         let v = self.vcpu_mut(vcpu);
         v.home = slot;
-        let line = Line::Active(v.rank());
-        self.queues.push_back(slot, vcpu, line);
+        let place = Place::Active(v.rank());
+        self.queues.push_back(slot, vcpu, place);
         // Leases always have an end here, so every slot asks by itself.
         victim.map_or(Placement::Queue(None), Placement::Preempt)
     }

@@ -9,7 +9,7 @@
 //! which list it is in, and a whole list can be moved by relinking its ends.
 
 use super::prefetch::prefetch;
-use crate::VcpuId;
+use crate::ids::VcpuId;
 
 /// Stairs that can be in use at once.
 pub(crate) const WINDOW: u64 = 128;

@@ -19,249 +19,44 @@
 //! 7. *Classes*: `rt` runs ahead of all stairs, within a [budget](rt), `idle` behind all of them; `batch` walks the
 //!    staircase without going ahead by waking.
 //!
-//! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them, `line` queues and picks, `lease` says who
+//! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them, `run_queue` queues and picks, `lease` says who
 //! runs on a slot and how long, `wake` where a woken vCPU goes, [`polite`] what a yield does and `silent` what one does that
 //! says nothing, `bound` how long anybody can wait.
+
+use super::contract::Policy;
+use super::decision::{Decision, Placement, Why};
+use crate::attributes::Attributes;
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
+use look::Look;
+use peer::Peer;
+use state::VcpuState;
 
 mod bound;
 pub mod budgets;
 mod charge;
+mod clock;
+mod config;
 mod lease;
-mod line;
+pub(crate) mod limits;
+mod look;
 pub mod matrix;
+mod peer;
 mod peers;
 pub mod polite;
+mod polite_switches;
 pub mod rt;
+mod run_queue;
 mod silent;
+mod state;
 mod wake;
 
-use super::queue::{Queue, WINDOW};
-use super::slotset::SlotSet;
-use super::{Decision, Placement, Policy, Why};
-use crate::domain::Attributes;
-use crate::{Class, Nanos, Nice, Slot, Time, Topology, VcpuId};
 pub use bound::wait_bound;
-use budgets::Budgets;
-use charge::Clock;
+pub use config::{RsdlConfig, YieldRule};
+pub use limits::{LAG, REACH};
 pub use matrix::Variant;
-use matrix::{Row, Stair};
-use peers::Peer;
-pub use polite::{PoliteSwitches, REACH};
-use rt::RtBudget;
-use silent::Look;
-
-/// How far above the served stair a woken vCPU may stand: one quota's step at nice 0.
-pub const LAG: Stair = 2;
-/// Unbroken running that ends a wait: who computes this long has got what it yielded for.
-const COMPUTES: Nanos = Nanos::from_millis(1);
-/// Unbroken running after which yields are forgiven anew.
-const WORKS: Nanos = Nanos::from_micros(200);
-/// How far below the served stair anybody can fall.
-const DEEPEST: Stair = WINDOW - LAG - 2;
-/// How far a vCPU can fall beyond two steps of its row. One that gets there drags the served stair along, and with it those
-/// who always let others through: they save up no more than that. What a stalled host adds beyond that at once is
-/// forgiven.
-const DEBT: Stair = 8;
-
-/// How far below the served stair a vCPU of this row can fall.
-fn deepest(row: Row) -> Stair {
-    DEEPEST.min(2 * row.longest_step + DEBT)
-}
-
-/// What a yield means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum YieldRule {
-    /// Nothing: the vCPU goes on.
-    None,
-    /// To the back of the next rotation; what was left of this one is lost. SD's sched_yield.
-    Expire,
-    /// The rules of [`polite`], as far as switched on.
-    Polite(PoliteSwitches),
-}
-
-/// What can be set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RsdlConfig {
-    /// Base of all quotas (units: ns; 100 us to 5 s).
-    pub rr_interval: Nanos,
-    /// Which generation's levels.
-    pub variant: Variant,
-    /// What a yield means.
-    pub yield_rule: YieldRule,
-    /// Whether a woken vCPU prefers the slot it last ran on, and of idle slots the nearest to it.
-    pub affinity: bool,
-    /// Whether a vCPU runs for a moment before one that was woken takes its slot.
-    pub grain: bool,
-}
-
-impl RsdlConfig {
-    /// What a vCPU may use, and where. Class batch has its levels in one piece: it waits longer, and then runs longer.
-    fn row_of(&self, attributes: Attributes) -> Row {
-        match attributes.class {
-            Class::Batch => Row::consecutive(attributes.nice, self.rr_interval),
-            _ => Row::new(attributes.nice, self.rr_interval, self.variant),
-        }
-    }
-}
-
-impl Default for RsdlConfig {
-    fn default() -> Self {
-        Self {
-            rr_interval: Nanos::from_millis(6),
-            variant: Variant::default(),
-            yield_rule: YieldRule::Polite(PoliteSwitches::default()),
-            affinity: true,
-            grain: false,
-        }
-    }
-}
-
-/// A vCPU, as the policy knows it.
-#[derive(Debug, Clone)]
-struct VcpuState {
-    class: Class,
-    row: Row,
-    /// The stair its next quota counts on.
-    stair: Stair,
-    /// Used of that quota.
-    used: Nanos,
-    last: Option<Slot>,
-    on: Option<Slot>,
-    /// The stair it was last queued on.
-    queued_on: Stair,
-    /// The clock of free time when it went to sleep.
-    slept_at: Nanos,
-    /// It has slept since it got its quota.
-    slept: bool,
-    /// Its last yield was a wait, and it has not computed since.
-    waits: bool,
-    /// Whom it last waited for.
-    waited_for: Option<VcpuId>,
-    /// Yields that let it go on although others waited, since it last worked.
-    stays: u32,
-    /// As often it may say nothing and go on.
-    patience: u32,
-    /// How long it runs until it yields if it does not get on.
-    look: Look,
-    /// Whom it gets on with.
-    peer: Peer,
-    /// Was evicted for a pair, and is not again before it has had its turn.
-    protected: bool,
-}
-
-/// A slot, as the policy knows it.
-#[derive(Debug, Clone)]
-struct SlotState {
-    current: Option<VcpuId>,
-    /// Charged up to here.
-    charged: Time,
-    /// Running without a break since.
-    since: Time,
-    lease_end: Time,
-    /// The driver was told to run without end; the lease starts anew once somebody waits.
-    endless: bool,
-    /// Its vCPU and one on another slot wait for each other.
-    paired: bool,
-    /// Who takes the slot over when it next asks, and until when.
-    reserved: Option<(VcpuId, Time)>,
-    /// Who woke up on a better stair; the next check gives way to it.
-    contested: Option<VcpuId>,
-    /// Who let its vCPU of class idle through, and pays for it: else two could run on that for ever.
-    lender: Option<VcpuId>,
-    rt_budget: RtBudget,
-}
-
-/// The policy.
-#[derive(Debug)]
-pub struct Rsdl {
-    config: RsdlConfig,
-    topology: Topology,
-    vcpus: Vec<Option<VcpuState>>,
-    slots: Vec<SlotState>,
-    /// Everybody in line but for the two classes below.
-    queue: Queue,
-    /// Class rt, first come first served; all on stair 0.
-    rt: Queue,
-    /// Class idle; all on stair 0.
-    idlers: Queue,
-    idle: SlotSet,
-    /// Busy slots whose vCPU has no limit.
-    unlimited: SlotSet,
-    /// The stair being served: the highest from which a head was picked in its turn.
-    served: Stair,
-    budgets: Option<Budgets>,
-    /// Slots that are reserved for a vCPU, which is neither queued nor running.
-    reserving: SlotSet,
-    reserved: usize,
-    runnable: usize,
-    clock: Clock,
-    /// The next slot to look at when a woken vCPU seeks a worse one to preempt.
-    probe: usize,
-}
-
-impl Rsdl {
-    /// A policy for this many slots, all idle.
-    pub fn new(config: RsdlConfig, slots: usize) -> Self {
-        let mut idle = SlotSet::new(slots);
-        (0..slots).for_each(|slot| idle.insert(Slot(slot as u16)));
-        let usual = Row::new(Nice::default(), config.rr_interval, config.variant);
-        let slot = SlotState {
-            current: None,
-            charged: Time(0),
-            since: Time(0),
-            lease_end: Time::NEVER,
-            endless: false,
-            paired: false,
-            reserved: None,
-            contested: None,
-            lender: None,
-            rt_budget: RtBudget::new(),
-        };
-        Self {
-            config,
-            topology: Topology::default(),
-            vcpus: Vec::new(),
-            slots: vec![slot; slots],
-            queue: Queue::new(),
-            rt: Queue::new(),
-            idlers: Queue::new(),
-            idle,
-            unlimited: SlotSet::new(slots),
-            served: LAG,
-            budgets: (config.variant == Variant::LevelQuota).then(Budgets::default),
-            reserving: SlotSet::new(slots),
-            reserved: 0,
-            runnable: 0,
-            clock: Clock::new(usual.per_rotation()),
-            probe: 0,
-        }
-    }
-
-    /// The same, on slots that are this near to each other.
-    pub fn with_topology(self, topology: Topology) -> Self {
-        Self { topology, ..self }
-    }
-
-    fn vcpu(&mut self, vcpu: VcpuId) -> &mut VcpuState {
-        self.vcpus[vcpu.index()].as_mut().expect("the driver names only vCPUs it added")
-    }
-
-    /// A vCPU's stair and what it has used of its quota there.
-    #[cfg(test)]
-    pub(super) fn position(&self, vcpu: VcpuId) -> (Stair, Nanos) {
-        let v = self.vcpus[vcpu.index()].as_ref().expect("a test asks for vCPUs it added");
-        (v.stair, v.used)
-    }
-
-    fn contended(&self) -> bool {
-        self.runnable > self.slots.len()
-    }
-
-    /// Number of vCPUs in line.
-    fn queued(&self) -> usize {
-        self.queue.len() + self.rt.len() + self.idlers.len()
-    }
-}
+pub use polite_switches::PoliteSwitches;
+pub use state::Rsdl;
 
 impl Policy for Rsdl {
     fn tells_presence(&self) -> bool {
@@ -272,7 +67,7 @@ impl Policy for Rsdl {
         let row = self.config.row_of(attributes);
         let stair = row.at_or_after(self.served);
         let used = Nanos(row.quota.0 / 2);
-        [&mut self.queue, &mut self.rt, &mut self.idlers].into_iter().for_each(|line| line.admit(vcpu));
+        [&mut self.queue, &mut self.rt, &mut self.idlers].into_iter().for_each(|queue| queue.admit(vcpu));
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }

@@ -1,6 +1,7 @@
 //! A set of slots with constant-time insertion, removal and search, for up to 4096 slots.
 
-use crate::{Slot, Topology};
+use crate::ids::Slot;
+use crate::topology::Topology;
 
 /// Most slots of a domain.
 pub(crate) const MAX_SLOTS: usize = 64 * 64;
@@ -66,7 +67,7 @@ fn first_word(summary: u64) -> Option<usize> {
 /// Searches near a slot.
 impl SlotSet {
     /// The slot of the set that is nearest to where a vCPU ran last: that one, one of its core, one behind its cache, any.
-    /// Looks at words of 64 slots, and only at those of its core and its cache.
+    /// SpinProbe at words of 64 slots, and only at those of its core and its cache.
     pub(crate) fn nearest(&self, last: Option<Slot>, topology: &Topology) -> Option<Slot> {
         let Some(last) = last else { return self.first() };
         if self.contains(last) {

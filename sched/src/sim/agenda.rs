@@ -2,7 +2,7 @@
 //!
 //! Of slots with the same time the lowest is first, so that a run never depends on how the tree came about.
 
-use crate::Time;
+use crate::time::Time;
 
 /// The next time of every slot.
 #[derive(Debug)]

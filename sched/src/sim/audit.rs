@@ -1,4 +1,4 @@
-//! What must hold of any policy, checked after every step. Looks at every vCPU each time: for tests.
+//! What must hold of any policy, checked after every step. SpinProbe at every vCPU each time: for tests.
 //!
 //! * no vCPU on two slots, no slot with two (the machine refuses both by itself); who is picked was runnable;
 //! * [`Policy::waiting`] is the number of runnable vCPUs without a slot;
@@ -7,11 +7,12 @@
 //! * who is held back is not picked, and an alarm is set for it;
 //! * CPU time is conserved: what vCPUs ran is what slots were busy.
 
-use super::machine::Machine;
+use super::machine::SimMachine;
 use super::slot::SlotSim;
 use super::vcpu::Place;
+use crate::ids::VcpuId;
 use crate::policy::{Decision, Policy, Why};
-use crate::{Nanos, Time, VcpuId};
+use crate::time::{Nanos, Time};
 
 /// What a policy's answers are held against.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,7 @@ impl Audit {
     }
 }
 
-impl<P: Policy> Machine<P> {
+impl<P: Policy> SimMachine<P> {
     /// The same, which panics as soon as the policy breaks a rule; no lease may be longer than this.
     pub fn audited(mut self, longest_lease: Nanos) -> Self {
         self.audit = Some(Audit { longest_lease });
@@ -51,7 +52,7 @@ impl<P: Policy> Machine<P> {
         assert!(held.is_empty() || self.ledger.alarm() != Time::NEVER, "nobody will let {held:?} go on");
         for (i, s) in self.slots.iter().enumerate() {
             let told = s.told != Time::NEVER || s.asks.is_some();
-            if let Some(v) = s.hand {
+            if let Some(v) = s.current {
                 assert_eq!(self.vcpus[v].place, Place::On(i));
             } else {
                 let placed = self.vcpus.iter().any(|v| v.place == Place::Placed(i));
@@ -59,7 +60,7 @@ impl<P: Policy> Machine<P> {
                 assert!(!placed || told, "slot {i} was not told of the vCPU placed on it");
             }
         }
-        let busy = |s: &SlotSim| s.busy.0 + if s.hand.is_some() { self.now.since(s.busy_since).0 } else { 0 };
+        let busy = |s: &SlotSim| s.busy.0 + if s.current.is_some() { self.now.since(s.busy_since).0 } else { 0 };
         let ran: u64 = (0..self.vcpus.len()).map(|v| self.record(v).run.0).sum();
         assert_eq!(ran, self.slots.iter().map(busy).sum::<u64>(), "CPU time is conserved");
     }

@@ -1,6 +1,6 @@
 //! Chance that follows from a seed.
 
-use crate::Nanos;
+use crate::time::Nanos;
 
 /// How long exits take: the share of them (unit: thousandths) that take at most so much of the median (the same). Of three
 /// times 30,000 exits one by one on the machine of the built-in costs; the slowest hundredth met interrupts, ticks mostly.

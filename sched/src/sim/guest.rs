@@ -6,41 +6,18 @@
 
 mod chatter;
 mod exchange;
+mod manners;
+pub(super) mod step;
 mod waiting;
 
 pub use chatter::Chatter;
-pub use waiting::Manners;
+pub use manners::{Manners, Patience};
+pub use step::Phase;
 
 use super::world::World;
-use crate::{Nanos, Time, Wait, Yield};
-
-/// What a guest does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Runs for so long.
-    Compute(Nanos),
-    /// Runs until [`Guest::ready`], but not longer than this.
-    Spin(Nanos),
-    /// Yields.
-    Yield(Yield),
-    /// Waits for an event, or for this time.
-    Idle(Time),
-    /// Sends the events it has put there by an exit, and goes on.
-    Kick,
-}
-
-/// How a guest waits once it has spun for its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// Yields and says for whom it waits.
-    Hints,
-    /// Yields and says nothing.
-    Mute,
-    /// Would spin on, but is seen to.
-    Seen,
-    /// Blocks until the event (letters only).
-    Blocks,
-}
+use crate::time::{Nanos, Time};
+use crate::wait::{Wait, Yield};
+use step::Step;
 
 /// A guest.
 #[derive(Debug, Clone)]
@@ -123,24 +100,6 @@ pub enum Guest {
     },
     /// A thread of a chat room.
     Chatter(Box<Chatter>),
-}
-
-/// Where a guest is in its loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Between two rounds.
-    Apart,
-    /// It spins for what it waits for.
-    Waiting {
-        /// It has yielded for it already.
-        again: bool,
-        /// How often it spins on for one who runs.
-        looks: u32,
-    },
-    /// It yielded, or went to sleep, for what it waits for.
-    Yielded,
-    /// It has got it.
-    Working,
 }
 
 impl Guest {

@@ -23,11 +23,13 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use super::Draw;
-use crate::domain::Attributes;
+use super::draw::Draw;
+use crate::attributes::{Attributes, Class};
+use crate::ids::{Nice, Slot, VcpuId};
 use crate::policy::slotset::SlotSet;
 use crate::policy::{Decision, Placement, Policy, Why};
-use crate::{Class, Nanos, Nice, Slot, Time, Topology, VcpuId};
+use crate::time::{Nanos, Time};
+use crate::topology::Topology;
 use queue::{Entity, RunQueue};
 
 /// The kernel's base slice for one pCPU; it grows with the logarithm of their number, up to 8 (`sysctl_sched_base_slice`,

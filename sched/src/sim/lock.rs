@@ -3,7 +3,7 @@
 //! What a waiter does meanwhile, spin or sleep, and the lock's ways of passing by sleepers are not modelled: they are within
 //! the length of a section, as it is measured.
 
-use crate::{Nanos, Time};
+use crate::time::{Nanos, Time};
 
 /// The lock.
 #[derive(Debug)]

@@ -4,17 +4,19 @@ mod steps;
 
 use super::agenda::Agenda;
 use super::audit::Audit;
+use super::costs::Costs;
+use super::draw::Draw;
 use super::guest::Guest;
 use super::lock::Lock;
 use super::slot::SlotSim;
 use super::vcpu::{LateVcpu, Place, Record, VcpuSim};
 use super::world::{Exchange, World};
-use super::{Costs, Draw};
-use crate::domain::{Attributes, Totals, Yields};
+use crate::attributes::Attributes;
 use crate::histogram::Histogram;
-use crate::ledger::{Account, Event, Ledger};
+use crate::ids::VcpuId;
+use crate::ledger::{Account, Event, Ledger, Totals, Yields};
 use crate::policy::Policy;
-use crate::{Nanos, Time, VcpuId};
+use crate::time::{Nanos, Time};
 use std::sync::Arc;
 
 /// When every machine's clock starts: not at 0, where a policy's own zeros would look like times.
@@ -26,7 +28,7 @@ const LATE_KEPT: usize = 16;
 
 /// The machine. vCPUs are numbered in the order in which they start, for the policy too.
 #[derive(Debug)]
-pub struct Machine<P> {
+pub struct SimMachine<P> {
     pub(super) ledger: Ledger<P>,
     /// What the guests share.
     pub world: World,
@@ -48,7 +50,7 @@ pub struct Machine<P> {
 }
 
 /// Setting up.
-impl<P: Policy> Machine<P> {
+impl<P: Policy> SimMachine<P> {
     /// A machine of so many idle slots, which the policy was made for.
     pub fn new(policy: P, slots: usize, costs: Costs) -> Self {
         let mut world = World::new();
@@ -135,7 +137,7 @@ impl<P: Policy> Machine<P> {
 }
 
 /// Running, and what came of it.
-impl<P: Policy> Machine<P> {
+impl<P: Policy> SimMachine<P> {
     /// Lets this much time pass.
     pub fn run(&mut self, span: Nanos) {
         let end = self.now + span;

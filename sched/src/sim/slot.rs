@@ -1,7 +1,7 @@
 //! A slot of the machine.
 
 use crate::policy::Why;
-use crate::{Nanos, Time};
+use crate::time::{Nanos, Time};
 use std::collections::BTreeSet;
 
 /// A slot on its way to the policy.
@@ -17,7 +17,7 @@ pub(super) struct Asks {
 #[derive(Debug)]
 pub(super) struct SlotSim {
     /// The vCPU on it.
-    pub(super) hand: Option<usize>,
+    pub(super) current: Option<usize>,
     pub(super) last: Option<usize>,
     /// A vCPU placed on it while it is idle, until it asks.
     pub(super) placed: Option<usize>,
@@ -42,7 +42,7 @@ impl SlotSim {
     /// An idle slot.
     pub(super) fn new() -> Self {
         Self {
-            hand: None,
+            current: None,
             last: None,
             placed: None,
             from: Time(0),

@@ -1,12 +1,16 @@
 //! The machine itself, under policies whose answers are known.
 
+mod room;
+
+use super::costs::Costs;
 use super::guest::{Guest, Patience};
-use super::{Costs, Machine};
-use crate::domain::Attributes;
+use super::machine::SimMachine;
+use crate::attributes::Attributes;
 use crate::ledger::Event;
 use crate::policy::rsdl::RsdlConfig;
 use crate::policy::{Freelist, Policy, Rsdl};
-use crate::{Nanos, Wait};
+use crate::time::Nanos;
+use crate::wait::Wait;
 
 const RR: Nanos = Nanos::from_millis(6);
 const COSTS: Costs = Costs {
@@ -19,11 +23,11 @@ const COSTS: Costs = Costs {
     lock: Nanos::ZERO,
 };
 
-fn rsdl(slots: usize) -> Machine<Rsdl> {
-    Machine::new(Rsdl::new(RsdlConfig::default(), slots), slots, COSTS)
+fn rsdl(slots: usize) -> SimMachine<Rsdl> {
+    SimMachine::new(Rsdl::new(RsdlConfig::default(), slots), slots, COSTS)
 }
 
-fn start<P: Policy>(machine: &mut Machine<P>, guest: Guest) -> usize {
+fn start<P: Policy>(machine: &mut SimMachine<P>, guest: Guest) -> usize {
     machine.start(Attributes::default(), guest, 0)
 }
 
@@ -76,7 +80,7 @@ fn what_another_pcpu_wrote_is_seen_a_hop_later() {
 #[test]
 fn a_wait_beyond_its_bound_is_noticed_when_it_ends_and_while_it_lasts() {
     for (span, least) in [(Nanos::from_millis(5), 1), (Nanos::from_millis(40), 3)] {
-        let mut machine = Machine::new(Freelist::new(RR, 1), 1, COSTS);
+        let mut machine = SimMachine::new(Freelist::new(RR, 1), 1, COSTS);
         let all = [(); 2].map(|()| start(&mut machine, Guest::Hog));
         all.into_iter().for_each(|v| machine.bound(v, Nanos::from_millis(2)));
         machine.run(span);

@@ -1,7 +1,8 @@
 //! A vCPU of the machine, and what became of it.
 
 use super::guest::Guest;
-use crate::{Nanos, Time, VcpuId};
+use crate::ids::VcpuId;
+use crate::time::{Nanos, Time};
 
 /// What became of a vCPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What guests share: ticket locks, mailboxes, requests, chat rooms; and the gauges in which each counts what it has done.
 
 use super::room::Room;
-use crate::{Nanos, Time};
+use crate::time::{Nanos, Time};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! For comparison alone: each entry takes one from the list and each exit puts it back, so all who enter write to the same
 //! lines of memory, and who was where last is forgotten.
 
-use crate::Slot;
+use crate::ids::Slot;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The list.

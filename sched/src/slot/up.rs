@@ -8,7 +8,7 @@
 //! promise that a slot has one vCPU at a time.
 #![allow(unsafe_code, reason = "instructions without a lock prefix")]
 
-use super::Word;
+use super::word::Word;
 use std::arch::asm;
 use std::cell::UnsafeCell;
 

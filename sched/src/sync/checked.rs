@@ -1,9 +1,13 @@
 //! The futex and the spinning thread, as model checkers see them.
 
-use super::checker::sync::{Condvar, Mutex};
-use super::{AtomicU32, Ordering, checker};
-use crate::lock::assert_not_held;
-use crate::{Nanos, Time};
+use super::held::assert_not_held;
+use crate::time::{Nanos, Time};
+use checker::sync::atomic::{AtomicU32, Ordering};
+use checker::sync::{Condvar, Mutex};
+#[cfg(loom)]
+use loom as checker;
+#[cfg(shuttle)]
+use shuttle as checker;
 use std::num::NonZeroU32;
 
 /// The kernel compares the word and begins to wait in one step; here a lock makes it one. Bits are not modelled: all
@@ -62,7 +66,7 @@ fn timed_wait(_until: Time) -> bool {
 /// The wait is cut into steps that end for no reason, until the time has come.
 #[cfg(shuttle)]
 fn timed_wait(until: Time) -> bool {
-    super::thread::yield_now();
+    checker::thread::yield_now();
     crate::time::monotonic() < until
 }
 

@@ -1,12 +1,11 @@
 //! The kernel's futex, and the time a spinning thread allows itself.
 
-use super::AtomicU32;
-use crate::lock::assert_not_held;
-use crate::time::monotonic;
-use crate::{Nanos, Time};
+use super::held::assert_not_held;
+use crate::time::{Nanos, Time, monotonic};
 use rustix::thread::futex;
 use rustix::time::Timespec;
 use std::num::NonZeroU32;
+use std::sync::atomic::AtomicU32;
 
 /// A word that threads can wait on.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use std::io;
 use std::process::ExitCode;
-use stile_sched::domain::kick::{self, Departure};
+use stile_sched::kick::{self, Departure};
 
 /// Says that all of them are there.
 const HELD: &str = "/run/hold-keys";

@@ -1,7 +1,7 @@
 //! The emulated machine: QEMU from start to end, watched by what the outer system tells.
 //!
-//! No process stays behind: QEMU ends when its parent does, however that ends, and is killed if the outer system does not
-//! come to its first test, or does not get over one, long after it should have.
+//! No process stays behind: QEMU ends when its parent does, however that ends, and is killed if the outer system does
+//! not come to its first test, or does not get over one, long after it should have.
 
 use crate::outer::OuterSystem;
 use crate::results::{self, Event, Verdict};

@@ -1,13 +1,14 @@
 //! The hardware lane: runs stile on KVM with hardware virtualisation, on a machine that has none.
 //!
-//! QEMU emulates a machine with AMD's SVM and nested paging, on which Debian's stock kernel gives a working `/dev/kvm`; the
-//! tests of `tests/lane/tests` run there with this tree's stile. What they see is real, but for time: the emulator is slow and
-//! uneven, so tests here ask what happens and never how fast.
+//! QEMU emulates a machine with AMD's SVM and nested paging, on which Debian's stock kernel gives a working `/dev/kvm`;
+//! the tests of `tests/lane/tests` run there with this tree's stile. What they see is real, but for time: the emulator
+//! is slow and uneven, so tests here ask what happens and never how fast.
 //!
 //! 1. The programs are built, as `cargo test` builds them, and packages fetched into the user's cache.
 //! 2. An initramfs is made of them: the *outer system*, which is nothing but the tests ([`outer`]).
-//! 3. QEMU boots it; what it prints on its first serial line is shown, and on its second it tells which test begins and how
-//!    it ended ([`machine`], [`results`]). A test beyond its limit is killed, the whole machine if that does not help.
+//! 3. QEMU boots it; what it prints on its first serial line is shown, and on its second it tells which test begins and
+//!    how it ended ([`machine`], [`results`]). A test beyond its limit is killed, the whole machine if that does not
+//!    help.
 //!
 //! A test is a script with its description, its limit and what it needs on top ([`script`]).
 
@@ -107,7 +108,8 @@ fn required() -> bool {
     std::env::var(REQUIRE).unwrap_or_default().split(',').any(|name| name.trim() == "lane")
 }
 
-/// A machine for these tests, and whether the user has ended the run since: its files are large, and are not to stay behind.
+/// A machine for these tests, and whether the user has ended the run since: its files are large, and are not to stay
+/// behind.
 fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
     let emulator = machine::emulator()?;
     let ended = Arc::new(AtomicBool::new(false));
@@ -180,7 +182,8 @@ mod tests {
 
     const WELL: Verdict = Verdict::Passed(Duration::from_secs(1));
 
-    /// What comes of three tests on machines that give these verdicts, one after the other, and how many tests each had to run.
+    /// What comes of three tests on machines that give these verdicts, one after the other, and how many tests each had
+    /// to run.
     fn outcome(machines: &[&[Verdict]]) -> (Vec<Verdict>, Vec<usize>) {
         let script = |name: &str| Script {
             name: name.to_owned(),

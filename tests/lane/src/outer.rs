@@ -1,7 +1,8 @@
 //! The outer system: the kernel and the initramfs that the emulated machine boots.
 //!
-//! The kernel is Debian's stock one, and its modules for SVM go along; the root is busybox, stile with its shared libraries, and
-//! the tests with what they need. The first process is the script `init`, which runs the tests in the order of `/lane/order`.
+//! The kernel is Debian's stock one, and its modules for SVM go along; the root is busybox, stile with its shared
+//! libraries, and the tests with what they need. The first process is the script `init`, which runs the tests in the
+//! order of `/lane/order`.
 
 use crate::programs::{self, Profile, ProgramError, Programs};
 use crate::script::{Need, Script};

@@ -1,8 +1,9 @@
-//! The programs of this tree that run in the lane: built by cargo as `cargo test --workspace` builds them, so that a machine
-//! that has run the tests builds nothing anew; or, where figures are wanted, as users build them.
+//! The programs of this tree that run in the lane: built by cargo as `cargo test --workspace` builds them, so that a
+//! machine that has run the tests builds nothing anew; or, where figures are wanted, as users build them.
 //!
-//! What is selected decides which features dependencies have, and so whether they and all that stands on them are built once
-//! more. So it is the whole workspace, and of that the tests named `cli`, with which cargo builds the programs they are of.
+//! What is selected decides which features dependencies have, and so whether they and all that stands on them are built
+//! once more. So it is the whole workspace, and of that the tests named `cli`, with which cargo builds the programs
+//! they are of.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What the outer system tells on its second serial line: a line each for the begin, a new try and the end of a test, and the
-//! end of all.
+//! What the outer system tells on its second serial line: a line each for the begin, a new try and the end of a test,
+//! and the end of all.
 //!
 //! The line is a file that grows; a last line without its end is not there yet.
 

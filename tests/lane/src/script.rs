@@ -1,7 +1,7 @@
 //! The lane's tests: a shell script each, in `tests/lane/tests`, whose first comment says what it shows.
 //!
-//! Two lines of the comment are for the lane: `# limit: SECONDS`, after which it is killed, and, if it needs more than stile,
-//! `# needs: THING...`. Where a test needs an argument of its own it is two tests.
+//! Two lines of the comment are for the lane: `# limit: SECONDS`, after which it is killed, and, if it needs more than
+//! stile, `# needs: THING...`. Where a test needs an argument of its own it is two tests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The lane as users call it, as far as that needs no emulator. Cargo builds the lane's programs for this test, so it is also
-//! by which `scripts/hardware-lane` has them built.
+//! The lane as users call it, as far as that needs no emulator. Cargo builds the lane's programs for this test, so it
+//! is also by which `scripts/hardware-lane` has them built.
 
 use std::ffi::OsString;
 use std::path::Path;

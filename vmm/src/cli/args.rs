@@ -1,15 +1,15 @@
 //! The command line.
 
 use super::guest_images::built_in;
-use crate::compare::{Hint, Setup};
-use crate::config::PolicyConfig;
-use crate::host::CpuList;
-use crate::report::suite::{Suite, UnknownSuite};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
+use stile_compare::{Hint, Setup};
+use stile_config::PolicyConfig;
+use stile_host::CpuList;
+use stile_results::suite::{Suite, UnknownSuite};
 
 /// A virtual machine monitor that schedules its guests' vCPUs itself.
 #[derive(Debug, Parser)]

@@ -6,16 +6,14 @@ mod long_waits;
 use super::args::CheckArgs;
 use super::guests::Guests;
 use super::{Failure, output, small};
-use crate::carrier;
-use crate::config::{Config, OnStarvation, PolicyConfig, VmConfig};
-use crate::host::CpuList;
-use crate::report::format;
-use crate::watch;
 use expected::{Demand, expected};
 use serde::Serialize;
 use std::iter;
+use stile_assembly::watch;
+use stile_config::{Config, OnStarvation, PolicyConfig, VmConfig};
+use stile_host::CpuList;
 use stile_sched::Nanos;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
     let config = small::load(&args.file, args.policy.as_ref())?;
@@ -80,7 +78,7 @@ impl Terms {
             name: vm.name.to_string(),
             count: vm.count,
             vcpus: vm.vcpus,
-            class: carrier::attributes(vm).class.to_string(),
+            class: stile_assembly::attributes(vm).class.to_string(),
             nice: vm.nice,
             weight: demands[index].weight,
             cap: vm
@@ -108,9 +106,9 @@ impl Terms {
         let all = format!(
             "{}: {} with {} and {} of memory on pCPUs {} under {}",
             self.file,
-            format::count(vms as usize, "VM"),
-            format::count(vcpus as usize, "vCPU"),
-            format::bytes(self.memory_bytes as f64),
+            stile_text::count(vms as usize, "VM"),
+            stile_text::count(vcpus as usize, "vCPU"),
+            stile_text::bytes(self.memory_bytes as f64),
             self.pcpus,
             self.policy
         );
@@ -124,7 +122,7 @@ impl Terms {
 impl VmTerms {
     fn line(&self) -> String {
         let cap = self.cap.as_ref().map_or(String::new(), |cap| {
-            let period = format::time_us(cap.period_seconds * 1e6);
+            let period = stile_text::time_us(cap.period_seconds * 1e6);
             let together = if self.vcpus > 1 { " for all its vCPUs together" } else { "" };
             format!(", cap {} CPUs{together} over {period}", cap.cpus)
         });
@@ -133,12 +131,12 @@ impl VmTerms {
             1 => String::new(),
             _ => format!(", {} for each vCPU", cpus(self.expected_cpus_per_vcpu)),
         };
-        let bound = self.wait_bound_seconds.map_or("none".to_owned(), |bound| format::time_us(bound * 1e6));
+        let bound = self.wait_bound_seconds.map_or("none".to_owned(), |bound| stile_text::time_us(bound * 1e6));
         format!(
             "{}: {} with {}, class {}, nice {}{cap}: {} CPUs{each}{of_vcpu}, wait bound: {bound}",
             self.name,
-            format::count(self.count as usize, "VM"),
-            format::count(self.vcpus as usize, "vCPU"),
+            stile_text::count(self.count as usize, "VM"),
+            stile_text::count(self.vcpus as usize, "vCPU"),
             self.class,
             self.nice,
             cpus(self.expected_cpus),
@@ -152,8 +150,8 @@ fn cpus(cpus: f64) -> String {
 }
 
 fn demand(policy: &PolicyConfig, vm: &VmConfig) -> Demand {
-    let attributes = carrier::attributes(vm);
-    let (class, weight) = (attributes.class, carrier::weight(policy, attributes.nice));
+    let attributes = stile_assembly::attributes(vm);
+    let (class, weight) = (attributes.class, stile_assembly::weight(policy, attributes.nice));
     Demand { count: vm.count, vcpus: vm.vcpus, class, weight, cap: vm.cap.map(|cap| cap.cpus()) }
 }
 
@@ -161,15 +159,16 @@ fn demand(policy: &PolicyConfig, vm: &VmConfig) -> Demand {
 fn bound(config: &Config, index: usize) -> Option<Nanos> {
     let vm = &config.vms[index];
     let others = neighbours(config, index);
-    let bound = carrier::wait_bound(&config.policy, carrier::attributes(vm), &others, config.host.pcpus.len())?;
-    Some(bound + carrier::cap_bound(vm).unwrap_or_default())
+    let bound =
+        stile_assembly::wait_bound(&config.policy, stile_assembly::attributes(vm), &others, config.host.pcpus.len())?;
+    Some(bound + stile_assembly::cap_bound(vm).unwrap_or_default())
 }
 
 /// All vCPUs but one of the entry at `index`.
 fn neighbours(config: &Config, index: usize) -> Vec<Attributes> {
     let of = |(number, vm): (usize, &VmConfig)| {
         let vcpus = (vm.count * vm.vcpus) as usize - usize::from(number == index);
-        iter::repeat_n(carrier::attributes(vm), vcpus)
+        iter::repeat_n(stile_assembly::attributes(vm), vcpus)
     };
     config.vms.iter().enumerate().flat_map(of).collect()
 }

@@ -3,23 +3,24 @@
 use super::args::{CompareArgs, GuestKind, Subject};
 use super::demands::Demands;
 use super::{Failure, linux, output, sim};
-use crate::compare::{
-    End, Options, PCPUS, Plan, Progress, REPORTED, Ran, Runner, STEPS, Setup, Until, check_settings, check_sizes,
-    default_policies, divisions, remove_steps, reports,
-};
-use crate::config::PolicyConfig;
-use crate::host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
-use crate::recording::recordable;
-use crate::report::aggregate::distinct_labels;
-use crate::report::journal::Journal;
-use crate::report::model::{Report, RunContext};
-use crate::report::suite::{Counted, Suite};
-use crate::report::{raw, table, writer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use stile_compare::{
+    End, Options, PCPUS, Plan, Progress, REPORTED, Ran, Runner, STEPS, Setup, Until, check_settings, check_sizes,
+    default_policies, divisions, remove_steps, reports,
+};
+use stile_config::PolicyConfig;
+use stile_host::{AutogroupsOff, HostFacts, allowed_cpus, open_kvm};
+use stile_recording::recordable;
+use stile_report::{table, writer};
+use stile_results::aggregate::distinct_labels;
+use stile_results::journal::Journal;
+use stile_results::model::{Report, RunContext};
+use stile_results::raw;
+use stile_results::suite::{Counted, Suite};
 
 /// A flag that Ctrl-C and SIGTERM set. A second one changes nothing: it may be the same key, sent to the process and to
 /// its group.

@@ -3,12 +3,12 @@
 use super::args::CompareArgs;
 use super::small::report_in;
 use super::{Failure, output};
-use crate::compare::{Case, Options};
-use crate::report::baseline::{Baseline, Judgement, Wanted};
-use crate::report::model::Report;
-use crate::report::stats::MIN_FOR_INTERVAL;
-use crate::report::{junit, writer};
 use std::path::{Path, PathBuf};
+use stile_compare::{Case, Options};
+use stile_report::baseline::{Baseline, Judgement, Wanted};
+use stile_report::{junit, writer};
+use stile_results::model::Report;
+use stile_results::stats::MIN_FOR_INTERVAL;
 
 /// The demands of a command line; by default none.
 #[derive(Debug, Default)]

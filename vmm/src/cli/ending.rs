@@ -1,12 +1,12 @@
 //! How the VMs of a run ended: a line for each, and the program's exit code.
 
 use super::{Failure, output};
-use crate::machine::{Machine, Outcome};
+use stile_machine::vm::{Outcome, VirtualMachine};
 
 /// Prints how each VM ended. The error is what the program ends with if one ended badly.
-pub(super) fn tell(vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
+pub(super) fn tell(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
     let mut told = Ok(());
-    let mut tell_one = |vm: &dyn Machine| {
+    let mut tell_one = |vm: &dyn VirtualMachine| {
         let (outcome, this) = tell_one(vm);
         told = std::mem::replace(&mut told, Ok(())).and(this);
         outcome
@@ -26,8 +26,8 @@ pub(super) fn tell(vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
 }
 
 /// Prints how a VM ended. Returns that, and whether it could be printed.
-fn tell_one(vm: &dyn Machine) -> (Outcome, Result<(), Failure>) {
-    let (outcome, name) = (vm.crew().wait(), vm.crew().life().name());
+fn tell_one(vm: &dyn VirtualMachine) -> (Outcome, Result<(), Failure>) {
+    let (outcome, name) = (vm.vcpu_set().wait(), vm.vcpu_set().status().name());
     let mut results = vm.results().into_iter();
     let mut told = results.try_for_each(|(figure, value)| output::line(format_args!("[{name}] {figure} = {value}")));
     match outcome.is_well() {

@@ -1,25 +1,28 @@
 //! What the VMs of a configuration boot: read and checked before anything starts, and made into VMs.
 
 use super::{Failure, output};
-use crate::carrier;
-use crate::config::{Config, GuestConfig, ImageRef, VmConfig, place_of};
-use crate::host::{self, Backend};
-use crate::linux::devices::{self, Wishes};
-use crate::linux::{self, LinuxState, LinuxVm, Payload, PayloadError};
-use crate::machine::Machine;
-use crate::net::{self, PortNumber, Switch};
-use crate::virtio::Tell;
-use crate::vm::console::Sink;
-use crate::vm::image::Image;
-use crate::vm::layout::Layout;
-use crate::vm::{Spec, Vm};
+
 use kvm_ioctls::Kvm;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use stile_config::{Config, GuestConfig, ImageRef, VmConfig, place_of};
+use stile_host::Backend;
+use stile_machine::devices::block::Disk;
+use stile_machine::devices::net::{PortNumber, Switch, Tap};
+use stile_machine::devices::virtio::Tell;
+use stile_machine::devices::vsock::HostSocket;
+use stile_machine::linux::devices::{self, DeviceConfig, Unavailable};
+use stile_machine::linux::{self, LinuxState, LinuxVm, Payload, PayloadError};
+use stile_machine::unikernel;
+use stile_machine::unikernel::image::Image;
+use stile_machine::unikernel::layout::Layout;
+use stile_machine::unikernel::{Spec, Vm};
+use stile_machine::vm::VirtualMachine;
+use stile_machine::vm::console::Sink;
 use stile_sched::Domain;
-use stile_sched::domain::Attributes;
+use stile_sched::attributes::Attributes;
 
 /// What one `[[vm]]` boots.
 enum Guest {
@@ -60,7 +63,7 @@ const ELSEWHERE: &str = "use a host with VMX or SVM, or run it in scripts/hardwa
 
 /// Why Linux guests do not run here, if they do not.
 fn unsuited() -> Option<&'static str> {
-    (host::backend() == Backend::Pvm).then_some(
+    (stile_host::backend() == Backend::Pvm).then_some(
         "Linux comes no further than its init on this host: its KVM is kvm_pvm, which runs guests without hardware \
          virtualisation and only carries programs at CPL 3",
     )
@@ -129,7 +132,7 @@ fn unikernel(vm: &VmConfig, image: &ImageRef) -> Result<Cow<'static, [u8]>, Unfi
 #[derive(Default)]
 pub(super) struct Vms {
     /// All, in order.
-    pub(super) all: Vec<Box<dyn Machine>>,
+    pub(super) all: Vec<Box<dyn VirtualMachine>>,
     /// The Linux guests among them.
     pub(super) linux: Vec<Arc<LinuxState>>,
 }
@@ -195,7 +198,7 @@ impl Maker<'_> {
         };
         let domain = Arc::clone(self.domain);
         let made = match port {
-            Some(port) => net::create_vm(self.kvm, &spec, domain, &self.switch, port),
+            Some(port) => unikernel::create_on_switch(self.kvm, &spec, domain, &self.switch, port),
             None => Vm::create(self.kvm, &spec, domain),
         };
         made.map_err(|e| cannot_make(name, e))
@@ -209,18 +212,37 @@ impl Maker<'_> {
     fn linux(&mut self, name: &str, vm: &VmConfig, payload: &Payload) -> Result<LinuxVm, Failure> {
         let console = self.sinks.console.clone();
         let port = self.port(vm).map(|port| (Arc::clone(&self.switch), port));
-        let wishes = Wishes { name, config: vm, port, console: console.clone(), tell: Arc::clone(&self.sinks.tell) };
-        let devices = devices::prepare(wishes)
+        let devices = self
+            .devices(name, vm, port)
+            .and_then(devices::prepare)
             .map_err(|e| Failure::Input(miette::miette!(help = e.remedy().to_owned(), "VM {name}: {e}")))?;
         let attributes = attributes(vm);
         let spec =
             linux::Spec { name, payload, vcpus: vm.vcpus, attributes, halt_poll: self.halt_poll, console, devices };
         LinuxVm::create(self.kvm, spec, Arc::clone(self.domain)).map_err(|e| cannot_make(name, e))
     }
+
+    /// The devices that a VM asks for. What they need of the host is opened here, before there is a VM.
+    fn devices<'n>(
+        &self,
+        name: &'n str,
+        vm: &VmConfig,
+        port: Option<(Arc<Switch>, PortNumber)>,
+    ) -> Result<DeviceConfig<'n>, Unavailable> {
+        Ok(DeviceConfig {
+            name,
+            port,
+            disk: vm.disk.as_ref().map(|disk| Disk::open(disk.path.as_ref(), disk.read_only)).transpose()?,
+            tap: vm.tap.as_ref().map(|tap| Tap::open(tap.as_str())).transpose()?,
+            socket: vm.vsock.as_ref().map(|path| HostSocket::open(path.as_ref())).transpose()?,
+            console: self.sinks.console.clone(),
+            tell: Arc::clone(&self.sinks.tell),
+        })
+    }
 }
 
 fn attributes(vm: &VmConfig) -> Attributes {
-    Attributes { group: carrier::group(vm), ..carrier::attributes(vm) }
+    Attributes { group: stile_assembly::group(vm), ..stile_assembly::attributes(vm) }
 }
 
 fn cannot_make(name: &str, error: impl std::error::Error + Send + Sync + 'static) -> Failure {

@@ -4,11 +4,11 @@ use super::Failure;
 use super::args::{CompareArgs, GuestKind};
 use super::compare::labelled;
 use super::guests;
-use crate::compare::{Hint, Linux, Options, Peer, check_settings};
-use crate::config::{Mechanism, PolicyConfig};
-use crate::report::suite::Suite;
 use std::path::Path;
+use stile_compare::{Hint, Linux, Options, Peer, check_settings};
+use stile_config::{Mechanism, PolicyConfig};
 use stile_linux_images::{Cache, guest};
+use stile_results::suite::Suite;
 
 /// The comparison with Linux guests, if those are asked for; refused where it cannot be made.
 pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Options>, Failure> {

@@ -1,18 +1,18 @@
 //! Commands on recordings: `stile trace`, `stile why`, `stile replay`.
 
 use super::{Failure, output};
-use crate::recording::chrome::{self, TraceError};
-use crate::recording::explain::explain;
-use crate::recording::figures::{Figures, YieldCounts, figures};
-use crate::recording::replay::{Replayed, replay as ask_again};
-use crate::recording::{Header, Recording};
-use crate::report::format::{si, time_us};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
+use stile_recording::chrome::{self, TraceError};
+use stile_recording::explain::explain;
+use stile_recording::figures::{Figures, YieldCounts, figures};
+use stile_recording::replay::{Replayed, replay as ask_again};
+use stile_recording::{Header, Recording};
 use stile_sched::ledger::Stop;
+use stile_text::{si, time_us};
 
 /// Opens a recording. Warns if it was not finished.
 pub(super) fn open(path: &Path) -> Result<Recording, Failure> {

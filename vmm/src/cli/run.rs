@@ -5,15 +5,7 @@ use super::guests::{Guests, Sinks, Vms};
 use super::stats::Stats;
 use super::terminal::Keyboard;
 use super::{Failure, ending, output, pipe, small};
-use crate::carrier;
-use crate::config::Config;
-use crate::host::open_kvm;
-use crate::linux::LinuxState;
-use crate::machine::Machine;
-use crate::recording::{Header, Recorded, Recorder, recordable};
-use crate::report::model::Params;
-use crate::vm::console::Sink;
-use crate::watch::Watched;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,6 +13,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use stile_assembly::watch::Watched;
+use stile_config::Config;
+use stile_host::open_kvm;
+use stile_machine::linux::LinuxState;
+use stile_machine::vm::VirtualMachine;
+use stile_machine::vm::console::Sink;
+use stile_recording::{Header, Recorded, Recorder, recordable};
+use stile_results::model::Params;
 use stile_sched::{Domain, VcpuId};
 
 /// Time between two looks for the end of all VMs, Ctrl-C and the time limit.
@@ -47,13 +47,13 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let sinks = Sinks { console: console(args, &config, &stats)?, tell };
     let recorder = args.record.as_deref().map(|path| record(path, args, &config, &**domain)).transpose()?;
     let Vms { all: vms, linux } = Vms::create(&kvm, &config, &guests, domain, &sinks)?;
-    vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm.crew())));
+    vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm.vcpu_set())));
     let _watchdog = watched.watch(names(&vms), stats.voice()).map_err(Failure::run)?;
     let keyboard = keyboard(args, &vms, &linux, &interrupted)?;
-    vms.iter().for_each(|vm| vm.crew().start());
+    vms.iter().for_each(|vm| vm.vcpu_set().start());
     let ended_by_user = wait(&vms, [&interrupted, &unread], args.limit, &mut stats);
     // Guests are stopped and the recording is finished before anything is printed, for every reason of the end.
-    vms.iter().for_each(|vm| vm.crew().stop());
+    vms.iter().for_each(|vm| vm.vcpu_set().stop());
     stats.clear();
     drop(keyboard);
     let ended = ending::tell(&vms);
@@ -70,7 +70,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
 fn record(path: &Path, args: &RunArgs, config: &Config, domain: &dyn Domain) -> Result<Recorder, Failure> {
     let workload = args.file.display().to_string();
     let header = Header::new(&config.policy, &config.host.pcpus, &workload, Params::default());
-    let header = header.with_caps(carrier::has_caps(config));
+    let header = header.with_caps(stile_assembly::has_caps(config));
     Recorder::start(path, header, domain).map_err(Failure::input)
 }
 
@@ -112,7 +112,7 @@ fn lines(file: File) -> Sink {
 /// The keyboard, if a Linux guest runs alone and has the terminal.
 fn keyboard(
     args: &RunArgs,
-    vms: &[Box<dyn Machine>],
+    vms: &[Box<dyn VirtualMachine>],
     linux: &[Arc<LinuxState>],
     quit: &Arc<AtomicBool>,
 ) -> Result<Option<Keyboard>, Failure> {
@@ -125,23 +125,23 @@ fn keyboard(
 }
 
 /// Names of vCPUs: VM/INDEX.
-fn names(vms: &[Box<dyn Machine>]) -> HashMap<VcpuId, String> {
-    let of_vm = |vm: &dyn Machine| {
-        let name = vm.crew().life().name().to_owned();
-        vm.crew().ids().into_iter().enumerate().map(move |(index, id)| (id, format!("{name}/{index}")))
+fn names(vms: &[Box<dyn VirtualMachine>]) -> HashMap<VcpuId, String> {
+    let of_vm = |vm: &dyn VirtualMachine| {
+        let name = vm.vcpu_set().status().name().to_owned();
+        vm.vcpu_set().ids().into_iter().enumerate().map(move |(index, id)| (id, format!("{name}/{index}")))
     };
     vms.iter().map(|vm| &**vm).flat_map(of_vm).collect()
 }
 
 /// Waits for all VMs to end; true if one of these flags ended the wait.
 fn wait(
-    vms: &[Box<dyn Machine>],
+    vms: &[Box<dyn VirtualMachine>],
     ended: [&AtomicBool; 2],
     limit: Option<f64>,
     stats: &mut Stats,
 ) -> Result<bool, Failure> {
     let start = Instant::now();
-    while vms.iter().any(|vm| !vm.crew().life().has_ended()) {
+    while vms.iter().any(|vm| !vm.vcpu_set().status().has_ended()) {
         if ended.iter().any(|flag| flag.load(Ordering::Relaxed)) {
             return Ok(true);
         }

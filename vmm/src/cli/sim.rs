@@ -4,15 +4,14 @@ use super::args::{CompareArgs, SimArgs};
 use super::compare::{Outcome, finish, on_interrupt, recordings_possible, run_all};
 use super::demands::Demands;
 use super::{Failure, output, recordings};
-use crate::compare::{Hint, Options, Plan, Runner, Scenario, Setup, Simulation, TwinError, has_model, simulate_twin};
-use crate::host::{CpuList, HostCosts, KvmUnavailable, Neighbours, allowed_cpus};
-use crate::recording::Recording;
-use crate::recording::figures::figures;
-use crate::report::format;
-use crate::report::suite::Suite;
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
+use stile_compare::{Hint, Options, Plan, Runner, Scenario, Setup, Simulation, TwinError, has_model, simulate_twin};
+use stile_host::{CpuList, HostCosts, KvmUnavailable, Neighbours, allowed_cpus};
+use stile_recording::Recording;
+use stile_recording::figures::figures;
+use stile_results::suite::Suite;
 
 /// Length of a window (units: s) where the user names none: enough for a hundred rotations.
 const WINDOW: f64 = 1.0;
@@ -70,7 +69,7 @@ pub(super) fn compare(args: &CompareArgs, parts: Vec<Options>, why: Option<KvmUn
     let (modelled, others): (Vec<Options>, Vec<Options>) =
         parts.into_iter().partition(|options| has_model(options.suite));
     let without: Vec<&str> = others.iter().map(|options| options.suite.name()).collect();
-    let without = format::list(&without);
+    let without = stile_text::list(&without);
     if modelled.is_empty() {
         return Err(match why {
             Some(why) => Failure::NoKvm(why),

@@ -1,14 +1,15 @@
 //! Small commands that start nothing: schema, doctor, show, check-report; and how commands read a configuration.
 
 use super::{Failure, output};
-use crate::compare::{scenario_markdown, scenario_schema};
-use crate::config::{self, Config, LoadContext, PolicyConfig};
-use crate::host::{HostFacts, allowed_cpus, diagnose, open_kvm};
-use crate::recording::{ReadError, Recording};
-use crate::report::{check, format, table, writer};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use stile_compare::{scenario_markdown, scenario_schema};
+use stile_config::defaults::UNIKERNEL_MEMORY;
+use stile_config::{Config, LoadContext, PolicyConfig};
+use stile_host::{HostFacts, allowed_cpus, diagnose, open_kvm};
+use stile_recording::{ReadError, Recording};
+use stile_report::{check, table, writer};
 
 /// Reads a configuration and checks it against this host. `policy` replaces the file's. Warnings go to stderr.
 pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config, Failure> {
@@ -36,7 +37,7 @@ pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config,
 /// host's memory only when they touch it.
 fn too_much_memory(guests: u64, host: Option<u64>) -> Option<String> {
     let host = host.filter(|host| guests > *host)?;
-    let [guests, host] = [guests, host].map(|bytes| format::bytes(bytes as f64));
+    let [guests, host] = [guests, host].map(|bytes| stile_text::bytes(bytes as f64));
     Some(format!(
         "the VMs have {guests} of memory together, and this host has {host}: once they use more than that, the kernel ends \
          this program or others"
@@ -45,15 +46,15 @@ fn too_much_memory(guests: u64, host: Option<u64>) -> Option<String> {
 
 pub(super) fn schema(of_simulation: bool, markdown: bool) -> Result<(), Failure> {
     match (of_simulation, markdown) {
-        (false, false) => output::line(format_args!("{:#}", config::schema().as_value())),
+        (false, false) => output::line(format_args!("{:#}", stile_config::schema().as_value())),
         (true, false) => output::line(format_args!("{:#}", scenario_schema().as_value())),
-        (false, true) => output::print(format_args!("{}", config::reference_markdown())),
+        (false, true) => output::print(format_args!("{}", stile_config::reference_markdown())),
         (true, true) => output::print(format_args!("{}", scenario_markdown())),
     }
 }
 
 pub(super) fn doctor(json: bool) -> Result<ExitCode, Failure> {
-    let diagnosis = diagnose(HostFacts::gather());
+    let diagnosis = diagnose(HostFacts::gather(), UNIKERNEL_MEMORY.bytes());
     if json {
         output::line(format_args!("{:#}", diagnosis.json()))?;
     } else {
@@ -64,7 +65,7 @@ pub(super) fn doctor(json: bool) -> Result<ExitCode, Failure> {
 
 pub(super) fn costs() -> Result<(), Failure> {
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
-    let costs = crate::measure::costs(&kvm).map_err(Failure::run)?;
+    let costs = stile_compare::measure::costs(&kvm).map_err(Failure::run)?;
     if let Some(warning) = costs.warning() {
         output::note(format_args!("warning: {warning}\n  remedy: stop what else runs, and measure again"));
     }

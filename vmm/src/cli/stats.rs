@@ -1,20 +1,20 @@
 //! How a run's vCPUs spend their time: `stile run --stats`, and without it a line for each VM at the end.
 //!
 //! On a terminal the table of the last interval stays in place below the output of the guests; elsewhere a table is
-//! printed for every interval. Nothing here measures: see [`metrics`](crate::metrics).
+//! printed for every interval. Nothing here measures: see [`stile_metrics`].
 
 use super::args::RunArgs;
 use super::{Failure, output};
-use crate::machine::Machine;
-use crate::metrics::table::{self, Frame};
-use crate::metrics::{Reading, json, summary};
-use crate::report::table::Screen;
-use crate::vm::console::Sink;
-use crate::watch::Say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::sync::Arc;
+use stile_assembly::watch::Say;
+use stile_machine::vm::VirtualMachine;
+use stile_machine::vm::console::Sink;
+use stile_metrics::table::{self, Frame};
+use stile_metrics::{Reading, json, summary};
+use stile_report::table::Screen;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
 
@@ -83,7 +83,7 @@ impl Stats {
     }
 
     /// Takes and prints a reading, if it is time.
-    pub(super) fn look(&mut self, vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
+    pub(super) fn look(&mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         let since = self.last.as_ref().map_or(self.began, |last| last.at);
         if self.every.is_none_or(|every| monotonic().since(since) < every) {
             return Ok(());
@@ -110,7 +110,7 @@ impl Stats {
     }
 
     /// Prints the sums, once the VMs have ended: tables if the user asked for any, else a line for each VM.
-    pub(super) fn finish(mut self, vms: &[Box<dyn Machine>]) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         if self.every.is_none() {
             let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, None);
             return all.vms.iter().try_for_each(|vm| output::line(format_args!("[{}] {}", vm.name, summary::line(vm))));

@@ -11,13 +11,13 @@
 )]
 
 use super::output;
-use crate::linux::LinuxState;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGABRT, SIGHUP, SIGQUIT};
 use std::io::{self, IsTerminal, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use stile_machine::linux::LinuxState;
 
 /// Ctrl-A.
 const ESCAPE: u8 = 1;
@@ -39,7 +39,7 @@ impl Keyboard {
     pub(super) fn lead_to(guest: &Arc<LinuxState>, quit: &Arc<AtomicBool>) -> io::Result<Self> {
         let has_terminal = io::stdin().is_terminal();
         if has_terminal {
-            let name = guest.life().name();
+            let name = guest.status().name();
             output::note(format_args!(
                 "stile: the keyboard is {name}'s; Ctrl-A x ends it, Ctrl-A a is Ctrl-A for the guest"
             ));
@@ -74,8 +74,8 @@ fn read(guest: &LinuxState, quit: &AtomicBool, mut escape: Option<Escape>) {
             }
             None => keys.extend_from_slice(&chunk[..length]),
         }
-        guest.serial().receive(&keys, || !guest.life().has_ended() && !quit.load(Ordering::Relaxed));
-        if guest.life().has_ended() {
+        guest.serial().receive(&keys, || !guest.status().has_ended() && !quit.load(Ordering::Relaxed));
+        if guest.status().has_ended() {
             break;
         }
     }

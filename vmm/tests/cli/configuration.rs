@@ -2,8 +2,8 @@
 
 use super::program::{folder, output, refused, stile};
 use std::fs;
-use stile::vm::image::forge::{Piece, code, elf};
 use stile_abi::IMAGE_MIN_GPA;
+use stile_machine::unikernel::image::forge::{Piece, code, elf};
 
 #[track_caller]
 fn refused_vm(keys: &str, told: &[&str]) {

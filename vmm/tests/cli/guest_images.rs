@@ -1,5 +1,5 @@
-//! `stile guest` as its users meet it: with packages that come, that do not, and with a cache that is none. apt and dpkg are
-//! scripts here; that Debian's packages make a guest that boots is shown in the hardware lane.
+//! `stile guest` as its users meet it: with packages that come, that do not, and with a cache that is none. apt and
+//! dpkg are scripts here; that Debian's packages make a guest that boots is shown in the hardware lane.
 
 use super::program::{Ended, output, stile};
 use std::fs;

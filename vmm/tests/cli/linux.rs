@@ -160,7 +160,7 @@ fn keys_of_one_kind_of_guest_are_refused_on_the_other() {
 
 #[test]
 fn on_a_host_whose_kvm_cannot_carry_linux_that_is_said_at_once_with_what_to_do() {
-    if stile::host::backend() != stile::host::Backend::Pvm {
+    if stile_host::backend() != stile_host::Backend::Pvm {
         eprintln!("skipped: only where KVM is kvm_pvm");
         return;
     }
@@ -174,7 +174,7 @@ fn on_a_host_whose_kvm_cannot_carry_linux_that_is_said_at_once_with_what_to_do()
 
 #[test]
 fn a_comparison_of_linux_guests_is_refused_at_once_where_none_can_run() {
-    if stile::host::backend() != stile::host::Backend::Pvm {
+    if stile_host::backend() != stile_host::Backend::Pvm {
         eprintln!("skipped: only where KVM is kvm_pvm");
         return;
     }
@@ -206,7 +206,7 @@ fn a_comparison_of_linux_guests_that_is_forced_is_made_with_a_warning_where_none
     let (status, stdout, stderr) = output(command);
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("rsdl") && folder.path().join("stile-report/report.json").exists(), "{stdout}");
-    let is_unsuited = stile::host::backend() == stile::host::Backend::Pvm;
+    let is_unsuited = stile_host::backend() == stile_host::Backend::Pvm;
     assert_eq!(stderr.contains("warning: Linux comes no further"), is_unsuited, "{stderr}");
 }
 

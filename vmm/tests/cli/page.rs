@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use stile::report::model::ParamValue;
-use stile::report::{Metric, Params, Report, RunContext, Sample, Suite, write_all};
+use stile_report::write_all;
+use stile_results::model::ParamValue;
+use stile_results::{Metric, Params, Report, RunContext, Sample, Suite};
 use stile_tests::chromium;
 
 const POLICIES: [&str; 2] = ["host", "rsdl"];

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
-use stile::vm::image::forge::code;
+use stile_machine::unikernel::image::forge::code;
 use stile_tests::require_kvm;
 
 #[test]

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 /// The user that owns nothing.
 const NOBODY: u32 = 65534;
 
-/// The program as a user without permission for KVM runs it, in a folder with this configuration; `None` if that cannot be.
+/// The program as a user without permission for KVM runs it, in a folder with this configuration; `None` if that cannot
+/// be.
 fn without_kvm(config: &str, arguments: &[&str]) -> Option<(TempDir, Ended)> {
     if !rustix::process::getuid().is_root()
         || fs::metadata("/dev/kvm").is_ok_and(|kvm| kvm.permissions().mode() & 6 != 0)

@@ -1,7 +1,8 @@
-//! Kernel modules for the devices that the guest has, and for no others: loading takes time that a guest's start is measured by.
+//! Kernel modules for the devices that the guest has, and for no others: loading takes time that a guest's start is
+//! measured by.
 //!
-//! The image has a table of them in the order to load them: the file's path, and the virtio devices that need it by number,
-//! or none if it is always needed. What is always needed comes first, as it makes devices visible.
+//! The image has a table of them in the order to load them: the file's path, and the virtio devices that need it by
+//! number, or none if it is always needed. What is always needed comes first, as it makes devices visible.
 
 use rustix::io::Errno;
 use std::collections::BTreeSet;

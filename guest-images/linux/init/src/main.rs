@@ -1,13 +1,15 @@
-//! The first process of stile's Linux guests: makes the guest usable, carries out the orders of the kernel's command line,
-//! reports, and powers off.
+//! The first process of stile's Linux guests: makes the guest usable, carries out the orders of the kernel's command
+//! line, reports, and powers off.
 //!
 //! 1. File systems are mounted ([`mounts`]), and drivers loaded for the devices that are there ([`drivers`]).
-//! 2. The orders ([`orders`]) are carried out one after the other ([`work`]), up to the first that fails. Without orders
-//!    there is a shell on the console.
-//! 3. If all went well the guest powers off. If not, it restarts, which tells a monitor that it did not end as it should.
+//! 2. The orders ([`orders`]) are carried out one after the other ([`work`]), up to the first that fails. Without
+//!    orders there is a shell on the console.
+//! 3. If all went well the guest powers off. If not, it restarts, which tells a monitor that it did not end as it
+//!    should.
 //!
-//! Reports go to the console, and to the host over vsock ([`report`]). Started as any other process, the program carries out
-//! the one order that its arguments are, so that a host can make and check the contents of disks as guests do.
+//! Reports go to the console, and to the host over vsock ([`report`]). Started as any other process, the program
+//! carries out the one order that its arguments are, so that a host can make and check the contents of disks as guests
+//! do.
 
 mod disk;
 mod drivers;

@@ -1,7 +1,7 @@
 //! Reports: to the console, and to the host over vsock if it listens.
 //!
-//! A report is written in one piece, so that those of programs in the background do not break others. A host that goes away
-//! is forgotten.
+//! A report is written in one piece, so that those of programs in the background do not break others. A host that goes
+//! away is forgotten.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::{Mutex, PoisonError};
@@ -19,8 +19,8 @@ impl Reporter {
         Self { host: Mutex::new(None) }
     }
 
-    /// To the host as well, if there is a way to it. Without a device for vsock, or without anybody who listens, this fails
-    /// at once.
+    /// To the host as well, if there is a way to it. Without a device for vsock, or without anybody who listens, this
+    /// fails at once.
     pub(crate) fn connect() -> Self {
         let host = VsockStream::connect_with_cid_port(VMADDR_CID_HOST, REPORT_PORT);
         Self { host: Mutex::new(host.ok()) }

@@ -85,7 +85,8 @@ fn tell(reader: PipeReader, number: u32, reporter: &Reporter) {
     }
 }
 
-/// Starts a program that runs on beside the next orders, up to the end of the guest. What it prints goes to the console.
+/// Starts a program that runs on beside the next orders, up to the end of the guest. What it prints goes to the
+/// console.
 fn run_beside(words: &[String]) -> Result<(), WorkError> {
     start(command(words).stdin(Stdio::null())).map(drop)
 }

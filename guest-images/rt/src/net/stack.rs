@@ -156,8 +156,8 @@ impl<T: Transport, P: Park> Stack<T, P> {
         Ok(Stream(socket))
     }
 
-    /// Sends all of `data`; returns when the connection has taken the last of it. That leaves when the caller next waits
-    /// in a call of the stack, as for the answer; who does something else first calls [`Stack::flush`].
+    /// Sends all of `data`; returns when the connection has taken the last of it. That leaves when the caller next
+    /// waits in a call of the stack, as for the answer; who does something else first calls [`Stack::flush`].
     pub fn send_all(&mut self, stream: &Stream, data: &[u8], deadline: Ticks) -> Result<(), NetError> {
         let mut rest = data;
         self.wait(Some(deadline), |sockets| {

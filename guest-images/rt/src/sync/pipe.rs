@@ -1,18 +1,18 @@
 //! A bounded queue of messages whose readers and writers block.
 //!
 //! # No wake-up is lost
-//! Who has to wait enters itself into the set of waiters *under the lock under which it has looked*, releases the lock and
-//! idles; back from there, it takes the lock, leaves the set and looks anew. Who changes what others wait for takes them
-//! out of the set under the same lock and then kicks them. So for each waiter, either it looked after the change and
-//! saw it; or it looked before, then it stood in the set when the change was made, and the kick was sent after its look.
-//! Between that look and its idling it idles nowhere else, so the event is still there: idling returns at once
+//! Who has to wait enters itself into the set of waiters *under the lock under which it has looked*, releases the lock
+//! and idles; back from there, it takes the lock, leaves the set and looks anew. Who changes what others wait for takes
+//! them out of the set under the same lock and then kicks them. So for each waiter, either it looked after the change
+//! and saw it; or it looked before, then it stood in the set when the change was made, and the kick was sent after its
+//! look. Between that look and its idling it idles nowhere else, so the event is still there: idling returns at once
 //! if one came since the last time. Events for something long past only make it look once more than needed.
 //!
 //! A reader is taken out for each message written. A message is thus never left behind with all readers asleep: the one
 //! who was taken out looks after the message was put there, and if another reader came first, that one has read it.
-//! Writers wait while the pipe is full and are all woken when a reader has brought it down to half: waking them for each
-//! message read would cost a switch a message. Nobody reads but waits for an empty pipe alone, so it does come down, and
-//! every fall from full passes half once.
+//! Writers wait while the pipe is full and are all woken when a reader has brought it down to half: waking them for
+//! each message read would cost a switch a message. Nobody reads but waits for an empty pipe alone, so it does come
+//! down, and every fall from full passes half once.
 
 use super::waiters::Waiters;
 use super::{Park, Patience, YieldingGuard, YieldingLock};
@@ -145,8 +145,8 @@ mod tests {
         ((word >> 32) as u32, word as u32)
     }
 
-    /// So many writers and readers exchange messages; every one of them must come, and those of a writer to one reader in
-    /// order. A wake-up that is lost leaves a thread waiting, which its [`Threads`] end with a panic.
+    /// So many writers and readers exchange messages; every one of them must come, and those of a writer to one reader
+    /// in order. A wake-up that is lost leaves a thread waiting, which its [`Threads`] end with a panic.
     fn exchange<const ROOM: usize>(writers: u32, readers: u32, notifies: Notifies) {
         let (threads, pipe) = (Threads::new(writers + readers), Pipe::<MESSAGE, ROOM>::new(notifies));
         let seen = Mutex::new(Vec::new());

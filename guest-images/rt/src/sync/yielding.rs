@@ -1,5 +1,5 @@
-//! A lock as Java's virtual machines had around 2000: whoever finds it taken spins a little, yields, and looks again, for
-//! as long as it takes. Whoever comes at the right moment gets it; there is no line.
+//! A lock as Java's virtual machines had around 2000: whoever finds it taken spins a little, yields, and looks again,
+//! for as long as it takes. Whoever comes at the right moment gets it; there is no line.
 //!
 //! It is built on the scheduler's yield: where that lets nobody through, who waits burns the holder's time. A holder is
 //! written into the lock, so that a yield can say for whom it is.

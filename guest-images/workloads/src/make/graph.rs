@@ -1,7 +1,7 @@
 //! Which jobs a build has, what each needs, and which may begin. Pure.
 //!
-//! One job makes the headers; all compilations need them. Eight compilations make an archive, and one link of all archives
-//! ends the build, as in the tree of a kernel.
+//! One job makes the headers; all compilations need them. Eight compilations make an archive, and one link of all
+//! archives ends the build, as in the tree of a kernel.
 
 /// Compilations in an archive.
 const ARCHIVE: usize = 8;

@@ -69,7 +69,8 @@ impl Workbench {
         }
     }
 
-    /// Compiles a piece: what comes of it, mixed with what came of those before; `None` if it is not what the source was.
+    /// Compiles a piece: what comes of it, mixed with what came of those before; `None` if it is not what the source
+    /// was.
     pub fn compile(&mut self, piece: Piece, before: u64) -> Option<u64> {
         write_source(&mut self.source, mixed(piece.seed ^ u64::from(piece.number)));
         self.compressor.reset();

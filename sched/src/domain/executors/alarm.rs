@@ -5,9 +5,10 @@
 //!
 //! Invariant, outside the lock: the watcher asks when the alarm comes, or has been told to ask.
 
-use super::{Act, Core, DUE_AT_ONCE, Shared};
+use super::shared::{Act, DUE_AT_ONCE, LockedState, Shared};
+use crate::ids::Slot;
 use crate::policy::Placement;
-use crate::{Slot, Time};
+use crate::time::Time;
 
 /// Who watches, and what for.
 #[derive(Debug)]
@@ -31,29 +32,29 @@ impl Watch {
 
 impl Shared {
     /// The executor of this slot has asked. What it watches for from now on.
-    pub(super) fn watch(&self, core: &mut Core, slot: Slot) -> Time {
-        let at = core.ledger.alarm();
-        if at < core.watch.at || slot == core.watch.slot {
-            core.watch = Watch { slot, at };
+    pub(super) fn watch(&self, state: &mut LockedState, slot: Slot) -> Time {
+        let at = state.ledger.alarm();
+        if at < state.watch.at || slot == state.watch.slot {
+            state.watch = Watch { slot, at };
         }
-        core.watch.of(slot)
+        state.watch.of(slot)
     }
 
     /// Something else than a question was answered: whom to tell of it.
-    pub(super) fn tell_watcher(&self, core: &mut Core) -> Option<Act> {
-        let at = core.ledger.alarm();
-        let earlier = at < core.watch.at;
-        core.watch.at = core.watch.at.min(at);
-        earlier.then_some(Act::Look(core.watch.slot))
+    pub(super) fn tell_watcher(&self, state: &mut LockedState) -> Option<Act> {
+        let at = state.ledger.alarm();
+        let earlier = at < state.watch.at;
+        state.watch.at = state.watch.at.min(at);
+        earlier.then_some(Act::Look(state.watch.slot))
     }
 
     /// Lets vCPUs go on that the policy held back.
-    pub(super) fn tick(&self, core: &mut Core, now: Time, mut act: impl FnMut(Act)) {
+    pub(super) fn tick(&self, state: &mut LockedState, now: Time, mut act: impl FnMut(Act)) {
         for _ in 0..DUE_AT_ONCE {
-            if core.ledger.alarm() > now {
+            if state.ledger.alarm() > now {
                 break;
             }
-            let Some(resumed) = core.ledger.tick(now) else { break };
+            let Some(resumed) = state.ledger.tick(now) else { break };
             placed(resumed.placement).into_iter().for_each(&mut act);
         }
     }

@@ -1,30 +1,32 @@
-//! The life of an executor: run the vCPU in hand, ask the policy when there is something to say, take up its answer.
+//! The life of an executor: run the current vCPU, ask the policy when there is something to say, take up its answer.
 
-use super::{Act, Core, DUE_AT_ONCE, Gone, Shared, SlotShared};
-use crate::domain::looks::Looks;
+use super::shared::{Act, DUE_AT_ONCE, Gone, LockedState, Shared, SlotShared};
+use crate::domain::carrier_thread::enter_thread;
 use crate::domain::pause::pause;
-use crate::domain::{enter_thread, kick};
+use crate::domain::spin_probe::SpinProbe;
+use crate::ids::{Slot, VcpuId};
+use crate::kick;
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::sync::mpsc::SyncSender;
-use crate::time::monotonic;
-use crate::{Nanos, Presence, Slot, Stop, Time, Vcpu, VcpuId};
+use crate::time::{Nanos, Time, monotonic};
+use crate::vcpu::{Presence, Stop, Vcpu};
 use arrayvec::ArrayVec;
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// What an executor has in hand.
-struct Hand {
+/// The vCPU that an executor runs.
+struct CurrentVcpu {
     id: VcpuId,
     vcpu: Box<dyn Vcpu>,
     caller: Caller,
-    looks: Looks,
+    probe: SpinProbe,
     /// What it had waited in all when it was put on the slot.
     waited: Nanos,
 }
 
-/// Why the vCPU in hand stopped, and if it blocks, until when.
+/// Why the current vCPU stopped, and if it blocks, until when.
 #[derive(Clone, Copy)]
 struct Stopped {
     why: Why,
@@ -58,15 +60,15 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
     let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER, ask_at: Time::NEVER };
-    let mut hand = None;
+    let mut current = None;
     while !shared.ending.load(Ordering::Relaxed) {
-        hand = match hand {
-            Some(h) => executor.run(h),
+        current = match current {
+            Some(current) => executor.run(current),
             None => executor.idle(),
         };
     }
-    if let Some(hand) = hand {
-        executor.leave(hand);
+    if let Some(current) = current {
+        executor.leave(current);
     }
 }
 
@@ -82,45 +84,45 @@ struct Executor<'a> {
 }
 
 impl Executor<'_> {
-    /// Runs the vCPU in hand until the policy has to be asked, and asks.
-    fn run(&mut self, mut hand: Hand) -> Option<Hand> {
+    /// Runs the current vCPU until the policy has to be asked, and asks.
+    fn run(&mut self, mut current: CurrentVcpu) -> Option<CurrentVcpu> {
         let counts = &self.me.counts;
-        hand.vcpu.waited(hand.waited);
-        self.tell(&mut hand, Presence::Here);
+        current.vcpu.waited(current.waited);
+        self.tell(&mut current, Presence::Here);
         loop {
-            let stop = hand.vcpu.run();
+            let stop = current.vcpu.run();
             counts.exit();
             let why = match stop {
                 Stop::Exit if self.me.word.is_wanted() => Why::Check,
-                Stop::Exit if self.shared.keeps_slot_over_exits => continue,
+                Stop::Exit if self.shared.policy.keeps_slot_over_exits => continue,
                 Stop::Exit => Why::Exit,
                 Stop::Yield(y) => {
-                    hand.looks.yields(y.wait);
-                    if self.is_alone() && !self.shared.told_of_lone_yields {
+                    current.probe.yields(y.wait);
+                    if self.is_alone() && !self.shared.policy.told_of_lone_yields {
                         counts.yielded(y.wait);
                         continue;
                     }
                     Why::Yield(y)
                 }
                 // A vCPU that halts inside keeps its executor waiting: it belongs under leases.
-                Stop::Kicked | Stop::Halted => match self.kicked(&mut hand) {
+                Stop::Kicked | Stop::Halted => match self.kicked(&mut current) {
                     Some(why) => why,
                     None => continue,
                 },
                 Stop::Idle(_) => {
-                    hand.looks.idles();
+                    current.probe.idles();
                     Why::Block
                 }
                 Stop::Done => Why::Retire,
             };
             let until = if let Stop::Idle(until) = stop { until } else { Time::NEVER };
-            return self.ask(Some(hand), Stopped { why, until });
+            return self.ask(Some(current), Stopped { why, until });
         }
     }
 
-    fn tell(&self, hand: &mut Hand, presence: Presence) {
-        if self.shared.tells_presence {
-            hand.vcpu.presence(presence);
+    fn tell(&self, current: &mut CurrentVcpu, presence: Presence) {
+        if self.shared.policy.tells_presence {
+            current.vcpu.presence(presence);
         }
     }
 
@@ -130,7 +132,7 @@ impl Executor<'_> {
     }
 
     /// What there is to ask after a kick; `None`: nothing, it was only a look, and the vCPU goes on.
-    fn kicked(&mut self, hand: &mut Hand) -> Option<Why> {
+    fn kicked(&mut self, current: &mut CurrentVcpu) -> Option<Why> {
         kick::drain();
         let now = monotonic();
         if self.armed <= now {
@@ -139,8 +141,8 @@ impl Executor<'_> {
         if !self.shared.detects_spinning {
             return Some(Why::Check);
         }
-        let Hand { vcpu, looks, .. } = hand;
-        if let Some(y) = looks.kicked(now, || vcpu.spins())
+        let CurrentVcpu { vcpu, probe, .. } = current;
+        if let Some(y) = probe.kicked(now, || vcpu.spins())
             && !self.is_alone()
         {
             return Some(Why::Yield(y));
@@ -148,65 +150,67 @@ impl Executor<'_> {
         if self.ask_at <= now || self.me.word.is_wanted() {
             return Some(Why::Check);
         }
-        self.arm(self.ask_at.min(looks.next()));
+        self.arm(self.ask_at.min(probe.next()));
         None
     }
 
     /// Waits until there is something to do, and asks.
-    fn idle(&mut self) -> Option<Hand> {
+    fn idle(&mut self) -> Option<CurrentVcpu> {
         let until = {
-            let core = self.shared.core.lock();
-            core.deadlines[self.slot.index()].earliest().min(core.watch.of(self.slot))
+            let state = self.shared.state.lock();
+            state.deadlines[self.slot.index()].earliest().min(state.watch.of(self.slot))
         };
         self.me.parker.wait(until);
         self.ask(None, Stopped { why: Why::Free, until: Time::NEVER })
     }
 
-    /// Tells the policy why the vCPU in hand stopped, and takes up what it decides.
-    fn ask(&mut self, hand: Option<Hand>, stopped: Stopped) -> Option<Hand> {
+    /// Tells the policy why the current vCPU stopped, and takes up what it decides.
+    fn ask(&mut self, current: Option<CurrentVcpu>, stopped: Stopped) -> Option<CurrentVcpu> {
         self.me.word.acknowledge();
         let mut after = After::default();
-        let caller = hand.as_ref().map_or(Caller::Normal, |hand| hand.caller);
+        let caller = current.as_ref().map_or(Caller::Normal, |current| current.caller);
         let next = {
-            let mut core = self.shared.core.lock_as(caller);
+            let mut state = self.shared.state.lock_as(caller);
             let now = monotonic();
-            self.wake_due(&mut core, now, &mut after.acts);
-            let next = self.answer(&mut core, hand, stopped, now, &mut after);
-            self.shared.publish(&core);
-            self.ask_at = self.ask_at.min(self.shared.watch(&mut core, self.slot));
+            self.wake_due(&mut state, now, &mut after.acts);
+            let next = self.answer(&mut state, current, stopped, now, &mut after);
+            self.shared.publish(&state);
+            self.ask_at = self.ask_at.min(self.shared.watch(&mut state, self.slot));
             next
         };
         after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Gone::give_back);
         pause(after.pause, || self.me.word.is_wanted());
-        if let Some(hand) = &next {
-            self.arm(self.ask_at.min(hand.looks.next()));
+        if let Some(current) = &next {
+            self.arm(self.ask_at.min(current.probe.next()));
         }
         next
     }
 
     /// Wakes the blocked vCPUs this slot watches whose time has come, and lets go on who was held back.
-    fn wake_due(&self, core: &mut Core, now: Time, acts: &mut Acts) {
+    fn wake_due(&self, state: &mut LockedState, now: Time, acts: &mut Acts) {
         // This slot is asking already.
         let mine = |act: &Act| matches!(act, Act::Ask(slot) | Act::Rouse(slot) if *slot == self.slot);
         for _ in 0..DUE_AT_ONCE {
-            let Some(vcpu) = core.deadlines[self.slot.index()].pop_due(now) else { break };
-            if let Some(entry) = core.vcpus[vcpu.index()].as_mut() {
+            let Some(vcpu) = state.deadlines[self.slot.index()].pop_due(now) else { break };
+            if let Some(entry) = state.vcpus[vcpu.index()].as_mut() {
                 entry.deadline = None;
             }
             // The policy is told below, whatever the event found.
             let _ = self.shared.events[vcpu.index()].signal();
-            acts.extend(self.shared.unblock(core, vcpu, now).filter(|act| !mine(act)));
+            acts.extend(self.shared.unblock(state, vcpu, now).filter(|act| !mine(act)));
         }
-        self.shared.tick(core, now, |act| acts.extend(Some(act).filter(|act| !mine(act))));
+        self.shared.tick(state, now, |act| acts.extend(Some(act).filter(|act| !mine(act))));
     }
 
     /// Why the policy is asked, now that nothing can change any more: the vCPU may have been retired meanwhile, or need
     /// not wait.
-    fn final_reason(&self, core: &mut Core, hand: Option<&Hand>, stopped: Stopped, now: Time) -> Why {
-        match hand {
-            Some(hand) if core.vcpus[hand.id.index()].as_ref().is_none_or(|e| e.retiring) => Why::Retire,
-            Some(hand) if stopped.why == Why::Block && !self.blocks(core, hand.id, stopped.until, now) => Why::Check,
+    fn final_reason(&self, state: &mut LockedState, current: Option<&CurrentVcpu>, stopped: Stopped, now: Time) -> Why {
+        match current {
+            Some(current) if state.vcpus[current.id.index()].as_ref().is_none_or(|e| e.retiring) => Why::Retire,
+            Some(current) if stopped.why == Why::Block && !self.blocks(state, current.id, stopped.until, now) => {
+                Why::Check
+            }
             _ => stopped.why,
         }
     }
@@ -214,41 +218,41 @@ impl Executor<'_> {
     /// The policy's answer under the lock: what to run; noted, when to ask again at the latest and when to look.
     fn answer(
         &mut self,
-        core: &mut Core,
-        hand: Option<Hand>,
+        state: &mut LockedState,
+        current: Option<CurrentVcpu>,
         stopped: Stopped,
         now: Time,
         after: &mut After,
-    ) -> Option<Hand> {
-        let before = hand.as_ref().map(|h| h.id);
-        let why = self.final_reason(core, hand.as_ref(), stopped, now);
-        let decision = core.ledger.next(self.slot, why, now);
+    ) -> Option<CurrentVcpu> {
+        let before = current.as_ref().map(|h| h.id);
+        let why = self.final_reason(state, current.as_ref(), stopped, now);
+        let decision = state.ledger.next(self.slot, why, now);
         after.acts.extend(decision.kick.map(Act::Ask));
         after.pause = decision.pause;
         let next = decision.run.map(|lease| lease.vcpu);
-        let mut hand = match hand {
-            Some(hand) if next == Some(hand.id) => Some(hand),
-            hand => {
-                if let Some(hand) = hand {
-                    let vcpu = self.put_down(core, hand);
+        let mut current = match current {
+            Some(current) if next == Some(current.id) => Some(current),
+            current => {
+                if let Some(current) = current {
+                    let vcpu = self.put_down(state, current);
                     if why == Why::Retire {
-                        after.gone = self.shared.forget(core, vcpu);
+                        after.gone = self.shared.forget(state, vcpu);
                     }
                 }
-                next.map(|vcpu| self.pick_up(core, vcpu))
+                next.map(|vcpu| self.pick_up(state, vcpu))
             }
         };
         self.stamp_word(before, next);
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
-        self.ask_at = lease_end.min(core.deadlines[self.slot.index()].earliest());
-        if let Some(hand) = &mut hand {
-            hand.looks.plan(now, lease_end != Time::NEVER);
+        self.ask_at = lease_end.min(state.deadlines[self.slot.index()].earliest());
+        if let Some(current) = &mut current {
+            current.probe.plan(now, lease_end != Time::NEVER);
         }
-        hand
+        current
     }
 
     /// Marks a vCPU as blocked; false if it need not wait.
-    fn blocks(&self, core: &mut Core, vcpu: VcpuId, until: Time, now: Time) -> bool {
+    fn blocks(&self, state: &mut LockedState, vcpu: VcpuId, until: Time, now: Time) -> bool {
         let events = &self.shared.events[vcpu.index()];
         if until <= now {
             events.use_up();
@@ -258,30 +262,30 @@ impl Executor<'_> {
             return false;
         }
         if until != Time::NEVER {
-            core.deadlines[self.slot.index()].insert(until, vcpu);
-            if let Some(entry) = core.vcpus[vcpu.index()].as_mut() {
+            state.deadlines[self.slot.index()].insert(until, vcpu);
+            if let Some(entry) = state.vcpus[vcpu.index()].as_mut() {
                 entry.deadline = Some(self.slot);
             }
         }
         true
     }
 
-    /// The executor ends with a vCPU in hand, which stays on the slot for all that the policy knows.
-    fn leave(&self, hand: Hand) {
-        let mut core = self.shared.core.lock();
-        let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
+    /// The executor ends with a current vCPU, which stays on the slot for all that the policy knows.
+    fn leave(&self, current: CurrentVcpu) {
+        let mut state = self.shared.state.lock();
+        let entry = state.vcpus[current.id.index()].as_mut().expect("a vCPU on a slot is known");
         let counts = self.me.counts.read();
         entry.counted = entry.counted.plus(counts.since(std::mem::replace(&mut entry.counts_before, counts)));
-        entry.vcpu = Some(hand.vcpu);
+        entry.vcpu = Some(current.vcpu);
     }
 
-    fn put_down(&self, core: &mut Core, mut hand: Hand) -> VcpuId {
-        self.tell(&mut hand, Presence::Away);
-        let entry = core.vcpus[hand.id.index()].as_mut().expect("a vCPU on a slot is known");
+    fn put_down(&self, state: &mut LockedState, mut current: CurrentVcpu) -> VcpuId {
+        self.tell(&mut current, Presence::Away);
+        let entry = state.vcpus[current.id.index()].as_mut().expect("a vCPU on a slot is known");
         entry.counted = entry.counted.plus(self.me.counts.read().since(entry.counts_before));
         entry.on = None;
-        (entry.vcpu, entry.looks) = (Some(hand.vcpu), hand.looks);
-        hand.id
+        (entry.vcpu, entry.probe) = (Some(current.vcpu), current.probe);
+        current.id
     }
 
     /// The slot word follows: under the lock, so that whoever finds the slot busy there can stamp it.
@@ -293,13 +297,13 @@ impl Executor<'_> {
         }
     }
 
-    fn pick_up(&self, core: &mut Core, vcpu: VcpuId) -> Hand {
-        let waited = core.ledger.waited(vcpu);
-        let entry = core.vcpus[vcpu.index()].as_mut().expect("the policy names only vCPUs it was told of");
+    fn pick_up(&self, state: &mut LockedState, vcpu: VcpuId) -> CurrentVcpu {
+        let waited = state.ledger.waited(vcpu);
+        let entry = state.vcpus[vcpu.index()].as_mut().expect("the policy names only vCPUs it was told of");
         entry.on = Some(self.slot);
         entry.counts_before = self.me.counts.read();
-        let in_hand = entry.vcpu.take().expect("a vCPU that is on no slot is here");
-        Hand { id: vcpu, vcpu: in_hand, caller: entry.caller, looks: entry.looks, waited }
+        let taken = entry.vcpu.take().expect("a vCPU that is on no slot is here");
+        CurrentVcpu { id: vcpu, vcpu: taken, caller: entry.caller, probe: entry.probe, waited }
     }
 
     /// Sees to it that the executor asks at this time. A timer that is set earlier is left: it costs a question, less

@@ -4,11 +4,14 @@
 //! give refuses while nothing has changed.
 
 use super::{HostThreads, Record, carry, enter_attributes};
+use crate::attributes::Attributes;
+use crate::domain::carrier_thread::{STACK_BYTES, enter_thread};
 use crate::domain::evacuate::{Evacuated, Evacuee};
-use crate::domain::{Attributes, STACK_BYTES, enter_thread};
+use crate::ids::VcpuId;
 use crate::ledger::Account;
 use crate::sync::{mpsc, thread as threads};
-use crate::{Time, Vcpu, VcpuId};
+use crate::time::Time;
+use crate::vcpu::Vcpu;
 use std::io;
 use std::sync::Arc;
 
@@ -44,11 +47,11 @@ impl HostThreads {
     /// Goes on with these vCPUs, on threads made for them, and with their ids. Those that were to end are given back.
     pub(in crate::domain) fn adopt(&self, evacuated: Evacuated, berths: Vec<Berth>) -> Adopted {
         let mut adopted = Adopted::default();
-        *self.numbers.lock() = evacuated.numbers;
+        *self.ids.lock() = evacuated.ids;
         let mut berths = berths.into_iter();
         for Evacuee { id, vcpu, attributes, rests, event, retiring, account, at } in evacuated.vcpus {
             if retiring {
-                self.numbers.lock().give_back(id);
+                self.ids.lock().give_back(id);
                 adopted.ended.push((vcpu, account));
                 continue;
             }

@@ -20,7 +20,7 @@
 //! the first one begins to wait. Whoever has the lock settles before the policy is asked anything (7 alone), so that the
 //! policy decides by what is so.
 
-use crate::Slot;
+use crate::ids::Slot;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// Free slots and whether somebody waits.
@@ -126,9 +126,9 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::VcpuId;
     use crate::domain::events::{Events, Found};
     use crate::domain::parker::Parker;
+    use crate::ids::VcpuId;
     use crate::slot::SlotWord;
     use crate::time::Time;
     use loom::sync::{Arc, Mutex};
@@ -144,12 +144,12 @@ mod loom_tests {
         gate: Gate,
         events: Events,
         parker: Parker,
-        core: Mutex<Core>,
+        state: Mutex<LockedState>,
     }
 
     /// What the policy would know.
     #[derive(Default)]
-    struct Core {
+    struct LockedState {
         w_waits: bool,
         w_handed: bool,
         v_waits: bool,
@@ -163,7 +163,7 @@ mod loom_tests {
                 gate: Gate::new(1),
                 events: Events::default(),
                 parker: Parker::default(),
-                core: Mutex::default(),
+                state: Mutex::default(),
             };
             model.word.occupy();
             model.events.use_up();
@@ -171,37 +171,37 @@ mod loom_tests {
         }
 
         /// Takes free slots out; w gets one if it waits.
-        fn settle(&self, core: &mut Core) {
+        fn settle(&self, state: &mut LockedState) {
             while let Some(slot) = self.gate.next_free() {
                 assert_eq!(slot, SLOT);
                 if self.word.settle() == Some(V) {
                     self.events.settle();
-                    core.v_blocked = true;
+                    state.v_blocked = true;
                 }
             }
-            if core.v_blocked && core.w_waits {
-                core.w_waits = false;
-                core.w_handed = true;
+            if state.v_blocked && state.w_waits {
+                state.w_waits = false;
+                state.w_handed = true;
                 self.word.hand(W);
             }
         }
 
-        fn turn(&self, something: impl FnOnce(&mut Core)) {
-            let mut core = self.core.lock().unwrap();
-            self.settle(&mut core);
-            something(&mut core);
-            self.settle(&mut core);
-            while self.gate.publish(core.w_waits || core.v_waits) {
-                self.settle(&mut core);
+        fn turn(&self, something: impl FnOnce(&mut LockedState)) {
+            let mut state = self.state.lock().unwrap();
+            self.settle(&mut state);
+            something(&mut state);
+            self.settle(&mut state);
+            while self.gate.publish(state.w_waits || state.v_waits) {
+                self.settle(&mut state);
             }
         }
 
         /// w's wake finds the slot taken, or free.
         fn w_wakes(&self) {
-            self.turn(|core| {
-                core.w_waits = true;
+            self.turn(|state| {
+                state.w_waits = true;
                 // The policy takes v for running, unless told otherwise.
-                if !core.v_blocked {
+                if !state.v_blocked {
                     self.word.want();
                 }
             });
@@ -213,19 +213,19 @@ mod loom_tests {
                 Found::Nothing => {}
                 Found::Napping => _ = self.parker.wake(),
                 Found::Blocked => {
-                    self.turn(|core| self.unblock(core));
+                    self.turn(|state| self.unblock(state));
                     self.parker.wake();
                 }
             }
         }
 
         /// v is to run again: on the slot, if it is idle.
-        fn unblock(&self, core: &mut Core) {
+        fn unblock(&self, state: &mut LockedState) {
             if self.events.unblock() {
-                assert!(core.v_blocked, "the policy was told");
-                core.v_blocked = false;
-                core.v_waits = core.w_handed;
-                if !core.v_waits {
+                assert!(state.v_blocked, "the policy was told");
+                state.v_blocked = false;
+                state.v_waits = state.w_handed;
+                if !state.v_waits {
                     self.word.hand(V);
                 }
             }
@@ -253,10 +253,10 @@ mod loom_tests {
                         self.events.use_up();
                         return true;
                     }
-                    self.turn(|core| self.unblock(core));
+                    self.turn(|state| self.unblock(state));
                     continue;
                 }
-                if self.core.lock().unwrap().v_waits {
+                if self.state.lock().unwrap().v_waits {
                     return false;
                 }
                 self.parker.wait(Time::NEVER);
@@ -280,13 +280,13 @@ mod loom_tests {
                 }
             } else {
                 // It asks instead of napping.
-                model.turn(|core| {
-                    core.v_blocked = true;
+                model.turn(|state| {
+                    state.v_blocked = true;
                     model.word.vacate();
                 });
             }
             waker.join().unwrap();
-            assert!(model.core.lock().unwrap().w_handed, "w was overlooked while the slot was free");
+            assert!(model.state.lock().unwrap().w_handed, "w was overlooked while the slot was free");
             assert!(model.word.start(W) && !model.word.acquire(V));
         });
     }
@@ -318,10 +318,10 @@ mod loom_tests {
             });
             let mine = model.nap();
             wakers.into_iter().for_each(|waker| waker.join().unwrap());
-            let core = model.core.lock().unwrap();
-            assert!(mine != core.w_handed, "v has it: {mine}, w has it: {}", core.w_handed);
-            assert!(mine == core.w_waits, "w waits: {}", core.w_waits);
-            assert_eq!(core.v_waits, !mine);
+            let state = model.state.lock().unwrap();
+            assert!(mine != state.w_handed, "v has it: {mine}, w has it: {}", state.w_handed);
+            assert!(mine == state.w_waits, "w waits: {}", state.w_waits);
+            assert_eq!(state.v_waits, !mine);
             assert!(!mine || model.word.is_wanted(), "v runs on and does not ask");
         });
     }

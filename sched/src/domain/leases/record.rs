@@ -3,13 +3,14 @@
 //! A record belongs to an id, not to a vCPU: an event that crosses the end of a vCPU finds it still there. It is made anew
 //! ([`Records::admit`]) before the id's next vCPU exists.
 
-use super::super::events::Events;
-use super::super::executors::MAX_VCPUS;
-use super::super::parker::Parker;
 use crate::domain::counts::Counts;
-use crate::domain::kick;
+use crate::domain::events::Events;
+use crate::domain::executors::MAX_VCPUS;
+use crate::domain::parker::Parker;
+use crate::ids::{Slot, VcpuId};
+use crate::kick;
 use crate::sync::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use crate::{Nanos, Slot, Time, VcpuId};
+use crate::time::{Nanos, Time};
 use std::sync::OnceLock;
 
 /// Records are made this many at a time.
@@ -30,7 +31,7 @@ pub(super) struct Record {
     pub(super) watched: AtomicBool,
     /// The vCPU is to end. Set under the lock, before a wake and a kick; its thread looks after each of them.
     pub(super) retiring: AtomicBool,
-    pub(super) account: Account,
+    pub(super) account: CpuTime,
     pub(super) naps: Naps,
     /// Written by the vCPU's thread.
     pub(super) counts: Counts,
@@ -146,9 +147,9 @@ struct Grant {
 /// it has used is the sum with the time it is read. One word, so that it can be read at any moment. Written by the vCPU's
 /// thread only.
 #[derive(Debug, Default)]
-pub(super) struct Account(AtomicU64);
+pub(super) struct CpuTime(AtomicU64);
 
-impl Account {
+impl CpuTime {
     /// Whether the vCPU runs.
     pub(super) fn runs(&self) -> bool {
         self.0.load(Ordering::Relaxed) & 1 == 1
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_account_is_read_the_same_running_and_stopped() {
-        let account = Account::default();
+        let account = CpuTime::default();
         account.start(Time(1_000));
         assert_eq!(account.read(Time(1_250)), 250);
         account.stop(Time(1_300));

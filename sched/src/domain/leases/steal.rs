@@ -14,36 +14,38 @@
 //!
 //! A vCPU is robbed, or nearly, at most once before it runs: then the hand-over stands.
 
-use super::Shared;
-use super::core::{Act, Acts, Core};
+use super::acts::{Act, Acts};
+use super::locked_state::LockedState;
+use super::shared::Shared;
+use crate::ids::VcpuId;
 use crate::policy::Why;
 use crate::slot::Word;
-use crate::{Time, VcpuId};
+use crate::time::Time;
 
 impl<W: Word> Shared<W> {
     /// The calling thread's vCPU, which has just been made runnable, takes the slot whose pCPU the thread is bound to, if it
     /// was handed to somebody else and may be had.
-    pub(super) fn steal(&self, core: &mut Core, thief: VcpuId, now: Time, acts: &mut Acts) {
-        let entry = core.entry(thief);
+    pub(super) fn steal(&self, state: &mut LockedState, thief: VcpuId, now: Time, acts: &mut Acts) {
+        let entry = state.entry(thief);
         let (None, Some(slot)) = (entry.on, entry.bound) else { return };
-        let Some(robbed) = core.slots[slot.index()].on else { return };
-        if core.entry(robbed).robbed || !self.records.of(robbed).is_granted(slot) {
+        let Some(robbed) = state.slots[slot.index()].on else { return };
+        if state.entry(robbed).robbed || !self.records.of(robbed).is_granted(slot) {
             return;
         }
         let word = &self.slots[slot.index()].word;
         if !word.rob(robbed, thief) {
             return;
         }
-        core.entry(robbed).robbed = true;
-        if !core.ledger.steals(slot, thief, now) {
+        state.entry(robbed).robbed = true;
+        if !state.ledger.steals(slot, thief, now) {
             word.rob(thief, robbed);
             acts.push(Act::Grant { vcpu: robbed, slot, bind: false });
             return;
         }
-        core.entry(robbed).on = None;
-        core.slots[slot.index()].on = None;
+        state.entry(robbed).on = None;
+        state.slots[slot.index()].on = None;
         word.start(thief);
-        let decision = core.ledger.next(slot, Why::Free, now);
-        self.follow(core, slot, decision, now, acts);
+        let decision = state.ledger.next(slot, Why::Free, now);
+        self.follow(state, slot, decision, now, acts);
     }
 }

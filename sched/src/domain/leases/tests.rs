@@ -1,10 +1,13 @@
 //! Scripted vCPUs under leases, on one pCPU and on all, under policies that keep slots over exits and one that does not.
 
 use super::*;
-use crate::domain::testing::{Script, cpus, wait_for};
+use crate::domain::testing::Script;
 use crate::policy::rsdl::RsdlConfig;
 use crate::policy::{Freelist, Rsdl};
-use crate::{Nanos, Stop, Time, Wait, Yield};
+use crate::testing::{cpus, wait_for};
+use crate::time::{Nanos, Time};
+use crate::vcpu::Stop;
+use crate::wait::{Wait, Yield};
 use std::sync::Mutex as StdMutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -28,7 +31,7 @@ fn domains() -> Vec<Arc<dyn Domain>> {
             &one,
             policy(1),
             LockRules::default(),
-            Switches { ride: false, steal: false, spin_detection: false, departures: false },
+            Switches { rt_boost: false, steal: false, spin_detection: false, departures: false },
         )));
         domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), LockRules::default(), Switches::default())));
     }

@@ -6,20 +6,23 @@
 mod doze;
 mod rest;
 
-use super::core::{Answer, Left};
+use super::decisions::Answer;
+use super::locked_state::Left;
 use super::record::Record;
-use super::{Asker, HOME, Shared, Stopped};
-use crate::domain::looks::Looks;
+use super::shared::{Asker, HOME, Shared, Stopped};
+use crate::attributes::{Attributes, Class};
+use crate::domain::carrier_thread::enter_thread;
 use crate::domain::pause::pause;
-use crate::domain::{Attributes, Class, enter_thread, kick};
+use crate::domain::spin_probe::SpinProbe;
+use crate::ids::{Slot, VcpuId};
+use crate::kick;
 use crate::ledger::Account;
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
-use crate::sync::Ordering;
-use crate::sync::mpsc::SyncSender;
-use crate::time::monotonic;
-use crate::{Nanos, Presence, Slot, Stop, Time, Vcpu, VcpuId};
+use crate::sync::{Ordering, mpsc::SyncSender};
+use crate::time::{Nanos, Time, monotonic};
+use crate::vcpu::{Presence, Stop, Vcpu};
 use doze::Halts;
 use rest::Rest;
 use rustix::thread::CpuSet;
@@ -37,7 +40,7 @@ type Next = ControlFlow<End, Rest>;
 /// How a thread ends.
 #[derive(Clone, Copy)]
 enum End {
-    /// The vCPU is done, and the core has forgotten it.
+    /// The vCPU is done, and the locked state has forgotten it.
     Retired,
     /// All threads of the domain end; how the vCPU waits, if it does.
     Domain(Rest),
@@ -70,7 +73,7 @@ pub(super) fn carry<W: Word>(
     let mut thread = Thread {
         shared: &shared,
         id,
-        asker: Asker { caller, looks: None },
+        asker: Asker { caller, rechecks: None },
         has_cap: attributes.group.is_some(),
         late: Nanos::ZERO,
         me,
@@ -79,9 +82,9 @@ pub(super) fn carry<W: Word>(
         timer,
         armed: Time::NEVER,
         lease_end: Time::NEVER,
-        looks: Looks::default(),
+        probe: SpinProbe::default(),
         slot: None,
-        rides: None,
+        boosted: None,
         ways: Nanos::ZERO,
         last: Account::default(),
     };
@@ -89,7 +92,7 @@ pub(super) fn carry<W: Word>(
     let end = loop {
         let next = match thread.wait(rest) {
             Continue((slot, since)) => {
-                thread.dismount();
+                thread.end_boost();
                 thread.slot = Some(slot);
                 thread.tell(Presence::Here);
                 let next = thread.run(slot, since);
@@ -107,7 +110,7 @@ pub(super) fn carry<W: Word>(
     match end {
         End::Retired => vcpu.retired(&last),
         End::Domain(Rest { until, dozes, .. }) => {
-            shared.core.lock_as(caller).entry(id).left = Some(Left { vcpu, until, dozes });
+            shared.state.lock_as(caller).entry(id).left = Some(Left { vcpu, until, dozes });
         }
     }
 }
@@ -129,11 +132,11 @@ struct Thread<'a, W> {
     armed: Time,
     /// When the policy wants to be asked; kept over a nap.
     lease_end: Time,
-    looks: Looks,
+    probe: SpinProbe,
     /// The slot it last ran on, to whose pCPU it is bound.
     slot: Option<Slot>,
-    /// Since when the thread rides on that pCPU.
-    rides: Option<Time>,
+    /// Since when the thread is in the host's real-time class on that pCPU.
+    boosted: Option<Time>,
     /// What the way took in all, from being handed a slot to running there.
     ways: Nanos,
     /// Its last account, once it has retired.
@@ -142,7 +145,7 @@ struct Thread<'a, W> {
 
 impl<W: Word> Thread<'_, W> {
     fn tell(&mut self, presence: Presence) {
-        if self.shared.tells_presence {
+        if self.shared.policy.tells_presence {
             self.vcpu.presence(presence);
         }
     }
@@ -187,11 +190,11 @@ impl<W: Word> Thread<'_, W> {
         let wanted = self.word(slot).is_wanted();
         let why = match stop {
             Stop::Exit if wanted => Why::Check,
-            Stop::Exit if self.shared.keeps_slot_over_exits => return None,
+            Stop::Exit if self.shared.policy.keeps_slot_over_exits => return None,
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
-                self.looks.yields(y.wait);
-                if !self.shared.gate.waiters() && !wanted && !self.shared.told_of_lone_yields {
+                self.probe.yields(y.wait);
+                if !self.shared.gate.waiters() && !wanted && !self.shared.policy.told_of_lone_yields {
                     self.me.counts.yielded(y.wait);
                     return None;
                 }
@@ -199,12 +202,12 @@ impl<W: Word> Thread<'_, W> {
             }
             Stop::Kicked => self.kicked(slot)?,
             Stop::Idle(until) => {
-                self.looks.idles();
+                self.probe.idles();
                 return Some(Stopped { why: Why::Block, until, dozes: false });
             }
             Stop::Halted => {
                 self.drain();
-                self.looks.idles();
+                self.probe.idles();
                 return Some(Stopped { why: Why::Block, until: Time::NEVER, dozes: true });
             }
             Stop::Done => Why::Retire,
@@ -218,7 +221,7 @@ impl<W: Word> Thread<'_, W> {
         if !self.shared.detects_spinning {
             return Some(Why::Check);
         }
-        let spins = self.looks.kicked(now, || self.vcpu.spins());
+        let spins = self.probe.kicked(now, || self.vcpu.spins());
         let wanted = self.word(slot).is_wanted();
         if let Some(y) = spins
             && (wanted || self.shared.gate.waiters())
@@ -229,14 +232,14 @@ impl<W: Word> Thread<'_, W> {
         if self.lease_end <= now || wanted || ends {
             return Some(Why::Check);
         }
-        self.arm(self.lease_end.min(self.looks.next()));
+        self.arm(self.lease_end.min(self.probe.next()));
         None
     }
 
     /// Whether a vCPU that blocks may give its slot up without a word.
     fn may_nap(&self, slot: Slot) -> bool {
         !self.has_cap
-            && self.shared.keeps_slot_over_exits
+            && self.shared.policy.keeps_slot_over_exits
             && !self.shared.gate.waiters()
             && !self.word(slot).is_wanted()
     }
@@ -265,18 +268,18 @@ impl<W: Word> Thread<'_, W> {
     /// Tells the policy why the vCPU stopped. `None`: it goes on.
     fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
         let late = std::mem::take(&mut self.late);
-        let (answer, gone) = self.shared.turn(self.asker, |core, now, acts| {
+        let (answer, gone) = self.shared.turn(self.asker, |state, now, acts| {
             if late > Nanos::ZERO {
-                core.ledger.late(slot, late, now);
+                state.ledger.late(slot, late, now);
             }
-            let answer = self.shared.answer(core, slot, stopped, now, acts);
+            let answer = self.shared.answer(state, slot, stopped, now, acts);
             if !matches!(answer, Answer::GoesOn { .. }) {
                 self.me.account.stop(now);
             }
             if answer != Answer::Retired {
                 return (answer, None);
             }
-            let (last, gone) = self.shared.forget(core, self.id, now);
+            let (last, gone) = self.shared.forget(state, self.id, now);
             self.last = last;
             (answer, gone)
         });
@@ -300,8 +303,8 @@ impl<W: Word> Thread<'_, W> {
 
     /// The vCPU runs from now on: sees to the next question and the next look.
     fn goes_on(&mut self, now: Time) {
-        self.looks.plan(now, self.lease_end != Time::NEVER);
-        self.arm(self.lease_end.min(self.looks.next()));
+        self.probe.plan(now, self.lease_end != Time::NEVER);
+        self.arm(self.lease_end.min(self.probe.next()));
     }
 
     fn word(&self, slot: Slot) -> &SlotWord<W> {

@@ -5,14 +5,17 @@
 //! and the domain's lock, whatever the number of vCPUs; and while no such vCPU holds a slot, the thread sleeps.
 #![allow(unsafe_code, reason = "the CPU clock of another thread: rustix names no such clock")]
 
-use super::Shared;
+use super::shared::Shared;
+use crate::domain::carrier_thread::{STACK_BYTES, enter_thread};
 use crate::domain::parker::Parker;
-use crate::domain::{enter_thread, kick};
+use crate::ids::VcpuId;
+use crate::kick;
 use crate::slot::Word;
-use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{AtomicBool, Mutex, Ordering, fence};
-use crate::time::monotonic;
-use crate::{Nanos, Time, VcpuId};
+use crate::sync::{
+    AtomicBool, Mutex, Ordering, fence,
+    thread::{self, JoinHandle},
+};
+use crate::time::{Nanos, Time, monotonic};
 use rustix::thread::CpuSet;
 use std::io;
 use std::mem::MaybeUninit;
@@ -56,7 +59,7 @@ impl<W: Word> Shared<W> {
         let mut thread = self.watcher.thread.lock();
         if thread.is_none() {
             let shared = Arc::clone(self);
-            let started = thread::Builder::new().name("watcher".to_owned()).stack_size(crate::domain::STACK_BYTES);
+            let started = thread::Builder::new().name("watcher".to_owned()).stack_size(STACK_BYTES);
             *thread = Some(started.spawn(move || shared.watch())?);
         }
         Ok(())
@@ -85,8 +88,8 @@ impl<W: Word> Shared<W> {
     /// Kicks who has used no CPU time since it was last seen. False: nobody is there to be looked at.
     fn kick_who_stands(&self, seen: &mut [Seen]) -> bool {
         let now: Vec<Seen> = {
-            let core = self.core.lock();
-            let on = core.slots.iter().map(|slot| slot.on.filter(|vcpu| self.is_watched(*vcpu)));
+            let state = self.state.lock();
+            let on = state.slots.iter().map(|slot| slot.on.filter(|vcpu| self.is_watched(*vcpu)));
             on.map(|vcpu| vcpu.map(|vcpu| (vcpu, Nanos::ZERO))).collect()
         };
         let mut any = false;
@@ -132,7 +135,7 @@ mod tests {
     fn a_thread_uses_cpu_time_while_it_computes_and_an_unknown_one_has_none() {
         let me = kick::this_thread();
         let before = cpu_time(me).unwrap();
-        crate::domain::testing::wait_for(|| cpu_time(me).unwrap() > before);
+        crate::testing::wait_for(|| cpu_time(me).unwrap() > before);
         assert_eq!(cpu_time(kick::ThreadId(i32::MAX >> 4)), None);
     }
 }

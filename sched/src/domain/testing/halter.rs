@@ -1,8 +1,8 @@
 //! A vCPU that halts inside its run as one with an interrupt controller in the kernel does: it waits there, off its CPU,
 //! until an event comes that nobody else is told of, or a kick.
 
-use crate::domain::kick;
-use crate::{Stop, Vcpu};
+use crate::kick;
+use crate::vcpu::{Stop, Vcpu};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

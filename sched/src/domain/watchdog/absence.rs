@@ -8,12 +8,12 @@
 //! The first two are divided by the number of pCPUs: a domain that lacks one of two for a second lacks half of its time. A
 //! thread that sleeps is not kept from running: if somebody waits meanwhile, that is the scheduler's own doing.
 
-use crate::domain::kick::ThreadId;
-use crate::{Nanos, Time};
+use crate::kick::ThreadId;
+use crate::time::{Nanos, Time};
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 
-/// Looks that are remembered; a bound has four.
+/// SpinProbe that are remembered; a bound has four.
 const KEPT: usize = 256;
 /// The watchdog was not just waiting for a CPU.
 const STOPPED: Nanos = Nanos::from_millis(50);
@@ -46,7 +46,7 @@ impl Absence {
         Self { pcpus, threads: HashMap::new(), stolen: None, total: Nanos::ZERO, history: VecDeque::new() }
     }
 
-    /// Looks at the domain's threads, at a look that was planned for this time.
+    /// SpinProbe at the domain's threads, at a look that was planned for this time.
     pub(super) fn sample(&mut self, threads: &[ThreadId], planned: Time, now: Time) {
         let readings = threads.iter().filter_map(|thread| Some((thread.0, reading(thread.0)?))).collect();
         self.add(readings, stolen(), planned, now);
@@ -167,7 +167,7 @@ mod tests {
     fn the_kernel_tells_of_the_calling_thread() {
         let me = rustix::thread::gettid().as_raw_nonzero().get();
         // A running thread's time is added up at the next tick.
-        crate::domain::testing::wait_for(|| reading(me).unwrap().ran > Nanos::ZERO);
+        crate::testing::wait_for(|| reading(me).unwrap().ran > Nanos::ZERO);
         assert!(reading(me).unwrap().runnable);
     }
 }

@@ -1,9 +1,9 @@
 //! How long each vCPU may wait, as vCPUs come and go, and whether one waited longer.
 
 use super::report::Cause;
-use crate::domain::Attributes;
+use crate::attributes::Attributes;
 use crate::ledger::Seen;
-use crate::{Nanos, Time};
+use crate::time::{Nanos, Time};
 use std::collections::HashMap;
 
 /// The longest that a vCPU of these attributes waits beside these others; `None` if nobody promises anything.
@@ -101,7 +101,8 @@ impl Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, VcpuId};
+    use crate::attributes::Class;
+    use crate::ids::VcpuId;
 
     const MS: u64 = 1_000_000;
 

@@ -1,8 +1,9 @@
 //! What there is to say of a starved vCPU: who ran meanwhile, the events that led there, and all of it in words.
 
-use crate::domain::Attributes;
+use crate::attributes::Attributes;
+use crate::ids::VcpuId;
 use crate::ledger::{Event, Trace, What, describe, span};
-use crate::{Nanos, Time, VcpuId};
+use crate::time::{Nanos, Time};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -168,9 +169,9 @@ fn concerns(event: &Event, me: VcpuId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Slot;
     use crate::ledger::Ledger;
-    use crate::policy::{Decision, Placement, Policy, Why};
-    use crate::{Lease, Slot};
+    use crate::policy::{Decision, Lease, Placement, Policy, Why};
 
     /// Always runs the first vCPU.
     struct Selfish;

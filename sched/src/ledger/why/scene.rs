@@ -1,9 +1,11 @@
 //! What everybody did during one wait, and what follows.
 
 use super::{Cause, Explanation, Link, Ran};
+use crate::ids::{Slot, VcpuId};
 use crate::ledger::event::{Event, What};
 use crate::ledger::spans::{Began, Doing, Span, Spans};
-use crate::{Nanos, Slot, Time, VcpuId, Wait};
+use crate::time::{Nanos, Time};
+use crate::wait::Wait;
 
 /// Everybody's spans during one wait.
 #[derive(Debug)]

@@ -17,8 +17,8 @@
 //! slice, which is paid back: where turns are not fewer, one period's budget on top of the yield. Who draws nothing for half a
 //! period loses what the cap yields from then on.
 
-use crate::domain::Cap;
-use crate::{Nanos, Time};
+use crate::attributes::Cap;
+use crate::time::{Nanos, Time};
 
 /// What a group may draw.
 #[derive(Debug)]

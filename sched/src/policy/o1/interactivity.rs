@@ -1,9 +1,10 @@
 //! How the O(1) scheduler guesses who is interactive: the sleep average, and what it buys.
 //!
-//! Numbers and formulas are those of Linux 2.6.11 to 2.6.15 (kernel/sched.c), in nanoseconds where Linux counts ticks. All
+//! IdAllocator and formulas are those of Linux 2.6.11 to 2.6.15 (kernel/sched.c), in nanoseconds where Linux counts ticks. All
 //! here is arithmetic; who sleeps, runs and queues is the policy's business.
 
-use crate::{Nanos, Nice};
+use crate::ids::Nice;
+use crate::time::Nanos;
 
 /// Levels that nice values and bonuses map to; the lowest number runs first.
 pub(super) const LEVELS: u8 = 40;

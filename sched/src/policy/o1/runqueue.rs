@@ -4,8 +4,8 @@
 //! memory is in vCPUs plus slots. A vCPU is in one list at most, and a queue never knows who runs.
 
 use super::interactivity::LEVELS;
+use crate::ids::{Slot, VcpuId};
 use crate::policy::slotset::SlotSet;
-use crate::{Slot, VcpuId};
 
 /// Lists of a slot: two arrays, then [`RT`] and [`IDLE`].
 const LISTS: usize = 2 * LEVELS as usize + 2;
@@ -26,7 +26,7 @@ pub(super) enum Rank {
 
 /// Where on its slot a vCPU queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum Place {
     /// Where its rank is served in this round.
     Active(Rank),
     /// Where its level is served in the next round. Only levels have rounds.
@@ -116,15 +116,15 @@ impl RunQueues {
         (queue.bits[1 - queue.active] == 0 && queue.ends[IDLE].0 != NONE).then_some(Rank::Idle)
     }
 
-    pub(super) fn push_back(&mut self, slot: Slot, vcpu: VcpuId, line: Line) {
-        let list = self.list(slot, line);
+    pub(super) fn push_back(&mut self, slot: Slot, vcpu: VcpuId, place: Place) {
+        let list = self.list(slot, place);
         let last = self.slots[slot.index()].ends[list].1;
         self.link(slot, vcpu, list, last, NONE);
     }
 
     /// Ahead of the others of its rank: it was on its slot and has not had its turn.
     pub(super) fn push_front(&mut self, slot: Slot, vcpu: VcpuId, rank: Rank) {
-        let list = self.list(slot, Line::Active(rank));
+        let list = self.list(slot, Place::Active(rank));
         let first = self.slots[slot.index()].ends[list].0;
         self.link(slot, vcpu, list, NONE, first);
     }
@@ -161,7 +161,7 @@ impl RunQueues {
             queue.active = 1 - queue.active;
         }
         let rank = self.best(slot)?;
-        let list = self.list(slot, Line::Active(rank));
+        let list = self.list(slot, Place::Active(rank));
         let first = VcpuId(self.slots[slot.index()].ends[list].0);
         self.remove(first);
         Some((first, new_round))
@@ -169,35 +169,35 @@ impl RunQueues {
 
     /// Takes out whom another slot should have, and where it stood: an rt vCPU; else from the tail of a list those that
     /// would run here last, since caches have forgotten them; idle ones in the end.
-    pub(super) fn give_away(&mut self, slot: Slot) -> Option<(VcpuId, Line)> {
+    pub(super) fn give_away(&mut self, slot: Slot) -> Option<(VcpuId, Place)> {
         let queue = &self.slots[slot.index()];
         let lowest = |array: usize| queue.bits[array].trailing_zeros() as u8;
         let (active, expired) = (lowest(queue.active), lowest(1 - queue.active));
-        let (vcpu, line) = if queue.ends[RT].0 != NONE {
-            (queue.ends[RT].0, Line::Active(Rank::Rt))
+        let (vcpu, place) = if queue.ends[RT].0 != NONE {
+            (queue.ends[RT].0, Place::Active(Rank::Rt))
         } else if expired < LEVELS {
-            let line = Line::Expired(expired);
-            (queue.ends[self.list(slot, line)].1, line)
+            let place = Place::Expired(expired);
+            (queue.ends[self.list(slot, place)].1, place)
         } else if active < LEVELS {
-            let line = Line::Active(Rank::Level(active));
-            (queue.ends[self.list(slot, line)].1, line)
+            let place = Place::Active(Rank::Level(active));
+            (queue.ends[self.list(slot, place)].1, place)
         } else {
-            (queue.ends[IDLE].1, Line::Active(Rank::Idle))
+            (queue.ends[IDLE].1, Place::Active(Rank::Idle))
         };
         if vcpu == NONE {
             return None;
         }
         self.remove(VcpuId(vcpu));
-        Some((VcpuId(vcpu), line))
+        Some((VcpuId(vcpu), place))
     }
 
-    fn list(&self, slot: Slot, line: Line) -> usize {
+    fn list(&self, slot: Slot, place: Place) -> usize {
         let active = self.slots[slot.index()].active;
-        match line {
-            Line::Active(Rank::Rt) => RT,
-            Line::Active(Rank::Idle) => IDLE,
-            Line::Active(Rank::Level(level)) => active * LEVELS as usize + level as usize,
-            Line::Expired(level) => (1 - active) * LEVELS as usize + level as usize,
+        match place {
+            Place::Active(Rank::Rt) => RT,
+            Place::Active(Rank::Idle) => IDLE,
+            Place::Active(Rank::Level(level)) => active * LEVELS as usize + level as usize,
+            Place::Expired(level) => (1 - active) * LEVELS as usize + level as usize,
         }
     }
 
@@ -235,8 +235,8 @@ mod tests {
         queues
     }
 
-    fn level(level: u8) -> Line {
-        Line::Active(Rank::Level(level))
+    fn level(level: u8) -> Place {
+        Place::Active(Rank::Level(level))
     }
 
     fn drain(queues: &mut RunQueues, slot: Slot) -> Vec<(u32, bool)> {
@@ -246,13 +246,13 @@ mod tests {
     #[test]
     fn rt_runs_first_then_levels_round_by_round_and_idle_after_all_rounds() {
         let mut q = queues();
-        q.push_back(P0, VcpuId(0), Line::Active(Rank::Idle));
-        q.push_back(P0, VcpuId(1), Line::Expired(3));
+        q.push_back(P0, VcpuId(0), Place::Active(Rank::Idle));
+        q.push_back(P0, VcpuId(1), Place::Expired(3));
         q.push_back(P0, VcpuId(2), level(20));
         q.push_back(P0, VcpuId(3), level(20));
         q.push_front(P0, VcpuId(4), Rank::Level(20));
         q.push_back(P0, VcpuId(5), level(4));
-        q.push_back(P0, VcpuId(6), Line::Active(Rank::Rt));
+        q.push_back(P0, VcpuId(6), Place::Active(Rank::Rt));
         let order = [(6, false), (5, false), (4, false), (2, false), (3, false), (1, true), (0, false)];
         assert_eq!(drain(&mut q, P0), order);
         assert!(q.len() == 0 && q.busy().first().is_none());
@@ -273,10 +273,10 @@ mod tests {
     #[test]
     fn the_expired_are_given_away_before_the_active_and_idle_ones_last() {
         let mut q = queues();
-        q.push_back(P0, VcpuId(0), Line::Active(Rank::Idle));
+        q.push_back(P0, VcpuId(0), Place::Active(Rank::Idle));
         q.push_back(P0, VcpuId(1), level(1));
         q.push_back(P0, VcpuId(2), level(1));
-        q.push_back(P0, VcpuId(3), Line::Expired(9));
+        q.push_back(P0, VcpuId(3), Place::Expired(9));
         let given: Vec<VcpuId> = std::iter::from_fn(|| q.give_away(P0)).map(|(vcpu, _)| vcpu).collect();
         assert_eq!(given, [3, 2, 1, 0].map(VcpuId));
     }

@@ -2,8 +2,9 @@
 
 use super::interactivity::{SleepAverage, slice};
 use super::runqueue::Rank;
-use crate::domain::{Attributes, Class};
-use crate::{Nanos, Nice, Slot, Time};
+use crate::attributes::{Attributes, Class};
+use crate::ids::{Nice, Slot};
+use crate::time::{Nanos, Time};
 
 /// State of a vCPU.
 #[derive(Debug, Clone)]

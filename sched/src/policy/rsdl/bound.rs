@@ -4,7 +4,7 @@
 //!
 //! * `x` is at most [`deepest`] below `s`, for it or for whoever was head when it yielded and took its place behind it.
 //! * Whoever sleeps, wakes or yields stands at most [`LAG`] above `s`.
-//! * Whoever runs before it stands on a stair above it, or was let past the head of the line from at most
+//! * Whoever runs before it stands on a stair above it, or was let past the head of the run queue from at most
 //!   [`WAITERS_REACH`] further down.
 //!
 //! So all that can run before it is what the others may use on these `w = LAG + deepest + WAITERS_REACH + 1` stairs: as many
@@ -23,12 +23,13 @@
 //! Not in the bound: what switches and kicks take, which is charged to nobody, and what the host takes from the pCPUs.
 //! The properties hold the bound against random guests.
 
+use super::config::{RsdlConfig, YieldRule};
+use super::limits::{LAG, deepest};
 use super::matrix::{Row, Stair, Variant};
 use super::rt::{PERIOD, SHARE};
 use super::silent::WAITERS_REACH;
-use super::{LAG, RsdlConfig, YieldRule, deepest};
-use crate::domain::Attributes;
-use crate::{Class, Nanos};
+use crate::attributes::{Attributes, Class};
+use crate::time::Nanos;
 
 /// Rotations that others may run before a vCPU, where it can stand as far down as the window reaches.
 const ROTATIONS: u64 = 4;
@@ -73,8 +74,8 @@ fn before(config: &RsdlConfig, me: Row, others: &[Row]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Nice;
-    use crate::policy::rsdl::PoliteSwitches;
+    use crate::ids::Nice;
+    use crate::policy::rsdl::polite_switches::PoliteSwitches;
 
     fn vcpu(class: Class, nice: i8) -> Attributes {
         Attributes { nice: Nice::new(nice).unwrap(), class, group: None }

@@ -5,8 +5,8 @@
 //! The final staircase did without; here it is a part of [`Variant::LevelQuota`](super::Variant::LevelQuota).
 
 use super::matrix::Stair;
-use crate::Nanos;
 use crate::policy::queue::WINDOW;
+use crate::time::Nanos;
 
 /// Budget left by stair, modulo the queue's window.
 #[derive(Debug)]

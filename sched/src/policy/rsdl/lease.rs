@@ -1,9 +1,14 @@
 //! Leases: who runs on a slot, and until when.
 
-use super::line::Join;
+use super::config::YieldRule;
 use super::matrix::{LEVELS, Stair};
-use super::{Decision, Rsdl, Why, YieldRule};
-use crate::{Class, Nanos, Slot, Time, VcpuId, Yield};
+use super::run_queue::Join;
+use super::state::Rsdl;
+use crate::attributes::Class;
+use crate::ids::{Slot, VcpuId};
+use crate::policy::decision::{Decision, Why};
+use crate::time::{Nanos, Time};
+use crate::wait::Yield;
 
 /// A vCPU runs for so long before one that was woken takes its slot: who hands things to many others, and wakes each, would
 /// otherwise be interrupted for each, and they would find one thing each.
@@ -59,7 +64,7 @@ impl Rsdl {
         Decision::run(vcpu, until)
     }
 
-    /// The next one in line, or idleness, for a slot whose vCPU has left.
+    /// The next one in the run queue, or idleness, for a slot whose vCPU has left.
     pub(super) fn pick_for(&mut self, slot: Slot, now: Time) -> Decision {
         match self.pick(slot, ANYWHERE) {
             Some(vcpu) => self.install_fresh(slot, vcpu, now),
@@ -155,7 +160,7 @@ impl Rsdl {
         }
     }
 
-    /// The vCPU on a slot makes room: for good, until it is woken, or evicted to its place in the line.
+    /// The vCPU on a slot makes room: for good, until it is woken, or evicted to its place in the run queue.
     pub(super) fn leaves(&mut self, current: VcpuId, why: Why, now: Time) {
         match why {
             Why::Block | Why::Retire => {

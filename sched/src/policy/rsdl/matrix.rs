@@ -9,7 +9,8 @@
 //! expired task at its first level without marking the level used, and so granted it twice a rotation; here a stair is
 //! left once its quota is used, whichever it is, and every row has exactly its `20 - nice` grants.
 
-use crate::{Nanos, Nice};
+use crate::ids::Nice;
+use crate::time::Nanos;
 
 /// Levels of a rotation.
 pub const LEVELS: u64 = 40;

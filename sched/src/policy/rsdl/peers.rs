@@ -5,46 +5,11 @@
 //! majority (Boyer and Moore, MJRTY, 1981; "A fast majority vote algorithm"). Lockers, who need all others in turn, find
 //! none, and nor does one that gets on alone for as long as it computes beside others in turn.
 
-use super::polite::STAYS;
-use super::{Rsdl, WORKS};
-use crate::{Slot, Time, VcpuId};
-
-/// The vote so far.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Peer {
-    candidate: Option<VcpuId>,
-    votes: u8,
-}
-
-impl Peer {
-    /// A majority of so many is believed.
-    const SURE: u8 = 3;
-    /// So soon another can take its place.
-    const MOST: u8 = 8;
-
-    /// Who it is.
-    pub(super) fn known(self) -> Option<VcpuId> {
-        self.candidate.filter(|_| self.votes >= Self::SURE)
-    }
-
-    /// Ran for long, beside its candidate or not; else, this one was there.
-    fn vote(&mut self, beside: bool, other: Option<VcpuId>) {
-        if beside {
-            self.votes = (self.votes + 1).min(Self::MOST);
-        } else if other.is_none() {
-            // Its peer may have left just before.
-        } else if self.votes > 0 {
-            self.votes -= 1;
-        } else {
-            (self.candidate, self.votes) = (other, 1);
-        }
-    }
-
-    /// Waited in vain beside its candidate, again and again.
-    fn in_vain(&mut self) {
-        self.votes = self.votes.saturating_sub(2);
-    }
-}
+use super::limits::{STAYS, WORKS};
+use super::peer::Peer;
+use super::state::Rsdl;
+use crate::ids::{Slot, VcpuId};
+use crate::time::Time;
 
 impl Rsdl {
     /// The vCPU on a slot is about to leave it, or to wait: if it ran for long, it votes.
@@ -83,10 +48,13 @@ impl Rsdl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Attributes;
-    use crate::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
-    use crate::policy::{Decision, Policy, Why};
-    use crate::{Nanos, Wait, Yield};
+    use crate::attributes::Attributes;
+    use crate::policy::contract::Policy;
+    use crate::policy::decision::{Decision, Why};
+    use crate::policy::rsdl::config::{RsdlConfig, YieldRule};
+    use crate::policy::rsdl::polite_switches::PoliteSwitches;
+    use crate::time::Nanos;
+    use crate::wait::{Wait, Yield};
 
     const SLOTS: [Slot; 2] = [Slot(0), Slot(1)];
     const A: VcpuId = VcpuId(0);

@@ -1,4 +1,4 @@
-//! The polite yield: let the next one through without going to the back of the line.
+//! The polite yield: let the next one through without going to the back of the run queue.
 //!
 //! A yield never gains its vCPU CPU time: whoever runs pays. It never loses it either: the vCPU stays on its stair. What
 //! it says decides who goes next, as long as that is fair: nobody is let past the head of the queue from more than
@@ -21,69 +21,29 @@
 //!    Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they both want,
 //!    starves.
 //!
-//! A vCPU that yields *again* in the same wait goes back to its old place in the line, the first time to the tail of its
+//! A vCPU that yields *again* in the same wait goes back to its old place in the run queue, the first time to the tail of its
 //! stair.
 
-use super::line::Join;
-use super::matrix::Stair;
-use super::{Decision, LAG, Rsdl};
+use super::limits::{LAG, REACH, STAYS, WORTH};
+use super::polite_switches::PoliteSwitches;
+use super::run_queue::Join;
+use super::state::Rsdl;
+use crate::ids::{Slot, VcpuId};
+use crate::policy::decision::Decision;
 use crate::policy::queue::Kind;
-use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
+use crate::time::{Nanos, Time};
+use crate::wait::{Wait, Yield};
 
-/// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
-pub const REACH: Stair = 2;
-/// Yields in a row that let a vCPU go on while the peer it waits for runs.
-pub const STAYS: u32 = 20;
-
-/// A lease's rest that an eviction must save to be worth its kick.
-pub const WORTH: Nanos = Nanos::from_micros(300);
-
-/// Parts of the rules that can be switched off, to measure what each is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoliteSwitches {
-    /// Rule 1, for locks and messages: else such yields are treated as 2.
-    pub directed: bool,
-    /// A vCPU that yields again keeps its place: else it goes to the tail of its stair.
-    pub keep_place: bool,
-    /// Rule 2's preference for vCPUs that compute: else the head.
-    pub prefer_computing: bool,
-    /// Rule 3's eviction.
-    pub evict_for_peer: bool,
-    /// Rule 1's eviction, for two that wait for each other's lock.
-    pub pair_lockers: bool,
-    /// Rule 3's going on.
-    pub stay_with_running_peer: bool,
-    /// Rule 3's pause.
-    pub break_lockstep: bool,
-    /// Rule 4's going on.
-    pub forgive: bool,
-    /// Rule 4's guess at who gets on: else all are asked in turn.
-    pub order_by_progress: bool,
-    /// Rule 4's guess at whom it waits for, from beside whom it got on: else nobody is known.
-    pub guess_peer: bool,
-    /// Guests are told which of their vCPUs have a pCPU.
-    pub tell_presence: bool,
-    /// Never go on while somebody waits, whatever the others say.
-    pub strict: bool,
-}
-
-impl Default for PoliteSwitches {
-    fn default() -> Self {
-        Self {
-            directed: true,
-            keep_place: true,
-            prefer_computing: true,
-            evict_for_peer: true,
-            pair_lockers: true,
-            stay_with_running_peer: true,
-            break_lockstep: true,
-            forgive: true,
-            order_by_progress: true,
-            guess_peer: true,
-            tell_presence: true,
-            strict: false,
-        }
-    }
+/// A yield while others wait.
+#[derive(Clone, Copy)]
+struct Yielding {
+    switches: PoliteSwitches,
+    slot: Slot,
+    /// The vCPU that yields.
+    vcpu: VcpuId,
+    /// Not its first yield of this wait.
+    again: bool,
+    now: Time,
 }
 
 impl Rsdl {
@@ -96,64 +56,88 @@ impl Rsdl {
         y: Yield,
         now: Time,
     ) -> Decision {
-        let stays = self.vcpu(current).stays;
         self.votes(slot, current, now);
-        let guessed = match y.wait {
-            Wait::Unknown if switches.guess_peer => self.guess_peer(current),
-            _ => None,
-        };
-        let target = match (y.wait, guessed) {
-            (Wait::Unknown, None) => {
-                let v = self.vcpu(current);
-                if switches.forgive && !switches.strict && stays < v.patience {
-                    return self.stay(slot, current);
-                }
-                if stays > 0 {
-                    v.patience = (v.patience / 2).max(1);
-                }
-                let got_on = self.got_on(slot, current) || !switches.order_by_progress;
-                return self.says_nothing(slot, current, got_on, now);
-            }
-            (Wait::Spin, _) => return self.says_nothing(slot, current, !y.again || !switches.order_by_progress, now),
-            (Wait::Message(peer), _) | (Wait::Unknown, Some(peer)) => {
-                let runs = self.runs(peer);
-                if runs && switches.stay_with_running_peer && !switches.strict && stays < STAYS {
-                    return self.meets(switches, slot, current, peer);
-                }
-                if !runs
-                    && switches.evict_for_peer
-                    && !switches.strict
-                    && let Some(other) = self.evictable(slot, peer, now)
-                {
-                    return self.evict(slot, current, other, peer);
-                }
-                peer
-            }
-            (Wait::Lock(holder), _) => {
-                if switches.pair_lockers
-                    && !switches.strict
-                    && self.waits_for(holder) == Some(current)
-                    && let Some(decision) = self.side_by_side(switches, slot, current, holder, now)
-                {
-                    return decision;
-                }
-                holder
-            }
-        };
-        self.mark_waiting(current, Some(target));
+        let yielding = Yielding { switches, slot, vcpu: current, again: y.again, now };
+        match y.wait {
+            Wait::Lock(holder) => self.waits_for_lock(yielding, holder),
+            Wait::Message(peer) => self.waits_for_message(yielding, peer),
+            Wait::Unknown => self.waits_for_unknown(yielding),
+            Wait::Spin => self.spun(yielding),
+        }
+    }
+
+    /// Rules 1 and 2: the yield names the holder of a lock.
+    fn waits_for_lock(&mut self, yielding: Yielding, holder: VcpuId) -> Decision {
+        let Yielding { switches, slot, vcpu, now, .. } = yielding;
+        if switches.pair_lockers
+            && !switches.strict
+            && self.waits_for(holder) == Some(vcpu)
+            && let Some(decision) = self.side_by_side(switches, slot, vcpu, holder, now)
+        {
+            return decision;
+        }
+        self.make_way(yielding, holder)
+    }
+
+    /// Rule 3: the yield names the peer whose message it waits for.
+    fn waits_for_message(&mut self, yielding: Yielding, peer: VcpuId) -> Decision {
+        let Yielding { switches, slot, vcpu, now, .. } = yielding;
+        let runs = self.runs(peer);
+        if runs && switches.stay_with_running_peer && !switches.strict && self.vcpu(vcpu).stays < STAYS {
+            return self.meets(switches, slot, vcpu, peer);
+        }
+        if !runs
+            && switches.evict_for_peer
+            && !switches.strict
+            && let Some(other) = self.evictable(slot, peer, now)
+        {
+            return self.evict(slot, vcpu, other, peer);
+        }
+        self.make_way(yielding, peer)
+    }
+
+    /// Rule 4: the yield names nothing.
+    fn waits_for_unknown(&mut self, yielding: Yielding) -> Decision {
+        let Yielding { switches, slot, vcpu, now, .. } = yielding;
+        if switches.guess_peer
+            && let Some(peer) = self.guess_peer(vcpu)
+        {
+            return self.waits_for_message(yielding, peer);
+        }
+        let v = self.vcpu(vcpu);
+        if switches.forgive && !switches.strict && v.stays < v.patience {
+            return self.stay(slot, vcpu);
+        }
+        if v.stays > 0 {
+            v.patience = (v.patience / 2).max(1);
+        }
+        let got_on = self.got_on(slot, vcpu) || !switches.order_by_progress;
+        self.says_nothing(slot, vcpu, got_on, now)
+    }
+
+    /// Rule 4, for a vCPU that was seen spinning.
+    fn spun(&mut self, yielding: Yielding) -> Decision {
+        let Yielding { switches, slot, vcpu, again, now } = yielding;
+        self.says_nothing(slot, vcpu, !again || !switches.order_by_progress, now)
+    }
+
+    /// Another vCPU gets the slot: the target if it is in reach, else one that computes, else the head.
+    fn make_way(&mut self, yielding: Yielding, target: VcpuId) -> Decision {
+        let Yielding { switches, slot, vcpu, again, now } = yielding;
+        self.mark_waiting(vcpu, Some(target));
         let lease_end = self.slots[slot.index()].lease_end;
         if switches.directed && self.in_reach(target) {
             let lends = self.idlers.contains(target);
             self.dequeue(target);
-            self.put_back(switches, current, y.again);
+            self.put_back(switches, vcpu, again);
             let decision = self.install(slot, target, lease_end, now);
-            self.slots[slot.index()].lender = lends.then_some(current);
+            self.slots[slot.index()].lender = lends.then_some(vcpu);
             return decision;
         }
         let next = if switches.prefer_computing { self.first_computing() } else { None };
-        let at_most = self.vcpu(current).stair;
-        let Some(next) = next.or_else(|| self.pick(slot, at_most)) else { return self.go_on(slot, current) };
-        self.put_back(switches, current, y.again);
+        let at_most = self.vcpu(vcpu).stair;
+        let Some(next) = next.or_else(|| self.pick(slot, at_most)) else { return self.go_on(slot, vcpu) };
+        self.put_back(switches, vcpu, again);
         self.install_fresh(slot, next, now)
     }
 

@@ -5,7 +5,7 @@
 //! rt guest that computes without end takes its part and not the host. The idea is the kernel's sched_rt_runtime_us. A slot's use
 //! is known whenever it asks; of a budget that slots share, what runs elsewhere is not known yet, and would be used twice.
 
-use crate::{Nanos, Time};
+use crate::time::{Nanos, Time};
 
 /// Span after which the budget is full again.
 pub const PERIOD: Nanos = Nanos::from_millis(100);

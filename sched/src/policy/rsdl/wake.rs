@@ -1,9 +1,12 @@
 //! Waking: where a vCPU goes that can run again.
 
-use super::line::Join;
 use super::matrix::Stair;
-use super::{Placement, Rsdl};
-use crate::{Class, Slot, Time, VcpuId};
+use super::run_queue::Join;
+use super::state::Rsdl;
+use crate::attributes::Class;
+use crate::ids::{Slot, VcpuId};
+use crate::policy::decision::Placement;
+use crate::time::Time;
 
 impl Rsdl {
     pub(super) fn wakes(&mut self, vcpu: VcpuId, now: Time) -> Placement {
@@ -104,10 +107,11 @@ impl Rsdl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Attributes;
-    use crate::policy::rsdl::RsdlConfig;
-    use crate::policy::{Policy, Why};
-    use crate::{Nanos, Time};
+    use crate::attributes::Attributes;
+    use crate::policy::contract::Policy;
+    use crate::policy::decision::Why;
+    use crate::policy::rsdl::config::RsdlConfig;
+    use crate::time::{Nanos, Time};
     use proptest::prelude::*;
 
     const HOG: VcpuId = VcpuId(0);

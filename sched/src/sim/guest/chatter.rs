@@ -1,15 +1,18 @@
 //! The threads of a chat room, four for each user: who sends for the client, who receives for the server and puts each
 //! message into everybody else's queue, who sends for the server, and who receives for the client and counts.
 //!
-//! An access to a line is: its lock, for which a guest waits as it does for any; under the lock either the work, or blocking.
+//! An access to a queue is: its lock, for which a guest waits as it does for any; under the lock either the work, or blocking.
 //! Whoever blocks is woken by an exit of the other side, made with the lock in hand where Java's monitors have it so (the
 //! queues) and after its release elsewhere.
 
-use super::{Manners, Phase, Step};
-use crate::sim::line::{Look, Message};
+use super::manners::Manners;
+use super::step::{Phase, Step};
+use crate::ids::VcpuId;
+use crate::sim::message_queue::{Look, Message};
 use crate::sim::room::{Leg, THREADS};
 use crate::sim::world::World;
-use crate::{Nanos, Time, VcpuId, Wait};
+use crate::time::{Nanos, Time};
+use crate::wait::Wait;
 use std::collections::VecDeque;
 
 /// Payload of a message (unit: bytes).
@@ -17,11 +20,11 @@ const BYTES: u64 = 100;
 
 /// What a message takes of a CPU beside exits and waits. Of the real guests with one pCPU under the host's scheduler, 12 and
 /// 56 deliveries a message: each kind of thread's CPU time without its exits' was for each of its messages 40 to 47 ns for
-/// each access to a line, 140 ns for composing and writing one, and 140 ns for reading and checking one.
+/// each access to a queue, 140 ns for composing and writing one, and 140 ns for reading and checking one.
 mod work {
-    use crate::Nanos;
+    use crate::time::Nanos;
 
-    /// With the lock of a line in hand: a copy, and the queue's bookkeeping.
+    /// With the lock of a queue in hand: a copy, and the queue's bookkeeping.
     pub(super) const ACCESS: Nanos = Nanos(44);
     /// Making a message.
     pub(super) const COMPOSE: Nanos = Nanos(96);
@@ -51,17 +54,17 @@ enum Place {
     Begins,
     /// It makes a message, or checks one.
     Apart,
-    /// It wants a line's lock, or blocks until there is something to want it for.
+    /// It wants a queue's lock, or blocks until there is something to want it for.
     Wants,
     /// It works under the lock.
     Inside,
-    /// It wakes those who blocked at the line.
+    /// It wakes those who blocked at the queue.
     Wakes,
     /// It has done its work.
     Over,
 }
 
-/// An access to a line.
+/// An access to a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Access {
     leg: Leg,
@@ -121,7 +124,7 @@ impl Chatter {
 
     /// Whether the lock that it spins for is free.
     pub(super) fn is_free(&self, world: &World) -> bool {
-        world.rooms[self.room].line(self.access.leg, self.access.user).holder().is_none()
+        world.rooms[self.room].queue(self.access.leg, self.access.user).holder().is_none()
     }
 
     /// What it does next.
@@ -181,7 +184,7 @@ impl Chatter {
         self.goes_on(world, me, now)
     }
 
-    /// To the line that comes next.
+    /// To the queue that comes next.
     fn wants(&mut self, world: &mut World, me: usize) -> Step {
         let (leg, user, writes) = match (self.role, self.in_hand) {
             (Role::ClientSends, _) => (Leg::ToServer, self.user, true),
@@ -202,10 +205,10 @@ impl Chatter {
 
     fn looks(&mut self, world: &mut World, me: usize) -> Step {
         let Access { leg, user, writes } = self.access;
-        let line = world.rooms[self.room].line_mut(leg, user);
-        match line.look(me, writes, &mut world.noticed) {
+        let queue = world.rooms[self.room].queue_mut(leg, user);
+        match queue.look(me, writes, &mut world.noticed) {
             Look::Taken => {
-                let wait = line.holder().map_or(Wait::Unknown, |holder| Wait::Lock(VcpuId(holder as u32)));
+                let wait = queue.holder().map_or(Wait::Unknown, |holder| Wait::Lock(VcpuId(holder as u32)));
                 self.manners.waits(&mut self.phase, wait, world)
             }
             Look::Blocks => {
@@ -222,14 +225,14 @@ impl Chatter {
     /// It has copied the message, and lets go of the lock now or when it has woken who blocked.
     fn has_worked(&mut self, world: &mut World, me: usize, now: Time) -> Step {
         let Access { leg, user, writes } = self.access;
-        let line = world.rooms[self.room].line_mut(leg, user);
+        let queue = world.rooms[self.room].queue_mut(leg, user);
         if writes {
-            line.write(self.in_hand.expect("it writes the message in hand"), &mut self.wakes);
+            queue.write(self.in_hand.expect("it writes the message in hand"), &mut self.wakes);
         } else {
-            self.in_hand = Some(line.read(&mut self.wakes));
+            self.in_hand = Some(queue.read(&mut self.wakes));
         }
         if leg != Leg::Queue {
-            line.release(&mut world.noticed);
+            queue.release(&mut world.noticed);
         }
         self.place = Place::Wakes;
         self.wakes(world, me, now)
@@ -243,7 +246,7 @@ impl Chatter {
         }
         let Access { leg, user, writes } = self.access;
         if leg == Leg::Queue {
-            world.rooms[self.room].line_mut(leg, user).release(&mut world.noticed);
+            world.rooms[self.room].queue_mut(leg, user).release(&mut world.noticed);
         }
         match self.role {
             Role::ClientReceives => return self.computes(work::CHECK),

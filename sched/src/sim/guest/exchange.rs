@@ -1,8 +1,9 @@
 //! Guests that ask and answer: a request, and idling until what was asked for has come.
 
-use super::{Guest, Phase, Step};
-use crate::Time;
+use super::Guest;
+use super::step::{Phase, Step};
 use crate::sim::world::World;
+use crate::time::Time;
 
 impl Guest {
     pub(super) fn asks(&mut self, world: &mut World, me: usize, now: Time) -> Step {

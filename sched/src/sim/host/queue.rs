@@ -3,7 +3,8 @@
 //! A thread is in exactly one place: running ([`RunQueue::current`]), waiting in the tree, or away. The sums are over those
 //! who run or wait.
 
-use crate::{Nanos, Slot, Time, VcpuId};
+use crate::ids::{Slot, VcpuId};
+use crate::time::{Nanos, Time};
 use std::collections::BTreeSet;
 
 /// Virtual time runs like a clock's for this weight.

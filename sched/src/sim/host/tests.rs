@@ -1,9 +1,10 @@
 //! The rules of the model, one by one; [`queue`](super::queue)'s arithmetic on the way.
 
 use super::*;
+use crate::sim::costs::Costs;
 use crate::sim::guest::{Guest, Patience};
-use crate::sim::{Costs, Machine};
-use crate::{Wait, Yield};
+use crate::sim::machine::SimMachine;
+use crate::wait::{Wait, Yield};
 use proptest::prelude::*;
 
 const COSTS: Costs = Costs {
@@ -19,15 +20,15 @@ const YIELD: Why = Why::Yield(Yield { wait: Wait::Unknown, again: false });
 /// A slice, up to the next tick, which comes late.
 const LONGEST_LEASE: Nanos = Nanos::from_millis(8);
 
-fn machine(slots: usize) -> Machine<HostModel> {
-    Machine::new(HostModel::new(HostConfig::default(), slots), slots, COSTS)
+fn machine(slots: usize) -> SimMachine<HostModel> {
+    SimMachine::new(HostModel::new(HostConfig::default(), slots), slots, COSTS)
 }
 
 fn of_nice(nice: i8) -> Attributes {
     Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }
 }
 
-fn start(machine: &mut Machine<HostModel>, guest: Guest) -> usize {
+fn start(machine: &mut SimMachine<HostModel>, guest: Guest) -> usize {
     machine.start(Attributes::default(), guest, 0)
 }
 

@@ -1,11 +1,13 @@
 //! One event after the other: what a slot does when its time comes, as an executor would.
 
-use super::{LATE_KEPT, Machine};
+use super::{LATE_KEPT, SimMachine};
+use crate::ids::{Slot, VcpuId};
 use crate::policy::{Decision, Placement, Policy, Why};
-use crate::sim::guest::Step;
+use crate::sim::guest::step::Step;
 use crate::sim::slot::Asks;
 use crate::sim::vcpu::Place;
-use crate::{Nanos, Slot, Time, VcpuId, Wait, Yield};
+use crate::time::{Nanos, Time};
+use crate::wait::{Wait, Yield};
 
 /// Who makes a vCPU runnable.
 #[derive(Debug, Clone, Copy)]
@@ -18,14 +20,14 @@ pub(super) enum Waker {
     Other,
 }
 
-impl<P: Policy> Machine<P> {
+impl<P: Policy> SimMachine<P> {
     /// Tells the agenda when a slot does something next.
     pub(super) fn plan(&mut self, slot: usize) {
         let s = &self.slots[slot];
         if let Some(asks) = s.asks {
             return self.agenda.set(slot, asks.at);
         }
-        let at = match s.hand {
+        let at = match s.current {
             None => s.told.min(s.deadline()).min(self.alarm(slot)),
             Some(v) => {
                 let vcpu = &self.vcpus[v];
@@ -62,7 +64,7 @@ impl<P: Policy> Machine<P> {
         if told {
             s.told = Time::NEVER;
         }
-        let Some(v) = s.hand else { return self.ask(slot, Why::Free, Nanos::ZERO) };
+        let Some(v) = s.current else { return self.ask(slot, Why::Free, Nanos::ZERO) };
         // A kick's way out of the guest is within its own cost.
         let leave = if told { Nanos::ZERO } else { self.costs.leave };
         let ran = now.since(s.from);
@@ -115,7 +117,7 @@ impl<P: Policy> Machine<P> {
 
     /// The slot's vCPU leaves its guest, which takes so long, and the slot asks.
     fn ask(&mut self, slot: usize, why: Why, leave: Nanos) {
-        if self.slots[slot].hand.is_some() {
+        if self.slots[slot].current.is_some() {
             let leave = self.exits(leave);
             self.slots[slot].from = self.now + leave;
             let asks = Asks { why, at: self.now + leave, has_lock: false };
@@ -139,7 +141,7 @@ impl<P: Policy> Machine<P> {
         if asks.has_lock {
             return self.decide(slot, asks.why);
         }
-        if let Some(v) = self.slots[slot].hand {
+        if let Some(v) = self.slots[slot].current {
             self.totals.exits += 1;
             self.vcpus[v].record.exits += 1;
         }
@@ -182,7 +184,7 @@ impl<P: Policy> Machine<P> {
 
     /// The vCPU on this slot would idle: whether it does, or what it idles for has come.
     fn blocks(&mut self, slot: usize) -> bool {
-        let Some(v) = self.slots[slot].hand else { return false };
+        let Some(v) = self.slots[slot].current else { return false };
         let vcpu = &mut self.vcpus[v];
         if std::mem::take(&mut vcpu.event) || vcpu.idles <= self.now {
             return false;
@@ -233,7 +235,7 @@ impl<P: Policy> Machine<P> {
         if let Some(audit) = &self.audit {
             audit.decision(why, decision, self.ledger.waiting(), now);
         }
-        let before = self.slots[slot].hand;
+        let before = self.slots[slot].current;
         if before != next || why == Why::Block {
             if let Some(v) = before {
                 self.put_down(v, why);
@@ -250,7 +252,7 @@ impl<P: Policy> Machine<P> {
         }
         let switches = next.is_some() && next != s.last;
         let switch = if switches { self.costs.switch } else { Nanos::ZERO };
-        s.hand = next;
+        s.current = next;
         s.last = next.or(s.last);
         let back = self.exits(self.costs.exit - self.costs.leave + switch);
         let s = &mut self.slots[slot];
@@ -349,7 +351,7 @@ impl<P: Policy> Machine<P> {
             Placement::Run(slot) => {
                 let slot = slot.index();
                 let s = &mut self.slots[slot];
-                assert!(s.hand.is_none() && s.placed.is_none(), "slot {slot} is busy");
+                assert!(s.current.is_none() && s.placed.is_none(), "slot {slot} is busy");
                 s.placed = Some(v);
                 if asking != Some(slot) {
                     self.tell(slot, later);
@@ -368,14 +370,14 @@ impl<P: Policy> Machine<P> {
 
     /// Stamps a slot; the first stamp kicks.
     fn want(&mut self, slot: usize, later: Nanos) {
-        if self.slots[slot].hand.is_some() && !std::mem::replace(&mut self.slots[slot].wanted, true) {
+        if self.slots[slot].current.is_some() && !std::mem::replace(&mut self.slots[slot].wanted, true) {
             self.tell(slot, later);
         }
     }
 
     fn tell(&mut self, slot: usize, later: Nanos) {
         let s = &mut self.slots[slot];
-        let takes = if s.hand.is_some() { self.costs.kick } else { self.costs.wake };
+        let takes = if s.current.is_some() { self.costs.kick } else { self.costs.wake };
         s.told = s.told.min(self.now + later + takes);
         self.plan(slot);
     }

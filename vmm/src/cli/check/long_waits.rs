@@ -1,8 +1,7 @@
 //! Bounds of waiting that are a second or more: why, and what lowers them.
 
 use super::{bound, neighbours};
-use crate::config::{Config, VmClass};
-use crate::report::format;
+use stile_config::{Config, VmClass};
 use stile_sched::Nanos;
 
 /// A bound from here on is warned of.
@@ -30,8 +29,8 @@ pub(super) fn warning(config: &Config, index: usize) -> Option<String> {
         "a vCPU of {} may wait for {}: at worst the {} run before it on {}",
         vm.name,
         time(now),
-        format::count(others, "other vCPU"),
-        format::count(config.host.pcpus.len(), "pCPU")
+        stile_text::count(others, "other vCPU"),
+        stile_text::count(config.host.pcpus.len(), "pCPU")
     );
     if vm.cap.is_some() {
         told += &format!(", and its cap holds it back for up to two periods of {}", vm.cap_period);
@@ -45,7 +44,7 @@ pub(super) fn warning(config: &Config, index: usize) -> Option<String> {
 }
 
 fn time(time: Nanos) -> String {
-    format::time_us(time.0 as f64 / 1000.0)
+    stile_text::time_us(time.0 as f64 / 1000.0)
 }
 
 /// Changes of the configuration that may lower the bound of the entry at `index`, each in words.
@@ -68,7 +67,7 @@ fn remedies(config: &Config, index: usize) -> Vec<(String, Config)> {
             all.push(changed(words, &|config| config.vms[number].nice = LONGER_QUOTAS));
         }
     }
-    let (vm, usual) = (&config.vms[index], crate::config::CapPeriod::default());
+    let (vm, usual) = (&config.vms[index], stile_config::CapPeriod::default());
     if vm.nice > 0 {
         all.push(changed(format!("nice = 0 for {}", vm.name), &|config| config.vms[index].nice = 0));
     }
@@ -82,7 +81,7 @@ fn remedies(config: &Config, index: usize) -> Vec<(String, Config)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::LoadContext;
+    use stile_config::LoadContext;
 
     fn warned(text: &str) -> Vec<Option<String>> {
         let context =

@@ -5,19 +5,19 @@
 //!   as any vCPU that waits.
 //! * *Without a slot* its thread dozes: it waits inside, but in a way that ends with the event and runs no guest code
 //!   ([`Vcpu::doze`]). So there is nothing to bound and nothing to charge between waking and the lease, and the thread may
-//!   ride. An event then is what a deadline is to others: the thread takes its slot back, or asks for one.
+//!   be boosted ([`rt_boost`](super::super::rt_boost)). An event then is what a deadline is to others: the thread takes its slot back, or asks for one.
 //! * *Who has something for such a thread* finds it away from its parker, and kicks it.
 //!
 //! Invariant: while the thread is away, no guest code runs.
 
-use super::super::record::Record;
-use super::Shared;
 use super::Thread;
-use crate::domain::kick;
+use crate::domain::leases::record::Record;
+use crate::domain::leases::shared::Shared;
+use crate::kick;
 use crate::slot::Word;
 use crate::sync::Ordering;
-use crate::time::monotonic;
-use crate::{Time, Vcpu};
+use crate::time::{Time, monotonic};
+use crate::vcpu::Vcpu;
 use std::io;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! A thread without a slot: what it waits for, and how it gets a slot or ends.
 
 use super::{End, Thread};
+use crate::ids::Slot;
 use crate::slot::Word;
 use crate::sync::Ordering;
-use crate::time::monotonic;
-use crate::{Slot, Time};
+use crate::time::{Time, monotonic};
 use std::ops::ControlFlow::{self, Break, Continue};
 
 /// How a thread without a slot waits.
@@ -52,34 +52,34 @@ impl<W: Word> Thread<'_, W> {
                 }
                 continue;
             }
-            self.saddle(rest);
+            self.arm_boost(rest);
             let woken = if rest.dozes { self.doze() } else { self.me.parker.wait(rest.until) };
             if !woken {
                 (rest.until, rest.dozes) = (Time::NEVER, false);
                 self.me.events.time_out();
             }
-            if let Some(began) = &mut self.rides {
+            if let Some(began) = &mut self.boosted {
                 *began = monotonic();
             }
         }
     }
 
-    /// The thread is about to wait: for a deadline or an event that comes to it alone, at which it rides, or without one.
-    fn saddle(&mut self, rest: Rest) {
+    /// The thread is about to wait: for a deadline or an event that comes to it alone, which the boost is for, or without one.
+    fn arm_boost(&mut self, rest: Rest) {
         let until = if rest.dozes { monotonic() } else { rest.until };
         if until == Time::NEVER {
-            self.dismount();
-        } else if self.rides.is_none()
+            self.end_boost();
+        } else if self.boosted.is_none()
             && let Some(slot) = self.slot
-            && self.shared.rides.saddle(slot, until)
+            && self.shared.rt_boost.arm(slot, until)
         {
-            self.rides = Some(until);
+            self.boosted = Some(until);
         }
     }
 
-    pub(super) fn dismount(&mut self) {
-        if let (Some(began), Some(slot)) = (self.rides.take(), self.slot) {
-            self.shared.rides.dismount(slot, began, monotonic());
+    pub(super) fn end_boost(&mut self) {
+        if let (Some(began), Some(slot)) = (self.boosted.take(), self.slot) {
+            self.shared.rt_boost.end(slot, began, monotonic());
         }
     }
 
@@ -95,9 +95,9 @@ impl<W: Word> Thread<'_, W> {
             self.me.events.use_up();
             return Some((slot, now));
         }
-        self.shared.turn(self.asker, |core, now, acts| {
-            if self.shared.unblock(core, self.id, now, acts) && self.shared.steals {
-                self.shared.steal(core, self.id, now, acts);
+        self.shared.turn(self.asker, |state, now, acts| {
+            if self.shared.unblock(state, self.id, now, acts) && self.shared.steals {
+                self.shared.steal(state, self.id, now, acts);
             }
         });
         None
@@ -105,12 +105,12 @@ impl<W: Word> Thread<'_, W> {
 
     /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
     fn leave(&mut self) -> bool {
-        let gone = self.shared.turn(self.asker, |core, now, _| {
-            if core.entry(self.id).on.is_some() {
+        let gone = self.shared.turn(self.asker, |state, now, _| {
+            if state.entry(self.id).on.is_some() {
                 return None;
             }
-            core.ledger.remove(self.id, now);
-            let (last, gone) = self.shared.forget(core, self.id, now);
+            state.ledger.remove(self.id, now);
+            let (last, gone) = self.shared.forget(state, self.id, now);
             self.last = last;
             gone
         });

@@ -1,0 +1,74 @@
+//! The contract of a domain: what its users may ask of it.
+
+use super::error::DomainError;
+use crate::attributes::Attributes;
+use crate::histogram::Histogram;
+use crate::ids::VcpuId;
+use crate::kick;
+use crate::ledger::{Account, Seen, Totals, Trace, Usage};
+use crate::vcpu::Vcpu;
+use std::fmt;
+use std::sync::Arc;
+
+/// vCPUs that [`Domain::look`] looks at in one go, so that the lock is held for microseconds.
+pub(super) const STRETCH: usize = 64;
+
+/// Carries vCPUs, from any thread's point of view.
+///
+/// Ordering: what a thread wrote before [`wake`](Self::wake) is seen by the woken vCPU when it runs.
+pub trait Domain: Send + Sync {
+    /// Takes a vCPU in. It does not run before its first [`wake`](Self::wake).
+    fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError>;
+
+    /// An event for a vCPU: it runs if it idles; if not, its next idle returns at once. Unknown ids are ignored, since
+    /// an event may cross the vCPU's end.
+    fn wake(&self, vcpu: VcpuId);
+
+    /// Ends a vCPU: it stops running soon and is given to [`Vcpu::retired`]. Unknown ids are ignored.
+    fn retire(&self, vcpu: VcpuId);
+
+    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended: [`Vcpu::retired`] was given the
+    /// last account. The baseline without a policy knows the three times, exits, turns, migrations, and what kind of yields
+    /// there were.
+    fn account(&self, vcpu: VcpuId) -> Option<Account>;
+
+    /// What a vCPU has used so far; `None` if it ended.
+    fn usage(&self, vcpu: VcpuId) -> Option<Usage> {
+        self.account(vcpu).map(|account| Usage::of(&account))
+    }
+
+    /// From the policy's wish that a slot asks, until it did. The baseline without a policy knows nothing of it.
+    fn kicks(&self) -> Histogram {
+        Histogram::default()
+    }
+
+    /// The latest questions to the policy and its answers; `None` without a policy.
+    fn trace(&self) -> Option<Arc<Trace>> {
+        None
+    }
+
+    /// Whether a policy decides who runs; else the host does, and does not tell all.
+    fn has_policy(&self) -> bool {
+        self.trace().is_some()
+    }
+
+    /// Sums over all vCPUs, ended ones too.
+    fn totals(&self) -> Totals;
+
+    /// Who waits since when: appends the vCPUs of a stretch that begins with this id, and gives the id with which the next
+    /// one begins; `None` if there is none. The baseline without a policy knows nothing of it.
+    fn look(&self, _from: VcpuId, _seen: &mut Vec<Seen>) -> Option<VcpuId> {
+        None
+    }
+
+    /// The threads that carry vCPUs; none in the baseline, whose threads are the host's business.
+    fn threads(&self) -> Vec<kick::ThreadId> {
+        Vec::new()
+    }
+}
+
+impl fmt::Debug for dyn Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Domain")
+    }
+}

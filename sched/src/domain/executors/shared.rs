@@ -1,0 +1,179 @@
+//! What the threads of executors share, and what the lock guards of it.
+
+use super::alarm::{Watch, placed};
+use crate::deadlines::Deadlines;
+use crate::domain::counts::{Counts, Tally};
+use crate::domain::evacuate::Evacuee;
+use crate::domain::events::Events;
+use crate::domain::id_allocator::IdAllocator;
+use crate::domain::ledger_lock::{HasLedger, LedgerLock};
+use crate::domain::parker::Parker;
+use crate::domain::policy_traits::PolicyTraits;
+use crate::domain::spin_probe::SpinProbe;
+use crate::ids::{Slot, VcpuId};
+use crate::kick;
+use crate::ledger::{Account, Ledger};
+use crate::lock::Caller;
+use crate::slot::SlotWord;
+use crate::sync::{AtomicBool, Ordering};
+use crate::time::Time;
+use crate::vcpu::Vcpu;
+use std::sync::OnceLock;
+/// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest follows at once.
+pub(super) const DUE_AT_ONCE: usize = 8;
+
+pub(super) struct Shared {
+    pub(super) state: LedgerLock<LockedState>,
+    pub(super) slots: Box<[SlotShared]>,
+    pub(super) events: Box<[Events]>,
+    /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
+    pub(super) waiters: AtomicBool,
+    pub(super) policy: PolicyTraits,
+    pub(super) detects_spinning: bool,
+    pub(super) ending: AtomicBool,
+}
+
+/// What others may see of a slot.
+#[derive(Debug, Default)]
+pub(super) struct SlotShared {
+    pub(super) word: SlotWord,
+    pub(super) parker: Parker,
+    pub(super) thread: OnceLock<kick::ThreadId>,
+    pub(super) counts: Counts,
+}
+
+/// What the lock guards.
+pub(super) struct LockedState {
+    pub(super) ledger: Ledger,
+    pub(super) vcpus: Vec<Option<Entry>>,
+    pub(super) ids: IdAllocator,
+    pub(super) deadlines: Box<[Deadlines]>,
+    pub(super) watch: Watch,
+}
+
+impl HasLedger for LockedState {
+    fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
+pub(super) struct Entry {
+    /// What its executor is when it asks.
+    pub(super) caller: Caller,
+    /// Here while the vCPU is not on a slot.
+    pub(super) vcpu: Option<Box<dyn Vcpu>>,
+    pub(super) on: Option<Slot>,
+    /// The slot that watches its deadline.
+    pub(super) deadline: Option<Slot>,
+    pub(super) retiring: bool,
+    pub(super) probe: SpinProbe,
+    /// What was counted of it up to when it was last put on a slot, and that slot's counts then.
+    pub(super) counted: Tally,
+    pub(super) counts_before: Tally,
+}
+
+/// A vCPU that the domain has let go of.
+pub(super) struct Gone {
+    pub(super) vcpu: Box<dyn Vcpu>,
+    pub(super) last: Account,
+}
+
+impl Gone {
+    pub(super) fn give_back(self) {
+        self.vcpu.retired(&self.last);
+    }
+}
+
+/// Something to do once the lock is free.
+pub(super) enum Act {
+    /// The slot has to ask.
+    Ask(Slot),
+    /// The idle executor of the slot has to look.
+    Rouse(Slot),
+    /// The executor of the slot has to look, or the slot has to ask.
+    Look(Slot),
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("slots", &self.slots).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Completes a wake whose event found the vCPU blocked, unless somebody else has.
+    pub(super) fn unblock(&self, state: &mut LockedState, vcpu: VcpuId, now: Time) -> Option<Act> {
+        if !self.events[vcpu.index()].unblock() {
+            return None;
+        }
+        let entry = state.vcpus[vcpu.index()].as_mut()?;
+        if let Some(slot) = entry.deadline.take() {
+            state.deadlines[slot.index()].remove(vcpu);
+        }
+        placed(state.ledger.wake(vcpu, now))
+    }
+
+    /// `rechecks` is the thread that looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
+    pub(super) fn perform(&self, act: Act, rechecks: Option<kick::ThreadId>) {
+        match act {
+            Act::Rouse(slot) => {
+                self.slots[slot.index()].parker.wake();
+            }
+            Act::Ask(slot) => self.demand(slot, rechecks),
+            Act::Look(slot) => {
+                self.demand(slot, rechecks);
+                self.slots[slot.index()].parker.wake();
+            }
+        }
+    }
+
+    /// Makes a busy slot ask.
+    pub(super) fn demand(&self, slot: Slot, rechecks: Option<kick::ThreadId>) {
+        let slot = &self.slots[slot.index()];
+        if slot.word.want()
+            && let Some(thread) = slot.thread.get()
+            && rechecks != Some(*thread)
+        {
+            kick::send(*thread);
+        }
+    }
+
+    pub(super) fn publish(&self, state: &LockedState) {
+        let waiting = state.ledger.waiting() > 0;
+        if self.waiters.load(Ordering::Relaxed) != waiting {
+            self.waiters.store(waiting, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a vCPU out as it is. The executors have ended.
+    pub(super) fn evict(&self, state: &mut LockedState, id: VcpuId, now: Time) -> Option<Evacuee> {
+        let entry = state.vcpus[id.index()].take()?;
+        let leaving = self.events[id.index()].leave();
+        let deadline = entry.deadline.map_or(Time::NEVER, |slot| state.deadlines[slot.index()].of(id));
+        let mut account = state.ledger.account_of(id, now)?;
+        entry.counted.enter(&mut account, |outcomes| &mut outcomes.alone);
+        Some(Evacuee {
+            id,
+            vcpu: entry.vcpu.expect("executors put their vCPUs down when they end"),
+            attributes: state.ledger.attributes_of(id)?,
+            rests: leaving.rests.then_some(deadline),
+            event: leaving.event,
+            retiring: entry.retiring,
+            account,
+            at: now,
+        })
+    }
+
+    /// Removes a vCPU the policy has let go of.
+    pub(super) fn forget(&self, state: &mut LockedState, vcpu: VcpuId) -> Option<Gone> {
+        self.events[vcpu.index()].retire();
+        let entry = state.vcpus[vcpu.index()].take()?;
+        if let Some(slot) = entry.deadline {
+            state.deadlines[slot.index()].remove(vcpu);
+        }
+        state.ids.give_back(vcpu);
+        let mut last = state.ledger.close(vcpu);
+        entry.counted.enter(&mut last, |outcomes| &mut outcomes.alone);
+        Some(Gone { vcpu: entry.vcpu?, last })
+    }
+}

@@ -1,0 +1,146 @@
+//! What the threads of a domain share, and a turn with its lock.
+
+use super::acts::{Act, Acts};
+use super::alarm::Alarm;
+use super::gate::Gate;
+use super::locked_state::{Entry, LockedState};
+use super::record::Records;
+use super::rt_boost::RtBoost;
+use super::watcher::Watcher;
+use crate::domain::ledger_lock::LedgerLock;
+use crate::domain::policy_traits::PolicyTraits;
+use crate::ids::VcpuId;
+use crate::kick;
+use crate::ledger::Account;
+use crate::lock::Caller;
+use crate::policy::Why;
+use crate::slot::{SlotWord, Word};
+use crate::sync::AtomicBool;
+use crate::time::{Time, monotonic};
+use rustix::thread::{CpuSet, Pid};
+use std::cell::Cell;
+thread_local! {
+    /// The domain whose vCPU the thread carries, by its address.
+    pub(super) static HOME: Cell<usize> = const { Cell::new(0) };
+}
+
+pub(super) struct Shared<W> {
+    pub(super) state: LedgerLock<LockedState>,
+    pub(super) slots: Box<[SlotShared<W>]>,
+    pub(super) records: Records,
+    pub(super) gate: Gate,
+    pub(super) rt_boost: RtBoost,
+    pub(super) alarm: Alarm,
+    pub(super) watcher: Watcher,
+    pub(super) steals: bool,
+    pub(super) policy: PolicyTraits,
+    pub(super) detects_spinning: bool,
+    pub(super) departures: bool,
+    pub(super) ending: AtomicBool,
+}
+
+/// What all threads may see of a slot.
+#[derive(Debug)]
+pub(super) struct SlotShared<W> {
+    pub(super) word: SlotWord<W>,
+    /// The host's number of the pCPU.
+    pub(super) cpu: usize,
+}
+
+/// Who takes a turn with the lock.
+#[derive(Clone, Copy)]
+pub(super) struct Asker {
+    pub(super) caller: Caller,
+    /// The calling thread, if it looks at its own slot's word next: it is in the middle of its vCPU's exit, if it carries
+    /// one at all.
+    pub(super) rechecks: Option<kick::ThreadId>,
+}
+
+/// Why a vCPU stopped, and if it blocks, until when.
+#[derive(Clone, Copy)]
+pub(super) struct Stopped {
+    pub(super) why: Why,
+    pub(super) until: Time,
+    /// The event is one that only the vCPU sees.
+    pub(super) dozes: bool,
+}
+
+impl<W: Word> Shared<W> {
+    /// Whether the calling thread may touch slot words.
+    pub(super) fn may_touch_slots(&self) -> bool {
+        W::ANY_CPU || HOME.get() == std::ptr::from_ref(self).addr()
+    }
+
+    /// A turn with the lock: settles what napped, lets go on what was held back if it is time, does something, tells whether somebody waits; then does for others what
+    /// came of it.
+    pub(super) fn turn<R>(&self, me: Asker, something: impl FnOnce(&mut LockedState, Time, &mut Acts) -> R) -> R {
+        debug_assert!(self.may_touch_slots());
+        let mut acts = Acts::new();
+        let (result, mut more, mut late) = {
+            let mut state = self.state.lock_as(me.caller);
+            let now = monotonic();
+            let left = self.settle(&mut state, now, &mut acts) || self.tick(&mut state, now, &mut acts);
+            let result = something(&mut state, now, &mut acts);
+            let more = self.publish(&mut state, now, &mut acts);
+            (result, left || more, state.is_late())
+        };
+        acts.drain(..).for_each(|act| self.perform(act, me.rechecks));
+        while more {
+            {
+                let mut state = self.state.lock_as(me.caller);
+                let now = monotonic();
+                let left = self.settle(&mut state, now, &mut acts) || self.tick(&mut state, now, &mut acts);
+                more = left || self.publish(&mut state, now, &mut acts);
+                late |= state.is_late();
+            }
+            acts.drain(..).for_each(|act| self.perform(act, me.rechecks));
+        }
+        if late {
+            self.alarm.wake();
+        }
+        result
+    }
+
+    fn perform(&self, act: Act, rechecks: Option<kick::ThreadId>) {
+        match act {
+            Act::Grant { vcpu, slot, bind } => {
+                let record = self.records.of(vcpu);
+                // A model's threads are all one thread of the host.
+                if bind && !cfg!(all(test, shuttle)) {
+                    let mut only = CpuSet::new();
+                    only.set(self.slots[slot.index()].cpu);
+                    // The CPU was checked when the domain was configured; should it have gone offline, the vCPU runs elsewhere.
+                    let _ = rustix::thread::sched_setaffinity(Pid::from_raw(record.thread().0), &only);
+                }
+                record.grant(slot);
+            }
+            // The thread's own slot, at an exit after which it looks at the stamp.
+            Act::Kick(thread) if rechecks == Some(thread) => {}
+            Act::Kick(thread) => kick::send(thread),
+        }
+    }
+
+    /// Adds to the ledger's account of a vCPU what only its thread knows. What it was on a slot for and did not run was a
+    /// nap, or the way to the slot, which counts as waiting.
+    pub(super) fn complete(&self, mut account: Account, vcpu: VcpuId, now: Time) -> Account {
+        let record = self.records.of(vcpu);
+        let (run, napped) = record.times(now);
+        let napped = napped.min(account.run);
+        let run = run.min(account.run - napped);
+        account.wait += account.run - napped - run;
+        account.idle += napped;
+        account.run = run;
+        record.counts.read().enter(&mut account, |outcomes| &mut outcomes.alone);
+        account
+    }
+
+    /// Removes a vCPU the policy has let go of. Gives its last account, and what is to be dropped outside the lock.
+    pub(super) fn forget(&self, state: &mut LockedState, vcpu: VcpuId, now: Time) -> (Account, Option<Entry>) {
+        let record = self.records.of(vcpu);
+        record.events.retire();
+        let last = self.complete(state.ledger.close(vcpu), vcpu, now);
+        state.ended = state.ended.plus(record.counts.read());
+        state.ids.give_back(vcpu);
+        (last, state.vcpus[vcpu.index()].take())
+    }
+}

@@ -1,0 +1,200 @@
+//! The kick: a signal that makes a vCPU return from KVM_RUN, and cannot be lost.
+//!
+//! Protocol:
+//! 1. Every thread that runs vCPUs blocks [`signal`] for its whole life ([`block`]).
+//! 2. The kernel unblocks it only while the thread is inside KVM_RUN (KVM_SET_SIGNAL_MASK on the vCPU), so a signal that
+//!    arrives before KVM_RUN is pending and ends it at once, and one that arrives after is there for the next.
+//! 3. After a kick the thread takes the signal out ([`drain`]). The handler never runs, there is none.
+//!
+//! A kick says only "look again": one that reaches the thread after it has moved on costs an exit and no more.
+//!
+//! A thread that waits inside KVM_RUN is also to be kicked because it does: see [`Departure`].
+#![allow(unsafe_code, reason = "signals of one thread: rustix has none of it")]
+
+use crate::sync::held::assert_not_held;
+use crate::time::Nanos;
+use std::mem::MaybeUninit;
+use std::{io, ptr};
+
+/// The signal number.
+pub fn signal() -> i32 {
+    libc::SIGRTMIN() + 3
+}
+
+/// A thread that can be kicked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadId(pub libc::pid_t);
+
+/// The calling thread.
+pub fn this_thread() -> ThreadId {
+    // SAFETY: no precondition.
+    ThreadId(unsafe { libc::gettid() })
+}
+
+fn set() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set; the signal number is valid.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal());
+        set.assume_init()
+    }
+}
+
+/// Blocks the signal in the calling thread; to be done before anybody may kick it.
+pub fn block() {
+    // SAFETY: a valid set; the old mask is not wanted.
+    let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set(), ptr::null_mut()) };
+    debug_assert_eq!(failed, 0, "SIG_BLOCK with a valid set cannot fail");
+}
+
+/// Takes all pending kicks of the calling thread out. True if one was of its [`Departure`].
+pub fn drain() -> bool {
+    let mut left = false;
+    while let Some(departure) = take(Nanos::ZERO) {
+        left |= departure;
+    }
+    left
+}
+
+/// Waits for a kick, and takes it out. False: none came within this time.
+pub fn wait(at_most: Nanos) -> bool {
+    take(at_most).is_some()
+}
+
+/// Takes a kick out, and tells whether it was of a departure.
+fn take(at_most: Nanos) -> Option<bool> {
+    assert_not_held();
+    let set = set();
+    let time = libc::timespec {
+        tv_sec: (at_most.0 / 1_000_000_000) as libc::time_t,
+        tv_nsec: (at_most.0 % 1_000_000_000) as libc::c_long,
+    };
+    let mut information = MaybeUninit::<libc::siginfo_t>::uninit();
+    // SAFETY: valid set and time, and room for the information.
+    if unsafe { libc::sigtimedwait(&set, information.as_mut_ptr(), &time) } <= 0 {
+        return None;
+    }
+    // SAFETY: a signal was taken, so the kernel has filled it in.
+    let code = unsafe { information.assume_init().si_code };
+    // Above 0 are the reasons of descriptors; timers and threads are below.
+    Some(code > 0)
+}
+
+/// Kicks a thread of this process. One that has ended is ignored.
+pub fn send(thread: ThreadId) {
+    assert_not_held();
+    // SAFETY: the target is a thread of this process or gone.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, signal()) };
+}
+
+/// A timer that kicks the thread that made it.
+#[derive(Debug)]
+pub struct Timer(libc::timer_t);
+
+// SAFETY: a timer id is a number of the whole process; every operation on it is a system call.
+unsafe impl Send for Timer {}
+// SAFETY: as above.
+unsafe impl Sync for Timer {}
+
+impl Timer {
+    /// A disarmed timer of the calling thread.
+    pub fn for_this_thread() -> io::Result<Self> {
+        // SAFETY: all-zero is a valid sigevent; the fields that matter follow.
+        let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal();
+        event.sigev_notify_thread_id = this_thread().0;
+        let mut id = ptr::null_mut();
+        // SAFETY: valid event and a place for the id.
+        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut id) } == 0 {
+            Ok(Self(id))
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Kicks at this point of CLOCK_MONOTONIC, or at once if it has passed; an earlier setting is forgotten.
+    pub fn set(&self, at: crate::time::Time) {
+        assert_not_held();
+        // 0 would disarm.
+        let at = at.0.max(1);
+        let value = libc::itimerspec {
+            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: libc::timespec {
+                tv_sec: (at / 1_000_000_000) as libc::time_t,
+                tv_nsec: (at % 1_000_000_000) as libc::c_long,
+            },
+        };
+        // SAFETY: the timer lives as long as `self`; the value is valid.
+        let failed = unsafe { libc::timer_settime(self.0, libc::TIMER_ABSTIME, &value, ptr::null_mut()) };
+        debug_assert_eq!(failed, 0);
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: made by timer_create, deleted once.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+/// Whether KVM_RUN would return at once, for vCPUs of tests.
+#[cfg(test)]
+pub(crate) fn is_pending() -> bool {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigpending initialises the set.
+    unsafe {
+        libc::sigpending(set.as_mut_ptr());
+        libc::sigismember(set.as_ptr(), signal()) == 1
+    }
+}
+
+/// Readable while a kick of the thread that reads is pending, for vCPUs of tests that wait for one.
+#[cfg(test)]
+pub(crate) fn pending_kicks() -> io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: a valid set; -1 asks for a new descriptor.
+    let fd = unsafe { libc::signalfd(-1, &set(), libc::SFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call gave a descriptor that nobody else has.
+    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kicks_stay_pending_until_drained() {
+        std::thread::spawn(|| {
+            block();
+            assert!(!is_pending());
+            send(this_thread());
+            send(this_thread());
+            assert!(is_pending());
+            drain();
+            assert!(!is_pending());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_timer_set_in_the_past_kicks_at_once() {
+        std::thread::spawn(|| {
+            block();
+            let timer = Timer::for_this_thread().unwrap();
+            timer.set(crate::time::Time(1));
+            // Delivery is by the kernel's timer interrupt: wait for the signal itself.
+            // SAFETY: valid set and time.
+            let got =
+                unsafe { libc::sigtimedwait(&set(), ptr::null_mut(), &libc::timespec { tv_sec: 10, tv_nsec: 0 }) };
+            assert_eq!(got, signal());
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,42 @@
+//! What one vCPU has used, in plain numbers.
+
+use super::account::Account;
+
+/// What one vCPU has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// On a pCPU (units: ns).
+    pub run_ns: u64,
+    /// Runnable without a pCPU (units: ns).
+    pub wait_ns: u64,
+    /// The part of `wait_ns` for which its group's cap held it back (units: ns).
+    pub throttled_ns: u64,
+    /// Blocked (units: ns).
+    pub idle_ns: u64,
+    /// Exits to the monitor.
+    pub exits: u64,
+}
+
+impl Usage {
+    /// The times of an account.
+    pub fn of(account: &Account) -> Self {
+        Self {
+            run_ns: account.run.0,
+            wait_ns: account.wait.0,
+            throttled_ns: account.throttled.0,
+            idle_ns: account.idle.0,
+            exits: account.exits,
+        }
+    }
+
+    /// What came since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
+            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
+            idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
+            exits: self.exits.saturating_sub(earlier.exits),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What can be set.
+
+use super::matrix::{Row, Variant};
+use super::polite_switches::PoliteSwitches;
+use crate::attributes::{Attributes, Class};
+use crate::time::Nanos;
+
+/// What a yield means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum YieldRule {
+    /// Nothing: the vCPU goes on.
+    None,
+    /// To the back of the next rotation; what was left of this one is lost. SD's sched_yield.
+    Expire,
+    /// The rules of [`polite`](super::polite), as far as switched on.
+    Polite(PoliteSwitches),
+}
+
+/// What can be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RsdlConfig {
+    /// Base of all quotas (units: ns; 100 us to 5 s).
+    pub rr_interval: Nanos,
+    /// Which generation's levels.
+    pub variant: Variant,
+    /// What a yield means.
+    pub yield_rule: YieldRule,
+    /// Whether a woken vCPU prefers the slot it last ran on, and of idle slots the nearest to it.
+    pub affinity: bool,
+    /// Whether a vCPU runs for a moment before one that was woken takes its slot.
+    pub grain: bool,
+}
+
+impl RsdlConfig {
+    /// What a vCPU may use, and where. Class batch has its levels in one piece: it waits longer, and then runs longer.
+    pub(super) fn row_of(&self, attributes: Attributes) -> Row {
+        match attributes.class {
+            Class::Batch => Row::consecutive(attributes.nice, self.rr_interval),
+            _ => Row::new(attributes.nice, self.rr_interval, self.variant),
+        }
+    }
+}
+
+impl Default for RsdlConfig {
+    fn default() -> Self {
+        Self {
+            rr_interval: Nanos::from_millis(6),
+            variant: Variant::default(),
+            yield_rule: YieldRule::Polite(PoliteSwitches::default()),
+            affinity: true,
+            grain: false,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The limits of the staircase and of yields: how far a vCPU may stand from the served stair, and how long it may go on.
+
+use super::matrix::{Row, Stair};
+use crate::policy::queue::WINDOW;
+use crate::time::Nanos;
+
+/// How far above the served stair a woken vCPU may stand: one quota's step at nice 0.
+pub const LAG: Stair = 2;
+/// Unbroken running that ends a wait: who computes this long has got what it yielded for.
+pub(super) const COMPUTES: Nanos = Nanos::from_millis(1);
+/// Unbroken running after which yields are forgiven anew.
+pub(super) const WORKS: Nanos = Nanos::from_micros(200);
+/// How far below the served stair anybody can fall.
+pub(super) const DEEPEST: Stair = WINDOW - LAG - 2;
+/// How far a vCPU can fall beyond two steps of its row. One that gets there drags the served stair along, and with it those
+/// who always let others through: they save up no more than that. What a stalled host adds beyond that at once is
+/// forgiven.
+pub(super) const DEBT: Stair = 8;
+/// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
+pub const REACH: Stair = 2;
+/// Yields in a row that let a vCPU go on while the peer it waits for runs.
+pub(crate) const STAYS: u32 = 20;
+
+/// A lease's rest that an eviction must save to be worth its kick.
+pub(crate) const WORTH: Nanos = Nanos::from_micros(300);
+
+/// How far below the served stair a vCPU of this row can fall.
+pub(super) fn deepest(row: Row) -> Stair {
+    DEEPEST.min(2 * row.longest_step + DEBT)
+}

@@ -1,0 +1,163 @@
+//! What the policy knows of vCPUs and slots.
+
+use super::budgets::Budgets;
+use super::clock::Clock;
+use super::config::RsdlConfig;
+use super::limits::LAG;
+use super::look::Look;
+use super::matrix::{Row, Stair, Variant};
+use super::peer::Peer;
+use super::rt::RtBudget;
+use crate::attributes::Class;
+use crate::ids::{Nice, Slot, VcpuId};
+use crate::policy::queue::Queue;
+use crate::policy::slotset::SlotSet;
+use crate::time::{Nanos, Time};
+use crate::topology::Topology;
+
+/// A vCPU, as the policy knows it.
+#[derive(Debug, Clone)]
+pub(super) struct VcpuState {
+    pub(super) class: Class,
+    pub(super) row: Row,
+    /// The stair its next quota counts on.
+    pub(super) stair: Stair,
+    /// Used of that quota.
+    pub(super) used: Nanos,
+    pub(super) last: Option<Slot>,
+    pub(super) on: Option<Slot>,
+    /// The stair it was last queued on.
+    pub(super) queued_on: Stair,
+    /// The clock of free time when it went to sleep.
+    pub(super) slept_at: Nanos,
+    /// It has slept since it got its quota.
+    pub(super) slept: bool,
+    /// Its last yield was a wait, and it has not computed since.
+    pub(super) waits: bool,
+    /// Whom it last waited for.
+    pub(super) waited_for: Option<VcpuId>,
+    /// Yields that let it go on although others waited, since it last worked.
+    pub(super) stays: u32,
+    /// As often it may say nothing and go on.
+    pub(super) patience: u32,
+    /// How long it runs until it yields if it does not get on.
+    pub(super) look: Look,
+    /// Whom it gets on with.
+    pub(super) peer: Peer,
+    /// Was evicted for a pair, and is not again before it has had its turn.
+    pub(super) protected: bool,
+}
+
+/// A slot, as the policy knows it.
+#[derive(Debug, Clone)]
+pub(super) struct SlotState {
+    pub(super) current: Option<VcpuId>,
+    /// Charged up to here.
+    pub(super) charged: Time,
+    /// Running without a break since.
+    pub(super) since: Time,
+    pub(super) lease_end: Time,
+    /// The driver was told to run without end; the lease starts anew once somebody waits.
+    pub(super) endless: bool,
+    /// Its vCPU and one on another slot wait for each other.
+    pub(super) paired: bool,
+    /// Who takes the slot over when it next asks, and until when.
+    pub(super) reserved: Option<(VcpuId, Time)>,
+    /// Who woke up on a better stair; the next check gives way to it.
+    pub(super) contested: Option<VcpuId>,
+    /// Who let its vCPU of class idle through, and pays for it: else two could run on that for ever.
+    pub(super) lender: Option<VcpuId>,
+    pub(super) rt_budget: RtBudget,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Rsdl {
+    pub(super) config: RsdlConfig,
+    pub(super) topology: Topology,
+    pub(super) vcpus: Vec<Option<VcpuState>>,
+    pub(super) slots: Vec<SlotState>,
+    /// Everybody in the run queue but for the two classes below.
+    pub(super) queue: Queue,
+    /// Class rt, first come first served; all on stair 0.
+    pub(super) rt: Queue,
+    /// Class idle; all on stair 0.
+    pub(super) idlers: Queue,
+    pub(super) idle: SlotSet,
+    /// Busy slots whose vCPU has no limit.
+    pub(super) unlimited: SlotSet,
+    /// The stair being served: the highest from which a head was picked in its turn.
+    pub(super) served: Stair,
+    pub(super) budgets: Option<Budgets>,
+    /// Slots that are reserved for a vCPU, which is neither queued nor running.
+    pub(super) reserving: SlotSet,
+    pub(super) reserved: usize,
+    pub(super) runnable: usize,
+    pub(super) clock: Clock,
+    /// The next slot to look at when a woken vCPU seeks a worse one to preempt.
+    pub(super) probe: usize,
+}
+
+impl Rsdl {
+    /// A policy for this many slots, all idle.
+    pub fn new(config: RsdlConfig, slots: usize) -> Self {
+        let mut idle = SlotSet::new(slots);
+        (0..slots).for_each(|slot| idle.insert(Slot(slot as u16)));
+        let usual = Row::new(Nice::default(), config.rr_interval, config.variant);
+        let slot = SlotState {
+            current: None,
+            charged: Time(0),
+            since: Time(0),
+            lease_end: Time::NEVER,
+            endless: false,
+            paired: false,
+            reserved: None,
+            contested: None,
+            lender: None,
+            rt_budget: RtBudget::new(),
+        };
+        Self {
+            config,
+            topology: Topology::default(),
+            vcpus: Vec::new(),
+            slots: vec![slot; slots],
+            queue: Queue::new(),
+            rt: Queue::new(),
+            idlers: Queue::new(),
+            idle,
+            unlimited: SlotSet::new(slots),
+            served: LAG,
+            budgets: (config.variant == Variant::LevelQuota).then(Budgets::default),
+            reserving: SlotSet::new(slots),
+            reserved: 0,
+            runnable: 0,
+            clock: Clock::new(usual.per_rotation()),
+            probe: 0,
+        }
+    }
+
+    /// The same, on slots that are this near to each other.
+    pub fn with_topology(self, topology: Topology) -> Self {
+        Self { topology, ..self }
+    }
+
+    pub(super) fn vcpu(&mut self, vcpu: VcpuId) -> &mut VcpuState {
+        self.vcpus[vcpu.index()].as_mut().expect("the driver names only vCPUs it added")
+    }
+
+    /// A vCPU's stair and what it has used of its quota there.
+    #[cfg(test)]
+    pub(crate) fn position(&self, vcpu: VcpuId) -> (Stair, Nanos) {
+        let v = self.vcpus[vcpu.index()].as_ref().expect("a test asks for vCPUs it added");
+        (v.stair, v.used)
+    }
+
+    pub(super) fn contended(&self) -> bool {
+        self.runnable > self.slots.len()
+    }
+
+    /// Number of vCPUs in the run queue.
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len() + self.rt.len() + self.idlers.len()
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of policies on the simulator: what its rules come to, and what must be true of any policy.
+
+mod goodness;
+pub(crate) mod harness;
+mod o1;
+mod old;
+mod properties;
+mod regressions;

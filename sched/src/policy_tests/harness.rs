@@ -1,0 +1,39 @@
+//! The simulator as the policies' tests use it: every step is audited, and costs are those of a fast host.
+
+use crate::attributes::Attributes;
+use crate::ids::Nice;
+use crate::policy::Policy;
+use crate::sim::{Costs, SimMachine};
+use crate::time::Nanos;
+
+/// Costs of a host where an exit is cheap.
+pub(super) const COSTS: Costs = Costs {
+    exit: Nanos(1_500),
+    leave: Nanos::ZERO,
+    switch: Nanos(1_000),
+    kick: Nanos(5_000),
+    wake: Nanos(5_000),
+    hop: Nanos::ZERO,
+    lock: Nanos::ZERO,
+};
+
+/// An audited machine of idle slots. `longest_lease`: what no lease may exceed.
+pub(crate) fn audited<P: Policy>(policy: P, slots: usize, longest_lease: Nanos) -> SimMachine<P> {
+    SimMachine::new(policy, slots, COSTS).audited(longest_lease)
+}
+
+/// A normal vCPU of this nice value.
+pub(crate) fn of_nice(nice: i8) -> Attributes {
+    Attributes { nice: Nice::new(nice).unwrap(), ..Attributes::default() }
+}
+
+/// A vCPU's part of all CPU time so far, 1.0 being an equal one.
+pub(crate) fn share<P: Policy>(machine: &SimMachine<P>, v: usize) -> f64 {
+    let run = |v| machine.record(v).run.0 as f64;
+    run(v) * machine.vcpus() as f64 / (0..machine.vcpus()).map(run).sum::<f64>()
+}
+
+/// Mean of [`share`] over a group.
+pub(crate) fn share_of<P: Policy>(machine: &SimMachine<P>, group: &[usize]) -> f64 {
+    group.iter().map(|&v| share(machine, v)).sum::<f64>() / group.len() as f64
+}

@@ -1,0 +1,83 @@
+//! The rules by name.
+
+use std::path::{Path, PathBuf};
+
+use crate::circles::{between_files, between_folders};
+use crate::crates::{Crate, StructureError, read, roots};
+
+/// Most lines of README.md.
+const README_LINES_MAX: usize = 150;
+
+/// A rule that the sources of a workspace keep.
+pub struct Rule {
+    /// The rule in words.
+    pub name: &'static str,
+    /// Returns a text for each break of the rule in the workspace at the given root.
+    pub check: fn(&Path) -> Result<Vec<String>, StructureError>,
+}
+
+/// Folders form no circle. See the crate's docs for what an arrow is.
+pub const FOLDER_CIRCLES: Rule =
+    Rule { name: "no circle between folders", check: |root| of_crates(root, between_folders) };
+
+/// A circle has at most three files.
+pub const FILE_CIRCLES: Rule =
+    Rule { name: "no circle of more than three files", check: |root| of_crates(root, between_files) };
+
+/// README.md has at most 150 lines.
+pub const README_LENGTH: Rule = Rule { name: "a README of at most 150 lines", check: readme_length };
+
+/// Comment lines keep to rustfmt's `max_width`, which rustfmt does not check.
+pub const COMMENT_WIDTH: Rule = Rule { name: "no comment line over the width", check: comment_width };
+
+/// All rules.
+pub const RULES: [Rule; 4] = [FOLDER_CIRCLES, FILE_CIRCLES, README_LENGTH, COMMENT_WIDTH];
+
+fn of_crates(root: &Path, check: fn(&Crate, &Path) -> Vec<String>) -> Result<Vec<String>, StructureError> {
+    let mut broken = Vec::new();
+    for crate_root in roots(root)? {
+        broken.extend(check(&Crate::read(&crate_root)?, root));
+    }
+    Ok(broken)
+}
+
+fn readme_length(root: &Path) -> Result<Vec<String>, StructureError> {
+    let lines = read(&root.join("README.md"))?.lines().count();
+    Ok(if lines > README_LINES_MAX { vec![format!("README.md has {lines} lines")] } else { Vec::new() })
+}
+
+fn comment_width(root: &Path) -> Result<Vec<String>, StructureError> {
+    let options: toml::Table = read(&root.join("rustfmt.toml"))?.parse().map_err(|_| StructureError::Width)?;
+    let max = options.get("max_width").and_then(toml::Value::as_integer).ok_or(StructureError::Width)? as usize;
+    let mut wide = Vec::new();
+    for path in sources(root)? {
+        for (index, line) in read(&path)?.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > max && line.trim_start().starts_with("//") {
+                let path = path.strip_prefix(root).unwrap_or(&path).display();
+                wide.push(format!("{path}:{} has {columns} columns", index + 1));
+            }
+        }
+    }
+    Ok(wide)
+}
+
+/// All Rust files below `folder`, without what is built and what is hidden.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, StructureError> {
+    let error = |source| StructureError::Read { path: folder.into(), source };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(error)? {
+        let entry = entry.map_err(error)?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if name == "target" || name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if entry.file_type().map_err(error)?.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,250 @@
+//! Makes domains of configurations.
+//!
+//! [`domain_for`] makes the policy and the mechanism that a [`Config`] asks for, [`simulated`] the same for the simulator, and
+//! [`watch`] adds a watchdog. [`attributes`] and [`group`] say how the vCPUs of a VM are scheduled; [`wait_bound`],
+//! [`starvation_bound`] and [`cap_bound`] how long a runnable vCPU may have to wait.
+
+pub mod watch;
+
+use std::sync::Arc;
+use stile_config::{Config, Mechanism, PolicyConfig, RunBy, VmClass, VmConfig};
+use stile_host::CpuList;
+use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
+use stile_sched::domain::evacuate::Evacuate;
+use stile_sched::domain::executors::{self, Executors};
+use stile_sched::domain::fallback::Switchable;
+use stile_sched::domain::host::{HostThreads, HostYield};
+use stile_sched::domain::leases;
+use stile_sched::policy::{Capped, Policy};
+use stile_sched::sim::host::{HostConfig, HostModel};
+use stile_sched::{Class, Domain, Nanos, Nice, Topology};
+
+/// The domain's threads could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start a thread for each pCPU of {cpus}")]
+pub struct AssemblyError {
+    cpus: CpuList,
+    #[source]
+    source: std::io::Error,
+}
+
+impl AssemblyError {
+    /// No thread for each of these CPUs, for this reason.
+    pub fn new(cpus: &CpuList, source: std::io::Error) -> Self {
+        Self { cpus: cpus.clone(), source }
+    }
+}
+
+/// A domain on these host CPUs under this policy, without caps.
+pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, AssemblyError> {
+    match decides(policy, cpus.len(), stile_host::topology(cpus)) {
+        Ok(decides) => Ok(start(policy, cpus, decides)?),
+        Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
+    }
+}
+
+/// A domain for this configuration, with caps if a VM has one.
+pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, AssemblyError> {
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    match decides_for(config) {
+        Ok(decides) => Ok(start(policy, cpus, decides)?),
+        Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
+    }
+}
+
+/// As [`domain_for`], a domain that can hand its vCPUs over to the host's scheduler. `None` if the host schedules them
+/// anyway.
+pub fn switchable_for(config: &Config) -> Result<Option<Arc<Switchable>>, AssemblyError> {
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    let Ok(decides) = decides_for(config) else { return Ok(None) };
+    Ok(Some(Arc::new(Switchable::new(start(policy, cpus, decides)?, &numbers(cpus)))))
+}
+
+fn decides_for(config: &Config) -> Result<Box<dyn Policy>, HostYield> {
+    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    let decides = decides(policy, cpus.len(), stile_host::topology(cpus))?;
+    Ok(if has_caps(config) { with_caps(decides, cpus.len()) } else { decides })
+}
+
+/// Whether a VM of this configuration has a cap.
+pub fn has_caps(config: &Config) -> bool {
+    config.vms.iter().any(|vm| vm.cap.is_some())
+}
+
+/// This policy within caps.
+pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
+    Box::new(Capped::new(decides, slots))
+}
+
+fn numbers(cpus: &CpuList) -> Vec<usize> {
+    cpus.iter().map(|cpu| cpu as usize).collect()
+}
+
+/// A domain that carries this policy out.
+fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, AssemblyError> {
+    let numbers = numbers(cpus);
+    let spin_detection = policy.spin_detection;
+    match mechanism(policy.mechanism, stile_host::vcpus_move_freely()) {
+        Carries::Executors => {
+            match Executors::new(&numbers, decides, policy.lock, executors::Switches { spin_detection }) {
+                Ok(domain) => Ok(Arc::new(domain)),
+                Err(source) => Err(AssemblyError::new(cpus, source)),
+            }
+        }
+        Carries::Leases => {
+            let switches = leases::Switches {
+                rt_boost: policy.rt_boost,
+                steal: policy.steal,
+                spin_detection,
+                ..leases::Switches::default()
+            };
+            Ok(leases::start(&numbers, decides, policy.lock, switches))
+        }
+    }
+}
+
+/// The policy's state machine for so many slots. The error is for policies that the host carries out: what a yield does
+/// there.
+pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
+    match policy.algorithm.row().run_by {
+        RunBy::Host(yields) => Err(yields),
+        RunBy::Stile(policy_of) => Ok(policy_of(policy, slots, topology)),
+    }
+}
+
+/// A policy in a simulation.
+pub struct Simulated {
+    /// The policy's state machine.
+    pub decides: Box<dyn Policy>,
+    /// Whether each vCPU has a thread of its own.
+    pub threads: bool,
+    /// Whether all pCPUs ask under one lock.
+    pub one_lock: bool,
+}
+
+/// As [`decides`] for a simulation, which models the host's scheduler with random numbers from this seed.
+pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> Simulated {
+    match decides(policy, slots, topology.clone()) {
+        Ok(decides) => Simulated { decides, threads: policy.mechanism == Mechanism::Leases, one_lock: true },
+        Err(yields) => {
+            let config = HostConfig { yields: yields == HostYield::Sched, seed, ..HostConfig::default() };
+            let decides = Box::new(HostModel::new(config, slots).with_topology(topology));
+            Simulated { decides, threads: true, one_lock: false }
+        }
+    }
+}
+
+/// A mechanism, chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carries {
+    Executors,
+    Leases,
+}
+
+/// The mechanism to take: executors switch without waking a thread, where the kernel lets vCPUs change threads.
+fn mechanism(configured: Mechanism, vcpus_move_freely: bool) -> Carries {
+    match configured {
+        Mechanism::Executors => Carries::Executors,
+        Mechanism::Leases => Carries::Leases,
+        Mechanism::Auto if vcpus_move_freely => Carries::Executors,
+        Mechanism::Auto => Carries::Leases,
+    }
+}
+
+/// How the vCPUs of a VM are scheduled.
+pub fn attributes(vm: &VmConfig) -> Attributes {
+    let class = match vm.class {
+        VmClass::Normal => Class::Normal,
+        VmClass::Batch => Class::Batch,
+        VmClass::Idle => Class::Idle,
+        VmClass::Rt => Class::Rt,
+    };
+    Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class, group: None }
+}
+
+/// A new group for a VM's vCPUs, if the VM has a cap.
+pub fn group(vm: &VmConfig) -> Option<Group> {
+    let period = vm.cap_period.duration();
+    let cap = Cap::new(vm.cap?.of(period).into(), period.into()).expect("the configuration was checked for its turns");
+    Some(Group { id: GroupId::unique(), cap })
+}
+
+/// For how long a VM's cap may keep one of its vCPUs from running.
+pub fn cap_bound(vm: &VmConfig) -> Option<Nanos> {
+    vm.cap.map(|_| held_back(vm.cap_period.duration().into()))
+}
+
+/// A cap keeps a vCPU from running for one and a half periods, and half a period more until it has its turn.
+fn held_back(period: Nanos) -> Nanos {
+    Nanos(2 * period.0)
+}
+
+/// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.
+pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
+    let of = |weight: fn(&PolicyConfig, Nice) -> f64| weight(policy, nice) / weight(policy, Nice::default());
+    policy.algorithm.row().weight.map_or(1.0, of)
+}
+
+/// The longest that a ready vCPU may wait for one of so many pCPUs beside these others and for its cap: the policy's
+/// bound, or `starvation_bound` if the policy promises none. `None` if there is neither.
+pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
+    let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle);
+    let bound = wait_bound(policy, me, others, slots).or(configured.map(Nanos::from))?;
+    Some(bound + me.group.map_or(Nanos::ZERO, |group| held_back(group.cap.period())))
+}
+
+/// The longest that a ready vCPU waits for one of so many pCPUs beside these others. `None`: the policy promises no
+/// bound.
+pub fn wait_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
+    policy.algorithm.row().wait_bound.and_then(|bound| bound(policy, me, others, slots))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weight_of(policy: &str, nice: i8) -> f64 {
+        weight(&policy.parse().unwrap(), Nice::new(nice).unwrap())
+    }
+
+    #[test]
+    fn weights_are_those_of_the_kernel_the_matrix_or_none_at_all() {
+        for (nice, kernel, matrix) in [(0, 1024.0, 120.0), (5, 335.0, 45.0), (10, 110.0, 30.0)] {
+            assert!((weight_of("host", nice) * 1024.0 - kernel).abs() < 1.0, "nice {nice}");
+            assert_eq!(weight_of("rsdl", nice) * 120.0, matrix, "nice {nice}");
+            assert_eq!(weight_of("freelist", nice), 1.0);
+        }
+        assert_eq!((weight_of("o1", 10), weight_of("goodness", 10)), (0.5, 0.5));
+    }
+
+    #[test]
+    fn only_rsdl_promises_a_longest_wait() {
+        let (me, others) = (Attributes::default(), [Attributes::default(); 3]);
+        let bound = |policy: &str| wait_bound(&policy.parse().unwrap(), me, &others, 2);
+        assert!(bound("rsdl").is_some_and(|bound| bound > Nanos::ZERO));
+        assert_eq!((bound("host"), bound("o1")), (None, None));
+    }
+
+    #[test]
+    fn a_configured_bound_counts_where_the_policy_promises_nothing_but_not_for_class_idle() {
+        let others = [Attributes::default(); 3];
+        let bound = |policy: &str, class| {
+            let starvation_bound = "2s".parse().unwrap();
+            let policy = PolicyConfig { starvation_bound, ..policy.parse().unwrap() };
+            super::starvation_bound(&policy, Attributes { class, ..Attributes::default() }, &others, 2)
+        };
+        assert_eq!(bound("o1", Class::Normal), Some(Nanos::from_millis(2_000)));
+        assert_eq!(bound("o1", Class::Idle), None);
+        let promised = wait_bound(&"rsdl".parse().unwrap(), Attributes::default(), &others, 2);
+        assert_eq!(bound("rsdl", Class::Normal), promised);
+        assert_eq!(bound("rsdl", Class::Idle), None);
+    }
+
+    #[test]
+    fn executors_are_taken_where_vcpus_move_freely_and_leases_elsewhere_unless_configured() {
+        assert_eq!(mechanism(Mechanism::Auto, true), Carries::Executors);
+        assert_eq!(mechanism(Mechanism::Auto, false), Carries::Leases);
+        assert_eq!(mechanism(Mechanism::Executors, false), Carries::Executors);
+        assert_eq!(mechanism(Mechanism::Leases, true), Carries::Leases);
+    }
+}

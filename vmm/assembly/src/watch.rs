@@ -1,0 +1,81 @@
+//! A run under watch: a domain, a watchdog for it, and what happens when it starves a vCPU.
+
+use crate::AssemblyError;
+use std::collections::HashMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use stile_config::{Config, OnStarvation, PolicyConfig};
+use stile_sched::domain::fallback::Switchable;
+use stile_sched::domain::watchdog::{Cause, Rules, Starvation, Watchdog};
+use stile_sched::{Domain, VcpuId};
+
+/// A domain that can be watched.
+#[derive(Debug)]
+pub struct Watched {
+    domain: Arc<dyn Domain>,
+    /// The same, if it is to go over to the host's scheduler.
+    falls: Option<Arc<Switchable>>,
+    policy: PolicyConfig,
+    slots: usize,
+}
+
+/// Where the words of a watchdog go.
+pub type Say = Box<dyn Fn(&str) + Send>;
+
+/// Whether anybody watches for starvation under this policy.
+pub fn is_watched(policy: &PolicyConfig) -> bool {
+    let row = policy.algorithm.row();
+    !row.algorithm.is_host() && (row.wait_bound.is_some() || policy.starvation_bound.duration().is_some())
+}
+
+impl Watched {
+    /// A domain for this configuration.
+    pub fn new(config: &Config) -> Result<Self, AssemblyError> {
+        let policy = config.policy.clone();
+        let may_fall = is_watched(&policy) && policy.on_starvation == OnStarvation::Fallback;
+        let falls = if may_fall { crate::switchable_for(config)? } else { None };
+        let domain = match &falls {
+            Some(domain) => Arc::clone(domain) as Arc<dyn Domain>,
+            None => crate::domain_for(config)?,
+        };
+        Ok(Self { domain, falls, policy, slots: config.host.pcpus.len() })
+    }
+
+    /// The domain.
+    pub fn domain(&self) -> &Arc<dyn Domain> {
+        &self.domain
+    }
+
+    /// Begins to watch, if there is anything to hold the domain to; says what it finds, with vCPUs by these names.
+    pub fn watch(&self, names: HashMap<VcpuId, String>, say: Say) -> io::Result<Option<Watchdog>> {
+        if !is_watched(&self.policy) {
+            return Ok(None);
+        }
+        let (policy, slots, falls) = (self.policy.clone(), self.slots, self.falls.clone());
+        let bound = Box::new(move |me, others: &[_]| crate::starvation_bound(&policy, me, others, slots));
+        let tell = Box::new(move |starvation: Starvation| {
+            let name = |vcpu: VcpuId| names.get(&vcpu).cloned().unwrap_or_else(|| vcpu.to_string());
+            say(&format!("stile: {}", starvation.text(&name)));
+            match &falls {
+                Some(domain) if starvation.cause == Cause::Scheduler => fall_back(domain, &say),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        Watchdog::start(Arc::clone(&self.domain), Rules { bound, tell }).map(Some)
+    }
+}
+
+fn fall_back(domain: &Switchable, say: &Say) -> ControlFlow<()> {
+    match domain.fall_back() {
+        Ok(vcpus) => {
+            say(&format!("stile: the host's scheduler decides from now on; all {vcpus} vCPUs go on there\n"));
+            ControlFlow::Break(())
+        }
+        Err(e) => {
+            let cause = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
+            say(&format!("stile: {e}: {cause}\n"));
+            ControlFlow::Continue(())
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A cell of boot: VMs that are asked for at once, batch after batch, for as long as the window lasts.
+//!
+//! Each VM of a batch is asked for by a thread of its own, all at the same moment. Three times matter: when it was asked for
+//! (before KVM_CREATE_VM), when its first vCPU rang its first doorbell, and when all its vCPUs had run and its workload was
+//! set up. A batch ends when all its VMs have come that far; then it is seen how much memory they take, and they end.
+
+use super::at_once::at_once;
+use super::site::Site;
+use super::{Measured, Measurement};
+use crate::error::CompareError;
+use crate::window::Reading;
+use crate::window::metrics::{LATENCY, quantiles_of};
+use crate::workload::spec;
+use crate::{Setup, VmShape};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use stile_host::memory;
+use stile_machine::unikernel::{Spec, Vm};
+use stile_results::metric::Metric;
+use stile_sched::time::monotonic;
+use stile_sched::{Nanos, Time};
+
+/// A batch that is not ready after this long ends the run: a hundred VMs take a fraction of a second.
+const LIMIT: Duration = Duration::from_secs(60);
+/// For which the VMs of a batch idle once they are ready, to hold their accounts against.
+const IDLE: Duration = Duration::from_millis(20);
+/// VMs where the setup does not say.
+const USUAL: VmShape = VmShape { vcpus: 1, mib: 8 };
+
+/// The quantiles of the times until VMs run.
+const STARTS: [Metric; 3] = [Metric::StartP50, Metric::StartP99, Metric::StartLatencyMax];
+
+/// What came of a batch.
+struct Batch {
+    /// From asking for each VM until its code ran (units: ns).
+    starts: Vec<u64>,
+    /// From asking for each VM until it was ready (units: ns).
+    readies: Vec<u64>,
+    /// From asking for all of them until all were ready.
+    took: Nanos,
+    /// Resident memory of the process for each VM (units: KiB); `None` where the host does not tell.
+    kib: Option<f64>,
+}
+
+pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let begun = Instant::now();
+    let mut batches = Vec::new();
+    while batches.is_empty() || begun.elapsed() < site.planned.window {
+        let Some(batch) = batch(site)? else { return Ok(None) };
+        batches.push(batch);
+    }
+    let detail = json!({
+        "batches": batches.len(),
+        "start_ns": batches.iter().map(|batch| &batch.starts).collect::<Vec<_>>(),
+        "ready_ns": batches.iter().map(|batch| &batch.readies).collect::<Vec<_>>(),
+        "kib_each": batches.iter().map(|batch| batch.kib).collect::<Vec<_>>(),
+    });
+    Ok(Measurement::only(values(&batches), detail))
+}
+
+fn values(batches: &[Batch]) -> BTreeMap<Metric, f64> {
+    let vms: usize = batches.iter().map(|batch| batch.starts.len()).sum();
+    let took = batches.iter().map(|batch| batch.took.0).sum::<u64>() as f64 / 1e9;
+    let rate = vms as f64 / took;
+    let mut values = BTreeMap::from([(Metric::Throughput, rate), (Metric::OpsPerS, rate)]);
+    values.extend(quantiles_of(batches.iter().flat_map(|batch| batch.starts.iter().copied()), STARTS));
+    values.extend(quantiles_of(batches.iter().flat_map(|batch| batch.readies.iter().copied()), LATENCY));
+    // What a batch gives back stays with the process in part, so later ones seem to take less.
+    let kib = batches.iter().filter_map(|batch| batch.kib).reduce(f64::max);
+    values.extend(kib.map(|kib| (Metric::MemoryPerVm, kib)));
+    values
+}
+
+/// One batch; `None` if the user ended the run.
+fn batch(site: &Site<'_>) -> Result<Option<Batch>, CompareError> {
+    let before = memory::resident();
+    let vms = ask_for(site)?;
+    let all: Vec<&Vm> = vms.iter().map(|(_, vm)| vm).collect();
+    if !site.all_ready(&all, LIMIT)? {
+        return Ok(None);
+    }
+    let grown = memory::resident().zip(before).map(|(after, before)| after.saturating_sub(before) as f64);
+    let kib = grown.map(|bytes| bytes / 1024.0 / vms.len() as f64);
+    let before = Reading::take(&all, &*site.domain);
+    if !site.sleep(IDLE) {
+        return Ok(None);
+    }
+    site.audit(&before.until(&Reading::take(&all, &*site.domain)))?;
+    all.iter().try_for_each(|vm| site.still_runs(vm))?;
+    let since = |of: fn(&Vm) -> Option<Time>| -> Vec<u64> {
+        vms.iter().filter_map(|(asked, vm)| Some(of(vm)?.since(*asked).0)).collect()
+    };
+    let (starts, readies) = (since(|vm| vm.state().started()), since(|vm| vm.state().ready()));
+    let asked = vms.iter().map(|(asked, _)| *asked).min().unwrap_or_default();
+    let last = vms.iter().filter_map(|(_, vm)| vm.state().ready()).max().unwrap_or_default();
+    Ok(Some(Batch { starts, readies, took: last.since(asked), kib }))
+}
+
+/// Asks for all VMs at the same moment: each with the time at which it was asked for.
+fn ask_for(site: &Site<'_>) -> Result<Vec<(Time, Vm)>, CompareError> {
+    let size = site.planned.case.size as usize;
+    let VmShape { vcpus, mib } = match site.planned.case.setup {
+        Setup::Each(shape) => shape,
+        _ => USUAL,
+    };
+    at_once(size, |n| {
+        let name = format!("vm-{n}");
+        let spec = Spec { vcpus, ..spec("idle", &name, u64::from(mib) << 20, "") };
+        let asked = monotonic();
+        let vm = site.create(&spec, None)?;
+        vm.start();
+        Ok((asked, vm))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_over_all_vms_of_all_batches_and_memory_is_the_largest() {
+        let batch = |starts: &[u64], kib| Batch {
+            starts: starts.to_vec(),
+            readies: starts.iter().map(|start| 2 * start).collect(),
+            took: Nanos(500_000_000),
+            kib,
+        };
+        let values = values(&[batch(&[4_000, 1_000], Some(90.0)), batch(&[3_000, 2_000], None)]);
+        assert_eq!(values[&Metric::Throughput], 4.0);
+        let starts = [Metric::StartP50, Metric::StartP99, Metric::StartLatencyMax].map(|metric| values[&metric]);
+        assert_eq!(starts, [2.0, 4.0, 4.0]);
+        assert_eq!((values[&Metric::LatencyMax], values[&Metric::MemoryPerVm]), (8.0, 90.0));
+    }
+}

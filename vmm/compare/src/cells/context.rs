@@ -1,0 +1,81 @@
+//! What the cells of a run share.
+
+use crate::Options;
+use kvm_ioctls::Kvm;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use stile_host::frequency;
+use stile_results::moment::Moment;
+use stile_sched::Nanos;
+
+/// How long a wait goes on, at most, when the user has ended the run.
+const END_NOTICED_WITHIN: Duration = Duration::from_millis(50);
+
+/// What a cell needs besides its plan.
+pub(crate) struct Context<'a> {
+    pub(crate) kvm: &'a Kvm,
+    pub(crate) options: &'a Options,
+    pub(crate) loops_per_us: u64,
+    interrupted: &'a AtomicBool,
+    /// The CPUs' frequency when the latest wait ended: guests ran then.
+    pub(crate) mhz: Mutex<Option<f64>>,
+    /// The longest wait so far under each policy.
+    worst: Mutex<Vec<Nanos>>,
+    /// Who ran during the cell's longest wait, if that is the longest so far.
+    pub(crate) moment: Mutex<Option<Moment>>,
+}
+
+impl<'a> Context<'a> {
+    /// For a run with these options, which ends early when `interrupted` is set.
+    pub(crate) fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
+        Self {
+            kvm,
+            options,
+            loops_per_us: loops_per_us(),
+            interrupted,
+            mhz: Mutex::default(),
+            worst: Mutex::new(vec![Nanos::ZERO; options.policies.len()]),
+            moment: Mutex::default(),
+        }
+    }
+
+    /// Whether a wait is the longest so far under this policy, of which the next one is told otherwise.
+    pub(crate) fn is_worst(&self, policy: usize, wait: Nanos) -> bool {
+        let worst = &mut self.worst.lock()[policy];
+        let is = wait > *worst;
+        *worst = wait.max(*worst);
+        is
+    }
+
+    /// Waits; false if the user ended the run meanwhile.
+    pub(crate) fn sleep(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                *self.mhz.lock() = frequency(&self.options.pcpus);
+                return true;
+            }
+            std::thread::sleep(left.min(END_NOTICED_WITHIN));
+        }
+    }
+}
+
+/// Iterations of the work loop in a microsecond, undisturbed: the best of several tries, since anything else the host
+/// does can only make it slower. All VMs of a run get the same figure, and so do the same work.
+fn loops_per_us() -> u64 {
+    const LOOPS: u64 = 1_000_000;
+    const TRIES: usize = 20;
+    let best = (0..TRIES)
+        .map(|_| {
+            let start = Instant::now();
+            stile_abi::work::spin(LOOPS);
+            start.elapsed().as_nanos() as u64
+        })
+        .min();
+    (LOOPS * 1000 / best.unwrap_or(LOOPS).max(1)).max(1)
+}

@@ -1,0 +1,80 @@
+//! forkload: small VMs that are made, run to their end and are taken down, without end, by threads of the monitor. One that
+//! does not end well, or not at all, ends the run.
+
+use crate::cells::site::Site;
+use crate::error::CompareError;
+use crate::workload::spec;
+use kvm_ioctls::Kvm;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use stile_abi::exit;
+use stile_machine::unikernel::{Spec, Vm};
+use stile_machine::vm::Outcome;
+use stile_machine::vm::console::Sink;
+use stile_recording::Recorder;
+use stile_sched::Domain;
+
+/// Memory of a small VM (units: bytes).
+const MEMORY: u64 = 6 << 20;
+/// Until a VM has ended: well beyond what that takes under any policy.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// What the threads share.
+pub(super) struct Forks<'a> {
+    kvm: &'a Kvm,
+    domain: Arc<dyn Domain>,
+    recorder: Option<&'a Recorder>,
+    /// The policy's.
+    label: &'a str,
+    done: AtomicU64,
+    stopping: AtomicBool,
+}
+
+impl<'a> Forks<'a> {
+    pub(super) fn new(site: &'a Site<'a>) -> Self {
+        Self {
+            kvm: site.context.kvm,
+            domain: Arc::clone(&site.domain),
+            recorder: site.recorder,
+            label: site.label,
+            done: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// VMs that have come and gone.
+    pub(super) fn done(&self) -> u64 {
+        self.done.load(Relaxed)
+    }
+
+    /// Every thread ends after the VM it is at.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+    }
+
+    /// One VM after the other; the work of thread `n`.
+    pub(super) fn run(&self, n: u32) -> Result<(), CompareError> {
+        let name = format!("fork-{n}");
+        let spec = Spec { console: Sink::Discard, ..spec("hello", &name, MEMORY, "console=none") };
+        let (name, label) = (name.clone(), self.label.to_owned());
+        while !self.stopping.load(Relaxed) {
+            let vm = match Vm::create(self.kvm, &spec, Arc::clone(&self.domain)) {
+                Ok(vm) => vm,
+                Err(source) => return Err(CompareError::Create { name, label, source }),
+            };
+            self.recorder.into_iter().for_each(|recorder| recorder.name(&vm));
+            vm.start();
+            match vm.wait_for(ENDS_WITHIN) {
+                Some(Outcome::Exit(exit::OK)) => drop(vm),
+                Some(outcome) => return Err(CompareError::Ended { name, label, outcome }),
+                None => {
+                    let how_far = format!("had not ended, the {}th of its kind,", self.done() + 1);
+                    return Err(CompareError::Stuck { name, label, how_far, limit: ENDS_WITHIN });
+                }
+            }
+            self.done.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! cyclictest in one Linux guest, a thread for each vCPU, while all vCPUs of the other guests compute. How late its threads
+//! wake has the guest's own part in it and the scheduler's: the latter is what policies differ by.
+
+use super::Linux;
+use super::lab::{Lab, PATIENCE};
+use crate::cells::site::Site;
+use crate::cells::{Measured, Measurement};
+use crate::error::CompareError;
+use crate::window::metrics::{activity, detail};
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stile_results::metric::Metric;
+use stile_results::stats::percentile;
+
+/// Between two wakes of a thread, as in the suite `probe` (unit: us).
+const INTERVAL_US: u64 = 5000;
+/// Wakes that are later than this count as late as the latest, for the program writes a line for each microsecond up to here
+/// before it ends (unit: us).
+const MOST_US: u64 = 20_000;
+/// Where the program leaves its figures in the guest.
+const FIGURES: &str = "/tmp/figures.json";
+
+pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+    let vms = site.planned.case.size;
+    let lab = Lab::new(site, linux, vms);
+    let vcpus = lab.shape.vcpus;
+    let loops = (site.planned.window.as_micros() as u64).div_ceil(INTERVAL_US).max(1);
+    let wakes = format!(
+        "gate; cyclictest -q -m -p 80 -t {vcpus} -a -i {INTERVAL_US} -d 0 -l {loops} -h {MOST_US} \
+         --histfile=/dev/null --json={FIGURES}; cat {FIGURES}; idle"
+    );
+    let computes = format!("{}gate; idle", "busybox md5sum /dev/zero &; ".repeat(vcpus as usize));
+    let mut guests = vec![lab.guest("cyclictest", &wakes, None)?];
+    for n in 1..vms {
+        guests.push(lab.guest(&format!("hog-{n}"), &computes, None)?);
+    }
+    if !lab.gather(&guests)? {
+        return Ok(None);
+    }
+    let before = lab.read(&guests);
+    lab.open(&guests[0])?;
+    let limit = PATIENCE + 10 * site.planned.window + Duration::from_secs(1);
+    if !lab.until(&guests[..1], limit, |heard| heard.ended("cyclictest").is_some(), "was not done")? {
+        return Ok(None);
+    }
+    let window = lab.window(&guests, &before)?;
+    if !lab.until(&guests[..1], PATIENCE, |heard| heard.ended("cat").is_some(), "did not tell its figures")? {
+        return Ok(None);
+    }
+    guests.iter().try_for_each(|guest| lab.still_runs(guest))?;
+    let text = guests[0].heard(|heard| heard.output("cat").join("\n"));
+    let figures: Figures = serde_json::from_str(&text)
+        .map_err(|error| lab.broken(&guests[0].vm, format!("tells figures that make no sense: {error}")))?;
+    let mut values = activity(&window);
+    values.insert(Metric::Throughput, figures.wakes() as f64 / window.seconds);
+    values.extend(figures.latencies());
+    let mut detail = detail(&window);
+    detail["late_us"] = json!(figures.late());
+    Ok(Measurement::only(values, detail))
+}
+
+/// What cyclictest leaves, as far as it matters.
+#[derive(Debug, Deserialize)]
+struct Figures {
+    thread: BTreeMap<String, Thread>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Thread {
+    /// How often it was so many microseconds late, by decimal number.
+    histogram: BTreeMap<String, u64>,
+    cycles: u64,
+    /// The latest it was (unit: us).
+    max: u64,
+}
+
+impl Figures {
+    fn wakes(&self) -> u64 {
+        self.thread.values().map(|thread| thread.cycles).sum()
+    }
+
+    /// How often any was how late (unit: us), in order; those beyond the histogram as late as the latest.
+    fn late(&self) -> Vec<(u64, u64)> {
+        let mut late = BTreeMap::new();
+        for thread in self.thread.values() {
+            let known = thread.histogram.iter().filter_map(|(us, count)| Some((us.parse::<u64>().ok()?, *count)));
+            let known: Vec<(u64, u64)> = known.collect();
+            let beyond = thread.cycles.saturating_sub(known.iter().map(|(_, count)| count).sum());
+            for (us, count) in known.into_iter().chain([(thread.max, beyond)]).filter(|(_, count)| *count > 0) {
+                *late.entry(us).or_insert(0) += count;
+            }
+        }
+        late.into_iter().collect()
+    }
+
+    fn latencies(&self) -> Vec<(Metric, f64)> {
+        let late = self.late();
+        let parts = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
+        parts.into_iter().filter_map(|(metric, part)| Some((metric, percentile(&late, part)? as f64))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_together_and_wakes_beyond_the_histogram_as_the_latest() {
+        let text = r#"{"file_version": 1, "num_threads": 2, "thread": {
+            "0": {"histogram": {"9": 1, "70": 2}, "cycles": 3, "min": 9, "max": 70, "avg": 49.6, "cpu": 0, "node": 0},
+            "1": {"histogram": {"70": 1}, "cycles": 2, "min": 70, "max": 5000, "avg": 9.0, "cpu": 1, "node": 0}}}"#;
+        let figures: Figures = serde_json::from_str(text).unwrap();
+        assert_eq!(figures.late(), [(9, 1), (70, 3), (5000, 1)]);
+        assert_eq!(figures.wakes(), 5);
+        assert_eq!(
+            figures.latencies(),
+            [(Metric::LatencyP50, 70.0), (Metric::LatencyP99, 5000.0), (Metric::LatencyMax, 5000.0)]
+        );
+    }
+}

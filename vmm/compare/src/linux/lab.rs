@@ -1,0 +1,209 @@
+//! The Linux guests of a cell: made, waited for until they are where they should be, and read.
+
+use super::agent::{Agent, Heard};
+use super::{Linux, shape};
+use crate::VmShape;
+use crate::cells::site::Site;
+use crate::error::CompareError;
+use crate::window::{Reading, Window};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use stile_machine::devices::net::{PortNumber, Switch};
+use stile_machine::devices::vsock::HostSocket;
+use stile_machine::linux::devices::{self, DeviceConfig, Unavailable};
+use stile_machine::linux::{self, LinuxVm, Payload, PayloadError};
+use stile_machine::vm::console::Sink;
+use stile_sched::attributes::Attributes;
+
+/// What guests may take to boot and gather, also where an emulator runs them.
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+/// How much of the end of its console is told of a guest that has ended (unit: lines).
+const LAST_LINES: usize = 5;
+
+/// Why there is no Linux guest.
+#[derive(Debug, thiserror::Error)]
+pub enum LinuxError {
+    /// What it boots.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// What its devices stand on.
+    #[error(transparent)]
+    Device(#[from] Unavailable),
+    /// The VM.
+    #[error(transparent)]
+    Create(#[from] linux::CreateError),
+    /// Who hears its reports.
+    #[error("its agent cannot be started")]
+    Agent(#[source] io::Error),
+}
+
+/// What makes the guests of a cell.
+pub(super) struct Lab<'a> {
+    pub(super) site: &'a Site<'a>,
+    linux: &'a Linux,
+    pub(super) shape: VmShape,
+    /// KVM spins for halted vCPUs as `stile run` lets it: not where others could run.
+    halt_poll: Option<Duration>,
+}
+
+/// A guest with an agent.
+pub(super) struct Guest {
+    pub(super) vm: LinuxVm,
+    agent: Agent,
+    console: Arc<Mutex<Vec<u8>>>,
+}
+
+impl<'a> Lab<'a> {
+    /// For a cell of so many VMs.
+    pub(super) fn new(site: &'a Site<'a>, linux: &'a Linux, vms: u32) -> Self {
+        let shape = shape(site.planned.case);
+        let crowded = u64::from(vms) * u64::from(shape.vcpus) > site.pcpus.len() as u64;
+        Self { site, linux, shape, halt_poll: crowded.then_some(Duration::ZERO) }
+    }
+
+    /// A guest with these orders that does not run yet; with a port, on that network.
+    pub(super) fn guest(
+        &self,
+        name: &str,
+        orders: &str,
+        port: Option<(Arc<Switch>, PortNumber)>,
+    ) -> Result<Guest, CompareError> {
+        let console = Arc::new(Mutex::new(Vec::new()));
+        let made = Agent::new().map_err(LinuxError::Agent).and_then(|(agent, socket)| {
+            let vm = self.vm(name, orders, Sink::Buffer(Arc::clone(&console)), Some(socket), port)?;
+            Ok((vm, agent))
+        });
+        let (vm, agent) = made.map_err(|source| self.unmade(name, source))?;
+        Ok(Guest { vm, agent, console })
+    }
+
+    /// A VM of the lab's shape.
+    pub(super) fn vm(
+        &self,
+        name: &str,
+        orders: &str,
+        console: Sink,
+        socket: Option<HostSocket>,
+        port: Option<(Arc<Switch>, PortNumber)>,
+    ) -> Result<LinuxVm, LinuxError> {
+        let memory = u64::from(self.shape.mib) << 20;
+        let payload = Payload::open(&self.linux.kernel, Some(&self.linux.initrd), &cmdline(orders), memory)?;
+        let of_vm = name.to_owned();
+        let tell = Arc::new(move |text: &str| eprintln!("stile: VM {of_vm}: {text}"));
+        let devices = devices::prepare(DeviceConfig {
+            name,
+            port,
+            tap: None,
+            disk: None,
+            socket,
+            console: console.clone(),
+            tell,
+        })?;
+        let spec = linux::Spec {
+            name,
+            payload: &payload,
+            vcpus: self.shape.vcpus,
+            attributes: Attributes::default(),
+            halt_poll: self.halt_poll,
+            console,
+            devices,
+        };
+        let vm = LinuxVm::create(self.site.context.kvm, spec, Arc::clone(&self.site.domain))?;
+        self.site.name(&vm);
+        Ok(vm)
+    }
+
+    /// A guest of this name could not be made.
+    pub(super) fn unmade(&self, name: &str, source: LinuxError) -> CompareError {
+        CompareError::Linux { name: name.to_owned(), label: self.site.label.to_owned(), source: Box::new(source) }
+    }
+
+    /// A guest that cannot be measured.
+    pub(super) fn broken(&self, vm: &LinuxVm, why: String) -> CompareError {
+        let name = vm.status().name().to_owned();
+        CompareError::Broken { name, label: self.site.label.to_owned(), why }
+    }
+
+    /// Starts guests and waits until all are at their gates; false if the user ended the run meanwhile.
+    pub(super) fn gather(&self, guests: &[Guest]) -> Result<bool, CompareError> {
+        guests.iter().for_each(|guest| guest.vm.start());
+        self.until(guests, PATIENCE, Heard::is_at_gate, "was not at its gate")
+    }
+
+    /// Opens the gate of a guest.
+    pub(super) fn open(&self, guest: &Guest) -> Result<(), CompareError> {
+        guest.agent.open_gate().map_err(|error| self.broken(&guest.vm, format!("is out of reach: {error}")))
+    }
+
+    /// Waits until this was heard from all of these; false if the user ended the run meanwhile. One that ends or fails, or
+    /// that takes longer than the limit, is an error.
+    pub(super) fn until(
+        &self,
+        guests: &[Guest],
+        limit: Duration,
+        is_reached: impl Fn(&Heard) -> bool,
+        how_far: &str,
+    ) -> Result<bool, CompareError> {
+        let begun = Instant::now();
+        let reached = self.site.look(|| {
+            guests.iter().try_for_each(|guest| self.still_runs(guest))?;
+            let Some(last) = guests.iter().find(|guest| !guest.agent.heard(&is_reached)) else { return Ok(Some(())) };
+            if begun.elapsed() > limit {
+                let (name, label) = (last.vm.status().name().to_owned(), self.site.label.to_owned());
+                let how_far = format!("{how_far} ({})", last.last_lines());
+                return Err(CompareError::Stuck { name, label, how_far, limit });
+            }
+            Ok(None)
+        })?;
+        Ok(reached.is_some())
+    }
+
+    /// A guest that failed or ended was not measured.
+    pub(super) fn still_runs(&self, guest: &Guest) -> Result<(), CompareError> {
+        if let Some(why) = guest.heard(Heard::failure) {
+            return Err(self.broken(&guest.vm, why));
+        }
+        guest
+            .vm
+            .status()
+            .outcome()
+            .map_or(Ok(()), |outcome| Err(self.broken(&guest.vm, format!("ended: {outcome} ({})", guest.last_lines()))))
+    }
+
+    /// What the scheduler knows of these guests' vCPUs at this moment.
+    pub(super) fn read(&self, guests: &[Guest]) -> Reading {
+        let vcpus: Vec<_> = guests.iter().flat_map(|guest| guest.vm.ids()).collect();
+        Reading::of_accounts(&vcpus, &*self.site.domain)
+    }
+
+    /// The window from a reading to this moment, with sound accounts.
+    pub(super) fn window(&self, guests: &[Guest], before: &Reading) -> Result<Window, CompareError> {
+        let window = before.until(&self.read(guests));
+        self.site.audit(&window)?;
+        Ok(window)
+    }
+}
+
+impl Guest {
+    /// Something of what it has reported so far.
+    pub(super) fn heard<T>(&self, of: impl FnOnce(&Heard) -> T) -> T {
+        self.agent.heard(of)
+    }
+
+    /// The end of its console, for who has to find out what went wrong.
+    fn last_lines(&self) -> String {
+        let console = self.console.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&console);
+        let lines: Vec<&str> = text.lines().collect();
+        match &lines[lines.len().saturating_sub(LAST_LINES)..] {
+            [] => "its console is empty".to_owned(),
+            last => format!("its console ends with: {}", last.join(" | ")),
+        }
+    }
+}
+
+/// The command line of a guest with these orders, but for what stile itself says on it.
+pub(super) fn cmdline(orders: &str) -> String {
+    format!("quiet stile.run=\"{orders}\"")
+}

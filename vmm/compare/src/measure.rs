@@ -1,0 +1,358 @@
+//! What things cost on this host, for the simulator: exits, switches, kicks, wake-ups, and how fast CPUs see each other.
+//!
+//! Guests are run by hand, on threads bound to a CPU, without a scheduler. It takes some three seconds. What else runs on the
+//! host makes samples longer and never shorter, so each figure is their lowest tenth, of passes that take turns:
+//! on a quiet host hardly less than their median, and on a busy one far nearer to what it would be on a quiet one. How far the
+//! two lie apart, and what else ran, is told with them.
+
+mod asking;
+mod hop;
+mod shelf;
+mod stats;
+
+pub use hop::hop;
+
+use kvm_ioctls::Kvm;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use shelf::Shelf;
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use stile_host::{Conditions, CpuList, DisturbanceMeter, HostCosts, MeasuredCosts, allowed_cpus};
+use stile_machine::unikernel::{CreateError, Spec, Vm};
+use stile_machine::vm::console::Sink;
+use stile_sched::attributes::Attributes;
+use stile_sched::domain::DomainError;
+use stile_sched::domain::parker::Parker;
+use stile_sched::kick;
+use stile_sched::time::monotonic;
+use stile_sched::{Domain, Stop, Time, Vcpu, VcpuId};
+use vm_memory::{Bytes, GuestAddress};
+
+/// Each pass takes some samples of all figures, so that what disturbs the host for a moment does not meet all of one.
+const PASSES: usize = 5;
+/// Samples of a pass, and how often a thing is done for one of them that is too short to be timed alone: all in much less than
+/// a turn under the host's scheduler.
+const SAMPLES: usize = 21;
+const EXITS_AT_ONCE: u32 = 20;
+const GLANCES_AT_ONCE: u32 = 1000;
+/// Before a kick or a wake-up, so that the other side is where it should be.
+const SETTLE: Duration = Duration::from_millis(2);
+
+/// Costs cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// Half of the figures are about two CPUs.
+    #[error("this process may use one CPU only; kicks and wake-ups come from another")]
+    OneCpu,
+    /// A guest.
+    #[error("a guest to measure with cannot be made")]
+    Guest(#[from] CreateError),
+    /// vCPUs that do nothing but ask.
+    #[error("no vCPU to ask with can be made")]
+    Asking(#[from] DomainError),
+    /// Their executors.
+    #[error("no executors to ask with can be started")]
+    Executors(#[from] std::io::Error),
+    /// The CPUs.
+    #[error("the process's CPUs cannot be told or set")]
+    Cpus(#[from] rustix::io::Errno),
+}
+
+/// Measures all of them.
+pub fn costs(kvm: &Kvm) -> Result<MeasuredCosts, MeasureError> {
+    let available = allowed_cpus()?;
+    let cpus: Vec<u32> = available.iter().collect();
+    // The first CPU is the one that most of the host's interrupts go to.
+    let [there, .., here] = cpus[..] else { return Err(MeasureError::OneCpu) };
+    let looked_at = CpuList::from(vec![there, here]);
+    let before = DisturbanceMeter::now(&looked_at);
+    let mut all = Samples::default();
+    for _ in 0..PASSES {
+        all.take(kvm, there, here)?;
+    }
+    let disturbance = before.until(&DisturbanceMeter::now(&looked_at));
+    let low = |samples: &[f64]| stats::low(samples).round() as u64;
+    let exit = low(&all.exit);
+    let costs = HostCosts {
+        exit_ns: exit,
+        leave_ns: low(&all.leave),
+        switch_ns: low(&all.other).saturating_sub(exit),
+        thread_switch_ns: low(&all.thread).saturating_sub(exit),
+        kick_ns: low(&all.kick),
+        wake_ns: low(&all.wake),
+        hop_ns: low(&all.hop),
+        pause_ns: low(&all.pause),
+        lock_ns: low(&all.lock),
+    };
+    let spreads = all.named().map(|(name, samples)| (name.to_owned(), stats::spread(samples)));
+    Ok(MeasuredCosts { costs, measured: Some(Conditions::new(&disturbance, spreads.into())) })
+}
+
+/// What was timed (units: ns).
+#[derive(Default)]
+struct Samples {
+    exit: Vec<f64>,
+    leave: Vec<f64>,
+    /// An exit after one of another vCPU, on the same thread and on another.
+    other: Vec<f64>,
+    thread: Vec<f64>,
+    kick: Vec<f64>,
+    wake: Vec<f64>,
+    hop: Vec<f64>,
+    pause: Vec<f64>,
+    lock: Vec<f64>,
+}
+
+impl Samples {
+    /// A pass more, on these two CPUs.
+    fn take(&mut self, kvm: &Kvm, there: u32, here: u32) -> Result<(), MeasureError> {
+        let Exit { exit, leave } = bound(here, || exit(kvm))??;
+        self.exit.extend(exit);
+        self.leave.extend(leave);
+        self.other.extend(bound(here, || switch(kvm))??);
+        self.thread.extend(bound(here, || thread_switch(kvm, here))??);
+        self.kick.extend(bound(there, || kicks(kvm, here))??);
+        self.wake.extend(bound(there, || wakes(here))??);
+        self.hop.extend(hop::samples(there, here)?);
+        self.pause.extend(bound(here, pause)?);
+        self.lock.extend(asking::samples([there, here])?);
+        Ok(())
+    }
+
+    /// By the names of the figures that they make.
+    fn named(&self) -> [(&'static str, &[f64]); 9] {
+        [
+            ("exit_ns", &self.exit),
+            ("leave_ns", &self.leave),
+            ("switch_ns", &self.other),
+            ("thread_switch_ns", &self.thread),
+            ("kick_ns", &self.kick),
+            ("wake_ns", &self.wake),
+            ("hop_ns", &self.hop),
+            ("pause_ns", &self.pause),
+            ("lock_ns", &self.lock),
+        ]
+    }
+}
+
+/// Does this on a thread that is bound to a CPU.
+fn bound<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> rustix::io::Result<T> {
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            bind(cpu)?;
+            kick::block();
+            Ok(work())
+        });
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn bind(cpu: u32) -> rustix::io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(cpu as usize);
+    sched_setaffinity(None, &only)
+}
+
+/// Times of one of these (units: ns).
+fn timed(at_once: u32, mut work: impl FnMut()) -> Vec<f64> {
+    let mut sample = || {
+        let begun = Instant::now();
+        (0..at_once).for_each(|_| work());
+        begun.elapsed().as_nanos() as f64 / f64::from(at_once)
+    };
+    sample();
+    (0..SAMPLES).map(|_| sample()).collect()
+}
+
+/// A VM of one vCPU that waits on a shelf.
+struct Guest {
+    vm: Vm,
+    shelf: Arc<Shelf>,
+}
+
+impl Guest {
+    fn new(kvm: &Kvm, image: &'static str) -> Result<Self, CreateError> {
+        let shelf = Arc::new(Shelf::default());
+        let spec = Spec {
+            name: image,
+            image: stile_guest_images::image(image).expect("the images measured with are built-in"),
+            vcpus: 1,
+            memory: 8 << 20,
+            attributes: Attributes::default(),
+            cmdline: "",
+            console: Sink::Terminal,
+            device: None,
+        };
+        let domain: Arc<dyn Domain> = Arc::<Shelf>::clone(&shelf);
+        Ok(Self { vm: Vm::create(kvm, &spec, domain)?, shelf })
+    }
+
+    fn id(&self) -> VcpuId {
+        self.vm.ids()[0]
+    }
+
+    /// Lends the vCPU out.
+    fn with<T>(&self, work: impl FnOnce(&mut dyn Vcpu) -> T) -> T {
+        let mut vcpu = self.shelf.take(self.id()).expect("a vCPU is lent to one at a time");
+        let done = work(&mut *vcpu);
+        self.shelf.put_back(self.id(), vcpu);
+        done
+    }
+}
+
+/// An exit with the return to the guest, and its first part.
+struct Exit {
+    exit: Vec<f64>,
+    leave: Vec<f64>,
+}
+
+fn exit(kvm: &Kvm) -> Result<Exit, MeasureError> {
+    let guest = Guest::new(kvm, "doorbell")?;
+    let state = guest.vm.state();
+    // The guest says when it rings.
+    let rung = GuestAddress(state.layout().gauge(0) + offset_of!(stile_abi::Gauge, waits_since) as u64);
+    let leave = |vcpu: &mut dyn Vcpu| {
+        vcpu.run();
+        let now = state.clock().now();
+        let rung: u64 = state.memory().load(rung, Ordering::Relaxed).expect("gauges lie inside memory");
+        (now - rung) as f64 * 1e6 / f64::from(state.clock().khz())
+    };
+    Ok(guest.with(|vcpu| Exit {
+        exit: timed(EXITS_AT_ONCE, || _ = vcpu.run()),
+        leave: (0..SAMPLES).map(|_| leave(vcpu)).collect(),
+    }))
+}
+
+/// An exit of one vCPU after one of another, on the same thread.
+fn switch(kvm: &Kvm) -> Result<Vec<f64>, MeasureError> {
+    let guests = [Guest::new(kvm, "doorbell")?, Guest::new(kvm, "doorbell")?];
+    let both = |a: &mut dyn Vcpu, b: &mut dyn Vcpu| {
+        timed(EXITS_AT_ONCE, || {
+            a.run();
+            b.run();
+        })
+    };
+    Ok(halves(guests[0].with(|a| guests[1].with(|b| both(a, b)))))
+}
+
+/// Of what was done twice.
+fn halves(samples: Vec<f64>) -> Vec<f64> {
+    samples.into_iter().map(|ns| ns / 2.0).collect()
+}
+
+/// The same on two threads of one CPU, which yield to each other.
+fn thread_switch(kvm: &Kvm, cpu: u32) -> Result<Vec<f64>, MeasureError> {
+    let guests = [Guest::new(kvm, "doorbell")?, Guest::new(kvm, "doorbell")?];
+    let over = AtomicBool::new(false);
+    let turn = |vcpu: &mut dyn Vcpu| {
+        vcpu.run();
+        rustix::thread::sched_yield();
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            bind(cpu)?;
+            kick::block();
+            guests[1].with(|vcpu| {
+                while !over.load(Ordering::Relaxed) {
+                    turn(vcpu);
+                }
+            });
+            Ok(())
+        });
+        let round = guests[0].with(|vcpu| timed(EXITS_AT_ONCE, || turn(vcpu)));
+        over.store(true, Ordering::Relaxed);
+        let ended: rustix::io::Result<()> = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(ended.map(|()| halves(round))?)
+    })
+}
+
+/// From this thread's signal until a thread on that CPU is back from its guest.
+fn kicks(kvm: &Kvm, cpu: u32) -> Result<Vec<f64>, MeasureError> {
+    let guest = Guest::new(kvm, "hog")?;
+    let (thread, back, over) = (AtomicU32::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let runs = scope.spawn(|| {
+            bind(cpu)?;
+            kick::block();
+            thread.store(kick::this_thread().0 as u32, Ordering::Release);
+            guest.with(|vcpu| {
+                while !over.load(Ordering::Relaxed) {
+                    if vcpu.run() == Stop::Kicked {
+                        back.store(monotonic().0, Ordering::Release);
+                        kick::drain();
+                    }
+                }
+            });
+            Ok(())
+        });
+        let send = || kick::send(kick::ThreadId(thread.load(Ordering::Acquire) as i32));
+        let samples = answers(&back, || thread.load(Ordering::Acquire) != 0 || runs.is_finished(), send);
+        over.store(true, Ordering::Relaxed);
+        if thread.load(Ordering::Acquire) != 0 {
+            send();
+        }
+        let ended: rustix::io::Result<()> = runs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(ended.map(|()| samples)?)
+    })
+}
+
+/// From this thread's wake until a thread that slept on that idle CPU runs.
+fn wakes(cpu: u32) -> Result<Vec<f64>, MeasureError> {
+    let (parker, back, over) = (Parker::default(), AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let sleeps = scope.spawn(|| {
+            bind(cpu)?;
+            while !over.load(Ordering::Relaxed) {
+                parker.wait(Time::NEVER);
+                back.store(monotonic().0, Ordering::Release);
+            }
+            Ok(())
+        });
+        let samples = answers(
+            &back,
+            || true,
+            || {
+                parker.wake();
+            },
+        );
+        over.store(true, Ordering::Relaxed);
+        parker.wake();
+        let ended: rustix::io::Result<()> = sleeps.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(ended.map(|()| samples)?)
+    })
+}
+
+/// Times from a call until the other side has stamped `back` (units: ns); one that is not answered within a second is
+/// left out.
+fn answers(back: &AtomicU64, ready: impl Fn() -> bool, call: impl Fn()) -> Vec<f64> {
+    while !ready() {
+        std::thread::yield_now();
+    }
+    let one = |_| {
+        std::thread::sleep(SETTLE);
+        let called = monotonic();
+        call();
+        loop {
+            let stamp = Time(back.load(Ordering::Acquire));
+            if stamp >= called {
+                return Some(stamp.since(called).0 as f64);
+            }
+            if monotonic().since(called).0 > 1_000_000_000 {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+    };
+    (0..SAMPLES).filter_map(one).collect()
+}
+
+/// A PAUSE with a look at memory.
+fn pause() -> Vec<f64> {
+    let word = AtomicU32::new(0);
+    timed(GLANCES_AT_ONCE, || {
+        std::hint::black_box(word.load(Ordering::Acquire));
+        std::hint::spin_loop();
+    })
+}

@@ -1,0 +1,46 @@
+//! A domain that runs nothing: it keeps vCPUs until somebody takes one to run it by hand.
+
+use parking_lot::Mutex;
+use stile_sched::attributes::Attributes;
+use stile_sched::domain::DomainError;
+use stile_sched::ledger::Account;
+use stile_sched::ledger::Totals;
+use stile_sched::{Domain, Vcpu, VcpuId};
+
+/// The vCPUs that nobody has taken.
+#[derive(Default)]
+pub(super) struct Shelf(Mutex<Vec<Option<Box<dyn Vcpu>>>>);
+
+impl Shelf {
+    /// Takes a vCPU, which must come back before its VM ends.
+    pub(super) fn take(&self, vcpu: VcpuId) -> Option<Box<dyn Vcpu>> {
+        self.0.lock().get_mut(vcpu.index())?.take()
+    }
+
+    pub(super) fn put_back(&self, id: VcpuId, vcpu: Box<dyn Vcpu>) {
+        self.0.lock()[id.index()] = Some(vcpu);
+    }
+}
+
+impl Domain for Shelf {
+    fn add(&self, vcpu: Box<dyn Vcpu>, _: Attributes) -> Result<VcpuId, DomainError> {
+        let mut all = self.0.lock();
+        all.push(Some(vcpu));
+        Ok(VcpuId(all.len() as u32 - 1))
+    }
+
+    fn wake(&self, _: VcpuId) {}
+
+    fn retire(&self, vcpu: VcpuId) {
+        let gone = self.take(vcpu);
+        gone.into_iter().for_each(|vcpu| vcpu.retired(&Account::default()));
+    }
+
+    fn account(&self, _: VcpuId) -> Option<Account> {
+        None
+    }
+
+    fn totals(&self) -> Totals {
+        Totals::default()
+    }
+}

@@ -1,0 +1,278 @@
+//! What a comparison is asked to do, what is run for that in which order, and how long it takes.
+//!
+//! | module | concern |
+//! |---|---|
+//! | `options` | everything that is asked for, and what is taken where nothing is said |
+//! | `case`, `load` | what a cell runs besides its policy |
+//! | `sizes`, `settings` | which sizes and parameters a suite has: what is refused before anything runs |
+//! | `until` | how many rounds are enough |
+//! | `reports` | the suites of the reports, one after the other |
+
+mod case;
+mod load;
+mod options;
+mod reports;
+pub(super) mod settings;
+pub(super) mod sizes;
+pub(super) mod until;
+
+pub use case::{Case, Machine, Setup, UnknownSetup, VmShape};
+pub use load::Load;
+pub use options::{Hint, Options, default_policies};
+pub use reports::{SUITES as REPORTED, reports};
+pub use until::Until;
+
+use super::cells::ending::Work;
+use super::cells::interactive;
+use super::{linux, workload};
+
+use std::time::Duration;
+use stile_config::PolicyConfig;
+use stile_results::suite::Suite;
+use stile_sched::sim::Draw;
+
+/// Before a window: guests start, caches fill, the policy settles.
+pub(super) const WARM_UP: Duration = Duration::from_millis(300);
+/// After the window of a suite whose clients leave: what they do in their last moments is not measured.
+pub(super) const RAMP_DOWN: Duration = Duration::from_millis(100);
+/// Making and ending the VMs of a cell, seen on a slow host: some of it each, and some for every VM.
+const PER_CELL: f64 = 0.08;
+const PER_VM: f64 = 0.008;
+/// The same for a vCPU where a VM has dozens.
+const PER_VCPU: f64 = 0.001;
+/// What a default and a quick run may take (units: s), with some room for what cannot be foreseen.
+const DEFAULT_BUDGET: f64 = 110.0;
+const QUICK_BUDGET: f64 = 17.0;
+/// The same for `interactive`, which compares more policies, and each beside six loads.
+const INTERACTIVE_BUDGET: f64 = 230.0;
+const QUICK_INTERACTIVE_BUDGET: f64 = 27.0;
+/// Bounds of a window's length if the user names none (units: s).
+const WINDOW: std::ops::RangeInclusive<f64> = 0.4..=3.0;
+
+/// Rotations in a window of `weights`.
+const ROTATIONS: f64 = 10.0;
+
+/// One measured run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CellPlan {
+    /// From 0.
+    pub round: u32,
+    /// Index into the options' policies.
+    pub policy: usize,
+    /// What it runs.
+    pub case: Case,
+    /// Length of its window.
+    pub window: Duration,
+}
+
+/// All cells in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// In the order they are run.
+    pub cells: Vec<CellPlan>,
+    overhead: f64,
+    /// It begins no round that would end later.
+    limit: Option<Duration>,
+}
+
+impl Plan {
+    /// The plan for these options.
+    pub fn new(options: &Options) -> Self {
+        let cases = Case::all(options);
+        let once: f64 = cases.iter().map(|case| overhead(options, *case)).sum();
+        let of_rounds = |rounds: u32| once * options.policies.len() as f64 * f64::from(rounds);
+        let count = cases.len() * options.policies.len() * options.rounds() as usize;
+        let budget = options.budget.unwrap_or(usual_budget(options));
+        let fitting = (budget - of_rounds(options.rounds())) / count.max(1) as f64;
+        let mut draw = Draw::new(options.seed);
+        let mut cells = Vec::new();
+        for round in 0..options.most_rounds() {
+            for &case in &cases {
+                let first = cells.len();
+                let window = window(options, case.size, fitting);
+                cells.extend((0..options.policies.len()).map(|policy| CellPlan { round, policy, case, window }));
+                draw.shuffle(&mut cells[first..]);
+            }
+        }
+        let limit = options.until.map(|until| until.limit);
+        Self { cells, overhead: of_rounds(options.most_rounds()), limit }
+    }
+
+    /// How long it takes, about; at most, if more is measured until it is enough.
+    pub fn estimate(&self) -> Duration {
+        let of = |cells: &[CellPlan]| cells.iter().map(|cell| self.estimate_of(cell)).sum();
+        match self.limit {
+            None => of(&self.cells),
+            // The first round is run in any case.
+            Some(limit) => limit.max(self.cells.chunk_by(|a, b| a.round == b.round).next().map_or(limit, of)),
+        }
+    }
+
+    /// How long one of its cells takes, about.
+    pub fn estimate_of(&self, cell: &CellPlan) -> Duration {
+        cell.window + Duration::from_secs_f64(self.overhead / self.cells.len().max(1) as f64)
+    }
+
+    /// Lengths of the windows, in seconds.
+    fn windows(&self) -> String {
+        let lengths = || self.cells.iter().map(|cell| cell.window.as_secs_f64());
+        let (least, most) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
+        if most - least < 0.05 { format!("{most:.1}") } else { format!("{least:.1} to {most:.1}") }
+    }
+
+    /// One line that says what is about to run, and how long that takes.
+    pub fn announcement(&self, options: &Options) -> String {
+        let about = if self.limit.is_some() { "at most" } else { "about" };
+        format!("{}, {about} {} s", self.scope(options), self.estimate().as_secs_f64().ceil())
+    }
+
+    /// What is about to run.
+    pub fn scope(&self, options: &Options) -> String {
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+        let what = match options.suite {
+            Suite::Interactive => format!("loads {}", list(&mut options.setups().iter().map(Setup::to_string))),
+            suite => format!("{} {}", list(&mut options.sizes().iter().map(u32::to_string)), suite.counted().words()),
+        };
+        let rounds = match options.until {
+            Some(until) => format!("rounds until intervals are at most {} wide,", stile_text::percent(until.width)),
+            None => stile_text::count(options.rounds() as usize, "round"),
+        };
+        format!(
+            "{}: {what} under {} on pCPUs {}, {rounds} of {} s{}",
+            options.suite,
+            list(&mut options.policies.iter().map(|(label, _)| label.clone())),
+            options.pcpus,
+            self.windows(),
+            if options.suite.has_end() { ", or as long as it takes" } else { " windows" },
+        )
+    }
+}
+
+/// What the run may take unless it is told (units: s).
+fn usual_budget(options: &Options) -> f64 {
+    match (options.suite, options.quick) {
+        (Suite::Interactive, true) => QUICK_INTERACTIVE_BUDGET,
+        (Suite::Interactive, false) => INTERACTIVE_BUDGET,
+        (_, true) => QUICK_BUDGET,
+        (_, false) => DEFAULT_BUDGET,
+    }
+}
+
+/// Length of a cell's window; `fitting` is what the time of the run allows (units: s).
+fn window(options: &Options, size: u32, fitting: f64) -> Duration {
+    let of_linux = options.linux.is_some() || options.suite.is_of_linux();
+    if let Some(work) = Work::of(options, size).filter(|_| !of_linux) {
+        return Duration::from_secs_f64(work.expected());
+    }
+    let own = match options.suite {
+        Suite::Weights => rotations(options, size),
+        _ => fitting.clamp(*WINDOW.start(), *WINDOW.end()),
+    };
+    Duration::from_secs_f64(options.duration.unwrap_or(own))
+}
+
+/// As many rotations of the slowest policy as even out who has just had a turn (units: s).
+fn rotations(options: &Options, size: u32) -> f64 {
+    let guests = workload::guests(options.suite, size);
+    let of = |policy: &PolicyConfig| {
+        let seconds = |nice| policy.rotation(nice).0 as f64 / 1e9;
+        guests.iter().map(|guest| f64::from(guest.vcpus) * seconds(guest.nice)).sum::<f64>()
+    };
+    let rotation = options.policies.iter().map(|(_, policy)| of(policy)).fold(0.0, f64::max);
+    ROTATIONS * rotation / options.pcpus.iter().count() as f64
+}
+
+/// Time of a cell outside its window (units: s).
+fn overhead(options: &Options, case: Case) -> f64 {
+    let (suite, warm_up) = (options.suite, WARM_UP.as_secs_f64());
+    if options.linux.is_some() || suite.is_of_linux() {
+        return linux::overhead(options, case);
+    }
+    if let Some(work) = Work::of(options, case.size) {
+        return PER_CELL + PER_VCPU * f64::from(work.vms()) * f64::from(work.vcpus);
+    }
+    let (waits, vms) = match (suite, case.setup) {
+        (_, Setup::Bare(_)) => (0.0, 0),
+        (Suite::Netbench, _) => (warm_up + RAMP_DOWN.as_secs_f64(), 2 * case.size + 5),
+        (Suite::Interactive, _) => (warm_up, interactive::PROBE_VMS + case.size),
+        (Suite::Partition, _) => (2.0 * warm_up, case.size + 1),
+        (Suite::Boot, _) => (0.0, case.size),
+        _ => (warm_up, workload::guests(suite, case.size).len() as u32),
+    };
+    waits + PER_CELL + PER_VM * f64::from(vms)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
+        let policies = policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect();
+        Options { quick, ..Options::new(suite, policies, "0-1".parse().unwrap()) }
+    }
+
+    #[test]
+    fn every_round_runs_every_policy_once_with_every_size() {
+        let options = options(Suite::Ticket, &["host", "rsdl", "freelist"], false);
+        let plan = Plan::new(&options);
+        for round in 0..options.rounds() {
+            for size in options.sizes() {
+                for policy in 0..3 {
+                    let same = |cell: &&CellPlan| (cell.round, cell.policy, cell.case.size) == (round, policy, size);
+                    assert_eq!(plan.cells.iter().filter(same).count(), 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_default_runs_stay_within_their_time() {
+        for suite in Suite::ALL.into_iter().filter(|suite| *suite != Suite::Interactive) {
+            let default = Plan::new(&options(suite, &["host", "rsdl"], false));
+            assert!(default.estimate().as_secs() < 120, "{suite}");
+            let quick = Plan::new(&options(suite, &["host", "rsdl"], true));
+            assert!(quick.estimate().as_secs() < 20, "{suite}");
+        }
+    }
+
+    #[test]
+    fn interactive_stays_within_its_time_with_all_its_loads_and_policies() {
+        let policies = ["host", "host-noyield", "rsdl+none", "rsdl+expire", "rsdl+polite"];
+        let run = |quick| Plan::new(&options(Suite::Interactive, &policies, quick));
+        assert!(run(false).estimate().as_secs() < 240, "{:?}", run(false).estimate());
+        assert!(run(true).estimate().as_secs() < 30, "{:?}", run(true).estimate());
+        assert_eq!(run(true).cells.len(), 6 * policies.len());
+    }
+
+    #[test]
+    fn windows_of_weights_hold_ten_rotations_of_their_size_unless_the_user_names_a_length() {
+        let options = Options { sizes: vec![6, 12], ..options(Suite::Weights, &["host", "rsdl"], false) };
+        let windows = |options: &Options| {
+            let of = |size| Plan::new(options).cells.iter().find(|cell| cell.case.size == size).map(|cell| cell.window);
+            [of(6), of(12)].map(Option::unwrap)
+        };
+        // 120, 45 and 30 ms for each vCPU of nice 0, 5 and 10; on two pCPUs.
+        assert_eq!(windows(&options), [1950, 3900].map(Duration::from_millis));
+        let brief = Options { duration: Some(0.5), ..options.clone() };
+        assert_eq!(windows(&brief), [Duration::from_millis(500); 2]);
+        let slow = Options { policies: vec![("slow".into(), "rsdl:12ms".parse().unwrap())], ..options };
+        assert_eq!(windows(&slow), [3900, 7800].map(Duration::from_millis));
+    }
+
+    #[test]
+    fn a_run_until_intervals_are_narrow_takes_its_limit_or_one_round() {
+        let until = |seconds| Some(Until { width: 0.05, limit: Duration::from_secs(seconds) });
+        let of = |until| Plan::new(&Options { until, ..options(Suite::Ticket, &["host", "rsdl"], false) }).estimate();
+        assert_eq!(of(until(600)), Duration::from_secs(600));
+        let round = of(until(1));
+        assert!(round > Duration::from_secs(1) && round < of(None), "{round:?}");
+    }
+
+    #[test]
+    fn the_order_follows_the_seed_alone() {
+        let a = options(Suite::Ticket, &["host", "rsdl"], false);
+        assert_eq!(Plan::new(&a), Plan::new(&a));
+        let b = Options { seed: 2, ..a.clone() };
+        assert_ne!(Plan::new(&a).cells, Plan::new(&b).cells);
+    }
+}

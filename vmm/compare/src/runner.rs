@@ -1,0 +1,342 @@
+//! Runs a plan, cell by cell, and keeps what comes of it: samples, remarks, recordings, and how it ended.
+
+mod disturbed;
+mod progress;
+
+pub use progress::Progress;
+
+use super::cells::context::Context;
+use super::cells::netbench::{self, Step};
+use super::cells::site::Site;
+use super::cells::{self, Measured, Measurement, bare};
+use super::error::CompareError;
+use super::plan::until::Watch;
+use super::plan::{CellPlan, Plan};
+use super::{Options, Setup, Simulation, simulated};
+
+use crate::measure::hop;
+use disturbed::Disturbances;
+use kvm_ioctls::Kvm;
+use parking_lot::Mutex;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use stile_host::{CpuList, Disturbance, DisturbanceMeter};
+use stile_recording::{Header, RecordError, Recorded, Recorder, recordable};
+use stile_results::journal::Journal;
+use stile_results::model::{Params, Sample};
+use stile_results::moment::MOMENT;
+use stile_results::suite::Suite;
+use stile_sched::Domain;
+
+/// What a reader should know of a run.
+#[derive(Default)]
+struct Remarks {
+    notes: Vec<String>,
+    disturbances: Disturbances,
+    recordings: Vec<PathBuf>,
+    steps: Vec<PathBuf>,
+}
+
+/// Runs plans.
+pub struct Runner<'a> {
+    options: &'a Options,
+    source: Source<'a>,
+    /// The folder of recordings, if there are to be any.
+    recordings: Option<PathBuf>,
+    /// The folder for what is kept of each step of a suite that goes by steps.
+    steps: Option<PathBuf>,
+    /// Where samples are kept as they come.
+    journal: Option<&'a Journal>,
+}
+
+/// Where a part of a cell runs.
+struct Place {
+    pcpus: CpuList,
+    domain: Arc<dyn Domain>,
+    recorder: Option<Recorder>,
+}
+
+/// Adds samples; of a policy's moments the latest is the worst, and the only one kept.
+fn keep(samples: &mut Vec<Sample>, measured: Vec<Sample>) {
+    for sample in measured.iter().filter(|sample| sample.detail.get(MOMENT).is_some()) {
+        let earlier = samples.iter_mut().filter(|other| other.policy == sample.policy);
+        earlier.filter_map(|other| other.detail.as_object_mut()).for_each(|detail| drop(detail.remove(MOMENT)));
+    }
+    samples.extend(measured);
+}
+
+/// What came of a run; what was measured is there however it ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// Everything measured.
+    pub samples: Vec<Sample>,
+    /// Remarks for the reader.
+    pub notes: Vec<String>,
+    /// Its recordings.
+    pub recordings: Vec<PathBuf>,
+    /// Folders of its steps.
+    pub steps: Vec<PathBuf>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum End {
+    /// As planned.
+    Complete,
+    /// By the user.
+    Interrupted,
+    /// By a failure.
+    Failed(CompareError),
+}
+
+/// Where samples come from.
+enum Source<'a> {
+    Guests(Context<'a>),
+    Simulation(&'a Simulation, &'a AtomicBool),
+}
+
+impl<'a> Runner<'a> {
+    /// A runner for these options, which stops early when `interrupted` is set.
+    pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
+        let source = Source::Guests(Context::new(kvm, options, interrupted));
+        Self { options, source, recordings: None, steps: None, journal: None }
+    }
+
+    /// The same without guests.
+    pub fn simulated(simulation: &'a Simulation, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
+        let source = Source::Simulation(simulation, interrupted);
+        Self { options, source, recordings: None, steps: None, journal: None }
+    }
+
+    /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
+    pub fn recording_into(self, folder: PathBuf) -> Self {
+        Self { recordings: Some(folder), ..self }
+    }
+
+    /// The same, and of each step of netbench a folder in this one says what host and guests did meanwhile.
+    pub fn with_steps_in(self, folder: PathBuf) -> Self {
+        Self { steps: Some(folder), ..self }
+    }
+
+    /// The same, and each sample is kept in this journal as soon as it is there.
+    pub fn keeping(self, journal: &'a Journal) -> Self {
+        Self { journal: Some(journal), ..self }
+    }
+
+    /// Runs the plan, round by round.
+    pub fn run(self, plan: &Plan, progress: &mut Progress) -> Ran {
+        let options = self.options;
+        let mut watch = options.until.map(Watch::new);
+        let (mut samples, mut remarks, mut done) = (Vec::new(), Remarks::default(), 0);
+        let mut end = End::Complete;
+        'rounds: for round in plan.cells.chunk_by(|a, b| a.round == b.round) {
+            progress.round(options, round[0].round);
+            for planned in round {
+                let (label, _) = &options.policies[planned.policy];
+                progress.cell(label, &planned.case.words(options.suite));
+                let measured = self.cell(planned, &mut remarks);
+                match measured.and_then(|measured| self.kept(measured, &mut samples)) {
+                    Ok(true) => {
+                        done += 1;
+                        progress.advance(plan.estimate_of(planned));
+                    }
+                    Ok(false) => end = End::Interrupted,
+                    Err(error) => end = End::Failed(error),
+                }
+                if !matches!(end, End::Complete) {
+                    break 'rounds;
+                }
+            }
+            if let Some(why) = watch.as_mut().and_then(|watch| watch.enough(options, &samples)) {
+                remarks.notes.push(why);
+                break;
+            }
+        }
+        let (suite, after) = (options.suite, stile_text::count(done, "run"));
+        match &end {
+            End::Complete => {}
+            End::Interrupted => remarks.notes.push(format!("{suite}: ended by the user after {after}.")),
+            End::Failed(error) => remarks.notes.push(format!("{suite}: failed after {after}: {error}.")),
+        }
+        let Remarks { mut notes, disturbances, recordings, steps } = remarks;
+        notes.extend(disturbances.notes());
+        Ran { samples, notes, recordings, steps, end }
+    }
+
+    /// Adds a cell's samples to the others, and to the journal; false if there are none, because the user ended the run.
+    fn kept(&self, measured: Option<Vec<Sample>>, samples: &mut Vec<Sample>) -> Result<bool, CompareError> {
+        let Some(measured) = measured else { return Ok(false) };
+        for (journal, sample) in self.journal.iter().flat_map(|journal| measured.iter().map(move |s| (journal, s))) {
+            journal.add(sample)?;
+        }
+        keep(samples, measured);
+        Ok(true)
+    }
+
+    /// The samples of one cell; `None` if the user ended it.
+    fn cell(&self, planned: &CellPlan, remarks: &mut Remarks) -> Result<Option<Vec<Sample>>, CompareError> {
+        let (label, _) = &self.options.policies[planned.policy];
+        let params = planned.case.params(self.options);
+        let measured = match &self.source {
+            Source::Guests(context) => self.watched(context, planned, &params, remarks)?,
+            Source::Simulation(simulation, interrupted) => {
+                let path = self.recording(planned)?;
+                remarks.recordings.extend(path.clone());
+                // A recording tells its size, whatever the report goes by.
+                let recording = path.as_deref().map(|path| (path, planned.case.params_with_size(self.options)));
+                simulated::measure(self.options, simulation, planned, recording, interrupted)?
+            }
+        };
+        let sample = |Measurement { params: own, values, detail }| Sample {
+            suite: self.options.suite,
+            policy: label.clone(),
+            params: params.clone().and(own),
+            round: planned.round,
+            values,
+            detail,
+        };
+        Ok(measured.map(|measured| measured.into_iter().map(sample).collect()))
+    }
+
+    /// One cell with guests, and what the host did besides.
+    fn watched(
+        &self,
+        context: &Context<'_>,
+        planned: &CellPlan,
+        params: &Params,
+        remarks: &mut Remarks,
+    ) -> Result<Measured, CompareError> {
+        let pcpus = &self.options.pcpus;
+        let (before, near) = (DisturbanceMeter::now(pcpus), self.hop());
+        let Some(mut measured) = self.guests(context, planned, params, remarks)? else { return Ok(None) };
+        let found = before.until(&DisturbanceMeter::now(pcpus));
+        let found = Disturbance { mhz: context.mhz.lock().take(), hop_ns: near.max(self.hop()), ..found };
+        for measurement in &mut measured {
+            measurement.detail["host"] = json!(found);
+        }
+        if let (Some(moment), [first, ..]) = (context.moment.lock().take(), &mut measured[..]) {
+            first.detail[MOMENT] = json!(moment);
+        }
+        remarks.disturbances.add(self.words(planned), found);
+        Ok(Some(measured))
+    }
+
+    /// How far apart two of the pCPUs are at this moment (units: ns).
+    fn hop(&self) -> Option<u64> {
+        let (first, last) = (self.options.pcpus.iter().next()?, self.options.pcpus.iter().last()?);
+        if first == last { None } else { hop(first, last).ok() }
+    }
+
+    /// Which cell it is: "rsdl, 4 vCPUs, round 0".
+    fn words(&self, planned: &CellPlan) -> String {
+        let (label, _) = &self.options.policies[planned.policy];
+        format!("{label}, {}, round {}", planned.case.words(self.options.suite), planned.round)
+    }
+
+    /// One cell with guests.
+    fn guests(
+        &self,
+        context: &Context<'_>,
+        planned: &CellPlan,
+        params: &Params,
+        remarks: &mut Remarks,
+    ) -> Result<Measured, CompareError> {
+        let (label, policy) = &self.options.policies[planned.policy];
+        if let Setup::Bare(_) = planned.case.setup {
+            return bare::measure(context, planned, policy);
+        }
+        let parts = planned.case.pcpus(self.options).into_iter();
+        let places: Vec<Place> =
+            parts.map(|pcpus| self.place(planned, params, pcpus)).collect::<Result<_, CompareError>>()?;
+        let sites = places.iter().map(|place| {
+            let (pcpus, domain) = (place.pcpus.clone(), Arc::clone(&place.domain));
+            Site { context, planned, label, pcpus, domain, recorder: place.recorder.as_ref(), names: Mutex::default() }
+        });
+        let sites: Vec<Site<'_>> = sites.collect();
+        let measured = match (self.options.suite, &sites[..]) {
+            (Suite::Netbench, sites) => self.step(planned, params, sites, remarks),
+            (_, [site]) => cells::measure(site),
+            _ => unreachable!("only netbench is divided into parts"),
+        };
+        drop(sites);
+        // A cell that failed has its recording, too.
+        let recorded = places.iter().filter_map(|place| place.recorder.as_ref());
+        remarks.recordings.extend(recorded.map(|recorder| recorder.path().to_owned()));
+        for recorder in places.into_iter().filter_map(|place| place.recorder) {
+            let Recorded { lost, .. } = recorder.finish()?;
+            if lost > 0 {
+                remarks.notes.push(format!("{lost} events of {} came too fast to be recorded.", self.words(planned)));
+            }
+        }
+        measured
+    }
+
+    /// Where a part of a cell runs, on these pCPUs.
+    fn place(&self, planned: &CellPlan, params: &Params, pcpus: CpuList) -> Result<Place, CompareError> {
+        let (_, policy) = &self.options.policies[planned.policy];
+        let domain = stile_assembly::domain(policy, &pcpus)?;
+        let recorder = self.recorder(planned, params, &pcpus, &*domain)?;
+        Ok(Place { pcpus, domain, recorder })
+    }
+
+    /// A cell of netbench, with a folder of its own if there are to be any.
+    fn step(
+        &self,
+        planned: &CellPlan,
+        params: &Params,
+        sites: &[Site<'_>],
+        remarks: &mut Remarks,
+    ) -> Result<Measured, CompareError> {
+        let Some(steps) = &self.steps else { return netbench::measure(sites, None) };
+        let (label, policy) = &self.options.policies[planned.policy];
+        let folder = netbench::place(steps, planned, &safe(label));
+        // One that fails is this run's, too.
+        remarks.steps.push(folder.clone());
+        let step = Step::begin(folder, &netbench::configuration(policy, planned, params, sites))?;
+        let measured = netbench::measure(sites, Some(&step));
+        step.finish(measured.as_ref().ok().and_then(|measured| measured.as_ref()?.first()))?;
+        measured
+    }
+
+    /// The recorder of a cell, if it is to be recorded.
+    fn recorder(
+        &self,
+        planned: &CellPlan,
+        params: &Params,
+        pcpus: &CpuList,
+        domain: &dyn Domain,
+    ) -> Result<Option<Recorder>, CompareError> {
+        let Some(mut path) = self.recording(planned)? else { return Ok(None) };
+        if planned.case.pcpus(self.options).len() > 1 {
+            path.set_extension(format!("pcpu-{pcpus}.rec"));
+        }
+        let (_, policy) = &self.options.policies[planned.policy];
+        let header = Header::new(policy, pcpus, self.options.suite.name(), params.clone());
+        Ok(Some(Recorder::start(&path, header, domain)?))
+    }
+
+    /// Where a cell is to be recorded; `None` if it is not, or has no policy.
+    fn recording(&self, planned: &CellPlan) -> Result<Option<PathBuf>, RecordError> {
+        let (label, policy) = &self.options.policies[planned.policy];
+        let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
+        let safe = safe(label);
+        let setup: String =
+            planned.case.setup_params(Params::default()).iter().map(|(_, value)| format!("{value}-")).collect();
+        let (suite, size, round) = (self.options.suite, planned.case.size, planned.round);
+        let name = format!("{suite}-{safe}-{setup}{size}-round-{round}.rec");
+        let path = folder.join(name);
+        match std::fs::create_dir_all(folder) {
+            Ok(()) => Ok(Some(path)),
+            Err(source) => Err(RecordError::File { path, source }),
+        }
+    }
+}
+
+/// A policy's label as part of a file's or folder's name.
+fn safe(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}

@@ -1,0 +1,131 @@
+//! How far a comparison is, what runs now, and how long it will take: a bar and a line on a terminal, a line for each
+//! round elsewhere.
+//!
+//! Progress is planned time: the bar is as far as the plan, and the time left is what is left of the plan at the pace so
+//! far. A run that goes on until its intervals are narrow has a limit instead of a plan: the bar is the part of that time
+//! that is over, and what is left of it is the most that the run still takes.
+
+use crate::Options;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// What is planned is not doubled nor halved on the word of the first runs.
+const PACE: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+
+/// The display of one or several plans.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    whole: Duration,
+    /// Of the plan.
+    done: Duration,
+    began: Instant,
+    /// What runs: "netbench, round 2 of 5".
+    round: String,
+    /// It goes on until it is enough, or its time is over.
+    is_open: bool,
+}
+
+impl Progress {
+    /// A display of what takes so long, on standard error.
+    pub fn new(whole: Duration) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed}, {prefix}\n  {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::new(whole.as_millis() as u64).with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Self { bar, whole, done: Duration::ZERO, began: Instant::now(), round: String::new(), is_open: false }
+    }
+
+    /// A round begins; told where there is no bar.
+    pub(super) fn round(&mut self, options: &Options, round: u32) {
+        let of = if options.until.is_some() { String::new() } else { format!(" of {}", options.rounds()) };
+        self.is_open = options.until.is_some();
+        self.round = format!("{}, round {}{of}", options.suite, round + 1);
+        if self.bar.is_none() {
+            eprintln!("{}, {}", self.round, self.left());
+        }
+    }
+
+    /// A cell begins.
+    pub(super) fn cell(&self, label: &str, case: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(self.left());
+            bar.set_message(format!("{}: {label}, {case}", self.round));
+        }
+    }
+
+    /// A cell is done, for which so much was planned.
+    pub(super) fn advance(&mut self, planned: Duration) {
+        self.done += planned;
+        let at = if self.is_open { self.began.elapsed() } else { self.done };
+        if let Some(bar) = &self.bar {
+            bar.set_position(at.min(self.whole).as_millis() as u64);
+        }
+    }
+
+    /// A plan is done, whether all of it was needed or not: all of these have taken so long, as planned.
+    pub fn reached(&mut self, planned: Duration) {
+        self.done = planned;
+    }
+
+    /// The run is over.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn left(&self) -> String {
+        let elapsed = self.began.elapsed();
+        match self.is_open {
+            true => format!("at most {} left", span(self.whole.saturating_sub(elapsed))),
+            false => format!("about {} left", span(left(self.whole, self.done, elapsed))),
+        }
+    }
+}
+
+/// What is left of the plan, at the pace so far.
+fn left(whole: Duration, done: Duration, elapsed: Duration) -> Duration {
+    let pace = if done.is_zero() { 1.0 } else { elapsed.as_secs_f64() / done.as_secs_f64() };
+    whole.saturating_sub(done).mul_f64(pace.clamp(*PACE.start(), *PACE.end()))
+}
+
+/// "45 s", "12 min".
+fn span(time: Duration) -> String {
+    match time.as_secs_f64().ceil() as u64 {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_the_pace_so_far_within_bounds() {
+        let of =
+            |done, elapsed| left(Duration::from_secs(100), Duration::from_secs(done), Duration::from_secs(elapsed));
+        assert_eq!([of(0, 0), of(50, 60), of(50, 5)].map(|left| left.as_secs()), [100, 60, 25]);
+        assert_eq!([of(100, 130), of(120, 130)], [Duration::ZERO; 2]);
+    }
+
+    #[test]
+    fn a_run_without_a_plan_has_what_is_left_of_its_limit_however_slow_it_is() {
+        let began = Instant::now().checked_sub(Duration::from_secs(40)).expect("the machine runs for longer");
+        let slow = Progress { began, is_open: true, ..Progress::new(Duration::from_secs(100)) };
+        // A tick may pass; that the pace is a hundredth of the plan's makes no difference.
+        assert!(["at most 59 s left", "at most 60 s left"].contains(&slow.left().as_str()), "{}", slow.left());
+    }
+
+    #[test]
+    fn long_times_are_told_in_minutes() {
+        assert_eq!(
+            [0, 45, 119, 120, 700].map(|seconds| span(Duration::from_secs(seconds))),
+            ["0 s", "45 s", "119 s", "2 min", "12 min"]
+        );
+    }
+}

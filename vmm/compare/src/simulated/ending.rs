@@ -1,0 +1,124 @@
+//! A simulated cell of a suite whose work has an end, as [`ending`] measures one: from the opening of the gates until the last
+//! VM has done its work.
+
+use super::Stage;
+use crate::cells::ending::{self, Work};
+use crate::cells::{Measured, Measurement};
+use crate::error::CompareError;
+use crate::window::Window;
+use crate::window::metrics::detail;
+use serde_json::json;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use stile_results::model::Params;
+use stile_sched::Nanos;
+use stile_sched::sim::{Room, THREADS_PER_USER};
+
+/// Users of a room, as the guest has it.
+const USERS: RangeInclusive<u32> = 2..=64;
+/// Messages of each, as the guest has it.
+const MESSAGES: RangeInclusive<u64> = 1..=1_000_000;
+/// How often it is looked whether all are done, in the run's own time.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1);
+
+/// The window of a cell whose VMs are at their gates; `None` if the user ended it.
+pub(super) fn measure(
+    stage: &mut Stage<'_>,
+    work: Work,
+    recording: Option<(&Path, Params)>,
+) -> Result<Measured, CompareError> {
+    let before = stage.read();
+    let begun = stage.machine.now();
+    stage.machine.open_gates();
+    let ended = loop {
+        if !stage.run(LOOK_EVERY) {
+            return Ok(None);
+        }
+        if let Some(ended) = stage.machine.world.ended() {
+            break ended;
+        }
+        if stage.machine.now().since(begun) > Nanos::from(work.deadline()) {
+            return Err(stage.stuck(work));
+        }
+    };
+    let span = stage.machine.now().since(begun);
+    let window = Window { seconds: ended.since(begun).0 as f64 / 1e9, ..stage.window(&before, &stage.read(), span) };
+    if let Some((path, params)) = recording {
+        stage.record(path, params)?;
+    }
+    stage.judge()?;
+    let mut detail = detail(&window);
+    detail["decisions"] = json!(stage.machine.decisions());
+    Ok(Measurement::only(ending::values(&window), detail))
+}
+
+impl Stage<'_> {
+    /// Makes the rooms.
+    pub(super) fn build(&mut self, work: Work) -> Result<(), CompareError> {
+        let users = work.vcpus / THREADS_PER_USER as u32;
+        let messages = self.options.setting("messages").unwrap_or(ending::VOLANO_MESSAGES);
+        let wrong = match (USERS.contains(&users), MESSAGES.contains(&messages)) {
+            (false, _) => Some(format!("wants {} to {} users", USERS.start(), USERS.end())),
+            (_, false) => Some(format!("wants {} to {} messages of each user", MESSAGES.start(), MESSAGES.end())),
+            _ => None,
+        };
+        if let Some(why) = wrong {
+            return Err(CompareError::Broken { name: self.vm_name(), label: self.label(), why });
+        }
+        for room in 0..work.vms() {
+            self.machine.world.rooms.push(Room::new((room * work.vcpus) as usize, users, messages as u32));
+        }
+        Ok(())
+    }
+
+    /// The work does not come to its end.
+    fn stuck(&self, work: Work) -> CompareError {
+        let received: u64 = self.machine.world.gauges.iter().map(|gauge| gauge.ops).sum();
+        let how_far = format!("had received {received} of {} messages", work.all_messages());
+        CompareError::Stuck { name: self.vm_name(), label: self.label(), how_far, limit: work.deadline() }
+    }
+
+    fn vm_name(&self) -> String {
+        self.options.suite.name().to_owned()
+    }
+
+    /// What the policy is called.
+    pub(super) fn label(&self) -> String {
+        self.options.policies[self.planned.policy].0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{options, simulation, values};
+    use super::*;
+    use crate::{Options, Plan};
+    use std::sync::atomic::AtomicBool;
+    use stile_results::metric::Metric;
+    use stile_results::suite::Suite;
+
+    fn rooms(policies: &[&str], size: u32, pcpus: u32, set: &[(&str, u64)]) -> Options {
+        let settings = set.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
+        Options { settings, duration: None, ..options(Suite::Volano, policies, size, pcpus) }
+    }
+
+    #[test]
+    fn a_cell_lasts_until_the_last_message_of_the_last_room_is_heard() {
+        let options = rooms(&["host", "rsdl"], 2, 2, &[("users", 3), ("messages", 50)]);
+        for values in values(&options) {
+            let heard = values[&Metric::Throughput] * values[&Metric::RunTime] / 1e6;
+            assert!((heard - 2.0 * 3.0 * 2.0 * 50.0).abs() < 1e-6, "{heard}");
+        }
+    }
+
+    #[test]
+    fn what_the_guest_refuses_is_refused() {
+        for set in [("users", 1), ("users", 65), ("messages", 0)] {
+            let options = rooms(&["rsdl"], 1, 1, &[set]);
+            let (simulation, go_on) = (simulation(), AtomicBool::new(false));
+            let cell = Plan::new(&options).cells.remove(0);
+            let refused = super::super::measure(&options, &simulation, &cell, None, &go_on);
+            assert!(matches!(refused, Err(CompareError::Broken { .. })), "{set:?}");
+        }
+    }
+}

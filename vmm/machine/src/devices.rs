@@ -1,0 +1,14 @@
+//! Devices of virtual machines.
+//!
+//! [`virtio`] is the transport that all of them share. Unikernels have [`net`]; Linux guests have [`net`], [`block`],
+//! [`console`], [`entropy`] and [`vsock`].
+
+pub mod block;
+pub mod console;
+pub mod entropy;
+mod mmio;
+pub mod net;
+pub mod virtio;
+pub mod vsock;
+
+pub use mmio::{DeviceError, MmioDevice};

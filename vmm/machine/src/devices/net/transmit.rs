@@ -1,0 +1,103 @@
+//! The sending half of a virtio-net device: takes frames out of the guest's transmit queue and gives them to the switch
+//! or to a tap.
+//!
+//! It runs on the thread of the vCPU that rang, or on its VM's worker. Its lock is held to take one frame out and not
+//! while the frame is delivered. If two vCPUs of one guest ring at the same time, their frames may overtake each other;
+//! and a guest that feeds the queue from a second vCPU keeps the first one here, at its own expense.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use vm_memory::GuestMemoryMmap;
+
+use super::{DropReason, Frame, MAX_FRAME};
+use crate::devices::virtio::{Fault, Line, Progress, Ring, read_chain};
+
+/// Frames in one turn: a full ring.
+const FRAMES_PER_TURN: usize = 256;
+
+/// Where a guest's frames go.
+pub(super) trait Uplink {
+    /// Passes one on.
+    fn send(&mut self, frame: &Frame);
+    /// Takes note of one that is no Ethernet frame.
+    fn count_drop(&mut self, reason: DropReason);
+}
+
+/// The sending half.
+pub(super) struct Transmitter {
+    memory: GuestMemoryMmap,
+    line: Arc<Line>,
+    /// `None`: the driver is not ready.
+    ring: Mutex<Option<Ring>>,
+}
+
+/// What one look at the queue brought.
+enum Taken {
+    Frame,
+    /// A frame that cannot be sent.
+    Unsendable(DropReason),
+    /// Nothing; whether the guest wants to know that its buffers are free.
+    Empty {
+        interrupt: bool,
+    },
+}
+
+impl Transmitter {
+    pub(super) fn new(memory: GuestMemoryMmap, line: Arc<Line>) -> Self {
+        Self { memory, line, ring: Mutex::new(None) }
+    }
+
+    /// Starts with this queue, or stops.
+    pub(super) fn set_ring(&self, ring: Option<Ring>) {
+        *self.ring.lock() = ring;
+    }
+
+    /// Sends what is in the queue, at most a turn's worth.
+    pub(super) fn send_some(&self, mut uplink: impl Uplink) -> Progress {
+        let mut frame = Frame::new();
+        for _ in 0..FRAMES_PER_TURN {
+            match self.take(&mut frame) {
+                Ok(Taken::Frame) => uplink.send(&frame),
+                Ok(Taken::Unsendable(reason)) => uplink.count_drop(reason),
+                Ok(Taken::Empty { interrupt }) => {
+                    if interrupt {
+                        self.line.used_buffers();
+                    }
+                    return Progress::Done;
+                }
+                Err(fault) => {
+                    self.line.fault(fault);
+                    return Progress::Done;
+                }
+            }
+        }
+        Progress::More
+    }
+
+    /// Takes the next frame out and gives its buffers back to the guest.
+    fn take(&self, frame: &mut Frame) -> Result<Taken, Fault> {
+        let mut ring = self.ring.lock();
+        let Some(ring) = ring.as_mut().filter(|_| !self.line.needs_reset()) else {
+            return Ok(Taken::Empty { interrupt: false });
+        };
+        let Some(chain) = ring.take_or_arm(&self.memory)? else {
+            return Ok(Taken::Empty { interrupt: ring.wants_interrupt(&self.memory)? });
+        };
+        let head = chain.head_index();
+        let length = read_chain(&self.memory, chain, frame.buffer()).map_err(|cause| ring.chain_fault(head, cause))?;
+        ring.give_back(&self.memory, head, 0)?;
+        Ok(match frame.filled(length) {
+            Ok(()) => Taken::Frame,
+            Err(length) if length > MAX_FRAME => Taken::Unsendable(DropReason::Oversize),
+            Err(_) => Taken::Unsendable(DropReason::Runt),
+        })
+    }
+}
+
+impl fmt::Debug for Transmitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transmitter").field("ready", &self.ring.lock().is_some()).finish_non_exhaustive()
+    }
+}

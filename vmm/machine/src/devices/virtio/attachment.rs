@@ -1,0 +1,107 @@
+//! A device of a Linux guest as the VM attaches it: registers, an event for each queue, and an interrupt.
+//!
+//! The VM registers `queue_events[q]` as an ioeventfd for writes of `q` (32 bits) to the notification register and
+//! `interrupt` as an irqfd of the device's line, edge triggered. Neither then takes the monitor's time: KVM rings, the
+//! VM's [`Worker`] works, KVM interrupts. Where KVM does not catch a notification, its write reaches `mmio`, which rings
+//! the same event; so the work is the worker's in any case.
+
+use std::io;
+use std::sync::Arc;
+
+use virtio_bindings::virtio_mmio::{VIRTIO_MMIO_QUEUE_NOTIFY, VIRTIO_MMIO_STATUS};
+use vm_memory::GuestMemoryMmap;
+use vmm_sys_util::eventfd::EventFd;
+
+use super::worker::event;
+use super::{Device, Line, MmioTransport, Notify, Worker};
+use crate::devices::{DeviceError, MmioDevice};
+
+/// A device, ready to be attached to a VM.
+pub struct Attachment {
+    /// Its registers.
+    pub mmio: Arc<dyn MmioDevice>,
+    /// What a notification of each queue rings.
+    pub queue_events: Vec<EventFd>,
+    /// What the device rings to interrupt the guest.
+    pub interrupt: EventFd,
+}
+
+/// Makes a device for a VM, given its memory.
+pub type AttachmentMaker<'a> = Box<dyn FnOnce(&GuestMemoryMmap) -> Result<Attachment, DeviceError> + 'a>;
+
+impl Attachment {
+    /// Makes the device `name` (for messages) with its registers, and has it served by `worker`. `make` gets the line by
+    /// which the device interrupts its guest.
+    pub fn new<D: Device + 'static>(
+        worker: &Arc<Worker>,
+        name: &str,
+        memory: &GuestMemoryMmap,
+        make: impl FnOnce(Arc<Line>) -> Result<D, DeviceError>,
+    ) -> Result<Self, DeviceError> {
+        let interrupt = event()?;
+        let ring = Arc::new(Interrupt(interrupt.try_clone()?));
+        let line = Line::named(ring, format!("VM {}: {name}", worker.vm()), Arc::clone(worker.tell()));
+        let line = Arc::new(line);
+        let device = make(Arc::clone(&line))?;
+        let transport = Arc::new(MmioTransport::new(device, line, memory.clone()));
+        let events = transport.device().queue_sizes().iter().map(|_| event()).collect::<io::Result<Arc<[_]>>>()?;
+        let queue_events = events.iter().map(EventFd::try_clone).collect::<io::Result<_>>()?;
+        worker.serve(Arc::clone(&transport) as _, Arc::clone(&events))?;
+        let mmio = Arc::new(Front { transport, events, _worker: Arc::clone(worker) });
+        Ok(Self { mmio, queue_events, interrupt })
+    }
+}
+
+/// The registers of a device that a worker serves.
+struct Front<D> {
+    transport: Arc<MmioTransport<D>>,
+    events: Arc<[EventFd]>,
+    /// Lives as long as one of its VM's devices can be reached.
+    _worker: Arc<Worker>,
+}
+
+impl<D: Device> MmioDevice for Front<D> {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        self.transport.read(offset, data);
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        if offset == u64::from(VIRTIO_MMIO_QUEUE_NOTIFY) {
+            let queue = data.try_into().ok().and_then(|data| u16::try_from(u32::from_le_bytes(data)).ok());
+            queue.into_iter().for_each(|queue| self.notify(queue));
+            return;
+        }
+        self.transport.write(offset, data);
+        if offset == u64::from(VIRTIO_MMIO_STATUS) {
+            // What a driver offered before it was ready, it does not notify again.
+            self.events.iter().for_each(ring);
+        }
+    }
+
+    fn notify(&self, queue: u16) {
+        self.events.get(usize::from(queue)).into_iter().for_each(ring);
+    }
+}
+
+/// The interrupt of a device, which KVM injects.
+struct Interrupt(EventFd);
+
+impl Notify for Interrupt {
+    fn notify(&self) {
+        ring(&self.0);
+    }
+}
+
+fn ring(event: &EventFd) {
+    // Fails only when the counter is full, and then it has been rung.
+    let _ = event.write(1);
+}
+
+impl std::fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attachment").field("queues", &self.queue_events.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

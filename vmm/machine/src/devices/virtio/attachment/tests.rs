@@ -1,0 +1,210 @@
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use virtio_bindings::virtio_mmio as reg;
+
+use super::*;
+use crate::devices::virtio::testing::*;
+use crate::devices::virtio::{Fault, Progress, Ring};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a device was asked to do, and on which thread.
+type Calls = Receiver<(Option<u16>, ThreadId)>;
+
+/// Tells of its turns; has so many of them at once.
+struct Probe {
+    calls: Sender<(Option<u16>, ThreadId)>,
+    turns: AtomicU32,
+    host: EventFd,
+    line: Arc<Line>,
+    ring: Mutex<Option<Ring>>,
+}
+
+impl Probe {
+    fn call(&self, queue: Option<u16>) -> Progress {
+        let _ = self.calls.send((queue, thread::current().id()));
+        self.line.used_buffers();
+        match self.turns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |turns| turns.checked_sub(1)) {
+            Ok(_) => Progress::More,
+            Err(_) => Progress::Done,
+        }
+    }
+}
+
+impl Device for Probe {
+    fn id(&self) -> u32 {
+        1
+    }
+    fn features(&self) -> u64 {
+        0
+    }
+    fn queue_sizes(&self) -> &'static [u16] {
+        &[64; 2]
+    }
+    fn config(&self) -> &[u8] {
+        &[]
+    }
+    fn set_ring(&self, queue: u16, ring: Option<Ring>) {
+        if queue == 0 {
+            *self.ring.lock() = ring;
+        }
+    }
+    fn queue_notify(&self, queue: u16) -> Progress {
+        self.call(Some(queue))
+    }
+    fn host_events(&self) -> Option<RawFd> {
+        Some(self.host.as_raw_fd())
+    }
+    fn host_ready(&self) -> Progress {
+        self.host.read().unwrap();
+        self.call(None)
+    }
+}
+
+struct Guest {
+    attachment: Attachment,
+    host: EventFd,
+    calls: Calls,
+    queues: Vec<TestQueue>,
+}
+
+fn worker() -> Arc<Worker> {
+    Worker::start("test", Arc::new(|_: &str| {})).unwrap()
+}
+
+/// A device that has `turns` turns more than it was asked for, brought up through its registers.
+fn guest(worker: &Arc<Worker>, turns: u32) -> Guest {
+    let (memory, (sender, calls), host) = (guest_memory(), mpsc::channel(), event().unwrap());
+    let rings = host.try_clone().unwrap();
+    let attachment = Attachment::new(worker, "probe", &memory, |line| {
+        Ok(Probe { calls: sender, turns: AtomicU32::new(turns), host: rings, line, ring: Mutex::default() })
+    });
+    let attachment = attachment.unwrap();
+    let write = |register: u32, value: u32| attachment.mmio.write(register.into(), &value.to_le_bytes());
+    [0, 1, 3].iter().for_each(|status| write(reg::VIRTIO_MMIO_STATUS, *status));
+    write(reg::VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1);
+    write(reg::VIRTIO_MMIO_DRIVER_FEATURES, 1);
+    write(reg::VIRTIO_MMIO_STATUS, 11);
+    let queues: Vec<_> = (0..2).map(|index| TestQueue::new(memory.clone(), index, 16)).collect();
+    queues.iter().for_each(|queue| queue.registers().for_each(|(register, value)| write(register, value)));
+    write(reg::VIRTIO_MMIO_STATUS, 15);
+    Guest { attachment, host, calls, queues }
+}
+
+impl Guest {
+    /// What the device does next.
+    fn next(&self) -> Option<u16> {
+        let (queue, thread) = self.calls.recv_timeout(LIMIT).expect("the worker does nothing");
+        assert_ne!(thread, thread::current().id());
+        queue
+    }
+
+    /// The two queues that the worker looks at when the driver becomes ready.
+    fn started(self) -> Self {
+        let mut first = [self.next(), self.next()];
+        first.sort();
+        assert_eq!(first, [Some(0), Some(1)]);
+        self
+    }
+}
+
+#[test]
+fn queues_are_looked_at_when_the_driver_becomes_ready() {
+    let worker = worker();
+    let guest = guest(&worker, 0).started();
+    assert_eq!(guest.queues.len(), 2);
+}
+
+#[test]
+fn a_rung_event_and_a_notification_register_bring_the_worker_to_the_queue() {
+    let worker = worker();
+    let guest = guest(&worker, 0).started();
+    guest.attachment.queue_events[1].write(1).unwrap();
+    assert_eq!(guest.next(), Some(1));
+    guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &0u32.to_le_bytes());
+    assert_eq!(guest.next(), Some(0));
+    guest.attachment.mmio.notify(1);
+    assert_eq!(guest.next(), Some(1));
+    // No queues, and nothing happens.
+    guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &7u32.to_le_bytes());
+    guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &[0]);
+    guest.host.write(1).unwrap();
+    assert_eq!(guest.next(), None);
+}
+
+#[test]
+fn a_device_with_more_to_do_gets_turn_after_turn_and_then_rests() {
+    let worker = worker();
+    let guest = guest(&worker, 5);
+    for _ in 0..7 {
+        assert!(guest.next().is_some());
+    }
+    guest.host.write(1).unwrap();
+    assert_eq!(guest.next(), None);
+    assert!(guest.calls.try_recv().is_err());
+}
+
+#[test]
+fn a_device_that_never_rests_does_not_keep_another_one_from_its_turn() {
+    let worker = worker();
+    let busy = guest(&worker, u32::MAX);
+    let other = guest(&worker, 0).started();
+    other.attachment.queue_events[0].write(1).unwrap();
+    assert_eq!(other.next(), Some(0));
+    assert!(busy.next().is_some());
+}
+
+#[test]
+fn the_interrupt_rings_when_the_device_has_something() {
+    let worker = worker();
+    let guest = guest(&worker, 0).started();
+    guest.host.write(1).unwrap();
+    assert_eq!(guest.next(), None);
+    drop(worker);
+    let Guest { attachment: Attachment { mmio, interrupt, .. }, .. } = guest;
+    let mut status = [0; 4];
+    mmio.read(reg::VIRTIO_MMIO_INTERRUPT_STATUS.into(), &mut status);
+    drop(mmio);
+    assert!(interrupt.read().unwrap() > 0);
+}
+
+#[test]
+fn the_last_attachment_takes_worker_and_devices_with_it() {
+    let worker = worker();
+    let (first, second) = (guest(&worker, u32::MAX), guest(&worker, 0));
+    drop(worker);
+    drop(first.attachment);
+    let second = second.started();
+    drop(second.attachment);
+    // Both devices are gone, and with them their ends of the channels.
+    assert!(first.calls.iter().count() > 0);
+    assert_eq!(second.calls.iter().count(), 0);
+}
+
+#[test]
+fn a_device_that_cannot_be_made_says_why() {
+    let worker = worker();
+    let made = Attachment::new(&worker, "probe", &guest_memory(), |_| Err::<Probe, _>("no such thing".into()));
+    assert_eq!(made.unwrap_err().to_string(), "no such thing");
+}
+
+#[test]
+fn a_fault_is_told_with_the_names_of_vm_and_device() {
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let ears = Arc::clone(&heard);
+    let worker = Worker::start("web", Arc::new(move |text: &str| ears.lock().push(text.to_owned()))).unwrap();
+    let memory = guest_memory();
+    let (calls, _) = mpsc::channel();
+    let attachment = Attachment::new(&worker, "virtio-probe", &memory, |line| {
+        line.fault(Fault::QueueOutside { queue: 1 });
+        Ok(Probe { calls, turns: AtomicU32::new(0), host: event().unwrap(), line, ring: Mutex::default() })
+    });
+    attachment.unwrap();
+    let text = "VM web: virtio-probe: turned off until its driver resets it: queue 1 lies outside of guest memory";
+    assert_eq!(*heard.lock(), [text]);
+}

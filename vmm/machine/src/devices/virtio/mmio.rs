@@ -1,0 +1,330 @@
+//! The virtio-mmio transport (virtio 1.2, section 4.2, version 2 registers).
+//!
+//! Decodes register accesses, runs the initialisation, checks queues, and hands working queues to the [`Device`]. It
+//! does not look at buffers and has no thread. Configuration spaces are constant, so their generation is always 0, and
+//! there are no shared-memory regions.
+//!
+//! Lock order: the registers' lock comes before any lock of this device, and it is not held while a queue notification
+//! is processed, because that work reaches other devices.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_bindings::virtio_mmio as reg;
+use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
+use vm_memory::GuestMemoryMmap;
+
+use super::queue_regs::{QueueRegs, set_half};
+use super::status::{NEEDS_RESET, Status, Step};
+use super::{Fault, Line, Ring};
+use crate::devices::MmioDevice;
+
+/// Size of a device's register window (units: bytes).
+pub const MMIO_BYTES: u64 = 0x1000;
+
+/// "virt", little-endian.
+const MAGIC: u32 = u32::from_le_bytes(*b"virt");
+/// Registers of virtio 1.0 and later.
+const VERSION: u32 = 2;
+/// "stil"; drivers do not look at it.
+const VENDOR: u32 = u32::from_le_bytes(*b"stil");
+const CONFIG: u64 = reg::VIRTIO_MMIO_CONFIG as u64;
+
+/// Whether there is more to do at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    /// Nothing more until the next notification.
+    Done,
+    /// A turn's worth was done and there may be more.
+    More,
+}
+
+/// What lies behind the registers. All methods may be called from several threads at once.
+pub trait Device: Send + Sync {
+    /// Device type, a `VIRTIO_ID_*`.
+    fn id(&self) -> u32;
+    /// Features on offer, beside `VIRTIO_F_VERSION_1` and `VIRTIO_RING_F_EVENT_IDX`, which every device has.
+    fn features(&self) -> u64;
+    /// Greatest size of each queue (units: descriptors), a power of two.
+    fn queue_sizes(&self) -> &'static [u16];
+    /// Configuration space, constant; bytes after its end read as 0.
+    fn config(&self) -> &[u8];
+    /// The driver has chosen these features; its queues follow.
+    fn start(&self, _features: u64) {}
+    /// The driver has set this queue up, or has stopped using it, and then it is not in use when this returns. One that the
+    /// device does not have is not named.
+    fn set_ring(&self, queue: u16, ring: Option<Ring>);
+    /// The driver made chains available on this queue: does a bounded part of the work. Runs on the thread of the vCPU
+    /// that rang, or on the worker of its VM.
+    fn queue_notify(&self, queue: u16) -> Progress;
+    /// Reset: whatever else is under way ends. No queue is in use any more.
+    fn stop(&self) {}
+    /// A descriptor that polls readable when the host has something for the device. `None`: it never has, or the device
+    /// has no worker.
+    fn host_events(&self) -> Option<RawFd> {
+        None
+    }
+    /// Takes a bounded part of what the host has. Runs on the worker.
+    fn host_ready(&self) -> Progress {
+        Progress::Done
+    }
+}
+
+/// One device behind virtio-mmio registers.
+#[derive(Debug)]
+pub struct MmioTransport<D> {
+    device: D,
+    memory: GuestMemoryMmap,
+    line: Arc<Line>,
+    registers: Mutex<Registers>,
+}
+
+#[derive(Debug)]
+struct Registers {
+    status: Status,
+    device_features_sel: u32,
+    driver_features_sel: u32,
+    driver_features: u64,
+    queue_sel: u32,
+    queues: Vec<QueueRegs>,
+}
+
+impl Registers {
+    fn new(queue_sizes: &[u16]) -> Self {
+        Self {
+            status: Status::default(),
+            device_features_sel: 0,
+            driver_features_sel: 0,
+            driver_features: 0,
+            queue_sel: 0,
+            queues: queue_sizes.iter().map(|&max| QueueRegs::new(max)).collect(),
+        }
+    }
+
+    fn selected(&mut self) -> Option<&mut QueueRegs> {
+        self.queues.get_mut(self.queue_sel as usize)
+    }
+}
+
+impl<D: Device> MmioTransport<D> {
+    /// Puts registers before a device. `line` is the one that the device uses, `memory` that of its VM.
+    pub fn new(device: D, line: Arc<Line>, memory: GuestMemoryMmap) -> Self {
+        let registers = Mutex::new(Registers::new(device.queue_sizes()));
+        Self { device, memory, line, registers }
+    }
+
+    /// The device behind the registers.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The device's interrupt line, with its faults.
+    pub fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// A guest's read of `data.len()` bytes at `offset` from the start of the window. What is no register reads as 0.
+    pub fn read(&self, offset: u64, data: &mut [u8]) {
+        data.fill(0);
+        if let Some(at) = offset.checked_sub(CONFIG) {
+            let config = self.device.config();
+            if let Some(rest) = usize::try_from(at).ok().and_then(|at| config.get(at..)) {
+                let length = rest.len().min(data.len());
+                data[..length].copy_from_slice(&rest[..length]);
+            }
+        } else if let (Ok(data), Ok(offset)) = (<&mut [u8; 4]>::try_from(data), u32::try_from(offset)) {
+            *data = self.read_register(offset).to_le_bytes();
+        }
+    }
+
+    /// A guest's write of `data` at `offset` from the start of the window. Configuration space is read-only; writes to
+    /// it, and writes that are not one whole register, do nothing.
+    pub fn write(&self, offset: u64, data: &[u8]) {
+        let (Ok(data), Ok(offset)) = (<[u8; 4]>::try_from(data), u32::try_from(offset)) else { return };
+        if offset < reg::VIRTIO_MMIO_CONFIG
+            && let Err(fault) = self.write_register(offset, u32::from_le_bytes(data))
+        {
+            self.line.fault(fault);
+        }
+    }
+
+    fn offered(&self) -> u64 {
+        self.device.features() | 1 << VIRTIO_F_VERSION_1 | 1 << VIRTIO_RING_F_EVENT_IDX
+    }
+
+    fn read_register(&self, offset: u32) -> u32 {
+        let mut registers = self.registers.lock();
+        match offset {
+            reg::VIRTIO_MMIO_MAGIC_VALUE => MAGIC,
+            reg::VIRTIO_MMIO_VERSION => VERSION,
+            reg::VIRTIO_MMIO_DEVICE_ID => self.device.id(),
+            reg::VIRTIO_MMIO_VENDOR_ID => VENDOR,
+            reg::VIRTIO_MMIO_DEVICE_FEATURES => half(self.offered(), registers.device_features_sel),
+            reg::VIRTIO_MMIO_QUEUE_NUM_MAX => registers.selected().map_or(0, |queue| queue.max().into()),
+            reg::VIRTIO_MMIO_QUEUE_READY => registers.selected().map_or(0, |queue| queue.ready.into()),
+            reg::VIRTIO_MMIO_INTERRUPT_STATUS => self.line.pending(),
+            reg::VIRTIO_MMIO_STATUS => {
+                let own = if self.line.needs_reset() { NEEDS_RESET } else { 0 };
+                u32::from(registers.status.bits() | own)
+            }
+            // A region that is not there has all bits set, in its length and its base.
+            reg::VIRTIO_MMIO_SHM_LEN_LOW
+            | reg::VIRTIO_MMIO_SHM_LEN_HIGH
+            | reg::VIRTIO_MMIO_SHM_BASE_LOW
+            | reg::VIRTIO_MMIO_SHM_BASE_HIGH => u32::MAX,
+            _ => 0,
+        }
+    }
+
+    fn write_register(&self, offset: u32, value: u32) -> Result<(), Fault> {
+        // Before the lock: the work may take long and reaches other devices.
+        if offset == reg::VIRTIO_MMIO_QUEUE_NOTIFY {
+            if let Ok(queue) = u16::try_from(value) {
+                self.queue_notify(queue);
+            }
+            return Ok(());
+        }
+        let mut registers = self.registers.lock();
+        match offset {
+            reg::VIRTIO_MMIO_DEVICE_FEATURES_SEL => registers.device_features_sel = value,
+            reg::VIRTIO_MMIO_DRIVER_FEATURES_SEL => registers.driver_features_sel = value,
+            reg::VIRTIO_MMIO_DRIVER_FEATURES => {
+                let select = registers.driver_features_sel;
+                if registers.status.features_open() && select <= 1 {
+                    set_half(&mut registers.driver_features, value, select == 1);
+                }
+            }
+            reg::VIRTIO_MMIO_QUEUE_SEL => registers.queue_sel = value,
+            reg::VIRTIO_MMIO_QUEUE_READY => self.set_ready(&mut registers, value)?,
+            reg::VIRTIO_MMIO_INTERRUPT_ACK => self.line.acknowledge(value),
+            reg::VIRTIO_MMIO_STATUS => self.set_status(&mut registers, value as u8)?,
+            _ => {
+                // A ready queue's place is fixed: the driver has to stop the queue first.
+                if let Some(queue) = registers.selected().filter(|queue| !queue.ready) {
+                    write_queue_register(queue, offset, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A guest's notification of a queue. One of a device that is not ready, or of no queue, does nothing.
+    pub fn queue_notify(&self, queue: u16) {
+        while self.queue_turn(queue) == Progress::More {}
+    }
+
+    /// A bounded part of the work that waits in a queue. As [`queue_notify`](Self::queue_notify) otherwise.
+    pub fn queue_turn(&self, queue: u16) -> Progress {
+        let live = self.registers.lock().status.live() && !self.line.needs_reset();
+        if live { self.device.queue_notify(queue) } else { Progress::Done }
+    }
+
+    fn set_ready(&self, registers: &mut Registers, value: u32) -> Result<(), Fault> {
+        let (index, status, event_idx) = (registers.queue_sel, registers.status, event_idx(registers.driver_features));
+        let Some(queue) = registers.selected() else { return Ok(()) };
+        let ready = value & 1 != 0;
+        if ready {
+            if !status.queues_open() || queue.ready {
+                return Err(Fault::QueueTime { queue: index, status: status.bits() });
+            }
+            // Checked now, so that the fault is reported at the write that caused it; built again at the start.
+            queue.build(index, &self.memory, event_idx)?;
+        } else if status.live() {
+            // Queue indexes are below the device's number of queues, so they fit.
+            self.device.set_ring(index as u16, None);
+        }
+        queue.ready = ready;
+        Ok(())
+    }
+
+    fn set_status(&self, registers: &mut Registers, written: u8) -> Result<(), Fault> {
+        match registers.status.step(written) {
+            Step::Reset => {
+                self.stop();
+                self.line.reset();
+                *registers = Registers::new(self.device.queue_sizes());
+                return Ok(());
+            }
+            Step::Breach => {
+                return Err(Fault::StatusOrder { current: registers.status.bits(), written });
+            }
+            // The driver reads the status back and finds FEATURES_OK clear.
+            Step::CheckFeatures if !self.acceptable(registers.driver_features) => return Ok(()),
+            // A faulty device stays off until the reset that it asked for.
+            Step::Start if self.line.needs_reset() => return Ok(()),
+            Step::Start => self.start(registers)?,
+            Step::GiveUp => self.stop(),
+            Step::CheckFeatures | Step::Note => {}
+        }
+        registers.status.set(written);
+        Ok(())
+    }
+
+    fn acceptable(&self, features: u64) -> bool {
+        features & !self.offered() == 0 && features & 1 << VIRTIO_F_VERSION_1 != 0
+    }
+
+    fn start(&self, registers: &Registers) -> Result<(), Fault> {
+        let event_idx = event_idx(registers.driver_features);
+        let ready = (0u16..).zip(&registers.queues).filter(|(_, queue)| queue.ready);
+        let ring = |(index, queue): (u16, &QueueRegs)| {
+            Ok((index, Ring::new(queue.build(index.into(), &self.memory, event_idx)?, index)))
+        };
+        // All are sound before one is used.
+        let rings = ready.map(ring).collect::<Result<Vec<_>, Fault>>()?;
+        self.device.start(registers.driver_features);
+        rings.into_iter().for_each(|(index, ring)| self.device.set_ring(index, Some(ring)));
+        Ok(())
+    }
+
+    fn stop(&self) {
+        (0u16..).zip(self.device.queue_sizes()).for_each(|(index, _)| self.device.set_ring(index, None));
+        self.device.stop();
+    }
+}
+
+impl<D: Device> MmioDevice for MmioTransport<D> {
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        Self::read(self, offset, data);
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        Self::write(self, offset, data);
+    }
+
+    fn notify(&self, queue: u16) {
+        self.queue_notify(queue);
+    }
+}
+
+fn write_queue_register(queue: &mut QueueRegs, offset: u32, value: u32) {
+    match offset {
+        reg::VIRTIO_MMIO_QUEUE_NUM => queue.size = value,
+        reg::VIRTIO_MMIO_QUEUE_DESC_LOW => set_half(&mut queue.descriptors, value, false),
+        reg::VIRTIO_MMIO_QUEUE_DESC_HIGH => set_half(&mut queue.descriptors, value, true),
+        reg::VIRTIO_MMIO_QUEUE_AVAIL_LOW => set_half(&mut queue.available, value, false),
+        reg::VIRTIO_MMIO_QUEUE_AVAIL_HIGH => set_half(&mut queue.available, value, true),
+        reg::VIRTIO_MMIO_QUEUE_USED_LOW => set_half(&mut queue.used, value, false),
+        reg::VIRTIO_MMIO_QUEUE_USED_HIGH => set_half(&mut queue.used, value, true),
+        _ => {}
+    }
+}
+
+fn event_idx(features: u64) -> bool {
+    features & 1 << VIRTIO_RING_F_EVENT_IDX != 0
+}
+
+/// The 32 bits of a feature word that the selector chooses.
+fn half(features: u64, select: u32) -> u32 {
+    match select {
+        0 => features as u32,
+        1 => (features >> 32) as u32,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+//! All connections of a VM, and those that are yet to say which port they want.
+//!
+//! Packets for the guest come from the connections in turn, one each. Invariant: a connection that may have a packet is
+//! in the queue once, any other is not in it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
+
+use super::connection::Connection;
+use super::host::HostSocket;
+use super::packet::{Header, Ports, STREAM, op};
+use super::{GUEST_CID, HOST_CID};
+use crate::devices::virtio::Progress;
+
+/// Connections of one VM at a time, host programs that have not said which port they want included. Each takes a
+/// descriptor, and up to 64 KiB.
+pub(super) const CONNECTIONS_MAX: usize = 1024;
+/// Refusals that wait for room in the guest, after which no more packets are taken from it.
+const REFUSALS_MAX: usize = 64;
+/// Events taken from the kernel at a time.
+const EVENTS: usize = 32;
+/// What a host program says first: `CONNECT 4294967295\n` (units: bytes).
+const GREETING_MAX: usize = 19;
+/// Ports of host programs that call the guest, from here on; guests' calls to the host go to lower ones as a rule.
+const HOST_PORTS: u32 = 1 << 30;
+
+/// Of a unix socket, in epoll and here. 0 is the one that is listened on.
+type Id = u64;
+const LISTENER: Id = 0;
+
+#[derive(Debug)]
+enum Peer {
+    /// It has connected and said this much of which port it wants.
+    Greeting(UnixStream, Vec<u8>),
+    Connection(Connection),
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Table {
+    socket: HostSocket,
+    epoll: Arc<Epoll>,
+    peers: HashMap<Id, Peer>,
+    ids: HashMap<Ports, Id>,
+    /// Connections that may have a packet for the guest.
+    queue: VecDeque<Id>,
+    refusals: VecDeque<Header>,
+    /// Somebody may wait to be accepted.
+    callers: bool,
+    /// The last one could not be accepted; that may change when a connection ends.
+    short_of_descriptors: bool,
+    next_id: Id,
+    next_port: u32,
+}
+
+impl Table {
+    /// An empty table, for host programs that connect to `socket`. `epoll` is its own.
+    pub(super) fn new(socket: HostSocket, epoll: Arc<Epoll>) -> io::Result<Self> {
+        let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
+        if let Some(listener) = socket.listener() {
+            epoll.ctl(ControlOperation::Add, listener, EpollEvent::new(edges, LISTENER))?;
+        }
+        Ok(Self {
+            socket,
+            epoll,
+            peers: HashMap::new(),
+            ids: HashMap::new(),
+            queue: VecDeque::new(),
+            refusals: VecDeque::new(),
+            callers: false,
+            short_of_descriptors: false,
+            next_id: LISTENER + 1,
+            next_port: HOST_PORTS,
+        })
+    }
+
+    /// Ends all connections without a word: the guest's driver has gone.
+    pub(super) fn clear(&mut self) {
+        self.peers.clear();
+        self.ids.clear();
+        self.queue.clear();
+        self.refusals.clear();
+        self.short_of_descriptors = false;
+    }
+
+    /// Connections, and host programs on their way to one.
+    pub(super) fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Whether there may be a packet for the guest.
+    pub(super) fn has_packet(&self) -> bool {
+        !self.refusals.is_empty() || !self.queue.is_empty()
+    }
+
+    /// Whether the guest has to take packets before it may send more.
+    pub(super) fn is_full(&self) -> bool {
+        self.refusals.len() >= REFUSALS_MAX
+    }
+
+    /// Takes a packet from the guest.
+    pub(super) fn take(&mut self, header: &Header, data: &[u8]) {
+        if header.src_cid != GUEST_CID {
+            return;
+        }
+        let id = self.ids.get(&header.ports()).copied();
+        match (id.and_then(|id| self.peers.get_mut(&id)), header.op) {
+            _ if header.dst_cid != HOST_CID || header.kind != STREAM => self.refuse(header),
+            (Some(Peer::Connection(connection)), _) => {
+                connection.take(header, data);
+                id.into_iter().for_each(|id| self.settle(id));
+            }
+            (_, op::REQUEST) => self.open(header),
+            _ => self.refuse(header),
+        }
+    }
+
+    fn refuse(&mut self, header: &Header) {
+        if header.op != op::RESET {
+            self.refusals.push_back(header.refusal());
+        }
+    }
+
+    /// Carries out a guest's request for a connection.
+    fn open(&mut self, request: &Header) {
+        let stream = match self.peers.len() {
+            CONNECTIONS_MAX.. => None,
+            _ => self.socket.connect(request.dst_port).ok(),
+        };
+        let watched = stream.and_then(|stream| self.watch(&stream).map(|id| (id, stream)).ok());
+        match watched {
+            Some((id, stream)) => self.add(id, Connection::from_guest(request, stream)),
+            None => self.refuse(request),
+        }
+    }
+
+    fn add(&mut self, id: Id, connection: Connection) {
+        self.ids.insert(connection.ports(), id);
+        self.peers.insert(id, Peer::Connection(connection));
+        self.settle(id);
+    }
+
+    fn watch(&mut self, stream: &UnixStream) -> io::Result<Id> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let edges = EventSet::IN | EventSet::OUT | EventSet::READ_HANG_UP | EventSet::EDGE_TRIGGERED;
+        self.epoll.ctl(ControlOperation::Add, stream.as_raw_fd(), EpollEvent::new(edges, id))?;
+        Ok(id)
+    }
+
+    /// The next packet for the guest, its data at the beginning of `buffer`; `None` if there is none after all.
+    pub(super) fn packet(&mut self, buffer: &mut [u8]) -> Option<Header> {
+        if let Some(refusal) = self.refusals.pop_front() {
+            return Some(refusal);
+        }
+        while let Some(id) = self.queue.pop_front() {
+            let Some(Peer::Connection(connection)) = self.peers.get_mut(&id) else { continue };
+            connection.queued = false;
+            let packet = connection.packet(buffer);
+            self.settle(id);
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+
+    /// After a change: puts a connection into the queue if it may have a packet, and out of the table if it is over.
+    fn settle(&mut self, id: Id) {
+        let Some(Peer::Connection(connection)) = self.peers.get_mut(&id) else { return };
+        if connection.is_over() {
+            self.ids.remove(&connection.ports());
+            self.remove(id);
+        } else if connection.has_packet() && !connection.queued {
+            connection.queued = true;
+            self.queue.push_back(id);
+        }
+    }
+
+    fn remove(&mut self, id: Id) -> Option<Peer> {
+        self.short_of_descriptors = false;
+        self.peers.remove(&id)
+    }
+
+    /// Looks at unix sockets that became ready.
+    pub(super) fn look(&mut self) -> Progress {
+        let mut events = [EpollEvent::default(); EVENTS];
+        // Not while it waits, so nothing interrupts it.
+        let count = self.epoll.wait(0, &mut events).unwrap_or(0);
+        for event in &events[..count] {
+            let set = event.event_set();
+            let gone = set.intersects(EventSet::HANG_UP | EventSet::ERROR);
+            match event.data() {
+                LISTENER => self.callers = true,
+                id => self.ready(id, set, gone),
+            }
+        }
+        if count == EVENTS { Progress::More } else { Progress::Done }
+    }
+
+    fn ready(&mut self, id: Id, set: EventSet, gone: bool) {
+        match self.peers.get_mut(&id) {
+            Some(Peer::Connection(connection)) => {
+                let readable = set.intersects(EventSet::IN | EventSet::READ_HANG_UP) || gone;
+                connection.ready(readable, set.contains(EventSet::OUT), gone);
+                self.settle(id);
+            }
+            Some(Peer::Greeting(..)) => self.greet(id),
+            None => {}
+        }
+    }
+
+    /// Whether somebody may be let in.
+    pub(super) fn may_accept(&self) -> bool {
+        self.callers && !self.short_of_descriptors && self.peers.len() < CONNECTIONS_MAX
+    }
+
+    /// Lets host programs in that have connected, as far as there is room.
+    pub(super) fn accept(&mut self) {
+        while self.may_accept() {
+            let accepted = self.socket.accept().and_then(|stream| self.watch(&stream).map(|id| (id, stream)));
+            match accepted {
+                Ok((id, stream)) => {
+                    self.peers.insert(id, Peer::Greeting(stream, Vec::new()));
+                    self.greet(id);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.callers = false,
+                // The caller has gone already.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) => self.short_of_descriptors = true,
+            }
+        }
+    }
+
+    /// Hears which port a host program wants, as far as it has said so.
+    fn greet(&mut self, id: Id) {
+        let Some(Peer::Greeting(stream, said)) = self.peers.get_mut(&id) else { return };
+        let port = match hear(stream, said) {
+            Heard::Wait => return,
+            Heard::Port(port) => port,
+            Heard::Nonsense => return drop(self.remove(id)),
+        };
+        let Some(Peer::Greeting(stream, _)) = self.remove(id) else { return };
+        let ports = self.free_ports(port);
+        self.add(id, Connection::from_host(ports, stream));
+    }
+
+    /// A port of the host that has no connection with this one of the guest.
+    fn free_ports(&mut self, guest: u32) -> Ports {
+        loop {
+            let ports = Ports { host: self.next_port, guest };
+            self.next_port = self.next_port.checked_add(1).unwrap_or(HOST_PORTS);
+            // There are more ports than connections.
+            if !self.ids.contains_key(&ports) {
+                return ports;
+            }
+        }
+    }
+}
+
+/// What a host program has said.
+enum Heard {
+    /// Not everything yet.
+    Wait,
+    Port(u32),
+    /// Not what is understood here, or it has gone.
+    Nonsense,
+}
+
+/// Reads on to the end of the line and no further: what follows is for the guest.
+fn hear(stream: &mut UnixStream, said: &mut Vec<u8>) -> Heard {
+    let mut byte = [0];
+    while said.len() < GREETING_MAX {
+        match stream.read(&mut byte) {
+            Ok(1) if byte == *b"\n" => return port(said).map_or(Heard::Nonsense, Heard::Port),
+            Ok(1) => said.push(byte[0]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Wait,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return Heard::Nonsense,
+        }
+    }
+    Heard::Nonsense
+}
+
+fn port(said: &[u8]) -> Option<u32> {
+    let number = std::str::from_utf8(said).ok()?.strip_prefix("CONNECT ")?;
+    // `parse` takes a sign, too.
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    number.parse().ok().filter(|_| digits)
+}

@@ -1,0 +1,219 @@
+//! A virtual machine with Linux in it: an unmodified kernel, KVM's interrupt controllers, ACPI, virtio devices.
+//!
+//! [`Payload::open`] checks what is to be booted, without KVM; [`LinuxVm::create`] makes memory, boot structures, devices
+//! and vCPUs, and hands the vCPUs to a domain; from there on the VM is run, waited for and ended as any [`VcpuSet`].
+//!
+//! What the guest sees: a PC without its legacy hardware (see [`acpi`]), with a serial port, up to 19 virtio devices behind
+//! memory-mapped registers ([`layout`]), one package of as many cores as it has vCPUs ([`cpuid`]), and the host's TSC with
+//! kvmclock on top.
+
+pub mod acpi;
+pub mod boot;
+pub mod cmdline;
+pub mod cpuid;
+pub mod devices;
+pub mod entry;
+pub mod file;
+pub mod initrd;
+mod irqchip;
+pub mod kernel;
+pub mod layout;
+mod msrs;
+mod payload;
+pub mod ports;
+pub mod power;
+pub mod serial;
+mod state;
+mod vcpu;
+
+pub use payload::{Payload, PayloadError};
+pub use state::LinuxState;
+
+use crate::devices::DeviceError;
+use crate::devices::virtio::{Attachment, AttachmentMaker};
+use crate::halt::{self, Halting};
+use crate::vm::console::{Console, Sink};
+use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
+use boot::BootError;
+use cpuid::Features;
+use kernel::Protocol;
+use kvm_ioctls::{IoEventAddress, Kvm, VcpuFd, VmFd};
+use layout::{DEVICES_MAX, SERIAL_GSI, device_base, device_gsi};
+use std::io;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+use stile_sched::Domain;
+use stile_sched::attributes::Attributes;
+use vcpu::LinuxVcpu;
+use vm_memory::GuestMemoryMmap;
+
+/// Where drivers write the number of a queue that has something in it, from a device's first register on.
+const QUEUE_NOTIFY: u64 = virtio_bindings::virtio_mmio::VIRTIO_MMIO_QUEUE_NOTIFY as u64;
+
+/// What a VM is to be.
+pub struct Spec<'a> {
+    /// Name, for messages.
+    pub name: &'a str,
+    /// What it boots.
+    pub payload: &'a Payload,
+    /// Number of vCPUs, from 1.
+    pub vcpus: u32,
+    /// How its vCPUs are scheduled.
+    pub attributes: Attributes,
+    /// How long KVM spins for a vCPU that has halted; `None`: as the host's KVM is set.
+    pub halt_poll: Option<Duration>,
+    /// Where the serial port's output goes.
+    pub console: Sink,
+    /// Make its devices, given its memory.
+    pub devices: Vec<AttachmentMaker<'a>>,
+}
+
+/// Why a VM could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// What any VM is made of.
+    #[error(transparent)]
+    Machine(#[from] MakeError),
+    /// More than there are interrupt lines for.
+    #[error("{0} devices: a Linux guest has at most {DEVICES_MAX}")]
+    Devices(usize),
+    /// What the kernel finds in memory.
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    /// The serial port.
+    #[error("the serial port cannot be made")]
+    Serial(#[source] io::Error),
+    /// A device.
+    #[error("device {number} cannot be made")]
+    Device {
+        /// Which, from 0.
+        number: usize,
+        /// Cause.
+        #[source]
+        source: DeviceError,
+    },
+}
+
+/// A virtual machine in a domain: its [`VcpuSet`], and what Linux has besides.
+pub struct LinuxVm {
+    state: Arc<LinuxState>,
+    vcpu_set: VcpuSet,
+    fd: VmFd,
+}
+
+impl LinuxVm {
+    /// Makes a VM whose vCPUs are in `domain` but do not run yet.
+    pub fn create(kvm: &Kvm, spec: Spec<'_>, domain: Arc<dyn Domain>) -> Result<Self, CreateError> {
+        let created = stile_sched::time::monotonic();
+        check_vcpus(kvm, spec.vcpus)?;
+        if spec.devices.len() > DEVICES_MAX {
+            return Err(CreateError::Devices(spec.devices.len()));
+        }
+        let layout = spec.payload.layout;
+        let memory = vm::map(&layout.regions())?;
+        let machine = acpi::Machine { vcpus: spec.vcpus, devices: spec.devices.len() };
+        let protocol = boot::prepare(&memory, spec.payload, &machine)?;
+        entry::write(&memory, &protocol).map_err(BootError::Memory)?;
+        let fd = vm_with(kvm, &memory)?;
+        irqchip::create(&fd).map_err(refused("interrupt controllers in the kernel"))?;
+        if let Some(span) = spec.halt_poll {
+            halt::set_poll(&fd, span.into()).map_err(refused("how long to spin for a halted vCPU"))?;
+        }
+        let devices = make_devices(spec.devices, &memory)?;
+        let serial = serial::SerialPort::new(Console::new(spec.name, spec.console)).map_err(CreateError::Serial)?;
+        let status = Arc::new(VmStatus::new(spec.name, spec.vcpus));
+        let (vcpu_set, retired) = VcpuSet::new(Arc::clone(&status), created);
+        let tells_panic = spec.payload.cmdline.tells_panic();
+        let vm = Self { state: Arc::new(LinuxState { status, memory, serial, devices, tells_panic }), vcpu_set, fd };
+        vm.connect()?;
+        let features = Features::of_host(kvm, spec.vcpus).map_err(refused("its CPU features"))?;
+        vm.add_vcpus(&features, &protocol, spec.attributes, domain, &retired)?;
+        Ok(vm)
+    }
+
+    /// Connects devices with KVM: notifications that make no exit, and interrupts.
+    fn connect(&self) -> Result<(), MakeError> {
+        let interrupt = |event, gsi| self.fd.register_irqfd(event, gsi).map_err(refused("an interrupt by an event"));
+        interrupt(self.state.serial.interrupt(), SERIAL_GSI)?;
+        for (number, device) in self.state.devices.iter().enumerate() {
+            interrupt(&device.interrupt, device_gsi(number))?;
+            let notify = IoEventAddress::Mmio(device_base(number) + QUEUE_NOTIFY);
+            for (queue, event) in (0u32..).zip(&device.queue_events) {
+                self.fd.register_ioevent(event, &notify, queue).map_err(refused("an event for a queue"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_vcpus(
+        &self,
+        features: &Features,
+        protocol: &Protocol,
+        attributes: Attributes,
+        domain: Arc<dyn Domain>,
+        retired: &Sender<RetiredVcpu>,
+    ) -> Result<(), MakeError> {
+        self.vcpu_set.enlist(domain, attributes, |index| {
+            let fd = self.fd.create_vcpu(u64::from(index)).map_err(refused("a vCPU"))?;
+            prepare(&fd, index, features)?;
+            if index == 0 {
+                enter_kernel(&fd, protocol)?;
+            }
+            Ok(Box::new(LinuxVcpu {
+                index,
+                fd,
+                halting: Halting::default(),
+                vm: Arc::clone(&self.state),
+                retired: retired.clone(),
+            }))
+        })
+    }
+
+    /// What its vCPUs share.
+    pub fn state(&self) -> &Arc<LinuxState> {
+        &self.state
+    }
+}
+
+fn make_devices(makers: Vec<AttachmentMaker<'_>>, memory: &GuestMemoryMmap) -> Result<Vec<Attachment>, CreateError> {
+    let make = |(number, make): (usize, AttachmentMaker<'_>)| {
+        make(memory).map_err(|source| CreateError::Device { number, source })
+    };
+    makers.into_iter().enumerate().map(make).collect()
+}
+
+/// What every vCPU has when it starts, whoever starts it.
+fn prepare(fd: &VcpuFd, index: u32, features: &Features) -> Result<(), MakeError> {
+    let features = features.of_vcpu(index).map_err(refused("so many CPU features"))?;
+    fd.set_cpuid2(&features).map_err(refused("the vCPU's features"))?;
+    msrs::set(fd).map_err(refused("the vCPU's model-specific registers"))?;
+    fd.set_fpu(&entry::fpu()).map_err(refused("the vCPU's floating-point state"))?;
+    irqchip::set_up_lines(fd).map_err(refused("the vCPU's local APIC"))?;
+    vm::follow_host(fd).map_err(refused("the host's TSC for the vCPU"))?;
+    vm::kickable(fd).map_err(refused("a signal mask for the vCPU"))
+}
+
+/// The boot vCPU's way in.
+fn enter_kernel(fd: &VcpuFd, protocol: &Protocol) -> Result<(), MakeError> {
+    let made = fd.get_sregs().map_err(refused("the vCPU's special registers"))?;
+    fd.set_sregs(&entry::special_registers(protocol, made))
+        .map_err(refused("to start the vCPU in the kernel's mode"))?;
+    fd.set_regs(&entry::registers(protocol)).map_err(refused("the vCPU's registers"))
+}
+
+/// It is run, waited for and ended as any [`VcpuSet`].
+impl Deref for LinuxVm {
+    type Target = VcpuSet;
+
+    fn deref(&self) -> &VcpuSet {
+        &self.vcpu_set
+    }
+}
+
+impl VirtualMachine for LinuxVm {
+    fn vcpu_set(&self) -> &VcpuSet {
+        &self.vcpu_set
+    }
+}

@@ -1,0 +1,102 @@
+//! A Linux guest's vCPU: KVM_RUN, and what each exit means.
+//!
+//! The interrupt controllers are KVM's, so a vCPU that halts, and one that its kernel has not started yet, waits inside
+//! KVM_RUN and makes no exit: see [`crate::halt`]. Registers of devices are served here, on the vCPU's thread; the work that a notification
+//! causes is done by the device's worker, whom KVM wakes without an exit.
+
+use super::state::LinuxState;
+use crate::halt::Halting;
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use stile_abi::milestone;
+use stile_sched::Stop;
+use stile_sched::ledger::Account;
+
+/// One vCPU of a VM.
+pub(super) struct LinuxVcpu {
+    pub(super) index: u32,
+    pub(super) fd: VcpuFd,
+    pub(super) halting: Halting,
+    pub(super) vm: Arc<LinuxState>,
+    pub(super) retired: Sender<RetiredVcpu>,
+}
+
+/// An exit.
+enum Event {
+    Handled,
+    Kicked,
+    Ends(Outcome),
+    Broken(FaultKind),
+}
+
+impl stile_sched::Vcpu for LinuxVcpu {
+    fn run(&mut self) -> Stop {
+        if self.vm.status.has_ended() {
+            return self.end(Outcome::Stopped);
+        }
+        self.vm.status.milestone(milestone::STARTED);
+        match self.enter() {
+            Event::Handled => Stop::Exit,
+            Event::Kicked if Halting::is_halted(&self.fd) => Stop::Halted,
+            Event::Kicked => Stop::Kicked,
+            Event::Ends(outcome) => self.end(outcome),
+            Event::Broken(kind) => {
+                let rip = self.fd.get_regs().map(|registers| registers.rip).ok();
+                self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
+            }
+        }
+    }
+
+    fn halts_inside(&self) -> bool {
+        true
+    }
+
+    fn doze(&mut self) -> bool {
+        self.halting.doze(&mut self.fd)
+    }
+
+    fn retired(self: Box<Self>, last: &Account) {
+        self.vm.status.keep(self.index, last);
+        let retired = self.retired.clone();
+        // The VM waits for all of its vCPUs before it lets go of the receiver.
+        let _ = retired.send(RetiredVcpu::of(self));
+    }
+}
+
+impl LinuxVcpu {
+    /// Runs the guest until its next exit.
+    fn enter(&mut self) -> Event {
+        match self.fd.run() {
+            Ok(VcpuExit::IoOut(port, data)) => match self.vm.port_write(port, data) {
+                Some(outcome) => Event::Ends(outcome),
+                None => Event::Handled,
+            },
+            Ok(VcpuExit::IoIn(port, data)) => {
+                self.vm.port_read(port, data);
+                Event::Handled
+            }
+            Ok(VcpuExit::MmioRead(address, data)) => {
+                self.vm.mmio_read(address, data);
+                Event::Handled
+            }
+            Ok(VcpuExit::MmioWrite(address, data)) => {
+                self.vm.mmio_write(address, data);
+                Event::Handled
+            }
+            Ok(VcpuExit::Intr) => Event::Kicked,
+            Ok(VcpuExit::Shutdown) => Event::Broken(FaultKind::TripleFault),
+            Ok(other) => Event::Broken(FaultKind::Kvm(format!("exit {other:?}"))),
+            // EAGAIN: the kernel has just started this vCPU, which waited for that.
+            Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
+            Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
+        }
+    }
+
+    /// Ends the VM with this outcome, unless it has ended with another, and this vCPU.
+    fn end(&mut self, outcome: Outcome) -> Stop {
+        self.vm.status.end(outcome);
+        Stop::Done
+    }
+}

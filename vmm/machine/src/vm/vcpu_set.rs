@@ -1,0 +1,126 @@
+//! The vCPUs of a VM, as its owner holds them.
+//!
+//! 1. [`VcpuSet::enlist`] hands them to a domain. Nothing runs yet.
+//! 2. [`VcpuSet::start`] wakes every vCPU.
+//! 3. The guest ends, or [`VcpuSet::stop`] ends it: the first outcome is kept, all vCPUs retire.
+//! 4. [`VcpuSet::wait`] returns when every vCPU has let go, and with them the last reference to the kernel's VM. Dropping the
+//!    set stops the VM and waits.
+
+use super::{MakeError, Outcome, VmStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use stile_sched::attributes::Attributes;
+use stile_sched::ledger::Usage;
+use stile_sched::{Domain, Time, Vcpu, VcpuId};
+
+/// A vCPU that has stopped for good, on its way to the thread that waits for its VM. Closing a vCPU takes the kernel long,
+/// which must not be charged to whoever shares the executor; and an executor must not be the one to drop its own domain.
+pub struct RetiredVcpu {
+    _vcpu: Box<dyn Vcpu>,
+}
+
+impl RetiredVcpu {
+    /// Of this vCPU.
+    pub(crate) fn of(vcpu: Box<dyn Vcpu>) -> Self {
+        Self { _vcpu: vcpu }
+    }
+}
+
+/// The vCPUs of a VM.
+pub struct VcpuSet {
+    status: Arc<VmStatus>,
+    /// Where its vCPUs go, and how many are still to come.
+    retired: Mutex<(Receiver<RetiredVcpu>, usize)>,
+    created: Time,
+}
+
+impl VcpuSet {
+    /// Of a VM that was asked for at this time; and where its vCPUs go in the end.
+    pub(crate) fn new(status: Arc<VmStatus>, created: Time) -> (Self, Sender<RetiredVcpu>) {
+        let (to_graves, retired) = mpsc::channel();
+        (Self { status, retired: Mutex::new((retired, 0)), created }, to_graves)
+    }
+
+    /// Makes every vCPU and hands it to `domain`; once. On an error those that were made end with the set.
+    pub(crate) fn enlist(
+        &self,
+        domain: Arc<dyn Domain>,
+        attributes: Attributes,
+        mut make: impl FnMut(u32) -> Result<Box<dyn Vcpu>, MakeError>,
+    ) -> Result<(), MakeError> {
+        let mut ids = Vec::with_capacity(self.status.vcpus() as usize);
+        let made = (0..self.status.vcpus()).try_for_each(|index| {
+            ids.push(domain.add(make(index)?, attributes)?);
+            Ok(())
+        });
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner).1 = ids.len();
+        self.status.join(domain, ids);
+        made
+    }
+
+    /// Lets its vCPUs run.
+    pub fn start(&self) {
+        (0..self.status.vcpus()).for_each(|vcpu| self.status.wake(vcpu));
+    }
+
+    /// Ends the VM.
+    pub fn stop(&self) {
+        self.status.end(Outcome::Stopped);
+    }
+
+    /// Waits until every vCPU has stopped for good.
+    pub fn wait(&self) -> Outcome {
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        while retired.1 > 0 {
+            // Every vCPU holds a sender until it comes here.
+            if retired.0.recv().is_err() {
+                break;
+            }
+            retired.1 -= 1;
+        }
+        self.status.outcome().cloned().unwrap_or(Outcome::Stopped)
+    }
+
+    /// As [`wait`](Self::wait), but no longer than this; `None` if it has not ended by then.
+    pub fn wait_for(&self, limit: Duration) -> Option<Outcome> {
+        let until = Instant::now() + limit;
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        while retired.1 > 0 {
+            match retired.0.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(_) => retired.1 -= 1,
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Some(self.status.outcome().cloned().unwrap_or(Outcome::Stopped))
+    }
+
+    /// What its vCPUs share.
+    pub fn status(&self) -> &Arc<VmStatus> {
+        &self.status
+    }
+
+    /// When the VM was asked for.
+    pub fn created(&self) -> Time {
+        self.created
+    }
+
+    /// What each vCPU has used; what it had, of one that ended.
+    pub fn usage(&self) -> Vec<Usage> {
+        let used = |vcpu| self.status.account(vcpu).as_ref().map(Usage::of).unwrap_or_default();
+        (0..self.status.vcpus()).map(used).collect()
+    }
+
+    /// Ids of its vCPUs in the domain.
+    pub fn ids(&self) -> Vec<VcpuId> {
+        self.status.ids().to_vec()
+    }
+}
+
+impl Drop for VcpuSet {
+    fn drop(&mut self) {
+        self.stop();
+        self.wait();
+    }
+}

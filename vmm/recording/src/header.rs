@@ -1,0 +1,123 @@
+//! The first line of a recording.
+
+use serde::{Deserialize, Serialize};
+use stile_config::PolicyConfig;
+use stile_host::{CpuList, Neighbours};
+use stile_results::model::Params;
+use stile_sched::policy::Policy;
+
+/// Version of the format that is written, and the only one that is read.
+pub const VERSION: u32 = 2;
+/// What the field `format` says.
+pub(super) const FORMAT: &str = "stile recording";
+/// Room for the numbers that are known at the end.
+const ROOM: usize = 48;
+
+/// What a recording says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub(super) format: String,
+    pub(super) version: u32,
+    /// The policy, as configured.
+    pub policy: PolicyConfig,
+    /// Whether a VM has a cap.
+    #[serde(default)]
+    pub has_caps: bool,
+    /// The host CPUs that the slots are, in order.
+    pub pcpus: CpuList,
+    /// Which of them are near each other.
+    pub neighbours: Neighbours,
+    /// What ran: a suite's name, or the configuration file.
+    pub workload: String,
+    /// The suite's parameters.
+    #[serde(default)]
+    pub params: Params,
+    /// When the recording began (CLOCK_MONOTONIC; unit: ns).
+    pub start: u64,
+    /// Events that follow; unknown until the recording is finished.
+    #[serde(default)]
+    pub events: Option<u64>,
+    /// Events that were overwritten before they were written here.
+    #[serde(default)]
+    pub lost: u64,
+}
+
+impl Header {
+    /// Of a recording that begins now, of this policy on these CPUs of this host.
+    pub fn new(policy: &PolicyConfig, pcpus: &CpuList, workload: &str, params: Params) -> Self {
+        Self {
+            has_caps: false,
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            policy: policy.clone(),
+            pcpus: pcpus.clone(),
+            neighbours: Neighbours::of(pcpus),
+            workload: workload.to_owned(),
+            params,
+            start: stile_sched::time::monotonic().0,
+            events: None,
+            lost: 0,
+        }
+    }
+
+    /// Of a simulated run, whose clock begins at 0.
+    pub fn simulated(
+        policy: &PolicyConfig,
+        pcpus: &CpuList,
+        neighbours: Neighbours,
+        workload: &str,
+        params: Params,
+    ) -> Self {
+        Self { neighbours, start: 0, ..Self::new(policy, pcpus, workload, params) }
+    }
+
+    /// The same, of a domain in which a VM has a cap.
+    pub fn with_caps(self, has_caps: bool) -> Self {
+        Self { has_caps, ..self }
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> usize {
+        self.pcpus.len()
+    }
+
+    /// A policy object made as the recorded one was; `None` for those that have none, of which nothing is recorded.
+    pub fn policy(&self) -> Option<Box<dyn Policy>> {
+        let decides =
+            stile_assembly::decides(&self.policy, self.slots(), self.neighbours.topology(&self.pcpus)).ok()?;
+        Some(if self.has_caps { stile_assembly::with_caps(decides, self.slots()) } else { decides })
+    }
+
+    /// The line, padded so that it can be written anew with its numbers.
+    pub(super) fn line(&self) -> serde_json::Result<String> {
+        let unknown = serde_json::to_string(&Self { events: None, lost: 0, ..self.clone() })?;
+        Ok(format!("{:width$}\n", serde_json::to_string(self)?, width = unknown.len() + ROOM))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stile_config::Algorithm;
+
+    #[test]
+    fn the_line_is_as_long_with_its_numbers_as_without() {
+        let cpus = "0-1".parse().unwrap();
+        let header = Header::new(&PolicyConfig::default(), &cpus, "ticket", Params::default().with("vcpus", 4));
+        let finished = Header { events: Some(u64::MAX), lost: u64::MAX, ..header.clone() };
+        assert_eq!(header.line().unwrap().len(), finished.line().unwrap().len());
+        let back: Header = serde_json::from_str(&finished.line().unwrap()).unwrap();
+        assert_eq!(back, finished);
+    }
+
+    #[test]
+    fn every_policy_can_be_made_again_but_the_hosts() {
+        let made = |name: &str| {
+            let header = Header::new(&name.parse().unwrap(), &"0".parse().unwrap(), "", Params::default());
+            header.policy().is_some()
+        };
+        for row in Algorithm::all() {
+            assert_eq!(made(row.name), !row.algorithm.is_host(), "{}", row.name);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Names of vCPUs: the VM's, and the vCPU's number in it, as in `worker-0/1`.
+//!
+//! A domain's ids are used again, so a name belongs to an id from a time on.
+
+use serde::{Deserialize, Serialize};
+use stile_machine::vm::VcpuSet;
+use stile_sched::{Time, VcpuId};
+
+/// A vCPU's name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// Its id in the domain.
+    pub id: u32,
+    /// From when on (unit: ns).
+    pub since: u64,
+    /// The VM's name.
+    pub vm: String,
+    /// Its number in the VM.
+    pub index: u32,
+}
+
+/// All names of a recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Named>", into = "Vec<Named>")]
+pub struct Names {
+    /// In order of id and time.
+    names: Vec<Named>,
+}
+
+impl From<Vec<Named>> for Names {
+    fn from(mut names: Vec<Named>) -> Self {
+        names.sort_by_key(|named| (named.id, named.since));
+        Self { names }
+    }
+}
+
+impl From<Names> for Vec<Named> {
+    fn from(names: Names) -> Self {
+        names.names
+    }
+}
+
+impl Names {
+    /// Those of a VM's vCPUs. They have their ids since it was made.
+    pub fn of_vm(vm: &VcpuSet) -> impl Iterator<Item = Named> + '_ {
+        let named = |(index, id): (u32, VcpuId)| Named {
+            id: id.0,
+            since: vm.created().0,
+            vm: vm.status().name().to_owned(),
+            index,
+        };
+        (0..).zip(vm.ids()).map(named)
+    }
+
+    /// Who has this id at this time.
+    pub fn get(&self, vcpu: VcpuId, at: Time) -> Option<&Named> {
+        let after = self.names.partition_point(|named| (named.id, named.since) <= (vcpu.0, at.0));
+        self.names[..after].last().filter(|named| named.id == vcpu.0)
+    }
+
+    /// What a vCPU is called at this time: its id, if it has no name.
+    pub fn of(&self, vcpu: VcpuId, at: Time) -> String {
+        self.get(vcpu, at).map_or_else(|| vcpu.to_string(), ToString::to_string)
+    }
+
+    /// Whether a vCPU is called so at this time, or has this as its id.
+    pub fn is(&self, name: &str, vcpu: VcpuId, at: Time) -> bool {
+        name == vcpu.to_string() || self.get(vcpu, at).is_some_and(|named| name == named.to_string())
+    }
+
+    /// The vCPUs of the VM of this name, in order; none if there is no such VM.
+    pub fn of_vm_named(&self, vm: &str) -> Vec<String> {
+        let mut vcpus: Vec<&Named> = self.names.iter().filter(|named| named.vm == vm).collect();
+        vcpus.sort_by_key(|named| named.index);
+        vcpus.dedup_by_key(|named| named.index);
+        vcpus.into_iter().map(ToString::to_string).collect()
+    }
+
+    /// All of them, each once, in order of their first appearance.
+    pub fn all(&self) -> Vec<String> {
+        let mut by_time: Vec<&Named> = self.names.iter().collect();
+        by_time.sort_by_key(|named| (named.since, named.id));
+        let mut all: Vec<String> = Vec::new();
+        for name in by_time.into_iter().map(ToString::to_string) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        all
+    }
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.vm, self.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_is_used_again_has_the_name_of_its_time() {
+        let named = |id, since, vm: &str| Named { id, since, vm: vm.to_owned(), index: 1 };
+        let names = Names::from(vec![named(3, 50, "b"), named(3, 10, "a"), named(4, 0, "c")]);
+        let of = |id, at| names.of(VcpuId(id), Time(at));
+        assert_eq!([of(3, 9), of(3, 10), of(3, 49), of(3, 50), of(4, 7)], ["v3", "a/1", "a/1", "b/1", "c/1"]);
+        assert!(names.is("a/1", VcpuId(3), Time(20)) && names.is("v3", VcpuId(3), Time(20)));
+        assert!(!names.is("a/1", VcpuId(3), Time(60)));
+        assert_eq!(names.all(), ["c/1", "a/1", "b/1"]);
+    }
+}

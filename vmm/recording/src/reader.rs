@@ -1,0 +1,309 @@
+//! Reads recordings back. Every file that is none is refused with what is wrong, where, and what to do.
+//!
+//! One that was not finished is read up to its last whole event; its vCPUs have no names then.
+
+use super::header::{FORMAT, Header, VERSION};
+use super::names::Names;
+use serde::Deserialize;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use stile_sched::ledger::{Event, WORDS};
+use stile_sched::{Nanos, Time};
+
+/// Bytes of an event.
+const EVENT: u64 = 8 * WORDS as u64;
+/// A header is shorter than this, and what has no line end within it is no recording (unit: bytes).
+const HEADER_MAX: u64 = 1 << 20;
+
+/// Why a file cannot be read as a recording.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Not at all.
+    #[error("cannot read {}; `stile run --record` and `stile compare --record` write recordings", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Something else.
+    #[error("{} is not a recording; `stile run --record` and `stile compare --record` write them", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Of another version.
+    #[error(
+        "{} is of version {found} of the format and this program reads version {VERSION}; record it anew, or read it with \
+         the program that wrote it",
+        path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: Value,
+    },
+    /// A line is not as it should be.
+    #[error("{}: its {place} cannot be understood; the file is damaged, record it anew", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Which line.
+        place: &'static str,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Shorter than its header says.
+    #[error(
+        "{} is truncated: its header tells of {expected} events and their vCPUs' names, and the file ends after {found} \
+         events; copy it again, or record it anew",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Events there should be.
+        expected: u64,
+        /// Events there are.
+        found: u64,
+    },
+    /// An event is none.
+    #[error("{}: event {number}, at byte {offset}, is none; the file is damaged, record it anew", path.display())]
+    Event {
+        /// The file.
+        path: PathBuf,
+        /// Which, from 0.
+        number: u64,
+        /// Where.
+        offset: u64,
+    },
+}
+
+/// A recording in a file.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    path: PathBuf,
+    header: Header,
+    names: Names,
+    /// Where the events begin (unit: bytes), and how many there are.
+    begin: u64,
+    count: u64,
+    /// Whoever wrote it did not come to the end.
+    ended_early: bool,
+}
+
+/// What every version of the header has.
+#[derive(Deserialize)]
+struct Kind {
+    format: String,
+    version: Value,
+}
+
+impl Recording {
+    /// Reads header and names, and holds the file's length against them.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        let failed = |source| ReadError::File { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let mut file = BufReader::new(file);
+        let mut line = Vec::new();
+        (&mut file).take(HEADER_MAX).read_until(b'\n', &mut line).map_err(failed)?;
+        let header = read_header(path, &line)?;
+        let begin = line.len() as u64;
+        let Some(count) = header.events else {
+            let (names, count) = (Names::default(), (length - begin) / EVENT);
+            return Ok(Self { path: path.to_owned(), header, names, begin, count, ended_early: true });
+        };
+        let end = count.checked_mul(EVENT).and_then(|bytes| bytes.checked_add(begin));
+        let truncated =
+            || ReadError::Truncated { path: path.to_owned(), expected: count, found: (length - begin) / EVENT };
+        let end = end.filter(|&end| end < length).ok_or_else(truncated)?;
+        file.seek(SeekFrom::Start(end)).map_err(failed)?;
+        let mut tail = Vec::new();
+        file.read_to_end(&mut tail).map_err(failed)?;
+        if tail.last() != Some(&b'\n') {
+            return Err(truncated());
+        }
+        let place = "last line, with the names of vCPUs,";
+        let names =
+            serde_json::from_slice(&tail).map_err(|source| ReadError::Line { path: path.to_owned(), place, source })?;
+        Ok(Self { path: path.to_owned(), header, names, begin, count, ended_early: false })
+    }
+
+    /// How long after its beginning a recording ends that was not finished; `None` if it was.
+    pub fn ended_early(&self) -> Result<Option<Nanos>, ReadError> {
+        if !self.ended_early {
+            return Ok(None);
+        }
+        let start = Time(self.header.start);
+        let last = self.events_from(self.count.saturating_sub(1))?.next().transpose()?;
+        Ok(Some(last.map_or(Nanos::ZERO, |event| event.time.since(start))))
+    }
+
+    /// What it says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The names of its vCPUs.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its events from the first on, in order of time.
+    pub fn events(&self) -> Result<Events<'_>, ReadError> {
+        self.events_from(0)
+    }
+
+    fn events_from(&self, first: u64) -> Result<Events<'_>, ReadError> {
+        let failed = |source| ReadError::File { path: self.path.clone(), source };
+        let mut file = BufReader::new(File::open(&self.path).map_err(failed)?);
+        file.seek(SeekFrom::Start(self.begin + first * EVENT)).map_err(failed)?;
+        Ok(Events { recording: self, file, next: first })
+    }
+}
+
+fn read_header(path: &Path, line: &[u8]) -> Result<Header, ReadError> {
+    let kind = serde_json::from_slice::<Kind>(line).ok().filter(|kind| kind.format == FORMAT);
+    let Some(kind) = kind else { return Err(ReadError::Foreign { path: path.to_owned() }) };
+    if kind.version != VERSION {
+        return Err(ReadError::Version { path: path.to_owned(), found: kind.version });
+    }
+    let place = "first line";
+    serde_json::from_slice(line).map_err(|source| ReadError::Line { path: path.to_owned(), place, source })
+}
+
+/// The events of a recording.
+#[derive(Debug)]
+pub struct Events<'a> {
+    recording: &'a Recording,
+    file: BufReader<File>,
+    next: u64,
+}
+
+impl Iterator for Events<'_> {
+    type Item = Result<Event, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Recording { path, begin, count, .. } = self.recording;
+        if self.next == *count {
+            return None;
+        }
+        let (number, path) = (self.next, path.clone());
+        let mut bytes = [[0; 8]; WORDS];
+        if let Err(source) = self.file.read_exact(bytes.as_flattened_mut()) {
+            self.next = *count;
+            return Some(Err(ReadError::File { path, source }));
+        }
+        self.next += 1;
+        let offset = begin + number * EVENT;
+        Some(Event::unpack(bytes.map(u64::from_le_bytes)).ok_or(ReadError::Event { path, number, offset }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Named;
+    use stile_config::PolicyConfig;
+    use stile_results::model::Params;
+    use stile_sched::VcpuId;
+    use stile_sched::ledger::What;
+
+    fn events() -> Vec<Event> {
+        (1..=3).map(|n| Event { time: Time(n), what: What::Remove { vcpu: VcpuId(n as u32) } }).collect()
+    }
+
+    /// A sound file of three events.
+    fn bytes() -> Vec<u8> {
+        let header = Header::new(&PolicyConfig::default(), &"0-1".parse().unwrap(), "ticket", Params::default());
+        let mut bytes = Header { events: Some(3), ..header }.line().unwrap().into_bytes();
+        bytes.extend(events().iter().flat_map(Event::pack).flat_map(u64::to_le_bytes));
+        let names = Names::from(vec![Named { id: 1, since: 0, vm: "a".into(), index: 0 }]);
+        bytes.extend(serde_json::to_vec(&names).unwrap());
+        bytes.push(b'\n');
+        bytes
+    }
+
+    fn open(bytes: &[u8]) -> Result<Vec<Event>, ReadError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        Recording::open(file.path())?.events()?.collect()
+    }
+
+    fn edited(from: &str, to: &str) -> Vec<u8> {
+        let bytes = bytes();
+        let at = bytes.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+        [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        assert_eq!(open(&bytes()).unwrap(), events());
+    }
+
+    #[test]
+    fn every_file_cut_short_is_refused_and_none_panics() {
+        let whole = bytes();
+        for length in 0..whole.len() {
+            let error = open(&whole[..length]).unwrap_err();
+            let told = matches!(error, ReadError::Foreign { .. } | ReadError::Truncated { .. });
+            assert!(told, "{length}: {error}");
+        }
+        let told = open(&whole[..whole.len() - 60]).unwrap_err().to_string();
+        assert!(told.contains("3 events") && told.contains("record it anew"), "{told}");
+    }
+
+    #[test]
+    fn one_that_was_not_finished_is_read_up_to_its_last_whole_event() {
+        let whole = edited("\"events\":3", "\"events\":null");
+        let begin = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        for (length, count) in [(0, 0), (31, 0), (32, 1), (95, 2), (96, 3), (127, 3)] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), &whole[..begin + length]).unwrap();
+            let recording = Recording::open(file.path()).unwrap();
+            let read: Vec<Event> = recording.events().unwrap().map(Result::unwrap).collect();
+            assert_eq!(read, events()[..count], "{length}");
+            let early = recording.ended_early().unwrap().unwrap();
+            let after_start = |event: &Event| event.time.since(Time(recording.header().start));
+            assert_eq!(early, read.last().map_or(Nanos::ZERO, after_start));
+        }
+    }
+
+    #[test]
+    fn one_that_was_finished_did_not_end_early() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes()).unwrap();
+        assert_eq!(Recording::open(file.path()).unwrap().ended_early().unwrap(), None);
+    }
+
+    #[test]
+    fn other_files_versions_and_damages_are_told_apart() {
+        assert!(matches!(open(b"{\"format\":\"other\",\"version\":1}\n"), Err(ReadError::Foreign { .. })));
+        let (ours, other) = (format!("\"version\":{VERSION}"), "\"version\":77");
+        assert!(matches!(open(&edited(&ours, other)), Err(ReadError::Version { .. })));
+        assert!(matches!(open(&edited("rsdl", "dlsr")), Err(ReadError::Line { place: "first line", .. })));
+        assert!(matches!(open(&edited("\"since\"", "\"until\"")), Err(ReadError::Line { .. })));
+        assert!(matches!(
+            open(&edited("\"events\":3", "\"events\":18446744073709551615")),
+            Err(ReadError::Truncated { .. })
+        ));
+        let mut damaged = bytes();
+        let kind = damaged.iter().position(|&byte| byte == b'\n').unwrap() + 1 + 32 + 28;
+        damaged[kind] = 99;
+        let error = open(&damaged).unwrap_err();
+        assert!(matches!(error, ReadError::Event { number: 1, .. }), "{error}");
+        let missing = Recording::open(Path::new("/nowhere/at.rec")).unwrap_err().to_string();
+        assert!(missing.contains("/nowhere/at.rec"), "{missing}");
+    }
+}

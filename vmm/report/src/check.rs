@@ -1,0 +1,303 @@
+//! Holds a `report.json` against the format: the gate after a run that nobody watched.
+//!
+//! It checks that the file is what [`stile_results::model`] says and that its numbers fit together. It does not judge the
+//! numbers: a slow policy is a finding, not an error.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use thiserror::Error;
+
+use super::view;
+use stile_results::model::{BASELINE, Cell, Report, SCHEMA};
+use stile_results::stats::Interval;
+use stile_results::suite::Suite;
+
+/// Relative slack when a number is held against others: files hold decimal digits, not the bits that were computed
+/// with.
+const SLACK: f64 = 1e-9;
+
+/// What a valid report contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Number of cells.
+    pub cells: usize,
+    /// Number of rounds.
+    pub rounds: u32,
+    /// Suites that were measured.
+    pub suites: Vec<Suite>,
+    /// Policies that were measured.
+    pub policies: Vec<String>,
+    /// Whether the run was ended early.
+    pub interrupted: bool,
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let suites: Vec<&str> = self.suites.iter().map(|suite| suite.name()).collect();
+        let (cells, rounds) = (stile_text::count(self.cells, "cell"), stile_text::count(self.rounds as usize, "round"));
+        write!(f, "{cells} from {rounds} of {} under {}", stile_text::list(&suites), stile_text::list(&self.policies))?;
+        if self.interrupted { f.write_str(", interrupted") } else { Ok(()) }
+    }
+}
+
+/// Why a file is no valid report.
+#[derive(Debug, Error)]
+pub enum CheckError {
+    /// The file cannot be read.
+    #[error("cannot read {}; `stile compare` writes it into the directory given with --out", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is not JSON.
+    #[error("{} is not JSON", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The file is of another version of the format.
+    #[error("{} {}", path.display(), other_schema(found))]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What it has in place of the version.
+        found: Value,
+    },
+    /// A field is missing or of the wrong type.
+    #[error("{} at `{field}`", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// Which field.
+        field: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The report has no cells.
+    #[error("{} has no cells: nothing was measured", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A cell's numbers do not fit together.
+    #[error("{} at `cells[{index}]` ({name}): {problem}", path.display())]
+    Cell {
+        /// The file.
+        path: PathBuf,
+        /// Which cell.
+        index: usize,
+        /// Its suite, size, policy and metric.
+        name: String,
+        /// What does not fit.
+        problem: CellProblem,
+    },
+}
+
+fn other_schema(found: &Value) -> String {
+    match found {
+        Value::Null => "is no report: it has no `schema`".to_owned(),
+        found => format!("has schema {found}; this program reads schema {SCHEMA}"),
+    }
+}
+
+/// What does not fit together in a cell.
+#[derive(Debug, Error, PartialEq)]
+pub enum CellProblem {
+    /// No samples.
+    #[error("it has no samples")]
+    NoSamples,
+    /// More samples than rounds.
+    #[error("it has {samples} samples from {rounds} rounds")]
+    TooManySamples {
+        /// Number of samples.
+        samples: usize,
+        /// Number of rounds.
+        rounds: u32,
+    },
+    /// Unit or direction is not the metric's.
+    #[error("unit `{unit}` or direction is not what the metric has")]
+    Unit {
+        /// The cell's unit.
+        unit: String,
+    },
+    /// The median lies outside the samples' range.
+    #[error("median {median} lies outside its samples")]
+    Median {
+        /// The cell's median.
+        median: f64,
+    },
+    /// An interval does not contain the value it is for.
+    #[error("{value} lies outside its interval [{}, {}]", interval.lo, interval.hi)]
+    Interval {
+        /// The median or ratio.
+        value: f64,
+        /// Its interval.
+        interval: Interval,
+    },
+    /// An interval without the ratio it is for.
+    #[error("ratio_ci95 stands without ratio_to_host")]
+    IntervalWithoutRatio,
+    /// The same cell twice.
+    #[error("an earlier cell is for the same suite, policy, parameters and metric")]
+    Duplicate,
+    /// The baseline has a ratio to itself other than 1.
+    #[error("the baseline's ratio to itself is {0}")]
+    BaselineRatio(f64),
+}
+
+/// Checks a report, and says what it holds.
+pub fn check_report(path: &Path) -> Result<Summary, CheckError> {
+    let report = read_report(path)?;
+    Ok(Summary {
+        cells: report.cells.len(),
+        rounds: report.rounds,
+        suites: view::suites(&report),
+        policies: view::policies(&report).into_iter().map(str::to_owned).collect(),
+        interrupted: report.interrupted,
+    })
+}
+
+/// Reads a report that is whole and consistent.
+pub fn read_report(path: &Path) -> Result<Report, CheckError> {
+    let path = || path.to_owned();
+    let text = std::fs::read_to_string(path()).map_err(|source| CheckError::Read { path: path(), source })?;
+    let json: Value = serde_json::from_str(&text).map_err(|source| CheckError::Json { path: path(), source })?;
+    // First of all, so that a newer file is not reported as lacking some field.
+    if json.get("schema").and_then(Value::as_u64) != Some(u64::from(SCHEMA)) {
+        let found = json.get("schema").cloned().unwrap_or_default();
+        return Err(CheckError::Schema { path: path(), found });
+    }
+    let report: Report = serde_path_to_error::deserialize(json).map_err(|error| CheckError::Field {
+        path: path(),
+        field: error.path().to_string(),
+        source: error.into_inner(),
+    })?;
+    if report.cells.is_empty() {
+        return Err(CheckError::Empty { path: path() });
+    }
+    let mut seen = BTreeSet::new();
+    for (index, cell) in report.cells.iter().enumerate() {
+        let known = !seen.insert((cell.suite, &cell.policy, &cell.params, cell.metric));
+        let checked = if known { Err(CellProblem::Duplicate) } else { check_cell(cell, report.rounds) };
+        checked.map_err(|problem| {
+            let name = format!("{} {} {} {}", cell.suite, cell.params.size_label(), cell.policy, cell.metric.name());
+            CheckError::Cell { path: path(), index, name, problem }
+        })?;
+    }
+    Ok(report)
+}
+
+fn check_cell(cell: &Cell, rounds: u32) -> Result<(), CellProblem> {
+    let samples = &cell.samples;
+    let lo = samples.iter().copied().reduce(f64::min).ok_or(CellProblem::NoSamples)?;
+    let hi = samples.iter().copied().fold(lo, f64::max);
+    if samples.len() > rounds as usize {
+        return Err(CellProblem::TooManySamples { samples: samples.len(), rounds });
+    }
+    if cell.unit != cell.metric.unit(cell.suite) || cell.better != cell.metric.better() {
+        return Err(CellProblem::Unit { unit: cell.unit.clone() });
+    }
+    if !holds(Interval { lo, hi }, cell.median) {
+        return Err(CellProblem::Median { median: cell.median });
+    }
+    check_interval(cell.median, cell.ci95)?;
+    let Some(ratio) = cell.ratio_to_host else {
+        return if cell.ratio_ci95.is_none() { Ok(()) } else { Err(CellProblem::IntervalWithoutRatio) };
+    };
+    if cell.policy == BASELINE && ratio != 1.0 {
+        return Err(CellProblem::BaselineRatio(ratio));
+    }
+    check_interval(ratio, cell.ratio_ci95)
+}
+
+fn check_interval(value: f64, interval: Option<Interval>) -> Result<(), CellProblem> {
+    match interval {
+        Some(interval) if !holds(interval, value) => Err(CellProblem::Interval { value, interval }),
+        _ => Ok(()),
+    }
+}
+
+fn holds(interval: Interval, value: f64) -> bool {
+    let slack = SLACK * interval.lo.abs().max(interval.hi.abs());
+    interval.lo - slack <= value && value <= interval.hi + slack
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use stile_results::metric::Metric;
+    use stile_results::model::RunContext;
+    use stile_results::testing::ticket;
+
+    fn valid() -> Value {
+        let host = ticket("host", Metric::Throughput, &[1.1, 2.3, 3.7]);
+        let rsdl = ticket("rsdl", Metric::Throughput, &[2.9, 2.7, 4.1]);
+        serde_json::to_value(Report::from_samples(&[host, rsdl].concat(), RunContext::default())).unwrap()
+    }
+
+    fn check(report: &Value) -> Result<Summary, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), report.to_string()).unwrap();
+        check_report(file.path()).map_err(|error| error.to_string())
+    }
+
+    fn refused(change: impl FnOnce(&mut Value)) -> String {
+        let mut report = valid();
+        change(&mut report);
+        check(&report).unwrap_err()
+    }
+
+    #[test]
+    fn a_fresh_report_passes() {
+        let summary = check(&valid()).unwrap();
+        assert_eq!(summary.to_string(), "2 cells from 3 rounds of ticket under host and rsdl");
+    }
+
+    #[test]
+    fn another_schema_is_named_before_anything_else() {
+        assert!(refused(|report| *report = json!({"schema": 2})).contains("has schema 2"));
+        assert!(refused(|report| *report = json!([])).contains("is no report"));
+    }
+
+    #[test]
+    fn a_missing_field_is_named_with_its_place() {
+        let error = refused(|report| drop(report["cells"][1].as_object_mut().unwrap().remove("median")));
+        assert!(error.contains("`cells[1]"), "{error}");
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        assert!(refused(|report| report["cells"][0]["median"] = json!(99.0)).contains("outside its samples"));
+        assert!(refused(|report| report["cells"][1]["ratio_to_host"] = json!(9.0)).contains("outside its interval"));
+        assert!(refused(|report| report["cells"][1]["ratio_to_host"] = Value::Null).contains("stands without"));
+        assert!(refused(|report| report["cells"][0]["samples"] = json!([])).contains("no samples"));
+        assert!(refused(|report| report["cells"][0]["unit"] = json!("us")).contains("unit `us`"));
+        assert!(refused(|report| report["rounds"] = json!(1)).contains("3 samples from 1 rounds"));
+        assert!(refused(|report| report["cells"][1] = report["cells"][0].clone()).contains("earlier cell"));
+    }
+
+    #[test]
+    fn nothing_measured_is_refused() {
+        assert!(refused(|report| report["cells"] = json!([])).contains("nothing was measured"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_or_torn_is_named() {
+        let missing = check_report(Path::new("/nonexistent/report.json")).unwrap_err();
+        assert!(missing.to_string().contains("/nonexistent/report.json"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "{\"schema\": 1, ").unwrap();
+        assert!(matches!(check_report(file.path()), Err(CheckError::Json { .. })));
+    }
+}

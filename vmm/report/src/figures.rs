@@ -1,0 +1,155 @@
+//! Which plots a block of the report gets, and their series.
+
+use super::detail::Details;
+use super::plot::bars::{Bars, Group};
+use super::plot::{self, Plot, PlotError, Point, Scale, Series, timeline};
+use super::view::Block;
+use stile_results::metric::Metric;
+use stile_results::model::{BASELINE, Params, Sample};
+use stile_results::moment::Moment;
+use stile_results::stats;
+
+/// The quantiles of a distribution that are plotted.
+const QUANTILES: [(f64, &str); 8] = [
+    (0.1, "10 %"),
+    (0.25, "25 %"),
+    (0.5, "50 %"),
+    (0.75, "75 %"),
+    (0.9, "90 %"),
+    (0.99, "99 %"),
+    (0.999, "99.9 %"),
+    (1.0, "all"),
+];
+
+/// A plot with its caption.
+#[derive(Debug)]
+pub struct Figure {
+    /// What it shows, for the reader.
+    pub caption: String,
+    /// The plot.
+    pub svg: String,
+}
+
+/// A policy's colour and marker: the baseline has the first, whatever else runs; the others follow in the report's
+/// order.
+pub fn slot(policies: &[&str], policy: &str) -> usize {
+    if policy == BASELINE {
+        return 0;
+    }
+    1 + policies.iter().filter(|other| **other != BASELINE).take_while(|other| **other != policy).count()
+}
+
+/// The plots of a block; some are of what samples tell besides their metrics.
+pub fn of(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Vec<Figure>, PlotError> {
+    let metrics = block.suite.plotted().iter().filter(|metric| block.has(**metric));
+    let mut figures = metrics.map(|metric| figure(block, policies, *metric)).collect::<Result<Vec<_>, _>>()?;
+    figures.extend(distribution(block, policies, details)?);
+    figures.extend(shares(block, policies, details)?);
+    Ok(figures)
+}
+
+/// Quantiles of the latency at the largest size; `None` without histograms.
+fn distribution(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Option<Figure>, PlotError> {
+    let of = |policy: &&str| {
+        let buckets = details.latency(block, policy);
+        let at = |(category, (quantile, _)): (usize, &(f64, &str))| {
+            let value = stats::percentile(&buckets, *quantile)? as f64 / 1000.0;
+            Some(Point { category, value, whisker: None })
+        };
+        Series { slot: slot(policies, policy), points: QUANTILES.iter().enumerate().filter_map(at).collect() }
+    };
+    let series: Vec<Series> = block.policies.iter().map(of).collect();
+    let (Some(largest), true) = (block.largest(), series.iter().any(|series| !series.points.is_empty())) else {
+        return Ok(None);
+    };
+    let size = largest.size_label();
+    let plot = Plot {
+        title: format!("Quantiles of the latency of {} by policy with {size}", block.title()),
+        x_title: "part of all waits that took at most so long".to_owned(),
+        y_title: "time (log scale)".to_owned(),
+        categories: QUANTILES.iter().map(|(_, name)| (*name).to_owned()).collect(),
+        series,
+        scale: Scale::Log,
+        reference: None,
+        tick: plot::time_tick,
+    };
+    let caption = format!("Latency distribution with {size} ({}all rounds together)", simulated(block));
+    Ok(Some(Figure { caption, svg: plot.svg()? }))
+}
+
+/// CPU time of each vCPU at the largest size; `None` if it is not known.
+fn shares(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Option<Figure>, PlotError> {
+    let of = |policy: &&str| {
+        let bars = details.shares(block, policy);
+        (!bars.is_empty()).then(|| Group { name: (*policy).to_owned(), slot: slot(policies, policy), bars })
+    };
+    let groups: Vec<Group> = block.policies.iter().filter_map(of).collect();
+    let (Some(largest), false) = (block.largest(), groups.is_empty()) else { return Ok(None) };
+    let size = largest.size_label();
+    let bars = Bars {
+        title: format!("CPU time of each vCPU of {} by policy with {size}", block.title()),
+        x_title: "vCPUs, those with most first".to_owned(),
+        y_title: "of an equal share".to_owned(),
+        reference: 1.0,
+        groups,
+    };
+    let caption = format!("CPU time of each vCPU with {size} ({}1.0 is an equal share)", simulated(block));
+    Ok(Some(Figure { caption, svg: bars.svg()? }))
+}
+
+fn simulated(block: &Block<'_>) -> &'static str {
+    if block.simulated { "simulated, " } else { "" }
+}
+
+/// The worst moments of a block: a timeline for each policy that has one.
+pub fn moments(block: &Block<'_>, details: Details<'_>) -> Vec<Figure> {
+    details.moments(block).map(|(sample, moment)| timeline(sample, &moment)).collect()
+}
+
+fn timeline(sample: &Sample, moment: &Moment) -> Figure {
+    let (policy, size, round) = (&sample.policy, sample.params.size_label(), sample.round + 1);
+    let [waited, longest, kept] = [moment.waited(), moment.longest, moment.kept].map(stile_text::time_us);
+    let of = if moment.longest > moment.waited() * 1.01 {
+        format!("the longest wait of the last {kept} of a window whose longest was {longest}")
+    } else {
+        "the longest wait of its window".to_owned()
+    };
+    let title = format!("Who ran on which pCPU while {} waited {waited} under {policy}", moment.vcpu);
+    let caption = format!("{policy}, {size}, round {round}: {} waited {waited} for a pCPU, {of}", moment.vcpu);
+    Figure { caption, svg: timeline::svg(moment, &title) }
+}
+
+fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure, PlotError> {
+    let mut caption = metric.label().to_owned();
+    caption[..1].make_ascii_uppercase();
+    let time = metric.is_time();
+    // Over machines of all sizes throughput goes through as many powers.
+    let log = time || metric == Metric::Throughput && block.size_axis() == Params::PCPUS;
+    let unit = if time { "time" } else { metric.unit(block.suite) };
+    let y_title = if log { format!("{unit} (log scale)") } else { unit.to_owned() };
+    let plot = Plot {
+        title: format!("{} of {} by policy over {}", caption, block.title(), block.size_axis()),
+        x_title: block.size_axis().to_owned(),
+        y_title,
+        categories: block.headline_rows().into_iter().map(category).collect(),
+        series: block.policies.iter().map(|policy| series(block, policies, policy, metric)).collect(),
+        scale: if log { Scale::Log } else { Scale::Linear },
+        reference: metric.is_share().then_some(1.0),
+        tick: if time { plot::time_tick } else { plot::number_tick },
+    };
+    let caption = format!("{caption} ({}{})", simulated(block), metric.direction(block.suite));
+    Ok(Figure { caption, svg: plot.svg()? })
+}
+
+fn category(row: &Params) -> String {
+    row.size().map_or_else(|| row.size_label(), |(_, size)| size.to_string())
+}
+
+fn series(block: &Block<'_>, policies: &[&str], policy: &str, metric: Metric) -> Series {
+    let point = |(category, row): (usize, &Params)| {
+        let cell = block.cell(row, policy, metric)?;
+        Some(Point { category, value: cell.median, whisker: cell.ci95.map(|ci| (ci.lo, ci.hi)) })
+    };
+    let points = block.headline_rows().into_iter().enumerate().filter_map(point).collect();
+    Series { slot: slot(policies, policy), points }
+}

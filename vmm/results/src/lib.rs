@@ -1,0 +1,33 @@
+//! What a comparison measures, as data: suites, metrics, samples, the report's cells, and the statistics behind them.
+//!
+//! A runner fills [`Sample`]s, and [`Report::from_samples`] makes cells of them. Nothing here runs a guest, reads the host,
+//! asks for the time or shows anything: a report follows from its samples alone.
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`suite`], [`metric`] | names, units and directions of what is run and measured |
+//! | [`model`] | samples and reports as data |
+//! | [`stats`] | medians, intervals, paired ratios, fairness |
+//! | [`aggregate`] | from samples to cells |
+//! | [`verdict`] | better or worse, and how surely |
+//! | [`rating`] | what latencies and missed deadlines feel like |
+//! | [`moment`] | who ran while a vCPU waited longest |
+//! | [`raw`], [`journal`] | the samples as files |
+
+pub mod aggregate;
+pub mod journal;
+pub mod metric;
+pub mod model;
+pub mod moment;
+pub mod rating;
+pub mod raw;
+pub mod stats;
+pub mod suite;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod verdict;
+
+pub use aggregate::distinct_labels;
+pub use metric::{Better, Metric};
+pub use model::{BASELINE, Cell, Params, Report, RunContext, Sample};
+pub use suite::{Counted, Suite};

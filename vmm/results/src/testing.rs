@@ -1,0 +1,20 @@
+//! Samples for tests.
+
+use crate::metric::Metric;
+use crate::model::{Params, Sample};
+use crate::suite::Suite;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Samples of one metric of `ticket` at 4 vCPUs, one per round.
+pub fn ticket(policy: &str, metric: Metric, values: &[f64]) -> Vec<Sample> {
+    let sample = |(round, value): (u32, &f64)| Sample {
+        suite: Suite::Ticket,
+        policy: policy.to_owned(),
+        params: Params::default().with("vcpus", 4),
+        round,
+        values: BTreeMap::from([(metric, *value)]),
+        detail: Value::Null,
+    };
+    (0..).zip(values).map(sample).collect()
+}

@@ -1,0 +1,109 @@
+//! Whether a cell is better or worse than the baseline, and how surely.
+//!
+//! The rule is one sentence: the interval of the paired ratio lies wholly on one side of 1, by more than [`MATTERS`], since
+//! an index that is all but perfect twice differs in its last digit every time. It is called proved only
+//! with enough rounds for the interval to have its nominal coverage (see [`crate::stats`]). No correction is made for
+//! the number of cells: of twenty equal ones, one is expected to be marked, and the reading guide says so.
+
+use crate::metric::Better;
+use crate::model::Cell;
+use crate::stats::MIN_FOR_VERDICT;
+
+/// A difference below this is none.
+pub const MATTERS: f64 = 0.005;
+
+/// What the samples say about a cell against the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Better, or worse; `proved` unless the rounds were too few to exclude chance.
+    Differs {
+        /// The direction, with the metric's own sense of it.
+        better: bool,
+        /// Whether the rounds suffice.
+        proved: bool,
+    },
+    /// The interval includes 1, all but touches it, or there is none.
+    Open,
+}
+
+impl Verdict {
+    /// A sign that reads without colour: "+" better, "-" worse, in brackets if not proved.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Differs { better: true, proved: true } => "+",
+            Self::Differs { better: false, proved: true } => "−",
+            Self::Differs { better: true, proved: false } => "(+)",
+            Self::Differs { better: false, proved: false } => "(−)",
+            Self::Open => "",
+        }
+    }
+
+    /// The same in words; none if there is nothing to say.
+    pub fn words(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Differs { better: true, proved: true } => "better",
+            Self::Differs { better: false, proved: true } => "worse",
+            Self::Differs { better: true, proved: false } => "better in every round, but too few rounds",
+            Self::Differs { better: false, proved: false } => "worse in every round, but too few rounds",
+            Self::Open => return None,
+        })
+    }
+}
+
+impl Cell {
+    /// What the samples say about this cell against the baseline. Metrics that a ratio does not judge are left open.
+    pub fn verdict(&self) -> Verdict {
+        let Some(interval) = self.ratio_ci95.filter(|_| self.metric.is_judged(self.suite)) else {
+            return Verdict::Open;
+        };
+        let higher = interval.lo > 1.0 + MATTERS;
+        if !higher && interval.hi >= 1.0 - MATTERS {
+            return Verdict::Open;
+        }
+        Verdict::Differs {
+            better: higher == (self.better == Better::Higher),
+            proved: self.samples.len() >= MIN_FOR_VERDICT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Metric;
+    use crate::model::{Report, RunContext};
+    use crate::testing::ticket;
+
+    fn verdict(metric: Metric, host: &[f64], ours: &[f64]) -> Verdict {
+        let mut samples = ticket("host", metric, host);
+        samples.extend(ticket("rsdl", metric, ours));
+        let report = Report::from_samples(&samples, RunContext::default());
+        report.cells.iter().find(|cell| cell.policy == "rsdl").unwrap().verdict()
+    }
+
+    #[test]
+    fn a_shorter_latency_is_better_and_a_lower_throughput_worse() {
+        let (host, ours) = ([10.0; 5], [8.0, 7.0, 8.0, 9.0, 8.0]);
+        assert_eq!(verdict(Metric::LatencyP99, &host, &ours), Verdict::Differs { better: true, proved: true });
+        assert_eq!(verdict(Metric::Throughput, &host, &ours), Verdict::Differs { better: false, proved: true });
+    }
+
+    #[test]
+    fn three_rounds_prove_nothing() {
+        let found = verdict(Metric::Throughput, &[10.0; 3], &[20.0; 3]);
+        assert_eq!(found, Verdict::Differs { better: true, proved: false });
+        assert_eq!(found.sign(), "(+)");
+    }
+
+    #[test]
+    fn an_interval_that_touches_one_is_open() {
+        assert_eq!(verdict(Metric::Throughput, &[10.0; 5], &[10.0, 20.0, 20.0, 20.0, 20.0]), Verdict::Open);
+        assert_eq!(verdict(Metric::Throughput, &[10.0; 2], &[20.0; 2]), Verdict::Open);
+    }
+
+    #[test]
+    fn shares_and_activity_are_not_judged_by_their_ratio() {
+        assert_eq!(verdict(Metric::HogsCpuShare, &[1.9; 5], &[1.0; 5]), Verdict::Open);
+        assert_eq!(verdict(Metric::ExitsPerS, &[1000.0; 5], &[2000.0; 5]), Verdict::Open);
+    }
+}
