@@ -27,7 +27,7 @@ pub mod sim;
 pub mod slot;
 mod sync;
 #[cfg(test)]
-#[cfg_attr(loom, allow(dead_code, reason = "tests for loom start no thread of their own"))]
+#[cfg_attr(any(loom, shuttle), allow(dead_code, reason = "most tests that use it are not modelled"))]
 mod testing;
 pub mod time;
 pub mod topology;

@@ -26,7 +26,7 @@ pub trait Vcpu: Send {
     }
 
     /// The yield that the guest does not say: the loop in which it was kicked does nothing but wait
-    /// ([`Wait::Spin`]). Asked after [`Stop::Kicked`] and before the next run, at most once.
+    /// ([`Wait::Spin`](crate::wait::Wait::Spin)). Asked after [`Stop::Kicked`] and before the next run, at most once.
     fn spins(&mut self) -> Option<Yield> {
         None
     }

@@ -112,7 +112,7 @@ pub(crate) fn main() -> ExitCode {
             Err(failure) => Err(failure),
         },
         Command::Guest(command) => guest_images::guest(&command),
-        Command::Show { file, markdown } => small::show(&file, markdown),
+        Command::Show(args) => small::show(&args),
         Command::Trace { recording, out, force } => recordings::trace(&recording, out.as_deref(), force),
         Command::Why { vcpu, recording, json } => recordings::why(&vcpu, &recording, json),
         Command::Replay { recording, json } => recordings::replay(&recording, json),

@@ -248,37 +248,37 @@ mod loom_tests {
     struct Model {
         events: Events,
         written: [AtomicBool; 2],
-        core: Mutex<Core>,
+        state: Mutex<LockedState>,
     }
 
     #[derive(Default)]
-    struct Core {
+    struct LockedState {
         blocked: bool,
         saw: [bool; 2],
     }
 
     impl Model {
-        fn goes_on(&self, core: &mut Core) {
-            core.blocked = false;
-            core.saw = [0, 1].map(|sender: usize| self.written[sender].load(Ordering::Relaxed));
+        fn goes_on(&self, state: &mut LockedState) {
+            state.blocked = false;
+            state.saw = [0, 1].map(|sender: usize| self.written[sender].load(Ordering::Relaxed));
         }
 
         fn send(&self, sender: usize) {
             self.written[sender].store(true, Ordering::Relaxed);
             if self.events.signal() == Found::Blocked {
-                let mut core = self.core.lock().unwrap();
+                let mut state = self.state.lock().unwrap();
                 if self.events.unblock() {
-                    self.goes_on(&mut core);
+                    self.goes_on(&mut state);
                 }
             }
         }
 
         fn idle(&self) {
-            let mut core = self.core.lock().unwrap();
+            let mut state = self.state.lock().unwrap();
             if self.events.block() {
-                core.blocked = true;
+                state.blocked = true;
             } else {
-                self.goes_on(&mut core);
+                self.goes_on(&mut state);
             }
         }
     }
@@ -293,14 +293,14 @@ mod loom_tests {
             });
             // While it is blocked, nobody has it in hand to block it again.
             for _ in 0..idles {
-                if !model.core.lock().unwrap().blocked {
+                if !model.state.lock().unwrap().blocked {
                     model.idle();
                 }
             }
             senders.into_iter().for_each(|sender| sender.join().unwrap());
-            let pending = !model.core.lock().unwrap().blocked && !model.events.block();
-            let core = model.core.lock().unwrap();
-            assert!(pending || core.saw == [true; 2], "saw {:?}, blocked {}", core.saw, core.blocked);
+            let pending = !model.state.lock().unwrap().blocked && !model.events.block();
+            let state = model.state.lock().unwrap();
+            assert!(pending || state.saw == [true; 2], "saw {:?}, blocked {}", state.saw, state.blocked);
         });
     }
 

@@ -8,7 +8,7 @@
 //!
 //! A kick says only "look again": one that reaches the thread after it has moved on costs an exit and no more.
 //!
-//! A thread that waits inside KVM_RUN is also to be kicked because it does: see [`Departure`].
+//! A thread that waits inside KVM_RUN is also to be kicked because it does: see [`Departure`](super::departure::Departure).
 #![allow(unsafe_code, reason = "signals of one thread: rustix has none of it")]
 
 use crate::sync::held::assert_not_held;
@@ -48,7 +48,7 @@ pub fn block() {
     debug_assert_eq!(failed, 0, "SIG_BLOCK with a valid set cannot fail");
 }
 
-/// Takes all pending kicks of the calling thread out. True if one was of its [`Departure`].
+/// Takes all pending kicks of the calling thread out. True if one was of its [`Departure`](super::departure::Departure).
 pub fn drain() -> bool {
     let mut left = false;
     while let Some(departure) = take(Nanos::ZERO) {

@@ -1,4 +1,4 @@
-//! Caps around any policy: the vCPUs of a group together run no more than its [`Cap`](crate::domain::Cap).
+//! Caps around any policy: the vCPUs of a group together run no more than its [`Cap`](crate::attributes::Cap).
 //!
 //! The policy within decides who runs; this one decides who may. It knows no weights and no slots, so it serves them all.
 //!

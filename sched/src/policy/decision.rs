@@ -4,12 +4,12 @@ use crate::ids::{Slot, VcpuId};
 use crate::time::{Nanos, Time};
 use crate::wait::Yield;
 
-/// Why [`Policy::next`] is asked.
+/// Why [`Policy::next`](super::Policy::next) is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// The slot was idle; somebody may have been placed on it meanwhile.
     Free,
-    /// The vCPU made an exit and would go on; asked only if [`Policy::keeps_slot_over_exits`] is false.
+    /// The vCPU made an exit and would go on; asked only if [`Policy::keeps_slot_over_exits`](super::Policy::keeps_slot_over_exits) is false.
     Exit,
     /// A lease may have ended, or somebody kicked the slot.
     Check,

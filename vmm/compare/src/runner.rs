@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stile_host::{CpuList, Disturbance, DisturbanceMeter};
 use stile_recording::{Header, RecordError, Recorded, Recorder, recordable};
+use stile_results::disturbed::Disturbed;
 use stile_results::journal::Journal;
 use stile_results::model::{Params, Sample};
 use stile_results::moment::MOMENT;
@@ -68,12 +69,14 @@ fn keep(samples: &mut Vec<Sample>, measured: Vec<Sample>) {
 }
 
 /// What came of a run; what was measured is there however it ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ran {
     /// Everything measured.
     pub samples: Vec<Sample>,
     /// Remarks for the reader.
     pub notes: Vec<String>,
+    /// Which runs the host disturbed.
+    pub disturbed: Disturbed,
     /// Its recordings.
     pub recordings: Vec<PathBuf>,
     /// Folders of its steps.
@@ -83,9 +86,10 @@ pub struct Ran {
 }
 
 /// How a run ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum End {
     /// As planned.
+    #[default]
     Complete,
     /// By the user.
     Interrupted,
@@ -162,9 +166,8 @@ impl<'a> Runner<'a> {
             End::Interrupted => remarks.notes.push(format!("{suite}: ended by the user after {after}.")),
             End::Failed(error) => remarks.notes.push(format!("{suite}: failed after {after}: {error}.")),
         }
-        let Remarks { mut notes, disturbances, recordings, steps } = remarks;
-        notes.extend(disturbances.notes());
-        Ran { samples, notes, recordings, steps, end }
+        let Remarks { notes, disturbances, recordings, steps } = remarks;
+        Ran { samples, notes, disturbed: disturbances.told(), recordings, steps, end }
     }
 
     /// Adds a cell's samples to the others, and to the journal; false if there are none, because the user ended the run.
@@ -221,7 +224,8 @@ impl<'a> Runner<'a> {
         if let (Some(moment), [first, ..]) = (context.moment.lock().take(), &mut measured[..]) {
             first.detail[MOMENT] = json!(moment);
         }
-        remarks.disturbances.add(self.words(planned), found);
+        let (label, _) = &self.options.policies[planned.policy];
+        remarks.disturbances.add(label.clone(), self.words(planned), found);
         Ok(Some(measured))
     }
 

@@ -1,9 +1,8 @@
-//! Whether a comparison came out worse than an earlier one, for those who run it after each change.
+//! Compares a report with an earlier one, the baseline, and finds the headline figures that have become worse.
 //!
-//! What is held against each other are medians of headline metrics under the same policy with the same parameters. A
-//! figure is worse if it is so by more than what is tolerated *and* the intervals of both medians lie apart: the first
-//! alone may be chance, the second alone no matter. The machines must be the same for this to mean anything; what is known
-//! of them is compared, and told.
+//! It compares medians of headline metrics under the same policy with the same parameters. A figure is worse if it differs
+//! by more than the tolerance *and* the intervals of both medians do not overlap: the first alone may be chance, and the
+//! second alone does not matter. Both reports must come from the same machine; a warning names the facts that differ.
 
 use super::check::{CheckError, read_report};
 use super::{format, view};
@@ -18,7 +17,7 @@ use thiserror::Error;
 /// Facts of a host that measured figures depend on.
 const MACHINE: [&str; 3] = ["cpu", "kernel", "pcpus"];
 
-/// An earlier report to hold others against.
+/// An earlier report that others are compared with.
 #[derive(Debug)]
 pub struct Baseline {
     path: PathBuf,
@@ -27,7 +26,7 @@ pub struct Baseline {
     tolerance: f64,
 }
 
-/// Why a comparison cannot be held against a report.
+/// Why a report cannot be the baseline of a comparison.
 #[derive(Debug, Error)]
 pub enum BaselineError {
     /// It is no valid report.
@@ -84,7 +83,10 @@ pub enum BaselineError {
         /// Whether the earlier one is.
         simulated: bool,
     },
-    /// Without intervals nothing can be told from chance.
+    /// Every run of a policy was disturbed, and the user refuses such a baseline.
+    #[error("--strict-baseline: {0}")]
+    Disturbed(String),
+    /// It has too few rounds: without intervals a difference cannot be told from chance.
     #[error(
         "--baseline {} has {}, and figures have intervals from {MIN_FOR_INTERVAL} on; make it anew with --reps \
          {MIN_FOR_INTERVAL} or more",
@@ -134,7 +136,7 @@ impl Baseline {
         Ok(Self { path, report, tolerance })
     }
 
-    /// Whether what is going to be measured can be held against it, before any time is spent.
+    /// Checks, before anything is run, that the planned comparison can be compared with the baseline.
     pub fn fits(&self, wanted: &Wanted<'_>) -> Result<(), BaselineError> {
         let path = || self.path.clone();
         if wanted.simulated != self.report.simulated {
@@ -155,6 +157,23 @@ impl Baseline {
             return Err(BaselineError::Policies { path: path(), was, is });
         }
         Ok(())
+    }
+
+    /// What makes the baseline doubtful: every run of a policy that both have was disturbed when it was measured.
+    pub fn doubt(&self, policies: &[&str]) -> Option<String> {
+        let wholly = self.report.disturbed.wholly();
+        let wholly: Vec<_> = wholly.into_iter().filter(|runs| policies.contains(&runs.policy.as_str())).collect();
+        let counts = wholly.iter().map(|runs| format!("{} of {} runs of {}", runs.disturbed, runs.runs, runs.policy));
+        let counts: Vec<String> = counts.collect();
+        (!counts.is_empty()).then(|| {
+            format!(
+                "the baseline {} is not reliable: other work on the machine disturbed {}. Measure it again on a quiet \
+                 machine: {}",
+                self.path.display(),
+                stile_text::list(&counts),
+                self.report.command.join(" ")
+            )
+        })
     }
 
     /// A setting that only one of both has, in words, with all that the other one has of its suite. Samples may have
@@ -184,7 +203,7 @@ impl Baseline {
         })
     }
 
-    /// Holds a report against it.
+    /// Compares a report with the baseline.
     pub fn judge<'a>(&'a self, report: &'a Report) -> Judgement<'a> {
         let headline = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
         let earlier = |cell: &Cell| {
@@ -203,15 +222,15 @@ impl Baseline {
     fn told(&self, report: &Report, worse: &[(&Cell, &Cell)], compared: usize) -> Vec<String> {
         let (tolerated, of) = (stile_text::percent(self.tolerance), stile_text::count(compared, "headline figure"));
         let path = self.path.display();
-        let mut told = match worse.len() {
-            0 => {
-                vec![format!("Against {path}: of {of} none is worse by more than {tolerated} and beyond its interval.")]
-            }
-            n => vec![format!(
-                "Against {path}: of {of} {n} {} worse by more than {tolerated} and beyond the interval:",
+        let doubt = self.doubt(&view::policies(report)).map(|doubt| format!("Warning: {doubt}"));
+        let mut told: Vec<String> = doubt.into_iter().collect();
+        told.push(match worse.len() {
+            0 => format!("Against {path}: of {of} none is worse by more than {tolerated} and outside its interval."),
+            n => format!(
+                "Against {path}: of {of} {n} {} worse by more than {tolerated} and outside the interval:",
                 if n == 1 { "is" } else { "are" }
-            )],
-        };
+            ),
+        });
         told.extend(worse.iter().map(|(new, old)| sentence(new, old)));
         if worse.iter().any(|(cell, _)| cell.policy == BASELINE) {
             told.push(format!("`{BASELINE}` itself is worse: the machine may have changed, or be disturbed."));
@@ -230,15 +249,14 @@ impl Baseline {
     }
 }
 
-/// "ticket: rsdl, 16 vCPUs: throughput 20.1k locks/s, 0.72 of 27.9k locks/s".
+/// "ticket: rsdl, 16 vCPUs: throughput 20.1k locks/s, 0.72 times the baseline value 27.9k locks/s".
 pub fn sentence(new: &Cell, old: &Cell) -> String {
     let value = |cell: &Cell| format::value_with_unit(cell.metric, cell.suite, cell.median);
-    let ratio = if old.median == 0.0 {
-        String::new()
-    } else {
-        format!("{} times ", stile_text::ratio(new.median / old.median))
+    let was = match old.median {
+        0.0 => format!("baseline value {}", value(old)),
+        _ => format!("{} times the baseline value {}", stile_text::ratio(new.median / old.median), value(old)),
     };
-    format!("  {}: {} {}, {ratio}what was {}", new.suite, new.words(), value(new), value(old))
+    format!("  {}: {} {}, {was}", new.suite, new.words(), value(new))
 }
 
 fn is_worse(new: &Cell, old: &Cell, tolerance: f64) -> bool {
@@ -314,9 +332,22 @@ mod tests {
             "{told}"
         );
         assert!(
-            told.contains("ticket: rsdl, 4 vCPUs: throughput 100 locks/s, 0.50 times what was 200 locks/s"),
+            told.contains("ticket: rsdl, 4 vCPUs: throughput 100 locks/s, 0.50 times the baseline value 200 locks/s"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_baseline_is_doubted_if_every_run_of_a_compared_policy_was_disturbed() {
+        let mut old = baseline(&[work("host", 100.0), work("rsdl", 200.0)]);
+        for (policy, disturbed) in [("host", true), ("host", true), ("rsdl", true), ("rsdl", false)] {
+            old.report.disturbed.count(policy, disturbed);
+        }
+        let now = report(&[work("host", 100.0)]);
+        let doubt = old.doubt(&["host", "rsdl"]).unwrap();
+        assert!(doubt.contains("old.json") && doubt.contains("disturbed 2 of 2 runs of host. Measure"), "{doubt}");
+        assert_eq!(old.judge(&now).told[0], format!("Warning: {doubt}"));
+        assert_eq!(old.doubt(&["rsdl", "o1"]), None);
     }
 
     #[test]

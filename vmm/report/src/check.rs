@@ -1,7 +1,6 @@
-//! Holds a `report.json` against the format: the gate after a run that nobody watched.
+//! Checks that a `report.json` is valid: that the file has the format of [`super::model`] and that its numbers fit together.
 //!
-//! It checks that the file is what [`stile_results::model`] says and that its numbers fit together. It does not judge the
-//! numbers: a slow policy is a finding, not an error.
+//! It does not judge the numbers: a slow policy is a result, not an error.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::view;
-use stile_results::model::{BASELINE, Cell, Report, SCHEMA};
+use stile_results::model::{Cell, OLDEST_SCHEMA, Report, SCHEMA};
 use stile_results::stats::Interval;
 use stile_results::suite::Suite;
 
@@ -105,7 +104,7 @@ pub enum CheckError {
 fn other_schema(found: &Value) -> String {
     match found {
         Value::Null => "is no report: it has no `schema`".to_owned(),
-        found => format!("has schema {found}; this program reads schema {SCHEMA}"),
+        found => format!("has schema {found}; this program reads schemas {OLDEST_SCHEMA} to {SCHEMA}"),
     }
 }
 
@@ -144,14 +143,17 @@ pub enum CellProblem {
         interval: Interval,
     },
     /// An interval without the ratio it is for.
-    #[error("ratio_ci95 stands without ratio_to_host")]
+    #[error("ratio_ci95 stands without ratio")]
     IntervalWithoutRatio,
     /// The same cell twice.
     #[error("an earlier cell is for the same suite, policy, parameters and metric")]
     Duplicate,
-    /// The baseline has a ratio to itself other than 1.
-    #[error("the baseline's ratio to itself is {0}")]
-    BaselineRatio(f64),
+    /// The reference has a ratio to itself other than 1.
+    #[error("the reference's ratio to itself is {0}")]
+    ReferenceRatio(f64),
+    /// The rounds of the samples are not one for each sample, in ascending order.
+    #[error("its rounds are not one for each sample in ascending order")]
+    Rounds,
 }
 
 /// Checks a report, and says what it holds.
@@ -172,7 +174,8 @@ pub fn read_report(path: &Path) -> Result<Report, CheckError> {
     let text = std::fs::read_to_string(path()).map_err(|source| CheckError::Read { path: path(), source })?;
     let json: Value = serde_json::from_str(&text).map_err(|source| CheckError::Json { path: path(), source })?;
     // First of all, so that a newer file is not reported as lacking some field.
-    if json.get("schema").and_then(Value::as_u64) != Some(u64::from(SCHEMA)) {
+    let schemas = u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA);
+    if !json.get("schema").and_then(Value::as_u64).is_some_and(|schema| schemas.contains(&schema)) {
         let found = json.get("schema").cloned().unwrap_or_default();
         return Err(CheckError::Schema { path: path(), found });
     }
@@ -187,7 +190,7 @@ pub fn read_report(path: &Path) -> Result<Report, CheckError> {
     let mut seen = BTreeSet::new();
     for (index, cell) in report.cells.iter().enumerate() {
         let known = !seen.insert((cell.suite, &cell.policy, &cell.params, cell.metric));
-        let checked = if known { Err(CellProblem::Duplicate) } else { check_cell(cell, report.rounds) };
+        let checked = if known { Err(CellProblem::Duplicate) } else { check_cell(cell, &report) };
         checked.map_err(|problem| {
             let name = format!("{} {} {} {}", cell.suite, cell.params.size_label(), cell.policy, cell.metric.name());
             CheckError::Cell { path: path(), index, name, problem }
@@ -196,12 +199,16 @@ pub fn read_report(path: &Path) -> Result<Report, CheckError> {
     Ok(report)
 }
 
-fn check_cell(cell: &Cell, rounds: u32) -> Result<(), CellProblem> {
-    let samples = &cell.samples;
+fn check_cell(cell: &Cell, report: &Report) -> Result<(), CellProblem> {
+    let (samples, rounds) = (&cell.samples, report.rounds);
     let lo = samples.iter().copied().reduce(f64::min).ok_or(CellProblem::NoSamples)?;
     let hi = samples.iter().copied().fold(lo, f64::max);
     if samples.len() > rounds as usize {
         return Err(CellProblem::TooManySamples { samples: samples.len(), rounds });
+    }
+    let is_of_samples = |rounds: &Vec<u32>| rounds.len() == samples.len() && rounds.is_sorted_by(|a, b| a < b);
+    if !cell.rounds.as_ref().is_none_or(is_of_samples) {
+        return Err(CellProblem::Rounds);
     }
     if cell.unit != cell.metric.unit(cell.suite) || cell.better != cell.metric.better() {
         return Err(CellProblem::Unit { unit: cell.unit.clone() });
@@ -210,11 +217,11 @@ fn check_cell(cell: &Cell, rounds: u32) -> Result<(), CellProblem> {
         return Err(CellProblem::Median { median: cell.median });
     }
     check_interval(cell.median, cell.ci95)?;
-    let Some(ratio) = cell.ratio_to_host else {
+    let Some(ratio) = cell.ratio else {
         return if cell.ratio_ci95.is_none() { Ok(()) } else { Err(CellProblem::IntervalWithoutRatio) };
     };
-    if cell.policy == BASELINE && ratio != 1.0 {
-        return Err(CellProblem::BaselineRatio(ratio));
+    if cell.is_of(&report.reference) && ratio != 1.0 {
+        return Err(CellProblem::ReferenceRatio(ratio));
     }
     check_interval(ratio, cell.ratio_ci95)
 }
@@ -266,8 +273,29 @@ mod tests {
 
     #[test]
     fn another_schema_is_named_before_anything_else() {
-        assert!(refused(|report| *report = json!({"schema": 2})).contains("has schema 2"));
+        assert!(
+            refused(|report| *report = json!({"schema": 3}))
+                .contains("has schema 3; this program reads schemas 1 to 2")
+        );
         assert!(refused(|report| *report = json!([])).contains("is no report"));
+    }
+
+    #[test]
+    fn a_report_of_version_1_is_read_with_its_ratios_to_host() {
+        let mut old = valid();
+        let report = old.as_object_mut().unwrap();
+        report.insert("schema".into(), json!(1));
+        ["reference", "disturbed"].iter().for_each(|field| drop(report.remove(*field)));
+        for cell in report["cells"].as_array_mut().unwrap() {
+            let cell = cell.as_object_mut().unwrap();
+            let ratio = cell.remove("ratio").unwrap();
+            cell.insert("ratio_to_host".into(), ratio);
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), old.to_string()).unwrap();
+        let read = read_report(file.path()).unwrap();
+        let new: Report = serde_json::from_str(&valid().to_string()).unwrap();
+        assert_eq!((read.reference.as_str(), &read.cells), ("host", &new.cells));
     }
 
     #[test]
@@ -279,10 +307,11 @@ mod tests {
     #[test]
     fn numbers_that_do_not_fit_are_refused() {
         assert!(refused(|report| report["cells"][0]["median"] = json!(99.0)).contains("outside its samples"));
-        assert!(refused(|report| report["cells"][1]["ratio_to_host"] = json!(9.0)).contains("outside its interval"));
-        assert!(refused(|report| report["cells"][1]["ratio_to_host"] = Value::Null).contains("stands without"));
+        assert!(refused(|report| report["cells"][1]["ratio"] = json!(9.0)).contains("outside its interval"));
+        assert!(refused(|report| report["cells"][1]["ratio"] = Value::Null).contains("stands without"));
         assert!(refused(|report| report["cells"][0]["samples"] = json!([])).contains("no samples"));
         assert!(refused(|report| report["cells"][0]["unit"] = json!("us")).contains("unit `us`"));
+        assert!(refused(|report| report["cells"][0]["rounds"] = json!([0, 2, 1])).contains("ascending order"));
         assert!(refused(|report| report["rounds"] = json!(1)).contains("3 samples from 1 rounds"));
         assert!(refused(|report| report["cells"][1] = report["cells"][0].clone()).contains("earlier cell"));
     }

@@ -1,6 +1,6 @@
-//! What samples tell besides their metrics, for the page: distributions, each vCPU's share, and worst moments.
+//! Reads what samples hold besides metrics: latency distributions, the CPU time of each vCPU, and the longest waits.
 //!
-//! A report's cells have none of it, so a page made without samples does without.
+//! The cells of a report do not hold these, so a page made without samples does not show them.
 
 use super::view::Block;
 use serde::Deserialize;
@@ -55,7 +55,7 @@ impl<'a> Details<'a> {
     }
 }
 
-/// The CPU times of a sample's vCPUs over their mean, largest first; `None` if nobody ran.
+/// The CPU times of a sample's vCPUs over their mean, largest first; `None` if no vCPU ran.
 fn shares_of(detail: &Value) -> Option<Vec<f64>> {
     let vcpus = detail.get("vcpus")?.as_array()?;
     let run: Option<Vec<f64>> = vcpus.iter().map(|vcpu| vcpu.get("run_ns")?.as_f64()).collect();

@@ -1,5 +1,5 @@
-//! Host facts as rows of name and value, whatever their shape: the report shows what the host probe found and knows
-//! none of its fields but one.
+//! Turns host facts into rows of name and value. The report shows all facts and depends on none of their names but
+//! [`POLICIES`].
 
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use super::plot::bars::{Bars, Group};
 use super::plot::{self, Plot, PlotError, Point, Scale, Series, timeline};
 use super::view::Block;
 use stile_results::metric::Metric;
-use stile_results::model::{BASELINE, Params, Sample};
+use stile_results::model::{Params, Sample};
 use stile_results::moment::Moment;
 use stile_results::stats;
 
@@ -18,7 +18,7 @@ const QUANTILES: [(f64, &str); 8] = [
     (0.9, "90 %"),
     (0.99, "99 %"),
     (0.999, "99.9 %"),
-    (1.0, "all"),
+    (1.0, "100 %"),
 ];
 
 /// A plot with its caption.
@@ -30,33 +30,44 @@ pub struct Figure {
     pub svg: String,
 }
 
-/// A policy's colour and marker: the baseline has the first, whatever else runs; the others follow in the report's
-/// order.
-pub fn slot(policies: &[&str], policy: &str) -> usize {
-    if policy == BASELINE {
-        return 0;
-    }
-    1 + policies.iter().filter(|other| **other != BASELINE).take_while(|other| **other != policy).count()
+/// The policies of a report, each with a colour and a marker of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Palette<'a> {
+    /// In the report's order.
+    pub policies: &'a [&'a str],
+    /// The policy that ratios refer to.
+    pub reference: &'a str,
 }
 
-/// The plots of a block; some are of what samples tell besides their metrics.
-pub fn of(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Vec<Figure>, PlotError> {
+impl Palette<'_> {
+    /// A policy's place in the palette: the reference has the first; the others follow in the report's order.
+    pub fn slot(self, policy: &str) -> usize {
+        if policy == self.reference {
+            return 0;
+        }
+        let others = self.policies.iter().filter(|other| **other != self.reference);
+        1 + others.take_while(|other| **other != policy).count()
+    }
+}
+
+/// The plots of a block. The distribution and the shares are drawn if the samples have them.
+pub fn of(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Result<Vec<Figure>, PlotError> {
     let metrics = block.suite.plotted().iter().filter(|metric| block.has(**metric));
-    let mut figures = metrics.map(|metric| figure(block, policies, *metric)).collect::<Result<Vec<_>, _>>()?;
-    figures.extend(distribution(block, policies, details)?);
-    figures.extend(shares(block, policies, details)?);
+    let mut figures = metrics.map(|metric| figure(block, palette, *metric)).collect::<Result<Vec<_>, _>>()?;
+    figures.extend(distribution(block, palette, details)?);
+    figures.extend(shares(block, palette, details)?);
     Ok(figures)
 }
 
 /// Quantiles of the latency at the largest size; `None` without histograms.
-fn distribution(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Option<Figure>, PlotError> {
+fn distribution(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Result<Option<Figure>, PlotError> {
     let of = |policy: &&str| {
         let buckets = details.latency(block, policy);
         let at = |(category, (quantile, _)): (usize, &(f64, &str))| {
             let value = stats::percentile(&buckets, *quantile)? as f64 / 1000.0;
             Some(Point { category, value, whisker: None })
         };
-        Series { slot: slot(policies, policy), points: QUANTILES.iter().enumerate().filter_map(at).collect() }
+        Series { slot: palette.slot(policy), points: QUANTILES.iter().enumerate().filter_map(at).collect() }
     };
     let series: Vec<Series> = block.policies.iter().map(of).collect();
     let (Some(largest), true) = (block.largest(), series.iter().any(|series| !series.points.is_empty())) else {
@@ -65,7 +76,7 @@ fn distribution(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> R
     let size = largest.size_label();
     let plot = Plot {
         title: format!("Quantiles of the latency of {} by policy with {size}", block.title()),
-        x_title: "part of all waits that took at most so long".to_owned(),
+        x_title: "part of all waits that took no longer".to_owned(),
         y_title: "time (log scale)".to_owned(),
         categories: QUANTILES.iter().map(|(_, name)| (*name).to_owned()).collect(),
         series,
@@ -78,18 +89,18 @@ fn distribution(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> R
 }
 
 /// CPU time of each vCPU at the largest size; `None` if it is not known.
-fn shares(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Option<Figure>, PlotError> {
+fn shares(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Result<Option<Figure>, PlotError> {
     let of = |policy: &&str| {
         let bars = details.shares(block, policy);
-        (!bars.is_empty()).then(|| Group { name: (*policy).to_owned(), slot: slot(policies, policy), bars })
+        (!bars.is_empty()).then(|| Group { name: (*policy).to_owned(), slot: palette.slot(policy), bars })
     };
     let groups: Vec<Group> = block.policies.iter().filter_map(of).collect();
     let (Some(largest), false) = (block.largest(), groups.is_empty()) else { return Ok(None) };
     let size = largest.size_label();
     let bars = Bars {
         title: format!("CPU time of each vCPU of {} by policy with {size}", block.title()),
-        x_title: "vCPUs, those with most first".to_owned(),
-        y_title: "of an equal share".to_owned(),
+        x_title: "vCPUs, most CPU time first".to_owned(),
+        y_title: "CPU time / equal share".to_owned(),
         reference: 1.0,
         groups,
     };
@@ -110,20 +121,20 @@ fn timeline(sample: &Sample, moment: &Moment) -> Figure {
     let (policy, size, round) = (&sample.policy, sample.params.size_label(), sample.round + 1);
     let [waited, longest, kept] = [moment.waited(), moment.longest, moment.kept].map(stile_text::time_us);
     let of = if moment.longest > moment.waited() * 1.01 {
-        format!("the longest wait of the last {kept} of a window whose longest was {longest}")
+        format!("the longest wait in the last {kept} of its window (in all of it: {longest})")
     } else {
-        "the longest wait of its window".to_owned()
+        "the longest wait in its window".to_owned()
     };
-    let title = format!("Who ran on which pCPU while {} waited {waited} under {policy}", moment.vcpu);
+    let title = format!("What ran on each pCPU while {} waited {waited} under {policy}", moment.vcpu);
     let caption = format!("{policy}, {size}, round {round}: {} waited {waited} for a pCPU, {of}", moment.vcpu);
     Figure { caption, svg: timeline::svg(moment, &title) }
 }
 
-fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure, PlotError> {
+fn figure(block: &Block<'_>, palette: Palette<'_>, metric: Metric) -> Result<Figure, PlotError> {
     let mut caption = metric.label().to_owned();
     caption[..1].make_ascii_uppercase();
     let time = metric.is_time();
-    // Over machines of all sizes throughput goes through as many powers.
+    // On machines from one to hundreds of pCPUs throughput spans powers of ten as well.
     let log = time || metric == Metric::Throughput && block.size_axis() == Params::PCPUS;
     let unit = if time { "time" } else { metric.unit(block.suite) };
     let y_title = if log { format!("{unit} (log scale)") } else { unit.to_owned() };
@@ -132,7 +143,7 @@ fn figure(block: &Block<'_>, policies: &[&str], metric: Metric) -> Result<Figure
         x_title: block.size_axis().to_owned(),
         y_title,
         categories: block.headline_rows().into_iter().map(category).collect(),
-        series: block.policies.iter().map(|policy| series(block, policies, policy, metric)).collect(),
+        series: block.policies.iter().map(|policy| series(block, palette, policy, metric)).collect(),
         scale: if log { Scale::Log } else { Scale::Linear },
         reference: metric.is_share().then_some(1.0),
         tick: if time { plot::time_tick } else { plot::number_tick },
@@ -145,11 +156,11 @@ fn category(row: &Params) -> String {
     row.size().map_or_else(|| row.size_label(), |(_, size)| size.to_string())
 }
 
-fn series(block: &Block<'_>, policies: &[&str], policy: &str, metric: Metric) -> Series {
+fn series(block: &Block<'_>, palette: Palette<'_>, policy: &str, metric: Metric) -> Series {
     let point = |(category, row): (usize, &Params)| {
         let cell = block.cell(row, policy, metric)?;
         Some(Point { category, value: cell.median, whisker: cell.ci95.map(|ci| (ci.lo, ci.hi)) })
     };
     let points = block.headline_rows().into_iter().enumerate().filter_map(point).collect();
-    Series { slot: slot(policies, policy), points }
+    Series { slot: palette.slot(policy), points }
 }

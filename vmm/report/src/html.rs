@@ -1,27 +1,28 @@
 //! The report as one static page: readable without network or script, in light and dark, wide and narrow.
 //!
-//! Everything shown comes from the [`Report`] and its [`Sample`]s; text is escaped by the template. Order: summary, the sources'
-//! tables, results at a glance, then per suite its plots, worst moments and headline figures, then the host, all figures,
-//! the policies, and how to read it all.
+//! Everything shown comes from the [`Report`] and its [`Sample`]s; text is escaped by the template. Order: summary, results at
+//! a glance, for each suite its plots, worst moments and headline figures, the sources' tables, the host, all figures, the
+//! policies, and how to read it all.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
 use super::detail::Details;
+use super::figures::{self, Palette};
 use super::plot::{self, PlotError};
 use super::summary::{self, Summary};
 use super::view::{self, Block};
-use super::{facts, figures, format, sources};
+use super::{facts, format, sources};
 use stile_results::metric::Metric;
-use stile_results::model::{BASELINE, Cell, Params, Report, Sample};
+use stile_results::model::{Cell, Params, Report, Sample};
 use stile_results::suite::Suite;
 use stile_results::verdict::Verdict;
 
 const STYLE: &str = include_str!("style.css");
-/// Remarks that need no click to be read.
+/// Up to so many remarks are shown without a click.
 const FEW: usize = 3;
 
-/// The page; distributions, shares and moments are in the samples only.
+/// Makes the page. Distributions, shares and moments come from the samples; without samples the page lacks them.
 pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
     let blocks = view::blocks(report);
     let policies = view::policies(report);
@@ -35,7 +36,8 @@ pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
             )
         }
     };
-    let suites = blocks.iter().map(|block| suite(block, &policies, Details(samples))).collect::<Result<Vec<_>, _>>()?;
+    let palette = Palette { policies: &policies, reference: &report.reference };
+    let suites = blocks.iter().map(|block| suite(block, palette, Details(samples))).collect::<Result<Vec<_>, _>>()?;
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -49,9 +51,9 @@ pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
             body {
                 main {
                     (head(report))
-                    (sources::html(&sources::tables(report)))
                     (glance(&blocks))
                     @for suite in &suites { (suite) }
+                    (sources::html(&sources::tables(report)))
                     (host(report))
                     (appendix(report, &blocks))
                 }
@@ -62,25 +64,31 @@ pub fn page(report: &Report, samples: &[Sample]) -> Result<String, PlotError> {
 }
 
 fn head(report: &Report) -> Markup {
-    let Summary { opening, findings } = summary::summarize(report);
+    let Summary { warnings, opening, findings, notes } = summary::summarize(report);
     html! {
         header {
             h1 { @if report.simulated { "Simulated scheduler comparison" } @else { "Scheduler comparison" } }
             p.command { code { (report.command.join(" ")) } }
         }
+        @if let Some((first, more)) = warnings.split_first() {
+            div.warning role="note" {
+                p { b { (first) } }
+                @if !more.is_empty() { ul { @for warning in more { li { (warning) } } } }
+            }
+        }
         p.summary { (opening.join(" ")) }
         @if !findings.is_empty() { ul.findings { @for finding in &findings { li { (finding) } } } }
-        @match report.notes.len() {
+        @match notes.len() {
             0 => {}
-            // More would push what came of it off the first screen.
-            1..=FEW => (notes(report)),
-            many => details { summary { (many) " remarks on the run" } (notes(report)) },
+            // More would push the results off the first screen.
+            1..=FEW => (list(&notes)),
+            many => details { summary { (many) " remarks on the run" } (list(&notes)) },
         }
     }
 }
 
-fn notes(report: &Report) -> Markup {
-    html! { ul.notes { @for note in &report.notes { li { (note) } } } }
+fn list(notes: &[String]) -> Markup {
+    html! { ul.notes { @for note in notes { li { (note) } } } }
 }
 
 fn host(report: &Report) -> Markup {
@@ -95,13 +103,14 @@ fn host(report: &Report) -> Markup {
     }
 }
 
-/// Work done in every setting against the baseline: a table for all suites that compare the same policies.
+/// Work done in every setting against the reference: a table for all suites that compare the same policies.
 fn glance(blocks: &[Block<'_>]) -> Markup {
+    let reference = blocks.first().map_or("", |block| block.reference);
     let shown: Vec<(&Block<'_>, Vec<&Params>)> =
         blocks.iter().map(|block| (block, worked(block))).filter(|(_, rows)| !rows.is_empty()).collect();
     html! { @if !shown.is_empty() {
         h2 { "Throughput at a glance" }
-        p.hint { "Ratio to " code { (BASELINE) } " with its 95 % interval; above 1 is more work done." }
+        p.hint { "Ratio to " code { (reference) } " with its 95 % interval; above 1 is more work done." }
         @for blocks in shown.chunk_by(|(a, _), (b, _)| a.policies == b.policies) {
             (boxed("Throughput at a glance", &html! { table {
                 thead { tr {
@@ -112,16 +121,16 @@ fn glance(blocks: &[Block<'_>]) -> Markup {
                     @if index == 0 { th.group scope="rowgroup" rowspan=(rows.len()) { (block.title()) } }
                     th scope="row" { (row.size_label()) }
                     @for policy in &block.policies {
-                        (judged(block.cell(row, policy, Metric::Throughput), with_unit, false))
+                        (judged(block, block.cell(row, policy, Metric::Throughput), with_unit, false))
                     }
                 } } } }
             } }))
         }
-        p.hint { (legend_of_signs()) }
+        p.hint { (legend_of_signs(reference)) }
     } }
 }
 
-/// The rows of a block in which work is done as fast as it can be: a probe has its own pace, and is rated by what it misses.
+/// The rows of a block whose work runs as fast as it can. A probe has a pace of its own and is rated by missed deadlines.
 fn worked<'a>(block: &Block<'a>) -> Vec<&'a Params> {
     let has_work = |row: &&Params| {
         let any = block.policies.iter().any(|policy| block.cell(row, policy, Metric::Throughput).is_some());
@@ -130,30 +139,30 @@ fn worked<'a>(block: &Block<'a>) -> Vec<&'a Params> {
     block.rows.iter().copied().filter(has_work).collect()
 }
 
-/// What may be wider than the screen, in a box that scrolls, by keys too, and says so where it is.
+/// Puts content that may be wider than the screen into a box that scrolls, with keys as well.
 pub(super) fn boxed(name: &str, content: &Markup) -> Markup {
     html! { div.scroll role="region" tabindex="0" aria-label=(name) { (content) } }
 }
 
-fn legend_of_signs() -> Markup {
+fn legend_of_signs(reference: &str) -> Markup {
     html! {
         span.better { b { "+" } " better" } " "
         span.worse { b { "−" } " worse" }
-        " than " code { (BASELINE) } ": the interval excludes 1. "
-        "In brackets, unshaded: it does, but in too few rounds to tell it from chance."
+        " than " code { (reference) } ": the interval excludes 1. "
+        "In brackets, without colour: it does, but there were too few rounds to rule out chance."
     }
 }
 
-/// The ratio to show for a cell: none for the baseline itself, nor for a share, whose measure is 1.0.
-fn comparable(cell: &Cell) -> Option<f64> {
-    cell.ratio_to_host.filter(|_| cell.policy != BASELINE && !cell.metric.is_share())
+/// The ratio to show for a cell: none for the reference itself, nor for a share, which is compared with 1.0.
+fn comparable(cell: &Cell, reference: &str) -> Option<f64> {
+    cell.ratio.filter(|_| !cell.is_of(reference) && !cell.metric.is_share())
 }
 
 /// A table cell: the ratio with interval, sign and shade, and `below` it the value; the value alone if there is no
 /// ratio.
-fn judged(cell: Option<&Cell>, value: impl Fn(&Cell) -> String, below: bool) -> Markup {
+fn judged(block: &Block<'_>, cell: Option<&Cell>, value: impl Fn(&Cell) -> String, below: bool) -> Markup {
     let Some(cell) = cell else { return html! { td.number.none { "–" } } };
-    let Some(ratio) = comparable(cell) else { return html! { td.number { (value(cell)) } } };
+    let Some(ratio) = comparable(cell, block.reference) else { return html! { td.number { (value(cell)) } } };
     let verdict = cell.verdict();
     html! {
         td.number.{ (class(verdict)) } title=[verdict.words()] {
@@ -174,8 +183,8 @@ fn without_unit(cell: &Cell) -> String {
     format::value(cell.metric, cell.suite, cell.median)
 }
 
-/// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times carry their units; of counts and
-/// shares the label says what they are of.
+/// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times are shown with their units, and the
+/// labels of counts and shares name what they count.
 fn metric_heading(metric: Metric, suite: Suite) -> Markup {
     let unit = Some(metric.unit(suite)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
     let unit = unit.unwrap_or_default();
@@ -192,10 +201,10 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-fn suite(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<Markup, PlotError> {
-    let figures = figures::of(block, policies, details)?;
+fn suite(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -> Result<Markup, PlotError> {
+    let figures = figures::of(block, palette, details)?;
     let moments = figures::moments(block, details);
-    let legend = block.policies.iter().map(|policy| Ok((*policy, plot::legend_key(figures::slot(policies, policy))?)));
+    let legend = block.policies.iter().map(|policy| Ok((*policy, plot::legend_key(palette.slot(policy))?)));
     let legend = legend.collect::<Result<Vec<_>, PlotError>>()?;
     let rows: Vec<(&Params, Vec<Metric>)> =
         block.headline_rows().into_iter().map(|row| (row, block.headline_of(row))).collect();
@@ -222,7 +231,7 @@ fn suite(block: &Block<'_>, policies: &[&str], details: Details<'_>) -> Result<M
                         @if index == 0 { th.group scope="rowgroup" rowspan=(metrics.len()) { (row.size_label()) } }
                         th scope="row" { (metric_heading(*metric, block.suite)) }
                         @for policy in &block.policies {
-                            (judged(block.cell(row, policy, *metric), without_unit, true))
+                            (judged(block, block.cell(row, policy, *metric), without_unit, true))
                         }
                     } }
                 } }
@@ -261,7 +270,7 @@ fn full_table(block: &Block<'_>) -> Markup {
                 (format::value(cell.metric, cell.suite, ci.lo)) " to " (format::value(cell.metric, cell.suite, ci.hi))
             } }
             td { @if !format::tells_unit(cell.metric, cell.suite) { (cell.unit) } } td { (cell.metric.direction(cell.suite)) }
-            (judged(Some(cell), |_| "–".to_owned(), false))
+            (judged(block, Some(cell), |_| "–".to_owned(), false))
             td.number { (cell.samples.len()) }
         }
     };
@@ -269,7 +278,7 @@ fn full_table(block: &Block<'_>) -> Markup {
         (boxed("Every metric", &html! { table.full {
             thead { tr {
                 th { "size" } th { "metric" } th { "policy" } th.number { "median" } th.number { "95 % interval" }
-                th { "unit" } th { "direction" } th.number { "ratio to " (BASELINE) } th.number { "rounds" }
+                th { "unit" } th { "direction" } th.number { "ratio to " (block.reference) } th.number { "rounds" }
             } }
             @for params in &block.rows {
                 @for metric in Metric::ALL.into_iter().filter(|metric| block.has(*metric)) { tbody {
@@ -285,26 +294,31 @@ fn full_table(block: &Block<'_>) -> Markup {
 fn reading_guide(report: &Report) -> Markup {
     html! {
         ul.guide {
-            li { "Policies take turns within a round. A ratio is taken within its round, so that what the machine did "
-                "meanwhile counts for both sides; the figure is the median of these ratios, not the ratio of medians." }
-            li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). Up to "
-                "five rounds they are the range of the samples and cover the median in 75 % (3 rounds), 88 % (4) or "
-                "94 % (5) of cases; with more, in 92 % at least; below three there is none." }
-            li { "A distribution has the waits of all rounds; of the vCPUs' CPU times each bar is a rank's median over the "
-                "rounds. A timeline shows the longest wait that the scheduler's event rings still held when the policy's "
-                "worst window ended; grey are turns too short to be told apart." }
-            li { "A sign needs an interval that excludes 1. With many cells some are marked by chance: about one in "
-                "twenty where nothing differs. List a policy twice (" code { "host,host" } ") to see how much." }
-            li { "Where guests wait for each other, they spin a little and then yield; a yield with a hint tells the scheduler "
-                "what its vCPU waits for (" code { "--hint" } ")." }
-            li { "Exits, switches, migrations and yields explain a result and are not judged: more work makes more of "
-                "them. Nor is the work of the hogs beside lockers: what they lose there is what the lockers had been "
-                "starved of." }
-            li { "No ratio is given where " code { (BASELINE) } " did not run or measured 0 in a round." }
-            li { "Shares are relative to an equal one, in weights to what the policy's weights give: 1.0 is fair. The Jain index is 1 if all vCPUs got on equally, "
-                "1/n if one had everything." }
-            li { code { "raw/" } " beside this page has every sample, " code { "report.json" } " every figure shown "
-                "here, " code { "host.json" } " the host and the policies." }
+            li { "In each round every policy runs once. A ratio compares two runs of the same round, because what the "
+                "machine did at that time affects both. The figure shown is the median of these ratios, not the ratio of "
+                "the medians." }
+            li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). With three "
+                "to five rounds an interval is the range of the samples. It covers the true median in 75 % (3 rounds), "
+                "88 % (4) or 94 % (5) of cases; with more rounds in at least 92 %. Fewer than three rounds give no "
+                "interval." }
+            li { "A cell has a sign if its interval excludes 1. Chance alone gives a sign to about one in twenty cells of "
+                "two policies that do not differ. Compare a policy with itself (" code { "--policies host,host" } ") to "
+                "see how many it gives on this machine." }
+            li { "The latency distribution has the waits of all rounds. The plot of CPU time has a bar for each vCPU, "
+                "sorted in each round; a bar is the median over the rounds at its rank." }
+            li { "A timeline shows the longest wait that the scheduler's event rings still held at the end of the window. "
+                "Grey bars are turns too short to be drawn one by one." }
+            li { "Guests that wait for each other spin briefly and then yield. A yield with a hint tells the scheduler "
+                "what the vCPU waits for (" code { "--hint" } ")." }
+            li { "Exits, switches, migrations and yields explain a result and get no sign: more work causes more of "
+                "them. The work of hogs beside lockers gets none either: it shrinks when the lockers get the CPU time "
+                "that they lacked." }
+            li { "There is no ratio where " code { (report.reference) } " did not run, or measured 0 in a round." }
+            li { "A share is relative to a fair part: 1.0 is fair. A fair part is an equal one, and in " code { "weights" }
+                " the part that the policy's weights give. The Jain index is 1 if all vCPUs got the same, and 1/n if one "
+                "of n got everything." }
+            li { code { "raw/" } " beside this page has every sample, " code { "report.json" } " every figure of "
+                "this page, and " code { "host.json" } " the host and the policies." }
         }
     }
 }

@@ -1,10 +1,9 @@
-//! A report as JUnit test cases, which build servers show: each cell is one, and fails where it is worse than in a
-//! baseline.
+//! A report as JUnit test cases for build servers: each cell is a case, which fails if it is worse than in a baseline.
 
 use super::baseline::{self, Judgement};
 use super::{format, view};
 use quick_junit::{NonSuccessKind, Report as Junit, SerializeError, TestCase, TestCaseStatus, TestSuite};
-use stile_results::model::{BASELINE, Cell, Report};
+use stile_results::model::{Cell, Report};
 
 /// The report as XML; without a judgement every cell has passed.
 pub fn xml(report: &Report, judgement: Option<&Judgement<'_>>) -> Result<String, SerializeError> {
@@ -14,7 +13,7 @@ pub fn xml(report: &Report, judgement: Option<&Judgement<'_>>) -> Result<String,
         let mut cases = TestSuite::new(suite.name());
         for cell in report.cells.iter().filter(|cell| cell.suite == suite) {
             let old = worse.iter().find(|(new, _)| std::ptr::eq(*new, cell)).map(|(_, old)| *old);
-            cases.add_test_case(case(cell, old));
+            cases.add_test_case(case(cell, &report.reference, old));
         }
         junit.add_test_suite(cases);
     }
@@ -28,7 +27,7 @@ pub fn xml(report: &Report, judgement: Option<&Judgement<'_>>) -> Result<String,
     junit.to_string()
 }
 
-fn case(cell: &Cell, old: Option<&Cell>) -> TestCase {
+fn case(cell: &Cell, reference: &str, old: Option<&Cell>) -> TestCase {
     let status = match old {
         Some(old) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
@@ -46,8 +45,8 @@ fn case(cell: &Cell, old: Option<&Cell>) -> TestCase {
         let [lo, hi] = [interval.lo, interval.hi].map(|bound| format::value(cell.metric, cell.suite, bound));
         out += &format!(", 95 % interval {lo} to {hi}");
     }
-    if let Some(ratio) = cell.ratio_to_host.filter(|_| cell.policy != BASELINE) {
-        out += &format!(", ratio to host {}", stile_text::ratio(ratio));
+    if let Some(ratio) = cell.ratio.filter(|_| !cell.is_of(reference)) {
+        out += &format!(", ratio to {reference} {}", stile_text::ratio(ratio));
     }
     case.set_system_out(out);
     case
@@ -77,6 +76,6 @@ mod tests {
         let (now, old) = (of(50.0), of(100.0));
         let judgement = Judgement { worse: vec![(&now.cells[0], &old.cells[0])], compared: 1, told: Vec::new() };
         let xml = xml(&now, Some(&judgement)).unwrap();
-        assert!(xml.contains("failures=\"1\"") && xml.contains("0.50 times what was 100 locks/s"), "{xml}");
+        assert!(xml.contains("failures=\"1\"") && xml.contains("0.50 times the baseline value 100 locks/s"), "{xml}");
     }
 }

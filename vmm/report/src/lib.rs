@@ -25,6 +25,7 @@ pub mod figures;
 pub mod format;
 pub mod html;
 pub mod junit;
+pub mod place;
 pub mod plot;
 pub mod sources;
 pub mod summary;

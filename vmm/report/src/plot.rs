@@ -1,12 +1,12 @@
 //! Plots as inline SVG: a line with whiskers per policy over the sizes of a run.
 //!
 //! A policy has one colour and one marker throughout a report. Colours are written as the light theme's; `style.css`
-//! maps each of them to a variable, so that the dark theme can replace it. Sizes stand at equal distances: they are
-//! the settings that were chosen, not a continuous scale. The vertical axis begins at zero, or is logarithmic and
-//! says so.
+//! maps each of them to a variable, so that the dark theme can replace it. Sizes are drawn at equal distances: they are
+//! chosen settings, not a continuous scale. The vertical axis begins at zero, or is logarithmic and says so.
 
 pub mod axis;
 pub mod bars;
+pub mod headline;
 pub mod timeline;
 
 use axis::Axis;
@@ -18,7 +18,7 @@ use thiserror::Error;
 const SIZE: (u32, u32) = (600, 336);
 /// Size of a legend's key.
 const KEY_SIZE: (u32, u32) = (30, 14);
-/// Colours that are apart for all common colour blindnesses and at least 3:1 to white; the first is the baseline's.
+/// Colours that are apart for all common colour blindnesses and at least 3:1 to white; the first is the reference's.
 pub const PALETTE: [RGBColor; 7] = [
     RGBColor(0x59, 0x59, 0x59),
     RGBColor(0x00, 0x72, 0xB2),

@@ -14,7 +14,7 @@ mod volano;
 pub(super) use show::{html, markdown, terminal};
 
 use stile_results::metric::Metric;
-use stile_results::model::{Cell, Params, Report};
+use stile_results::model::{BASELINE, Cell, Params, Report};
 use stile_results::suite::Suite;
 
 /// A source's table, measured anew.
@@ -38,8 +38,9 @@ type MakeTable = fn(&Report) -> Option<SourceTable>;
 /// The tables there are, in the order of a report.
 const TABLES: &[MakeTable] = &[interactive::table, volano::table, hackbench::table, netbench::table, entry::table];
 
-/// The tables that a report has cells for.
+/// The tables that a report has cells for. Their ratios are to the host's scheduler, as the sources' are.
 pub fn tables(report: &Report) -> Vec<SourceTable> {
+    let report = &report.clone().with_reference(BASELINE);
     let marked = |table: SourceTable| match report.simulated {
         true => SourceTable { title: format!("simulated {}", table.title), ..table },
         false => table,

@@ -1,11 +1,11 @@
 //! The report in a few sentences, made from its cells alone.
 //!
-//! Sentences count and quote; they never claim more than a table's signs do. What is neither better nor worse is open.
+//! Sentences give counts and figures and claim no more than the signs of the tables: a cell is better, worse or open.
 
 use super::view;
 use stile_results::aggregate::headline_ratios;
 use stile_results::metric::Metric;
-use stile_results::model::{BASELINE, Cell, Report};
+use stile_results::model::{Cell, Report};
 use stile_results::stats::{Interval, MIN_FOR_INTERVAL, MIN_FOR_VERDICT, miss};
 use stile_results::suite::Suite;
 use stile_results::verdict::Verdict;
@@ -13,37 +13,51 @@ use stile_results::verdict::Verdict;
 /// A report in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What was measured and what to bear in mind.
+    /// What makes the figures doubtful; usually nothing.
+    pub warnings: Vec<String>,
+    /// What was measured, and limits of the result.
     pub opening: Vec<String>,
-    /// What came of it: a sentence per policy against the baseline, then failures.
+    /// The results: a sentence for each policy against the reference, then failures.
     pub findings: Vec<String>,
+    /// Remarks on the run.
+    pub notes: Vec<String>,
 }
 
 /// Puts a report into words.
 pub fn summarize(report: &Report) -> Summary {
     let mut opening = vec![scope(report)];
     if report.simulated {
-        opening.push("All figures are simulated: no guest ran, and the host's scheduler is a model of it.".to_owned());
+        opening.push("All figures are simulated: no guest ran, and the host's scheduler is a model.".to_owned());
     }
     if report.interrupted && !report.cells.is_empty() {
-        opening.push("The run was interrupted; this is what had been measured by then.".to_owned());
+        opening.push("The run was interrupted; these figures had been measured until then.".to_owned());
     }
     let policies = view::policies(report);
-    if !policies.is_empty() && !policies.contains(&BASELINE) {
-        opening.push(format!("`{BASELINE}` was not among the policies, so there are no ratios."));
+    let reference = report.reference.as_str();
+    if !policies.is_empty() && !report.has_reference() {
+        opening.push(format!(
+            "`{reference}` was not among the policies, so there are no ratios; `stile show FILE --reference POLICY` \
+             computes them for another reference."
+        ));
     }
     if (report.rounds as usize) < MIN_FOR_VERDICT && policies.len() > 1 {
         let rounds = report.rounds as usize;
         let none = if rounds < MIN_FOR_INTERVAL { "there are no intervals, and " } else { "" };
         opening.push(format!(
-            "With {} {none}a difference is an indication only; signs count from {MIN_FOR_VERDICT} rounds on.",
+            "With {} {none}a difference is only an indication; it takes {MIN_FOR_VERDICT} rounds to prove one.",
             stile_text::count(rounds, "round"),
         ));
     }
-    let others = policies.iter().filter(|policy| **policy != BASELINE);
+    let others = policies.iter().filter(|policy| **policy != reference);
     let findings =
-        others.filter_map(|policy| against_itself(report, policy).or_else(|| against_baseline(report, policy)));
-    Summary { opening, findings: findings.chain(failures(report, Metric::ClientErrors, &policies)).collect() }
+        others.filter_map(|policy| against_itself(report, policy).or_else(|| against_reference(report, policy)));
+    let findings = findings.chain(failures(report, Metric::ClientErrors, &policies)).collect();
+    let mut warnings: Vec<String> = report.disturbed.warning().into_iter().collect();
+    let mut notes = Vec::new();
+    let disturbances = if warnings.is_empty() { &mut notes } else { &mut warnings };
+    disturbances.extend(report.disturbed.notes.iter().cloned());
+    notes.splice(0..0, report.notes.iter().cloned());
+    Summary { warnings, opening, findings, notes }
 }
 
 fn scope(report: &Report) -> String {
@@ -60,13 +74,20 @@ fn scope(report: &Report) -> String {
     )
 }
 
-/// The baseline a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, where with so
-/// many rounds about one in 16 misses it by chance. ...". None for another policy, and without intervals.
+/// A policy's name without the number of a second entry: "host" of "host#2".
+fn without_number(label: &str) -> &str {
+    label.rsplit_once('#').filter(|(_, number)| number.parse::<u32>().is_ok()).map_or(label, |(name, _)| name)
+}
+
+/// The reference a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, ...". None for
+/// another policy, and without intervals.
 fn against_itself(report: &Report, policy: &str) -> Option<String> {
-    let again = policy.strip_prefix(BASELINE)?.strip_prefix('#')?;
-    again.parse::<u32>().ok()?;
+    let reference = report.reference.as_str();
+    if without_number(policy) != without_number(reference) {
+        return None;
+    }
     let cells = headline_ratios(report).filter(|cell| cell.policy == policy);
-    let of = |cell: &Cell| Some((cell.ratio_to_host?, cell.ratio_ci95?, miss(cell.samples.len())));
+    let of = |cell: &Cell| Some((cell.ratio?, cell.ratio_ci95?, miss(cell.samples.len())));
     let found: Vec<(f64, Interval, f64)> = cells.filter_map(of).collect();
     let including = found.iter().filter(|(_, interval, _)| interval.lo <= 1.0 && 1.0 <= interval.hi).count();
     let ratios = || found.iter().map(|(ratio, ..)| *ratio);
@@ -75,14 +96,14 @@ fn against_itself(report: &Report, policy: &str) -> Option<String> {
     let expected: f64 = found.iter().map(|(.., miss)| miss).sum();
     let missed = found.len() - including;
     let means = if missed as f64 > 2.0 * expected + 1.0 {
-        "That is more than chance explains: something differs between first and second, and no sign of this machine is \
-         to be trusted until it is found"
+        "More intervals miss 1 than chance explains: something differs between the two runs of one policy. Do not trust \
+         any sign from this machine until the cause is known"
     } else {
-        "That is what chance explains: signs mean what they say, and differences within this range are none"
+        "Chance explains those that miss it. Signs can be trusted here; treat ratios within this range as equal"
     };
     Some(format!(
-        "{policy} is {BASELINE} again: of {} {including} include 1 in their intervals ({} to {}), where with so many \
-         rounds about one in {:.0} misses it by chance. {means}.",
+        "{policy} is {reference} again: of {} {including} include 1 in their intervals ({} to {}). With so many rounds \
+         about one interval in {:.0} misses 1 by chance. {means}.",
         stile_text::count(found.len(), "headline ratio"),
         stile_text::ratio(lo),
         stile_text::ratio(hi),
@@ -92,15 +113,15 @@ fn against_itself(report: &Report, policy: &str) -> Option<String> {
 
 /// "rsdl against host: throughput better in 5, worse in 1 of 7 settings (0.94 to 4.40 times); p99 latency better in
 /// ...".
-fn against_baseline(report: &Report, policy: &str) -> Option<String> {
+fn against_reference(report: &Report, policy: &str) -> Option<String> {
     let metrics = [Metric::Throughput, Metric::LatencyP99];
     let tallies: Vec<String> = metrics.into_iter().filter_map(|metric| tally(report, policy, metric)).collect();
-    (!tallies.is_empty()).then(|| format!("{policy} against {BASELINE}: {}.", tallies.join("; ")))
+    (!tallies.is_empty()).then(|| format!("{policy} against {}: {}.", report.reference, tallies.join("; ")))
 }
 
 fn tally(report: &Report, policy: &str, metric: Metric) -> Option<String> {
     let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.policy == policy && cell.metric == metric).collect();
-    let ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.ratio_to_host).collect();
+    let ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.ratio).collect();
     let (lo, hi) = (ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?);
     let going = |wanted: bool| {
         let goes = |cell: &&&Cell| matches!(cell.verdict(), Verdict::Differs { better, .. } if better == wanted);
@@ -137,7 +158,7 @@ mod tests {
 
     fn text(samples: &[Sample], interrupted: bool) -> String {
         let report = Report::from_samples(samples, RunContext { interrupted, ..RunContext::default() });
-        let Summary { opening, findings } = summarize(&report);
+        let Summary { opening, findings, .. } = summarize(&report);
         [opening, findings].concat().join(" ")
     }
 
@@ -166,31 +187,31 @@ mod tests {
     fn the_baseline_against_itself_tells_how_many_ratios_include_one() {
         let text = twice(&[98.0, 99.0, 101.0, 102.0, 103.0]);
         assert!(text.contains("of 2 headline ratios 2 include 1 in their intervals (1.01 to 1.01)"), "{text}");
-        assert!(text.contains("signs mean what they say"), "{text}");
+        assert!(text.contains("Signs can be trusted here"), "{text}");
     }
 
     #[test]
     fn of_few_rounds_more_intervals_miss_by_chance() {
         let host = ticket("host", Metric::Throughput, &[100.0; 3]);
         let text = text(&[host, ticket("host#2", Metric::Throughput, &[101.0, 102.0, 103.0])].concat(), false);
-        assert!(text.contains("of 1 headline ratio 0 include 1") && text.contains("about one in 4 misses"), "{text}");
-        assert!(text.contains("That is what chance explains"), "{text}");
+        assert!(
+            text.contains("of 1 headline ratio 0 include 1") && text.contains("about one interval in 4 misses"),
+            "{text}"
+        );
+        assert!(text.contains("Chance explains those"), "{text}");
     }
 
     #[test]
     fn the_baseline_differing_from_itself_is_a_warning() {
         let text = twice(&[120.0, 121.0, 122.0, 123.0, 124.0]);
-        assert!(
-            text.contains("of 2 headline ratios 0 include 1") && text.contains("more than chance explains"),
-            "{text}"
-        );
+        assert!(text.contains("of 2 headline ratios 0 include 1") && text.contains("than chance explains"), "{text}");
     }
 
     #[test]
     fn few_rounds_are_called_an_indication() {
         let host = ticket("host", Metric::Throughput, &[1.0; 3]);
         let text = text(&[host, ticket("rsdl", Metric::Throughput, &[2.0; 3])].concat(), false);
-        assert!(text.contains("With 3 rounds a difference is an indication only"), "{text}");
+        assert!(text.contains("With 3 rounds a difference is only an indication"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The report as text: a table for the terminal, and Markdown for documents.
 //!
-//! A table that is too wide is split by policies, never wrapped inside a cell. Colour only repeats what the signs say.
+//! A table that is too wide is split by policies; cells are never wrapped. Colour only repeats what the signs say.
 
 use std::io::IsTerminal;
 
@@ -11,7 +11,7 @@ use super::summary::{self, Summary};
 use super::view::{self, Block};
 use super::{format, sources};
 use stile_results::metric::Metric;
-use stile_results::model::{BASELINE, Cell, Params, Report};
+use stile_results::model::{Cell, Params, Report};
 use stile_results::verdict::Verdict;
 
 /// Width if the output is no terminal: what fits a mail or a wide editor.
@@ -46,51 +46,101 @@ impl Screen {
     }
 }
 
-/// The report for a terminal: the sources' tables, a block per suite, then the summary.
+/// The report for a terminal: a block for each suite, the sources' tables, then the summary.
 pub fn terminal(report: &Report, screen: Screen) -> String {
-    let mut out = sources::terminal(&sources::tables(report), screen);
+    let mut out = String::new();
     for block in view::blocks(report) {
-        let unit = block.suite.throughput_unit();
-        out += &format!("{}: {unit}, then the ratio to {BASELINE}\n", block.title());
-        let layout = Layout::new(&block);
+        let layout = Layout::new(&block, screen.width);
+        out += &stile_text::fill(&layout.title(), screen.width);
         for policies in layout.chunks(screen.width) {
             out += &layout.render(policies, screen);
             out.push('\n');
         }
         out.push('\n');
     }
-    let Summary { opening, findings } = summary::summarize(report);
+    out += &sources::terminal(&sources::tables(report), screen);
+    let Summary { warnings, opening, findings, notes } = summary::summarize(report);
+    let prefixed = |prefix: &str, lines: &[String]| {
+        lines.iter().map(|line| stile_text::fill(&format!("{prefix}: {line}"), screen.width)).collect::<String>()
+    };
+    out += &prefixed("Warning", &warnings);
     out += &stile_text::fill(&opening.join(" "), screen.width);
     for finding in findings {
         out += &stile_text::fill(&finding, screen.width);
     }
-    for note in &report.notes {
-        out += &stile_text::fill(&format!("Note: {note}"), screen.width);
-    }
-    out
+    out + &prefixed("Note", &notes)
+}
+
+/// Where the interval of a ratio stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intervals {
+    /// Beside the ratio.
+    Beside,
+    /// On a line of its own below the ratio.
+    Below,
+    /// Nowhere: there is no room, or there are none.
+    Nowhere,
 }
 
 /// How a block is set out.
+#[derive(Clone, Copy)]
 struct Layout<'a> {
     block: &'a Block<'a>,
     /// Width of the widest sign: signs have a column of their own, so that figures stand under figures.
     signs: usize,
+    intervals: Intervals,
 }
 
 impl<'a> Layout<'a> {
-    fn new(block: &'a Block<'a>) -> Self {
-        let cells = block.headline_cells();
-        Self { block, signs: cells.map(|cell| cell.verdict().sign().chars().count()).max().unwrap_or(0) }
+    /// The layout for a screen: intervals stand beside ratios, or else below them, unless the block needs more tables then.
+    fn new(block: &'a Block<'a>, width: usize) -> Self {
+        let signs = block.headline_cells().map(|cell| cell.verdict().sign().chars().count()).max().unwrap_or(0);
+        let plain = Self { block, signs, intervals: Intervals::Nowhere };
+        let widest = |layout: Self| layout.labels() + layout.widths().into_iter().max().unwrap_or(0);
+        let fits = |intervals: &Intervals| {
+            let with = Self { intervals: *intervals, ..plain };
+            let tables = with.chunks(width).len() <= plain.chunks(width).len();
+            tables && widest(with) <= width.max(widest(plain))
+        };
+        let intervals = [Intervals::Beside, Intervals::Below].into_iter().find(fits);
+        Self { intervals: intervals.unwrap_or(Intervals::Nowhere), ..plain }
+    }
+
+    /// What stands above the table: the block and what its figures are.
+    fn title(&self) -> String {
+        let Block { suite, reference, policies, .. } = self.block;
+        let of = format!("{}: {}", self.block.title(), suite.throughput_unit());
+        if !policies.contains(reference) || policies.len() < 2 {
+            return of;
+        }
+        let has_intervals = self.block.headline_cells().any(|cell| self.interval(cell).is_some());
+        match self.intervals {
+            _ if !has_intervals => format!("{of}, then the ratio to {reference}"),
+            Intervals::Nowhere => format!(
+                "{of}, then the ratio to {reference}; this screen is too narrow for the 95 % intervals, which are in \
+                 report.html"
+            ),
+            _ => format!("{of}, then the ratio to {reference} and its 95 % interval"),
+        }
+    }
+
+    /// Width of the column with the rows' names.
+    fn labels(&self) -> usize {
+        let rows = self.block.rows.iter();
+        rows.map(|row| row.size_label().chars().count()).max().unwrap_or(0) + COLUMN_PADDING
+    }
+
+    /// Widths of the policies' columns.
+    fn widths(&self) -> Vec<usize> {
+        self.block.policies.iter().map(|policy| self.column_width(policy)).collect()
     }
 
     /// As many policies side by side as fit; at least one.
     fn chunks(&self, width: usize) -> Vec<&'a [&'a str]> {
-        let Block { rows, policies, .. } = self.block;
-        let labels = rows.iter().map(|row| row.size_label().chars().count()).max().unwrap_or(0) + COLUMN_PADDING;
+        let (policies, labels) = (&self.block.policies, self.labels());
         let mut chunks = Vec::new();
         let (mut start, mut used) = (0, labels);
-        for (index, policy) in policies.iter().enumerate() {
-            let needed = self.column_width(policy);
+        for (index, needed) in self.widths().into_iter().enumerate() {
             if index > start && used + needed > width {
                 chunks.push(&policies[start..index]);
                 (start, used) = (index, labels);
@@ -138,32 +188,50 @@ impl<'a> Layout<'a> {
 
     /// The lines of a cell: throughput with its ratio, then the suite's other headline metrics.
     fn lines(&self, row: &Params, policy: &str) -> Vec<String> {
-        let cells = self.block.headline().filter_map(|metric| self.block.cell(row, policy, metric));
         let signs = self.signs;
-        let signed = |cell: &Cell| match signs {
-            0 => line(cell),
-            _ => format!("{} {:\u{2800}<signs$}", line(cell), cell.verdict().sign()),
+        let signed = |text: String, sign: &str| match signs {
+            0 => text,
+            _ => format!("{text} {sign:\u{2800}<signs$}"),
         };
-        cells.map(signed).collect()
+        let mut lines = Vec::new();
+        for metric in self.block.headline() {
+            let Some(cell) = self.block.cell(row, policy, metric) else { continue };
+            lines.push(signed(self.line(cell), cell.verdict().sign()));
+            let others = self.block.policies.iter().filter_map(|policy| self.block.cell(row, policy, metric));
+            // Where one policy has a line more, all have: equal metrics stand side by side.
+            if self.intervals == Intervals::Below && others.into_iter().any(|cell| self.interval(cell).is_some()) {
+                lines.push(signed(self.interval(cell).unwrap_or_default(), ""));
+            }
+        }
+        lines
+    }
+
+    fn line(&self, cell: &Cell) -> String {
+        let metric = cell.metric;
+        let label = if metric == Metric::Throughput { String::new() } else { format!("{} ", metric.short()) };
+        let value = format::value(metric, cell.suite, cell.median);
+        let Some(ratio) = self.ratio(cell) else { return format!("{label}{value}") };
+        let interval = self.interval(cell).filter(|_| self.intervals == Intervals::Beside);
+        let lacks = cell.lacks_interval().map(|why| format!("({why})"));
+        let beside = interval.or(lacks).map(|text| format!(" {text}")).unwrap_or_default();
+        format!("{label}{value}  {}x{beside}", stile_text::ratio(ratio))
+    }
+
+    /// The ratio to show: that of work done. Beside times and shares it would be noise.
+    fn ratio(&self, cell: &Cell) -> Option<f64> {
+        cell.ratio.filter(|_| cell.metric.is_work() && !cell.is_of(self.block.reference))
+    }
+
+    /// Its interval.
+    fn interval(&self, cell: &Cell) -> Option<String> {
+        self.ratio(cell)?;
+        cell.ratio_ci95.map(format::interval)
     }
 }
 
-fn line(cell: &Cell) -> String {
-    let metric = cell.metric;
-    let label = if metric == Metric::Throughput { String::new() } else { format!("{} ", metric.short()) };
-    let value = format::value(metric, cell.suite, cell.median);
-    // Where a ratio is the point; beside the others it would be noise.
-    let ratio = cell.ratio_to_host.filter(|_| metric.is_work());
-    let ratio = ratio.filter(|_| cell.policy != BASELINE).map(|ratio| {
-        let lacks = cell.lacks_interval().map(|why| format!(" ({why})")).unwrap_or_default();
-        format!("  {}x{lacks}", stile_text::ratio(ratio))
-    });
-    format!("{label}{value}{}", ratio.unwrap_or_default())
-}
-
-/// The report as Markdown tables: the sources', then each suite's headline metrics, work and times with ratio and interval.
+/// The report as Markdown tables: each suite's headline metrics, work and times with ratio and interval, then the sources'.
 pub fn markdown(report: &Report) -> String {
-    let mut out = sources::markdown(&sources::tables(report));
+    let mut out = String::new();
     for block in view::blocks(report) {
         let policies = block.policies.join(" | ");
         out += &format!("**{}** ({})\n\n", block.title(), block.suite.throughput_unit());
@@ -174,20 +242,21 @@ pub fn markdown(report: &Report) -> String {
                     Metric::Throughput => String::new(),
                     _ => format!(", {}", metric.short()),
                 };
-                let cells = block.policies.iter().map(|policy| markdown_cell(block.cell(row, policy, metric)));
+                let cells =
+                    block.policies.iter().map(|policy| markdown_cell(block.cell(row, policy, metric), block.reference));
                 out += &format!("| {}{label} | {} |\n", row.size_label(), cells.collect::<Vec<_>>().join(" | "));
             }
         }
         out.push('\n');
     }
-    out
+    out + &sources::markdown(&sources::tables(report))
 }
 
-fn markdown_cell(cell: Option<&Cell>) -> String {
+fn markdown_cell(cell: Option<&Cell>, reference: &str) -> String {
     let Some(cell) = cell else { return String::new() };
     let value = format::value(cell.metric, cell.suite, cell.median);
-    let compares = cell.policy != BASELINE && (cell.metric.is_work() || cell.metric.is_time());
-    let Some(ratio) = cell.ratio_to_host.filter(|_| compares) else { return value };
+    let compares = !cell.is_of(reference) && (cell.metric.is_work() || cell.metric.is_time());
+    let Some(ratio) = cell.ratio.filter(|_| compares) else { return value };
     let interval = cell.ratio_ci95.map(|interval| format!(" {}", format::interval(interval)));
     let lacks = || cell.lacks_interval().map(|why| format!(" ({why})"));
     format!("{value}, **{}**{}", stile_text::ratio(ratio), interval.or_else(lacks).unwrap_or_default())
@@ -196,8 +265,9 @@ fn markdown_cell(cell: Option<&Cell>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stile_results::model::RunContext;
-    use stile_results::testing::ticket;
+    use stile_results::aggregate::tests::ticket;
+    use stile_results::disturbed::Disturbed;
+    use stile_results::model::{BASELINE, RunContext};
 
     const PLAIN: Screen = Screen { width: 120, colour: false };
 
@@ -217,7 +287,10 @@ mod tests {
     #[test]
     fn a_cell_shows_value_ratio_sign_and_secondary_metrics() {
         let text = terminal(&report(&["host", "rsdl"]), PLAIN);
-        assert!(text.contains("30.6k  1.53x +") && text.contains("p99 1.20 ms") && text.contains("4 vCPUs"), "{text}");
+        assert!(
+            text.contains("30.6k  1.53x [1.53, 1.53] +") && text.contains("p99 1.20 ms") && text.contains("4 vCPUs"),
+            "{text}"
+        );
         assert!(!text.contains('\u{1b}'));
     }
 
@@ -236,6 +309,48 @@ mod tests {
             assert!(widest(&text) <= width, "{width}:\n{text}");
             assert!(policies.iter().all(|policy| text.contains(policy)), "{width}:\n{text}");
         }
+    }
+
+    #[test]
+    fn intervals_stand_beside_ratios_or_below_them_or_are_told_to_be_elsewhere() {
+        let policies = ["host", "o1", "rsdl"];
+        let at = |width| terminal(&report(&policies), Screen { width, colour: false });
+        let [wide, narrow, tiny] = [90, 80, 40].map(at);
+        assert!(wide.starts_with("ticket: locks/s, then the ratio to host and its 95 % interval\n"), "{wide}");
+        assert!(wide.contains("1.53x [1.53, 1.53] +"), "{wide}");
+        let lines: Vec<&str> = narrow.lines().filter(|line| line.contains("1.5") && line.contains("  ")).collect();
+        let place = |line: usize, text: &str| lines[line].find(text).unwrap();
+        assert!(lines[0].contains("1.53x +") && !lines[0].contains('['), "{narrow}");
+        assert!(place(1, "[1.53, 1.53]") >= place(0, "30.6k") && narrow.contains("and its 95 % interval"), "{narrow}");
+        let p99 = narrow.lines().find(|line| line.contains("p99")).unwrap();
+        assert_eq!(p99.matches("p99").count(), 3, "{narrow}");
+        assert!(widest(&tiny) <= 40, "{tiny}");
+        let near_one = [("host", 20_000.0), ("rsdl", 20_100.0)]
+            .map(|(policy, work)| ticket(policy, Metric::Throughput, &[work; 5]));
+        let near_one = Report::from_samples(&near_one.concat(), RunContext::default());
+        let told = terminal(&near_one, Screen { width: 25, colour: false });
+        assert!(told.contains("1.005x\n") && told.contains("too narrow"), "{told}");
+    }
+
+    #[test]
+    fn the_reference_has_no_ratio_and_is_named() {
+        let report = report(&["host", "rsdl"]).with_reference("rsdl");
+        let text = terminal(&report, PLAIN);
+        assert!(text.contains("then the ratio to rsdl") && text.contains("20.0k  0.65x [0.65, 0.65] −"), "{text}");
+        assert!(text.contains("host against rsdl: throughput better in 0, worse in 1"), "{text}");
+    }
+
+    #[test]
+    fn disturbances_come_first_where_every_run_of_a_policy_was_disturbed_and_else_last() {
+        let mut report = report(&["host", "rsdl"]);
+        report.disturbed = Disturbed { notes: vec!["Other programs ran.".into()], ..Disturbed::default() };
+        report.disturbed.count("rsdl", false);
+        assert!(terminal(&report, PLAIN).ends_with("Note: Other programs ran.\n"));
+        report.disturbed.count("host", true);
+        let text = terminal(&report, PLAIN);
+        let places = ["Warning: Every run under host", "Warning: Other programs ran.", "5 rounds of ticket"];
+        let places = places.map(|words| text.find(words).unwrap());
+        assert!(places.is_sorted() && !text.contains("Note:"), "{text}");
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct Block<'a> {
     pub suite: Suite,
     /// Whether its figures come from the simulator.
     pub simulated: bool,
+    /// The policy that ratios refer to.
+    pub reference: &'a str,
     /// The parameters that all rows share: "yields with hints"; may be empty.
     pub variant: String,
     /// The rows, by size.
@@ -99,6 +101,7 @@ pub fn blocks(report: &Report) -> Vec<Block<'_>> {
         let block = blocks.entry((cell.suite, variant.clone())).or_insert_with(|| Block {
             suite: cell.suite,
             simulated: report.simulated,
+            reference: &report.reference,
             variant,
             rows: Vec::new(),
             policies: Vec::new(),

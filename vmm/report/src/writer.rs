@@ -1,7 +1,7 @@
 //! Writes a comparison's directory: report.json, report.html, host.json, raw/samples.csv, raw/samples.jsonl.
 //!
 //! Each file appears whole or not at all: it is written under a temporary name beside its place, synced, then renamed.
-//! The raw samples come first, so that whatever fails later, what was measured is kept.
+//! The raw samples are written first: if a later file fails, they are kept.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -55,6 +55,15 @@ pub enum WriteError {
     /// The JUnit form cannot be written; the report does not depend on it.
     #[error("cannot write {}; name a file in a folder that exists and has room with --junit", path.display())]
     Junit {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A figure cannot be written.
+    #[error("cannot write {}; name a file in a folder that exists and has room with --svg", path.display())]
+    Figure {
         /// The file.
         path: PathBuf,
         /// Why.
@@ -116,6 +125,14 @@ pub fn check_junit(path: &Path) -> Result<(), WriteError> {
 pub fn write_junit(path: &Path, xml: &str) -> Result<(), WriteError> {
     write_file(path, |out| out.write_all(xml.as_bytes())).map_err(|error| match error {
         WriteError::File { path, source } => WriteError::Junit { path, source },
+        other => other,
+    })
+}
+
+/// Writes a figure of a report.
+pub fn write_figure(path: &Path, svg: &str) -> Result<(), WriteError> {
+    write_file(path, |out| out.write_all(svg.as_bytes())).map_err(|error| match error {
+        WriteError::File { path, source } => WriteError::Figure { path, source },
         other => other,
     })
 }

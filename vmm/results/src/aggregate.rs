@@ -1,4 +1,4 @@
-//! From samples to a report: groups them, pairs them with the baseline's, computes each cell.
+//! Makes a report of samples: groups them by cell and computes each cell's figures.
 //!
 //! The result depends on the samples and the context only, not on the order in which the samples arrived.
 
@@ -28,18 +28,17 @@ pub fn distinct_labels(policies: &[String]) -> Vec<String> {
 impl Report {
     /// The report of a run. Of two samples for the same run and round the later one counts.
     pub fn from_samples(samples: &[Sample], context: RunContext) -> Self {
-        let RunContext { command, host, mut policies, seed, interrupted, simulated, mut notes } = context;
+        let RunContext { command, host, mut policies, seed, interrupted, simulated, reference, mut notes, disturbed } =
+            context;
         for sample in samples {
             if !policies.contains(&sample.policy) {
                 policies.push(sample.policy.clone());
             }
         }
         let groups = group(samples, &policies, &mut notes);
-        let baseline = policies.iter().position(|policy| policy == BASELINE);
-        let cells = groups.iter().map(|(&(suite, params, rank, metric), rounds)| {
-            let host = baseline.and_then(|rank| groups.get(&(suite, params, rank, metric)));
-            let ratios = host.and_then(|host| stats::paired_ratios(rounds, host)).unwrap_or_default();
-            let values: Vec<f64> = rounds.values().copied().collect();
+        let cells = groups.iter().map(|(&(suite, params, rank, metric), by_round)| {
+            let values: Vec<f64> = by_round.values().copied().collect();
+            let gapless = by_round.keys().copied().eq(0..by_round.len() as u32);
             Cell {
                 suite,
                 policy: policies[rank].clone(),
@@ -49,14 +48,20 @@ impl Report {
                 better: metric.better(),
                 median: stats::median(&values).expect("a group exists because it has a value"),
                 ci95: stats::median_interval(&values, seed),
-                ratio_to_host: stats::median(&ratios),
-                ratio_ci95: stats::median_interval(&ratios, seed),
+                ratio: None,
+                ratio_ci95: None,
+                rounds: (!gapless).then(|| by_round.keys().copied().collect()),
                 samples: values,
             }
         });
         let cells = cells.collect();
         let rounds = samples.iter().map(|sample| sample.round).collect::<BTreeSet<_>>().len() as u32;
-        Self { schema: SCHEMA, command, host, seed, rounds, interrupted, simulated, notes, cells }
+        let reference = reference.unwrap_or_else(|| BASELINE.to_owned());
+        let schema = SCHEMA;
+        let mut report =
+            Self { schema, command, host, seed, rounds, interrupted, simulated, reference, notes, disturbed, cells };
+        report.set_ratios();
+        report
     }
 }
 
@@ -80,10 +85,10 @@ fn group<'a>(samples: &'a [Sample], policies: &[String], notes: &mut Vec<String>
     groups
 }
 
-/// The cells whose ratios to the baseline decide how a policy went: those of the headline metrics that a ratio judges.
+/// The cells whose ratios to the reference decide how a policy went: those of the headline metrics that a ratio judges.
 pub fn headline_ratios(report: &Report) -> impl Iterator<Item = &Cell> {
     let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
-    report.cells.iter().filter(|cell| cell.policy != BASELINE && cell.ratio_to_host.is_some()).filter(decides)
+    report.cells.iter().filter(|cell| !cell.is_of(&report.reference) && cell.ratio.is_some()).filter(decides)
 }
 
 #[cfg(test)]
@@ -106,15 +111,15 @@ mod tests {
         samples.extend(ticket("rsdl", Metric::Throughput, &[2.0, 10.0, 300.0]));
         let report = report(&samples);
         let cell = of(&report, "rsdl");
-        assert_eq!((cell.median, cell.ratio_to_host), (10.0, Some(2.0)));
+        assert_eq!((cell.median, cell.ratio), (10.0, Some(2.0)));
         assert_eq!(cell.ratio_ci95, Some(Interval { lo: 1.0, hi: 3.0 }));
-        assert_eq!(of(&report, "host").ratio_to_host, Some(1.0));
+        assert_eq!(of(&report, "host").ratio, Some(1.0));
     }
 
     #[test]
     fn without_a_baseline_there_is_no_ratio() {
         let report = report(&ticket("rsdl", Metric::Throughput, &[1.0, 2.0, 3.0]));
-        assert_eq!((report.cells[0].ratio_to_host, report.cells[0].ratio_ci95), (None, None));
+        assert_eq!((report.cells[0].ratio, report.cells[0].ratio_ci95), (None, None));
     }
 
     #[test]

@@ -15,12 +15,14 @@
 //! | [`raw`], [`journal`] | the samples as files |
 
 pub mod aggregate;
+pub mod disturbed;
 pub mod journal;
 pub mod metric;
 pub mod model;
 pub mod moment;
 pub mod rating;
 pub mod raw;
+pub mod reference;
 pub mod stats;
 pub mod suite;
 #[cfg(any(test, feature = "testing"))]

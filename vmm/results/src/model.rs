@@ -1,21 +1,24 @@
 //! The data of a comparison: samples as the runner takes them, and the report that they become.
 //!
 //! `report.json` is [`Report`] as serde writes it; [`super::check`] holds files against this definition. A sample
-//! carries its round, because ratios are taken within a round: rounds interleave the policies, so what the machine
-//! did meanwhile hits both sides of a pair alike.
+//! carries its round, because a ratio compares two samples of one round: what the machine did at that time affects both.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::disturbed::Disturbed;
 use super::metric::{Better, Metric};
 use super::stats::Interval;
 use super::suite::{Counted, Suite};
 
 /// Version of the report format.
-pub const SCHEMA: u32 = 1;
-/// The policy that ratios refer to: the stock host scheduler.
+pub const SCHEMA: u32 = 2;
+/// The oldest version that can be read. Files of version 1 have no `reference` (it was `host`), no `disturbed`, and call
+/// `ratio` `ratio_to_host`.
+pub const OLDEST_SCHEMA: u32 = 1;
+/// The host's own scheduler: what ratios refer to if no other policy is chosen.
 pub const BASELINE: &str = "host";
 
 /// A parameter's value.
@@ -49,14 +52,14 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. What a suite counts ([`Counted`]), or `pcpus`, is its size, or else `probe` or `load`,
-/// which part of the run was looked at; the others choose a variant of the suite.
+/// The parameters of a run, ordered by name. One of them is its size: what the suite counts ([`Counted`]), or `pcpus`, or
+/// else `probe` or `load`, the part of the run that was measured. The others choose a variant of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, ParamValue>);
 
 impl Params {
-    /// Parameters that say how large a run is, or else which part of it was looked at, with their spelling for readers.
+    /// Parameters that are a size, the first that is present counting, with their spelling for readers.
     fn sizes() -> impl Iterator<Item = (&'static str, &'static str)> {
         let counted = Counted::ALL.into_iter().map(|counted| (counted.name(), counted.words()));
         counted.chain([("pcpus", Self::PCPUS), ("probe", "probe"), ("load", "load")])
@@ -146,7 +149,7 @@ pub struct Sample {
     pub round: u32,
     /// The values measured; a metric that the suite does not have is absent.
     pub values: BTreeMap<Metric, f64>,
-    /// What is kept raw only: numbers per vCPU, yields by kind and outcome, histograms.
+    /// Figures that only the raw files keep: counts of each vCPU, yields by kind and outcome, histograms.
     pub detail: Value,
 }
 
@@ -165,8 +168,12 @@ pub struct RunContext {
     pub interrupted: bool,
     /// Whether no guest ran: everything comes from the simulator.
     pub simulated: bool,
+    /// The label of the policy that ratios refer to; `None`: [`BASELINE`].
+    pub reference: Option<String>,
     /// Remarks for the reader: what was left out, what went wrong.
     pub notes: Vec<String>,
+    /// What else the host did during the runs.
+    pub disturbed: Disturbed,
 }
 
 /// One metric of one suite under one policy with one set of parameters, over all rounds.
@@ -184,34 +191,38 @@ pub struct Cell {
     pub unit: String,
     /// Which way is better.
     pub better: Better,
-    /// The values, by round.
+    /// The values, in the order of their rounds.
     pub samples: Vec<f64>,
+    /// The round of each value; `None`: 0, 1, 2, ... without a gap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Vec<u32>>,
     /// Their median.
     pub median: f64,
     /// 95 % interval of the median; null with fewer than three samples.
     pub ci95: Option<Interval>,
-    /// Median of the ratios to the baseline's value of the same round; null if the baseline did not run or was 0.
-    pub ratio_to_host: Option<f64>,
+    /// Median of the ratios to the reference's value of the same round; null if the reference did not run or was 0.
+    #[serde(alias = "ratio_to_host")]
+    pub ratio: Option<f64>,
     /// 95 % interval of that median; null with fewer than three pairs.
     pub ratio_ci95: Option<Interval>,
 }
 
 impl Cell {
-    /// Whose figure it is: "rsdl, 4 vCPUs: throughput".
+    /// The cell in words: "rsdl, 4 vCPUs: throughput".
     pub fn words(&self) -> String {
         format!("{}, {}: {}", self.policy, self.params.size_label(), self.metric.label())
     }
 
-    /// Why a ratio stands without an interval: "2 rounds, no interval"; `None` if it has one, or is not there.
+    /// Why a ratio has no interval: "2 rounds, no interval"; `None` if it has one, or if there is no ratio.
     pub fn lacks_interval(&self) -> Option<String> {
-        let lacks = self.ratio_to_host.is_some() && self.ratio_ci95.is_none();
+        let lacks = self.ratio.is_some() && self.ratio_ci95.is_none();
         lacks.then(|| format!("{}, no interval", stile_text::count(self.samples.len(), "round")))
     }
 
     /// The length of the ratio's interval, relative to the ratio.
     pub fn relative_width(&self) -> Option<f64> {
         let Interval { lo, hi } = self.ratio_ci95?;
-        if hi > lo { Some((hi - lo) / self.ratio_to_host?) } else { Some(0.0) }
+        if hi > lo { Some((hi - lo) / self.ratio?) } else { Some(0.0) }
     }
 }
 
@@ -233,10 +244,20 @@ pub struct Report {
     /// Whether no guest ran: everything comes from the simulator.
     #[serde(default)]
     pub simulated: bool,
+    /// The label of the policy that ratios refer to.
+    #[serde(default = "baseline")]
+    pub reference: String,
     /// Remarks for the reader.
     pub notes: Vec<String>,
+    /// What else the host did during the runs.
+    #[serde(default)]
+    pub disturbed: Disturbed,
     /// Everything measured: by suite, parameters, policy, metric.
     pub cells: Vec<Cell>,
+}
+
+fn baseline() -> String {
+    BASELINE.to_owned()
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! Who ran where around a long wait, in a form that a report can draw: bounded in size, whatever happened meanwhile.
+//! What ran on each pCPU around a long wait. Bounded in size, so that a report can keep and draw it.
 
 use serde::{Deserialize, Serialize};
 
 /// The key of a sample's worst [`Moment`] in its detail.
 pub const MOMENT: &str = "moment";
 
-/// Who ran on which pCPU while a vCPU waited.
+/// What ran on each pCPU while a vCPU waited.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
-    /// Who waited.
+    /// The vCPU that waited.
     pub vcpu: String,
     /// From when to when it waited (units: us since the moment began).
     pub wait: (f64, f64),
     /// How long the moment is (units: us).
     pub length: f64,
-    /// The longest wait of the whole window, which events need not have been kept of (units: us).
+    /// The longest wait of the whole window; its events may have been dropped (units: us).
     pub longest: f64,
-    /// For how long before the window's end events had been kept (units: us).
+    /// The time before the window's end from which events were kept (units: us).
     pub kept: f64,
     /// The pCPUs.
     pub lanes: Vec<Lane>,
@@ -31,14 +31,14 @@ pub struct Lane {
     pub turns: Vec<Turn>,
 }
 
-/// A vCPU's turn, or several turns too short to be told apart.
+/// One turn of a vCPU, or several turns too short to be drawn one by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// When it began (units: us since the moment began).
     pub from: f64,
     /// When it ended.
     pub to: f64,
-    /// Who ran; `None` stands for several in turn.
+    /// The vCPU that ran; `None` for several in turn.
     pub vcpu: Option<String>,
 }
 

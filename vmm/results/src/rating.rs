@@ -1,11 +1,11 @@
 //! How a probe of the suite `interactive` would feel to a user: great, good, ok, bad or awful.
 //!
-//! The words are the source's. What they stand for here is one table of the response's 99th percentile and of the share of
-//! deadlines missed; both must keep the bound. docs/suites.md says what the bounds rest on.
+//! The words are the source's. Here each stands for two bounds, one of the response's 99th percentile and one of the share
+//! of missed deadlines; both must hold. docs/suites.md gives the reasons for the bounds.
 
 use serde::{Deserialize, Serialize};
 
-/// What stands for something that a user looks at, listens to or touches.
+/// A stand-in for a program that a user looks at, listens to or touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Probe {
     /// A window manager that draws 60 pictures a second.

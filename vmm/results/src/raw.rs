@@ -1,4 +1,4 @@
-//! The samples as files: one CSV in long form for spreadsheets and data frames, one JSON object a line with the detail.
+//! The samples as files: CSV in long form for spreadsheets and data frames, and JSON with the detail, an object a line.
 //!
 //! Both hold every value with full precision, in the order measured.
 

@@ -3,8 +3,8 @@
 //! Everything is a pure function; the only randomness is a generator started from a seed that the caller gives, so the
 //! same samples and seed give the same report, bit for bit. Sample values are finite; the caller drops others.
 //!
-//! How far an interval can be trusted. The bootstrap of a median can say no more than the samples do: up to five
-//! rounds it is simply the samples' range, which covers the true median with probability 1 - 2^(1-n): 75 % for three
+//! How far an interval can be trusted: the bootstrap of a median knows no more than the samples. Up to five rounds it is
+//! the samples' range, which covers the true median with probability 1 - 2^(1-n): 75 % for three
 //! rounds, 88 % for four, 94 % for five. Beyond that the bootstrap alone would be too sure of itself (88 % for seven), so
 //! an interval is never narrower than the order statistics that cover the median in 92.5 % of all cases, whatever the
 //! samples' distribution (Thompson 1936). Below [`MIN_FOR_INTERVAL`] no interval is given at all, and a report calls a
@@ -122,10 +122,10 @@ fn left_out(samples: usize) -> usize {
     0
 }
 
-/// Each round's value over the baseline's value in the same round.
+/// Each round's value over the reference's value in the same round.
 ///
 /// Rounds that only one side has are left out, so an interrupted run still compares like with like. None if no round is
-/// left, or if the baseline was 0 in one: a ratio to nothing says nothing, and dropping just that round would hide it.
+/// left, or if the reference was 0 in one: such a ratio has no meaning, and dropping that round alone would hide it.
 pub fn paired_ratios(values: &BTreeMap<u32, f64>, baseline: &BTreeMap<u32, f64>) -> Option<Vec<f64>> {
     let pairs = values.iter().filter_map(|(round, value)| Some((*value, *baseline.get(round)?)));
     let ratios: Option<Vec<f64>> = pairs.map(|(value, base)| (base != 0.0).then(|| value / base)).collect();

@@ -1,18 +1,18 @@
-//! Whether a cell is better or worse than the baseline, and how surely.
+//! Whether a cell is better or worse than the reference, and how surely.
 //!
-//! The rule is one sentence: the interval of the paired ratio lies wholly on one side of 1, by more than [`MATTERS`], since
-//! an index that is all but perfect twice differs in its last digit every time. It is called proved only
-//! with enough rounds for the interval to have its nominal coverage (see [`crate::stats`]). No correction is made for
-//! the number of cells: of twenty equal ones, one is expected to be marked, and the reading guide says so.
+//! The rule is one sentence: the interval of the paired ratio lies wholly on one side of 1, by more than [`MATTERS`]:
+//! two indices close to 1 differ in their last digit every time. It is called proved only
+//! with enough rounds for the interval to have its nominal coverage (see [`super::stats`]). No correction is made for
+//! the number of cells: chance alone marks about one in twenty cells that do not differ, and the reading guide says so.
 
 use crate::metric::Better;
 use crate::model::Cell;
 use crate::stats::MIN_FOR_VERDICT;
 
-/// A difference below this is none.
+/// A relative difference below this does not count. Not configurable: reports must be comparable.
 pub const MATTERS: f64 = 0.005;
 
-/// What the samples say about a cell against the baseline.
+/// What the samples say about a cell against the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Better, or worse; `proved` unless the rounds were too few to exclude chance.
@@ -43,15 +43,15 @@ impl Verdict {
         Some(match self {
             Self::Differs { better: true, proved: true } => "better",
             Self::Differs { better: false, proved: true } => "worse",
-            Self::Differs { better: true, proved: false } => "better in every round, but too few rounds",
-            Self::Differs { better: false, proved: false } => "worse in every round, but too few rounds",
+            Self::Differs { better: true, proved: false } => "better, but too few rounds to rule out chance",
+            Self::Differs { better: false, proved: false } => "worse, but too few rounds to rule out chance",
             Self::Open => return None,
         })
     }
 }
 
 impl Cell {
-    /// What the samples say about this cell against the baseline. Metrics that a ratio does not judge are left open.
+    /// What the samples say about this cell against the reference. Metrics that a ratio does not judge are left open.
     pub fn verdict(&self) -> Verdict {
         let Some(interval) = self.ratio_ci95.filter(|_| self.metric.is_judged(self.suite)) else {
             return Verdict::Open;

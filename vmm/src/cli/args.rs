@@ -9,6 +9,7 @@ use std::str::FromStr;
 use stile_compare::{Hint, Setup};
 use stile_config::PolicyConfig;
 use stile_host::CpuList;
+use stile_report::place::Wanted;
 use stile_results::suite::{Suite, UnknownSuite};
 
 /// A virtual machine monitor that schedules its guests' vCPUs itself.
@@ -71,14 +72,8 @@ pub(super) enum Command {
     /// List the images that a configuration can name, and make the Linux guest
     #[command(subcommand)]
     Guest(GuestCommand),
-    /// Print the table of a report.json
-    Show {
-        /// The report, or its folder
-        file: PathBuf,
-        /// Print Markdown
-        #[arg(long)]
-        markdown: bool,
-    },
+    /// Print the table of an earlier run's report.json, or draw its headline
+    Show(ShowArgs),
     /// Convert a recording to a trace for ui.perfetto.dev or chrome://tracing
     Trace {
         /// The recording
@@ -180,6 +175,21 @@ pub(super) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// The report, or the folder that it is in
+    pub(super) file: PathBuf,
+    /// As Markdown
+    #[arg(long)]
+    pub(super) markdown: bool,
+    /// Compute ratios to this policy, one of the report's, instead of the report's own reference
+    #[arg(long, value_name = "POLICY")]
+    pub(super) reference: Option<String>,
+    /// Draw throughput and p99 latency relative to the reference into this SVG file, and print nothing
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "markdown")]
+    pub(super) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct SimArgs {
     /// File that says what to simulate: suite, policies, sizes, pCPUs, costs
     #[arg(required_unless_present = "replay")]
@@ -187,9 +197,13 @@ pub(super) struct SimArgs {
     /// Replay the recording of a suite's run, simulate the same run, and print both with the ratio of each figure
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["file", "record"])]
     pub(super) replay: Option<PathBuf>,
-    /// Folder of the report
-    #[arg(long, value_name = "DIR", default_value = "stile-report")]
-    pub(super) out: PathBuf,
+    /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ... that
+    /// is not in use. A folder that holds a report is refused without --force
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Replace a report in the folder of --out
+    #[arg(long)]
+    pub(super) force: bool,
     /// Record every run in the folder's raw, for trace, why and replay; runs under the host's scheduler are not
     /// recorded
     #[arg(long)]
@@ -207,11 +221,15 @@ pub(super) struct CompareArgs {
     /// its --out DIR
     #[arg(long, value_name = "GUEST", default_value = "builtin")]
     pub(super) guest: GuestKind,
-    /// Start Linux guests on hosts where they are known not to run
+    /// Replace a report in the folder of --out; start Linux guests on hosts where they are known not to run
     #[arg(long)]
     pub(super) force: bool,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = policies())]
     pub(super) policies: Vec<PolicyConfig>,
+    /// The policy that ratios refer to, one of those compared; by default host. `stile show FILE --reference POLICY` computes
+    /// the ratios of a report to another one
+    #[arg(long, value_name = "POLICY")]
+    pub(super) reference: Option<String>,
     /// Numbers of vCPUs, a run for each (suites that count them)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1024>)]
     pub(super) vcpus: Vec<u32>,
@@ -268,19 +286,24 @@ pub(super) struct CompareArgs {
     /// Record every run in the folder's raw, except those under the host's scheduler; this costs some throughput
     #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
-    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline
-    /// metric is worse by more than the tolerance and its intervals do not overlap
+    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline metric is
+    /// worse by more than the tolerance and its intervals do not overlap. There is a warning if every run of a policy was
+    /// disturbed in that report
     #[arg(long, value_name = "OLD/report.json")]
     pub(super) baseline: Option<PathBuf>,
-    /// Part by which a figure may be worse than in the baseline, such as 0.1 for 10 %
+    /// Refuse a baseline in which every run of a policy was disturbed, with exit code 2, instead of the warning
+    #[arg(long, requires = "baseline")]
+    pub(super) strict_baseline: bool,
+    /// Part by which a figure may be worse than in the baseline
     #[arg(long, value_name = "PART", value_parser = part, default_value = "0.1", requires = "baseline")]
     pub(super) tolerance: f64,
     /// Write the cells to this file as JUnit test cases; a cell that is worse than in the baseline is a failed case
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
-    /// Folder of the report
-    #[arg(long, value_name = "DIR", default_value = "stile-report")]
-    pub(super) out: PathBuf,
+    /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ... that
+    /// is not in use. A folder that holds a report is refused without --force
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
     /// Seed of the order of runs, the guests' randomness and the intervals
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
@@ -296,6 +319,13 @@ fn policies() -> String {
          and rsdl+expire",
         names.join(", ")
     )
+}
+
+impl CompareArgs {
+    /// Where the report goes.
+    pub(super) fn place(&self) -> Wanted<'_> {
+        Wanted { out: self.out.as_deref(), force: self.force }
+    }
 }
 
 /// What the guests of a comparison are.

@@ -33,7 +33,7 @@ pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
-    let parts = parts(args)?;
+    let mut parts = parts(args)?;
     if args.sim {
         return sim::compare(args, parts, None);
     }
@@ -48,20 +48,22 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
         Err(why) => return sim::compare(args, parts, Some(why)),
     };
     let demands = Demands::new(args, &parts, false)?;
+    parts.iter_mut().for_each(|options| options.reference.clone_from(&demands.reference));
     let mut host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
     let interrupted = on_interrupt()?;
-    let journal = Journal::create(&args.out).map_err(Failure::input)?;
+    let out = args.place().folder(Path::new(".")).map_err(Failure::input)?;
+    let journal = Journal::create(&out).map_err(Failure::input)?;
     let (autogroups, notes) = autogroups_off();
     let mut ran = run_all(&parts, Plan::announcement, |options| {
         let runner = Runner::new(&kvm, options, &interrupted).keeping(&journal);
-        let runner = runner.with_steps_in(args.out.join(STEPS));
-        if args.record { runner.recording_into(args.out.join("raw")) } else { runner }
+        let runner = runner.with_steps_in(out.join(STEPS));
+        if args.record { runner.recording_into(out.join("raw")) } else { runner }
     });
     ran.notes.splice(0..0, notes.into_iter().chain(linux::notes(&parts)));
     // Before anything is printed, which may end the program.
     drop(autogroups);
     host["pcpus"] = json!(parts[0].pcpus.to_string());
-    finish(&args.out, &parts, Outcome { host, ran, simulated: false }, &demands)
+    finish(&out, &parts, Outcome { host, ran, simulated: false }, &demands)
 }
 
 /// Runs one part after the other, until one does not come to its end.
@@ -75,17 +77,18 @@ pub(super) fn run_all<'a>(
     let divisions: Vec<String> = parts.iter().flat_map(divisions).collect();
     divisions.iter().for_each(|division| eprintln!("{division}"));
     let mut progress = Progress::new(plans.iter().map(Plan::estimate).sum());
-    let mut all =
-        Ran { samples: Vec::new(), notes: divisions, recordings: Vec::new(), steps: Vec::new(), end: End::Complete };
+    let mut all = Ran { notes: divisions, ..Ran::default() };
     let mut planned = Duration::ZERO;
     for (plan, options) in plans.iter().zip(parts) {
-        let Ran { samples, notes, recordings, steps, end } = runner(options).run(plan, &mut progress);
+        let Ran { samples, notes, mut disturbed, recordings, steps, end } = runner(options).run(plan, &mut progress);
         all.samples.extend(samples);
         all.recordings.extend(recordings);
         all.steps.extend(steps);
         // A note of one of several says of which.
         let suite = if parts.len() > 1 { format!("{}: ", options.suite) } else { String::new() };
         all.notes.extend(notes.into_iter().map(|note| suite.clone() + &note));
+        disturbed.notes.iter_mut().for_each(|note| note.insert_str(0, &suite));
+        all.disturbed.add(disturbed);
         all.end = end;
         if !matches!(all.end, End::Complete) {
             break;
@@ -263,7 +266,7 @@ pub(super) struct Outcome {
 
 /// Writes the report and prints its table. The table is printed even where the report cannot be written.
 pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &Demands) -> Result<(), Failure> {
-    let Outcome { mut host, ran: Ran { samples, notes, recordings, steps, end }, simulated } = outcome;
+    let Outcome { mut host, ran: Ran { samples, mut notes, disturbed, recordings, steps, end }, simulated } = outcome;
     let end = match end {
         // An earlier report in the folder stays what it is.
         End::Failed(error) if samples.is_empty() => return Err(Failure::run(error)),
@@ -282,6 +285,7 @@ pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &
         }
     }
     let full = policies.iter().map(|(label, policy)| (label.clone(), json!(policy)));
+    notes.splice(0..0, demands.notes.iter().cloned());
     host["policies"] = serde_json::Value::Object(full.collect());
     let context = RunContext {
         command: std::env::args().collect(),
@@ -290,7 +294,9 @@ pub(super) fn finish(out: &Path, parts: &[Options], outcome: Outcome, demands: &
         seed: parts.first().map_or(0, |options| options.seed),
         interrupted: !matches!(end, End::Complete),
         simulated,
+        reference: demands.reference.clone(),
         notes,
+        disturbed,
     };
     let report = Report::from_samples(&samples, context);
     let written = writer::write_all(out, &report, &samples).inspect(|written| {

@@ -3,9 +3,11 @@
 use super::args::CompareArgs;
 use super::small::report_in;
 use super::{Failure, output};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use stile_compare::{Case, Options};
-use stile_report::baseline::{Baseline, Judgement, Wanted};
+use stile_config::PolicyConfig;
+use stile_report::baseline::{Baseline, BaselineError, Judgement, Wanted};
 use stile_report::{junit, writer};
 use stile_results::model::Report;
 use stile_results::stats::MIN_FOR_INTERVAL;
@@ -15,6 +17,23 @@ use stile_results::stats::MIN_FOR_INTERVAL;
 pub(super) struct Demands {
     baseline: Option<Baseline>,
     junit: Option<PathBuf>,
+    /// The label of the policy that ratios refer to.
+    pub(super) reference: Option<String>,
+    /// Remarks for the report.
+    pub(super) notes: Vec<String>,
+}
+
+/// The label, among these, of the policy that the user names as the reference of ratios.
+pub(super) fn reference_among(labels: &[&str], named: &str) -> Result<String, Failure> {
+    let canonical = named.parse::<PolicyConfig>().map(|policy| policy.to_string());
+    let is_named = |label: &&&str| **label == named || canonical.as_ref().is_ok_and(|name| name == **label);
+    let found = labels.iter().find(is_named).map(|label| (*label).to_owned());
+    found.ok_or_else(|| {
+        Failure::Input(miette::miette!(
+            help = format!("name one of {}", stile_text::list(labels)),
+            "--reference {named}: it is not among the policies"
+        ))
+    })
 }
 
 /// Whether both paths lead to one file.
@@ -27,9 +46,13 @@ impl Demands {
     /// Those of this command line, if what is going to be run can meet them.
     pub(super) fn new(args: &CompareArgs, parts: &[Options], simulated: bool) -> Result<Self, Failure> {
         args.junit.as_deref().map_or(Ok(()), writer::check_junit).map_err(Failure::input)?;
-        let Some(path) = args.baseline.as_deref().map(report_in) else {
-            return Ok(Self { baseline: None, junit: args.junit.clone() });
-        };
+        let labels = parts.iter().flat_map(|options| &options.policies).map(|(label, _)| label.as_str());
+        // Parts of a comparison may have the same policies.
+        let mut seen = BTreeSet::new();
+        let policies: Vec<&str> = labels.filter(|label| seen.insert(*label)).collect();
+        let reference = args.reference.as_deref().map(|named| reference_among(&policies, named)).transpose()?;
+        let demands = Self { baseline: None, junit: args.junit.clone(), reference, notes: Vec::new() };
+        let Some(path) = args.baseline.as_deref().map(report_in) else { return Ok(demands) };
         if parts.iter().any(|options| (options.rounds() as usize) < MIN_FOR_INTERVAL) {
             return Err(Failure::Input(miette::miette!(
                 help = format!("--reps {MIN_FOR_INTERVAL} or more"),
@@ -37,7 +60,7 @@ impl Demands {
             )));
         }
         let baseline = Baseline::read(&path, args.tolerance).map_err(Failure::input)?;
-        if is_same(&path, &args.out.join(writer::REPORT)) {
+        if args.out.as_deref().is_some_and(|out| is_same(&path, &out.join(writer::REPORT))) {
             return Err(Failure::Input(miette::miette!(
                 help = "keep the baseline elsewhere, or name another folder with --out",
                 "--baseline {}: the report of this comparison would take its place",
@@ -46,9 +69,16 @@ impl Demands {
         }
         let cases = parts.iter().flat_map(|options| Case::all(options).into_iter().map(move |case| (options, case)));
         let settings = cases.map(|(options, case)| (options.suite, case.params(options))).collect();
-        let policies = parts.iter().flat_map(|options| &options.policies).map(|(label, _)| label.as_str()).collect();
+        let doubt = baseline.doubt(&policies);
         baseline.fits(&Wanted { settings, policies, simulated }).map_err(Failure::input)?;
-        Ok(Self { baseline: Some(baseline), junit: args.junit.clone() })
+        match doubt {
+            Some(doubt) if args.strict_baseline => Err(Failure::input(BaselineError::Disturbed(doubt))),
+            Some(doubt) => {
+                output::note(format_args!("warning: {doubt}"));
+                Ok(Self { baseline: Some(baseline), notes: vec![format!("Warning: {doubt}")], ..demands })
+            }
+            None => Ok(Self { baseline: Some(baseline), ..demands }),
+        }
     }
 
     /// Holds a report against the demands, and says what came of it.

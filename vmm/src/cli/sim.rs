@@ -5,12 +5,13 @@ use super::compare::{Outcome, finish, on_interrupt, recordings_possible, run_all
 use super::demands::Demands;
 use super::{Failure, output, recordings};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stile_compare::{Hint, Options, Plan, Runner, Scenario, Setup, Simulation, TwinError, has_model, simulate_twin};
 use stile_host::{CpuList, HostCosts, KvmUnavailable, Neighbours, allowed_cpus};
 use stile_recording::Recording;
 use stile_recording::figures::figures;
+use stile_report::place::Wanted;
 use stile_results::suite::Suite;
 
 /// Length of a window (units: s) where the user names none: enough for a hundred rotations.
@@ -19,7 +20,7 @@ const WINDOW: f64 = 1.0;
 /// Simulates what a file says, or what a recording is of.
 pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
     match (&args.file, &args.replay) {
-        (_, Some(recording)) => replay(recording, &args.out),
+        (_, Some(recording)) => replay(recording, args),
         (Some(file), None) => scenario(file, args),
         (None, None) => unreachable!("the command line asks for one of them"),
     }
@@ -34,18 +35,20 @@ fn scenario(file: &Path, args: &SimArgs) -> Result<(), Failure> {
     let machine = |(options, neighbours)| (options, Simulation { neighbours, costs });
     let machines: Vec<_> = scenario.machines().into_iter().map(machine).collect();
     let remarks = Remarks { pcpus: json!(scenario.pcpus), notes };
-    run((&args.out, args.record), machines, remarks, &Demands::default())
+    let place = Wanted { out: args.out.as_deref(), force: args.force };
+    run((place, args.record), machines, remarks, &Demands::default())
 }
 
 /// Replays a recording, simulates its twin, and holds their figures against each other.
-fn replay(path: &Path, out: &Path) -> Result<(), Failure> {
+fn replay(path: &Path, args: &SimArgs) -> Result<(), Failure> {
     let interrupted = on_interrupt()?;
     let measured = recordings::open(path)?;
     recordings::replay_quietly(&measured)?;
     let figures_of = |recording: &Recording| figures(recording).map_err(Failure::input);
     let of_measured = figures_of(&measured)?;
+    // Only a recording is written: a report in a folder that the user names stays.
+    let out = folder(Wanted { out: args.out.as_deref(), force: true })?;
     let into = out.join("simulated.rec");
-    folder(out)?;
     let length = Duration::from_nanos(of_measured.span_ns);
     let twin = simulate_twin(&measured, length, HostCosts::default(), &into, &interrupted);
     twin.map_err(|e| match e {
@@ -103,9 +106,10 @@ pub(super) fn compare(args: &CompareArgs, parts: Vec<Options>, why: Option<KvmUn
         (options, Simulation { neighbours, costs: HostCosts::default() })
     };
     let demands = Demands::new(args, &modelled, true)?;
-    let machines: Vec<_> = modelled.into_iter().map(machine).collect();
+    let mut machines: Vec<_> = modelled.into_iter().map(machine).collect();
+    machines.iter_mut().for_each(|(options, _)| options.reference.clone_from(&demands.reference));
     let pcpus = json!(machines[0].0.pcpus.to_string());
-    run((&args.out, args.record), machines, Remarks { pcpus, notes }, &demands)
+    run((args.place(), args.record), machines, Remarks { pcpus, notes }, &demands)
 }
 
 /// Which of these CPUs are near each other: as on this host, if it has them all; else all share a cache, and none a core.
@@ -115,14 +119,16 @@ fn neighbours(pcpus: &CpuList) -> Neighbours {
 }
 
 /// Makes the folder of a report, before there is anything to write into it.
-fn folder(out: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(out).map_err(|error| {
+fn folder(place: Wanted<'_>) -> Result<PathBuf, Failure> {
+    let out = place.folder(Path::new(".")).map_err(Failure::input)?;
+    std::fs::create_dir_all(&out).map_err(|error| {
         Failure::Input(miette::miette!(
             help = "name a folder that can be made and written to",
             "--out: cannot make the folder {}: {error}",
             out.display()
         ))
-    })
+    })?;
+    Ok(out)
 }
 
 /// What a report says besides its figures.
@@ -134,7 +140,7 @@ struct Remarks {
 
 /// Runs one machine after the other.
 fn run(
-    (out, record): (&Path, bool),
+    (place, record): (Wanted<'_>, bool),
     machines: Vec<(Options, Simulation)>,
     Remarks { pcpus, notes }: Remarks,
     demands: &Demands,
@@ -144,7 +150,7 @@ fn run(
     if record {
         parts.iter().try_for_each(recordings_possible)?;
     }
-    folder(out)?;
+    let out = &folder(place)?;
     let interrupted = on_interrupt()?;
     let announcement = |plan: &Plan, options: &Options| format!("simulated {}", plan.scope(options));
     let mut left = simulations.iter();

@@ -1,5 +1,7 @@
 //! Small commands that start nothing: schema, doctor, show, check-report; and how commands read a configuration.
 
+use super::args::ShowArgs;
+use super::demands::reference_among;
 use super::{Failure, output};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,8 @@ use stile_config::defaults::UNIKERNEL_MEMORY;
 use stile_config::{Config, LoadContext, PolicyConfig};
 use stile_host::{HostFacts, allowed_cpus, diagnose, open_kvm};
 use stile_recording::{ReadError, Recording};
-use stile_report::{check, table, writer};
+use stile_report::plot::headline;
+use stile_report::{check, table, view, writer};
 
 /// Reads a configuration and checks it against this host. `policy` replaces the file's. Warnings go to stderr.
 pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config, Failure> {
@@ -99,11 +102,20 @@ pub(super) fn check_report(file: &Path) -> Result<(), Failure> {
     output::line(format_args!("{}: {summary}", file.display()))
 }
 
-pub(super) fn show(file: &Path, markdown: bool) -> Result<(), Failure> {
-    let file = report_in(file);
+pub(super) fn show(args: &ShowArgs) -> Result<(), Failure> {
+    let file = report_in(&args.file);
     no_recording(&file)?;
-    let report = check::read_report(&file).map_err(Failure::input)?;
-    let table = if markdown { table::markdown(&report) } else { table::terminal(&report, table::Screen::detect()) };
+    let mut report = check::read_report(&file).map_err(Failure::input)?;
+    if let Some(named) = &args.reference {
+        let reference = reference_among(&view::policies(&report), named)?;
+        report = report.with_reference(&reference);
+    }
+    if let Some(path) = &args.svg {
+        let figure = headline::svg(&report).map_err(Failure::input)?;
+        return writer::write_figure(path, &figure).map_err(Failure::run);
+    }
+    let table =
+        if args.markdown { table::markdown(&report) } else { table::terminal(&report, table::Screen::detect()) };
     output::print(format_args!("{table}"))
 }
 

@@ -57,7 +57,7 @@ fn a_report_that_does_not_fit_is_told_with_the_place_of_its_samples() {
 #[test]
 fn a_run_that_is_ended_before_anything_was_measured_leaves_the_earlier_report() {
     let folder = TempDir::new().unwrap();
-    let long = ["compare", "hogs", "--sim", "--vcpus", "64", "--reps", "1", "--out", "report", "--duration"];
+    let long = ["compare", "hogs", "--sim", "--vcpus", "64", "--reps", "1", "--out", "report", "--force", "--duration"];
     let (status, _, stderr) = output(stile(folder.path(), &[&long[..], &["0.05"]].concat()));
     assert_eq!(status, Some(0), "{stderr}");
     let files = ["report/report.json", "report/report.html", "report/raw/samples.jsonl"];

@@ -26,7 +26,7 @@ fn into_a_full_disk(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) 
 #[test]
 fn a_full_standard_output_is_told_and_exits_1() {
     let folder = folder("[[vm]]\nname = \"a\"\nimage = \"builtin:hello\"\n");
-    let compare = "sim scenario.toml --out report";
+    let compare = "sim scenario.toml --out report --force";
     let scenario = "suite = \"ticket\"\npolicies = [\"rsdl\"]\nvcpus = [2]\npcpus = 1\nduration = 0.01\nreps = 1\n";
     fs::write(folder.path().join("scenario.toml"), scenario).unwrap();
     let (status, _, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));

@@ -73,9 +73,12 @@ fn a_comparison_is_held_against_an_earlier_one_and_told_to_a_build_server() {
     }
     fs::write(&old, report.to_string()).unwrap();
     let (status, stdout, stderr) =
-        ended(folder.path(), &format!("{run} new --baseline old/report.json --junit cells.xml"));
+        ended(folder.path(), &format!("{run} new --force --baseline old/report.json --junit cells.xml"));
     assert_eq!((status, stderr.contains("Error")), (Some(1), false), "{stderr}");
-    assert!(stdout.contains("hogs: rsdl, 4 vCPUs: throughput") && stdout.contains("0.10 times what was"), "{stdout}");
+    assert!(
+        stdout.contains("hogs: rsdl, 4 vCPUs: throughput") && stdout.contains("0.10 times the baseline value"),
+        "{stdout}"
+    );
     assert!(fs::read_to_string(folder.path().join("cells.xml")).unwrap().contains("failures=\"2\""));
 }
 
@@ -125,7 +128,7 @@ fn a_report_keeps_no_recordings_of_an_earlier_run() {
     let scenario = |sizes: &str| {
         let text = "suite = \"hogs\"\npolicies = [\"rsdl\"]\npcpus = 2\nduration = 0.05\nreps = 1\nvcpus = ";
         fs::write(folder.path().join("scenario.toml"), format!("{text}{sizes}\n")).unwrap();
-        let (status, _, stderr) = ended(folder.path(), "sim scenario.toml --record --out report");
+        let (status, _, stderr) = ended(folder.path(), "sim scenario.toml --record --out report --force");
         assert_eq!(status, Some(0), "{stderr}");
         let raw = fs::read_dir(folder.path().join("report/raw")).unwrap();
         let mut names: Vec<String> = raw.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -143,7 +146,8 @@ fn the_suites_of_the_reports_run_one_after_the_other_into_one_report() {
     let (status, stdout, stderr) = ended(folder.path(), "compare reports --sim --quick --duration 0.02 --reps 1");
     assert_eq!(status, Some(0), "{stderr}");
     assert!(
-        stdout.starts_with("simulated VolanoMark's chat rooms")
+        stdout.starts_with("simulated netbench")
+            && stdout.contains("simulated VolanoMark's chat rooms")
             && stdout.contains("no model of the guests of interactive, hackbench and entry"),
         "{stdout}"
     );
@@ -184,4 +188,88 @@ fn what_a_run_that_fails_half_way_has_measured_is_kept() {
     let report: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(folder.path().join("report/report.json")).unwrap()).unwrap();
     assert_eq!((&report["rounds"], &report["interrupted"]), (&2.into(), &true.into()));
+}
+
+#[test]
+fn reports_are_kept_in_fresh_folders_and_replaced_only_if_forced() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "compare hogs --sim --vcpus 4 --duration 0.05 --reps 1";
+    for report in ["stile-report", "stile-report-2"] {
+        let (status, stdout, stderr) = ended(folder.path(), run);
+        assert_eq!(status, Some(0), "{stderr}");
+        assert!(stdout.contains(&format!("report: {report}/report.html")), "{stdout}");
+    }
+    fs::write(
+        folder.path().join("scenario.toml"),
+        "suite = \"hogs\"\npolicies = [\"rsdl\"]\nvcpus = [2]\npcpus = 1\nduration = 0.02\nreps = 1\n",
+    )
+    .unwrap();
+    let scenario = "sim scenario.toml";
+    for run in [run, scenario] {
+        let before = fs::read_to_string(folder.path().join("stile-report/report.json")).unwrap();
+        let (status, stdout, stderr) = ended(folder.path(), &format!("{run} --out stile-report"));
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains("a simulated report") && stderr.contains("--force"), "{stderr}");
+        assert_eq!(fs::read_to_string(folder.path().join("stile-report/report.json")).unwrap(), before);
+        let (status, _, stderr) = ended(folder.path(), &format!("{run} --out stile-report --force"));
+        assert_eq!(status, Some(0), "{stderr}");
+    }
+}
+
+#[test]
+fn ratios_refer_to_the_policy_that_is_named_and_show_computes_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "compare hogs --sim --vcpus 4 --duration 0.05 --reps 3 --policies host,o1,rsdl --out report --reference";
+    let (status, stdout, stderr) = ended(folder.path(), &format!("{run} o1"));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("the ratio to o1") && stdout.contains("rsdl against o1"), "{stdout}");
+    let (status, stdout, stderr) = ended(folder.path(), "show report --reference rsdl+polite");
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stdout.contains("the ratio to rsdl") && stdout.contains("o1 against rsdl"), "{stdout}");
+    for wrong in [format!("{run} goodness --force"), "show report --reference goodness".to_owned()] {
+        let (status, stdout, stderr) = ended(folder.path(), &wrong);
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains("--reference goodness") && stderr.contains("host, o1 and rsdl"), "{stderr}");
+    }
+}
+
+#[test]
+fn the_headline_is_drawn_alike_each_time_and_what_cannot_be_drawn_or_written_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, _, stderr) =
+        ended(folder.path(), "compare hogs --sim --vcpus 4,6 --duration 0.05 --reps 3 --out report");
+    assert_eq!(status, Some(0), "{stderr}");
+    let draw = |file: &str, more: &str| {
+        let (status, stdout, stderr) = ended(folder.path(), &format!("show report --svg {file}{more}"));
+        assert_eq!((status, stdout.as_str()), (Some(0), ""), "{stderr}");
+        fs::read_to_string(folder.path().join(file)).unwrap()
+    };
+    let figure = draw("a.svg", "");
+    assert!(figure.starts_with("<svg") && figure.contains("simulated hogs: policies compared with host"), "{figure}");
+    assert_eq!(draw("b.svg", ""), figure);
+    assert_ne!(draw("c.svg", " --reference rsdl"), figure);
+    let (status, _, stderr) = ended(folder.path(), "show report --svg none/a.svg");
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("none/a.svg") && stderr.contains("--svg"), "{stderr}");
+}
+
+#[test]
+fn a_disturbed_baseline_is_warned_of_and_refused_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "compare hogs --sim --vcpus 4 --duration 0.05 --reps 3 --out";
+    let (status, _, stderr) = ended(folder.path(), &format!("{run} old"));
+    assert_eq!(status, Some(0), "{stderr}");
+    let old = folder.path().join("old/report.json");
+    let mut report: serde_json::Value = serde_json::from_str(&fs::read_to_string(&old).unwrap()).unwrap();
+    report["disturbed"]["runs"] = serde_json::json!([{"policy": "host", "disturbed": 3, "runs": 3}]);
+    fs::write(&old, report.to_string()).unwrap();
+    let told = "disturbed 3 of 3 runs of host";
+    let (status, stdout, stderr) = ended(folder.path(), &format!("{run} new --baseline old"));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains(told) && stdout.contains("Warning: the baseline old/report.json"), "{stdout}");
+    assert!(fs::read_to_string(folder.path().join("new/report.json")).unwrap().contains(told));
+    let (status, stdout, stderr) = ended(folder.path(), &format!("{run} none --strict-baseline --baseline old"));
+    assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+    assert!(stderr.contains("--strict-baseline"), "{stderr}");
+    assert!(!folder.path().join("none").exists());
 }

@@ -8,11 +8,11 @@
 //!    lease ends. A holder of class idle runs at the yielder's cost.
 //! 2. *Lock, holder running* (or out of reach): the first queued vCPU that is not itself waiting for somebody goes next,
 //!    else the head, with a new lease. Letting in another waiter would only make it yield as well.
-//! 3. *Message, peer running*: the vCPU goes on, at most [`STAYS`] times in a row: an answer is nearer than a switch. One of
+//! 3. *Message, peer running*: the vCPU goes on, at most `STAYS` times in a row: an answer is nearer than a switch. One of
 //!    the two pauses first, lest they look at each other in turns.
 //!    *Peer queued*: it takes another slot, whose vCPU is evicted to its place in the queue, and both leases end together:
 //!    two that talk to each other get on only side by side. Not if that slot's vCPU was evicted before and has not had its
-//!    turn since, is half of such a pair itself, or has less than [`WORTH`] of its lease left; then as 1.
+//!    turn since, is half of such a pair itself, or has less than `WORTH` of its lease left; then as 1.
 //! 4. *Nothing known*: as in 3, if there is a vCPU beside which it used to get on (`peers.rs`). Else forgiven, as often in a
 //!    row as it has paid lately: twice as often after each time that the vCPU got on by it, half as often after it did not.
 //!    Else the vCPU goes behind all others of its stair and the head's, and the head runs, or, if the head only waits as

@@ -5,7 +5,7 @@
 //! put in the order of the tickets: of sixteen lockers half a round looks in vain for each lock taken, for ever.
 //!
 //! But how long a vCPU runs until it yields tells whether it *got on*. One that did not always runs equally long: as long as
-//! its spinning takes. That length is learnt ([`Look`]). From it follow two rules:
+//! its spinning takes. That length is learnt ([`Look`](super::look::Look)). From it follow two rules:
 //!
 //! 1. Who got on goes to the tail, and who did not keeps its place. So the run queue is kept in the order in which the vCPUs last
 //!    got on, which is the order of the tickets they have drawn since.

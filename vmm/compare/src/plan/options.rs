@@ -40,6 +40,8 @@ pub struct Options {
     pub budget: Option<f64>,
     /// More rounds than usual, until intervals are narrow.
     pub until: Option<Until>,
+    /// Label of the policy that ratios refer to; `None`: the host's scheduler.
+    pub reference: Option<String>,
     /// Seed.
     pub seed: u64,
 }
@@ -100,6 +102,7 @@ impl Options {
             full: false,
             budget: None,
             until: None,
+            reference: None,
             seed: 1,
         }
     }

@@ -43,7 +43,8 @@ impl Watch {
         self.longest_round = self.longest_round.max(now - self.round_began);
         self.round_began = now;
         let policies = options.policies.iter().map(|(label, _)| label.clone()).collect();
-        let context = RunContext { policies, seed: options.seed, ..RunContext::default() };
+        let reference = options.reference.clone();
+        let context = RunContext { policies, seed: options.seed, reference, ..RunContext::default() };
         self.until.enough(&Report::from_samples(samples, context), now - self.began + self.longest_round)
     }
 }

@@ -2,6 +2,7 @@
 //! does not please can prove anything.
 
 use stile_host::Disturbance;
+use stile_results::disturbed::Disturbed;
 use stile_results::stats;
 
 /// Cells named in a sentence.
@@ -54,35 +55,46 @@ const KINDS: [Kind; 6] = [
     },
 ];
 
-/// The cells of a run, with what the host did besides.
+/// The runs so far, with what the host did besides.
 #[derive(Debug, Default)]
-pub(super) struct Disturbances(Vec<(String, Disturbance)>);
+pub(super) struct Disturbances {
+    /// The policy of each run.
+    policies: Vec<String>,
+    /// Each run in words, with what the host did.
+    runs: Vec<(String, Disturbance)>,
+}
 
 impl Disturbances {
-    pub(super) fn add(&mut self, cell: String, found: Disturbance) {
-        self.0.push((cell, found));
+    pub(super) fn add(&mut self, policy: String, run: String, found: Disturbance) {
+        self.policies.push(policy);
+        self.runs.push((run, found));
     }
 
-    /// Remarks for the reader; none if nothing was seen.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let each = || self.0.iter().map(|(_, found)| found);
+    /// How many runs of each policy were disturbed in any way, and a sentence for each kind of disturbance.
+    pub(super) fn told(&self) -> Disturbed {
+        let each = || self.runs.iter().map(|(_, found)| found);
         let usual = Usual {
             mhz: stats::median(&each().filter_map(|found| found.mhz).collect::<Vec<_>>()),
             hop_ns: each().filter_map(|found| found.hop_ns).min().map(|ns| ns.max(1) as f64),
         };
-        KINDS.iter().filter_map(|kind| self.note(kind, &usual)).collect()
+        let mut told = Disturbed::default();
+        for (policy, found) in self.policies.iter().zip(each()) {
+            told.count(policy, KINDS.iter().any(|kind| (kind.amount)(found, &usual).is_some()));
+        }
+        told.notes = KINDS.iter().filter_map(|kind| self.note(kind, &usual)).collect();
+        told
     }
 
     /// "Other programs took up to 23 % of the pCPUs' time, in 2 of 40 runs (rsdl, 4 vCPUs, round 1; ...). ..."
     fn note(&self, Kind { amount, words }: &Kind, usual: &Usual) -> Option<String> {
-        let amounts = self.0.iter().filter_map(|(cell, found)| Some((amount(found, usual)?, cell.as_str())));
+        let amounts = self.runs.iter().filter_map(|(cell, found)| Some((amount(found, usual)?, cell.as_str())));
         let (amounts, cells): (Vec<f64>, Vec<&str>) = amounts.unzip();
         let most = amounts.iter().copied().reduce(f64::max)?;
         let more = match cells.len().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
-        let (named, of) = (cells[..cells.len().min(NAMED)].join("; "), stile_text::count(self.0.len(), "run"));
+        let (named, of) = (cells[..cells.len().min(NAMED)].join("; "), stile_text::count(self.runs.len(), "run"));
         Some(format!("{}, in {} of {of} ({named}{more}). Their samples are kept.", words(most), cells.len()))
     }
 }
@@ -91,10 +103,28 @@ impl Disturbances {
 mod tests {
     use super::*;
 
-    fn told(found: &[Disturbance]) -> Vec<String> {
+    fn all(found: &[Disturbance]) -> Disturbed {
         let mut all = Disturbances::default();
-        found.iter().enumerate().for_each(|(n, found)| all.add(format!("cell {n}"), found.clone()));
-        all.notes()
+        let policy = |n: usize| if n.is_multiple_of(2) { "host" } else { "rsdl" };
+        let runs = found.iter().enumerate();
+        runs.for_each(|(n, found)| all.add(policy(n).to_owned(), format!("cell {n}"), found.clone()));
+        all.told()
+    }
+
+    fn told(found: &[Disturbance]) -> Vec<String> {
+        all(found).notes
+    }
+
+    #[test]
+    fn a_run_disturbed_in_two_ways_counts_once_for_its_policy() {
+        let with = |others: f64, stolen: f64| Disturbance {
+            others: Some(others),
+            stolen: Some(stolen),
+            ..Disturbance::default()
+        };
+        let runs = all(&[with(0.3, 0.2), with(0.0, 0.0), with(0.0, 0.2), with(0.3, 0.0)]).runs;
+        let counts: Vec<_> = runs.iter().map(|runs| (runs.policy.as_str(), runs.disturbed, runs.runs)).collect();
+        assert_eq!(counts, [("host", 2, 2), ("rsdl", 1, 2)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A moment as a picture: a lane for each pCPU with who ran there, and below them the vCPU that waited.
+//! A moment as a picture: a lane for each pCPU with the vCPUs that ran there, and below them the vCPU that waited.
 
 use super::{INK, PALETTE, RGBColor};
 use maud::{Markup, html};
@@ -11,12 +11,13 @@ const RIGHT: f64 = 12.0;
 const ROW: f64 = 30.0;
 const BAR: f64 = 22.0;
 const AXIS: f64 = 34.0;
-/// Width from which a turn has room for a name, for each of its letters, and around them.
+/// Width that a turn needs for each letter of a name.
 const LETTER: f64 = 7.6;
-/// Whoever waited has a colour of its own.
+/// The colour of the vCPU that waited.
 const WAITING: RGBColor = PALETTE[2];
+/// The colour of several turns drawn as one.
 const SEVERAL: RGBColor = PALETTE[0];
-/// The others'.
+/// Colours of the other vCPUs.
 const OTHERS: [RGBColor; 5] = [PALETTE[1], PALETTE[3], PALETTE[4], PALETTE[5], PALETTE[6]];
 /// Places named on the axis.
 const TICKS: u32 = 4;
@@ -70,7 +71,7 @@ fn row_name(name: &str, top: f64) -> Markup {
     html! { text x=(LEFT - 10.0) y=(top + 20.0) font-size="14" text-anchor="end" { (name) } }
 }
 
-/// Who ran, in order of name: a vCPU has the same colour throughout.
+/// The vCPUs that ran, in order of name, so that each has one colour throughout.
 fn names(moment: &Moment) -> Vec<&str> {
     let turns = moment.lanes.iter().flat_map(|lane| &lane.turns);
     let mut names: Vec<&str> = turns.filter_map(|turn| turn.vcpu.as_deref()).collect();
@@ -87,7 +88,7 @@ fn colour(turn: &Turn, moment: &Moment, names: &[&str]) -> RGBColor {
     }
 }
 
-/// Names are written on the turns, so these are pale; whoever waited stands out.
+/// Turns are pale, because names are written on them; those of the vCPU that waited stand out.
 fn opacity(turn: &Turn, moment: &Moment) -> &'static str {
     if turn.vcpu.as_ref() == Some(&moment.vcpu) { "0.9" } else { "0.4" }
 }
@@ -96,7 +97,7 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
     format!("#{r:02X}{g:02X}{b:02X}")
 }
 
-/// Finer than a screen shows is not worth its letters.
+/// Rounds a place to what a screen can show, which keeps the page small.
 fn round(place: f64) -> f64 {
     (place * 10.0).round() / 10.0
 }

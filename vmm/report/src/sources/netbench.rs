@@ -96,7 +96,7 @@ pub(super) fn table(report: &Report) -> Option<SourceTable> {
     let header = [String::new()].into_iter().chain(columns).chain(sources).collect();
     let rows = ROWS.iter().filter(|row| policies.iter().any(|policy| row.peak(report, policy).is_some()));
     Some(SourceTable {
-        title: "netbench: peak throughput, client errors and the longest start of something new".to_owned(),
+        title: "netbench: peak throughput, client errors and the longest start of any run".to_owned(),
         citation: CITATION,
         header,
         rows: rows.flat_map(|row| lines(row, report, &policies)).collect(),
@@ -134,7 +134,7 @@ fn lines(row: &Row, report: &Report, policies: &[&str]) -> [Vec<String>; 3] {
         line("peak, Mbit/s", &peak, told),
         line("client errors", &|policy| Some(si(row.errors(report, policy)?)), on_up(["none", "from 20 clients on"])),
         line(
-            "longest start",
+            "longest start of any run",
             &|policy| Some(start_time(row.start(report, policy, 0)?)),
             on_up(["within 1 s", "over 2 minutes"]),
         ),

@@ -62,7 +62,7 @@ impl Figures<'_> {
     fn without_yields(&self) -> Vec<Build> {
         let ratio = |(load, [real, ..]): &(&'static str, [[f64; 3]; 3])| {
             let cell = self.cell("host-noyield", load, None, Metric::BuildReal)?;
-            let here = cell.ratio_to_host?;
+            let here = cell.ratio?;
             // Without an interval a difference is one that can be seen.
             let longer = cell.ratio_ci95.map_or(here > 1.0 + SEEN, |interval| interval.lo > 1.0);
             Some(Build { load, there: real[1] / real[0], here, longer })
@@ -151,7 +151,7 @@ impl Figures<'_> {
         let policy = self.promising()?;
         let ratio = |rated: &Rated| {
             let cell = self.cell(policy, rated.load, None, Metric::Throughput)?;
-            Some((rated.load, cell.ratio_to_host?))
+            Some((rated.load, cell.ratio?))
         };
         let ratios: Vec<_> = RATED.iter().filter_map(ratio).collect();
         let words = |(load, ratio): &(&str, f64)| format!("{load} ({ratio:.3})");
