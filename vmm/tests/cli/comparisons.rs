@@ -25,7 +25,7 @@ fn a_comparison_that_cannot_be_is_refused_before_it_begins() {
         (["--set", "users=5"], "it is a parameter of volano"),
         (["--set", "hold_ns=9999999999"], "0 to 1000000000 ns of work with the lock held"),
         (["--policies", "o1:grain"], "`grain` means nothing to `o1`: it is for `rsdl`"),
-        (["--policies", "rsdl:bug1"], "neither a duration"),
+        (["--policies", "rsdl:bug1"], "`bug1` behind a policy's name is no option of a policy; accepted: KEY=VALUE"),
         (["--junit", "nowhere/cells.xml"], "cannot write nowhere/cells.xml; name a file in a folder that exists"),
     ] {
         let (status, stdout, stderr) = output(stile(folder.path(), &[&["compare", "ticket"], &arguments[..]].concat()));
