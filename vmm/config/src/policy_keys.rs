@@ -123,9 +123,21 @@ fn both<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
+/// Completes the descriptions in the schema of a configuration: which policies take which key.
+pub(super) fn describe(schema: &mut Schema) {
+    let Some(types) = schema.get_mut("$defs").and_then(Value::as_object_mut) else { return };
+    let described = |schema: Option<&mut Value>, describe: fn(&mut Schema)| {
+        if let Some(Ok(schema)) = schema.map(<&mut Schema>::try_from) {
+            describe(schema);
+        }
+    };
+    described(types.get_mut("PolicyConfig"), describe_policy);
+    described(types.get_mut("VmConfig").and_then(|vm| vm.pointer_mut("/properties/nice")), describe_nice);
+}
+
 /// Adds to each description of a key of `[policy]` which policies take it, and to that of the table how a command line
 /// names a policy.
-pub(super) fn describe_policy(schema: &mut Schema) {
+fn describe_policy(schema: &mut Schema) {
     let names = super::check::list(PolicyConfig::names());
     append(
         schema,
@@ -144,7 +156,7 @@ pub(super) fn describe_policy(schema: &mut Schema) {
 }
 
 /// Adds to the description of `nice` which policies look at it.
-pub(super) fn describe_nice(schema: &mut Schema) {
+fn describe_nice(schema: &mut Schema) {
     append(schema, &format!(" For {}.", all_but(|row| row.weight.is_none())));
 }
 

@@ -422,7 +422,7 @@ fn vms() -> impl Strategy<Value = VmConfig> {
     // A path that exists on every machine that runs the tests, and an embedded image.
     let image = prop::sample::select(vec!["builtin:hello".to_owned(), "/proc/self/exe".to_owned()]);
     let memory = (1024_u64..=stile_abi::MEMORY_MAX >> 12).prop_map(|pages| format!("{}K", pages * 4));
-    let sizes = (1..=defaults::VCPUS_MAX, memory, defaults::NICE_MIN..=defaults::NICE_MAX, 1..=defaults::COUNT_MAX);
+    let sizes = (1..=bounds::VCPUS_MAX, memory, bounds::NICE_MIN..=bounds::NICE_MAX, 1..=bounds::COUNT_MAX);
     let class = prop::sample::select(vec![VmClass::Normal, VmClass::Batch, VmClass::Idle, VmClass::Rt]);
     let caps = (prop::option::of(100_000..=1_000_000u32), 10_000..=1_000_000u32);
     let smallest = parse(&vm("")).unwrap().vms.remove(0);

@@ -4,7 +4,7 @@
 use stile_sched::Nice;
 
 use super::algorithm::{Algorithm, Row};
-use super::defaults::{NICE_MAX, NICE_MIN};
+use super::bounds::{NICE_MAX, NICE_MIN};
 use super::types::PolicyConfig;
 
 const INTRODUCTION: &str = "\

@@ -2,11 +2,12 @@
 
 use super::args::CompareArgs;
 use super::demands::Demands;
+use super::failure::Failure;
 use super::interrupt::on_interrupt;
 use super::outcome::{self, Outcome};
 use super::request::Request;
 use super::rounds::{recordings_possible, run_all};
-use super::{Failure, linux, simulation};
+use super::{linux, simulation};
 use kvm_ioctls::Kvm;
 use serde_json::json;
 use std::path::Path;

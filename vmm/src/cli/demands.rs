@@ -1,7 +1,8 @@
 //! What is asked of a comparison beside its report: not to be worse than an earlier one, and to be told to a build server.
 
+use super::failure::Failure;
+use super::output;
 use super::small::report_in;
-use super::{Failure, output};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use stile_compare::{Case, Options};

@@ -1,6 +1,6 @@
 //! Ctrl-C and SIGTERM.
 
-use super::Failure;
+use super::failure::Failure;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

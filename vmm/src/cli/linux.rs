@@ -1,7 +1,7 @@
 //! `stile compare --guest linux`: which suites have such guests, and what they boot.
 
-use super::Failure;
 use super::args::{CompareArgs, GuestKind, one_of};
+use super::failure::Failure;
 use super::guests;
 use std::path::Path;
 use stile_compare::{Hint, Linux, Options, Peer, check_settings, labelled};

@@ -1,7 +1,8 @@
 //! What a comparison came to: its report is written, its table printed, and its demands are met or not.
 
 use super::demands::Demands;
-use super::{Failure, output};
+use super::failure::Failure;
+use super::output;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use stile_compare::{End, Options, Ran, STEPS, remove_steps};

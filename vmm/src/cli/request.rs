@@ -1,8 +1,8 @@
 //! What `stile compare` is asked to do: its command line, checked and in the terms of [`Options`].
 
-use super::Failure;
 use super::args::{CompareArgs, GuestKind, Subject};
 use super::demands::Demanded;
+use super::failure::Failure;
 use super::linux;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

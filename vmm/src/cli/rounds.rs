@@ -1,6 +1,6 @@
 //! Plans the parts of a comparison and runs them, one after the other.
 
-use super::Failure;
+use super::failure::Failure;
 use std::time::Duration;
 use stile_compare::{End, Options, Plan, Progress, Ran, Runner, divisions};
 use stile_recording::recordable;

@@ -1,10 +1,11 @@
 //! `stile run`: the virtual machines of a configuration file, from start to end.
 
 use super::args::RunArgs;
+use super::failure::Failure;
 use super::guests::{Guests, Sinks, Vms};
 use super::stats::Stats;
 use super::terminal::Keyboard;
-use super::{Failure, ending, output, pipe, small};
+use super::{ending, output, pipe, small};
 
 use std::collections::HashMap;
 use std::fs::File;

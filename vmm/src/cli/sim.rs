@@ -2,10 +2,11 @@
 
 use super::args::SimArgs;
 use super::demands::Demands;
+use super::failure::Failure;
 use super::interrupt::on_interrupt;
 use super::request::Keep;
 use super::simulation::{self, Remarks};
-use super::{Failure, output, recordings};
+use super::{output, recordings};
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;

@@ -1,11 +1,12 @@
 //! A comparison on a machine that is not there.
 
 use super::demands::Demands;
+use super::failure::Failure;
 use super::interrupt::on_interrupt;
 use super::outcome::{self, Outcome};
+use super::output;
 use super::request::{Keep, Request};
 use super::rounds::{recordings_possible, run_all};
-use super::{Failure, output};
 use serde_json::json;
 use std::path::PathBuf;
 use stile_compare::{Hint, Options, Plan, Runner, Simulation};
