@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn schema_says_for_each_key_which_policies_take_it() {
-        let schema = schemars::schema_for!(PolicyConfig);
+        let mut schema = schemars::schema_for!(PolicyConfig);
+        describe_policy(&mut schema);
         let of = |key: &str| schema.as_value()["properties"][key]["description"].as_str().unwrap().to_owned();
         assert!(of("affinity").ends_with(&format!("For {}.", applies_to("affinity"))), "{}", of("affinity"));
         assert!(of("spin_detection").ends_with("For all policies but `host` and `host-noyield`."));
