@@ -181,6 +181,18 @@ pub struct Builtin {
 pub enum Vms {
     /// One VM has all vCPUs.
     One,
+    /// A VM of the suite's image with the first half of the vCPUs, beside one of another image with the rest. A cell is
+    /// measured once for each variant, and each has its part of the window.
+    Beside {
+        /// The image of the VM beside.
+        image: &'static str,
+        /// The key of the variants, on the guests' command line and in reports.
+        key: &'static str,
+        /// Its values.
+        variants: &'static [&'static str],
+        /// The metric of the first VM's CPU time, relative to an equal share of each vCPU.
+        share: Metric,
+    },
     /// A VM for each nice value, with the metric of its share; all have as many vCPUs as far as the size divides.
     Nices(&'static [(i8, Metric)]),
     /// So many VMs for each that the size counts, and some besides.

@@ -5,11 +5,13 @@ use crate::error::CompareError;
 use crate::measurement::{Measured, Measurement};
 use crate::plan::WARM_UP;
 use crate::plan::guests::{self, Guest};
-use crate::window::metrics::{detail, of_suite};
+use crate::window::metrics::{cpu_share, detail, of_suite};
 use crate::window::{Reading, Window, weights};
 use crate::workload::{self, spec};
 use stile_machine::unikernel::{Spec, Vm};
+use stile_results::model::Params;
 use stile_sched::attributes::Attributes;
+use stile_suites::Vms;
 
 /// The window of VMs that were there from the start: they start and warm up, and are read before and after `pass`, which
 /// lets time pass; `None` if the user ended the run.
@@ -53,10 +55,36 @@ pub(crate) fn measure_weights(site: &Site<'_>) -> Result<Measured, CompareError>
     Ok(Measurement::only(weights::values(policy, &guests, site.pcpus.len(), &window), detail(&window)))
 }
 
+/// A cell of VMs side by side, once for each variant of the first. Their order turns from round to round, so that no variant
+/// has the better of what drifts.
+pub(crate) fn measure_variants(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let suite = site.context.options.suite;
+    let Some(Vms::Beside { key, variants, share, .. }) = suite.builtin().map(|guests| guests.vms) else {
+        unreachable!("{suite} has no VMs side by side");
+    };
+    let length = site.planned.window / variants.len() as u32;
+    let first = site.planned.round as usize % variants.len();
+    let mut measured = Vec::new();
+    for variant in variants[first..].iter().chain(&variants[..first]) {
+        let vms = create_with(site, &format!(" {key}={variant}"))?;
+        let Some((window, ())) = window(site, &vms, || site.sleep(length).then_some(()))? else { return Ok(None) };
+        let mut values = of_suite(suite, &window);
+        let main = window.vcpus.len() / 2;
+        values.extend(cpu_share(&window.vcpus[..main].iter().collect::<Vec<_>>(), &window).map(|part| (share, part)));
+        measured.push(Measurement { params: Params::default().with(key, *variant), values, detail: detail(&window) });
+    }
+    Ok(Some(measured))
+}
+
 /// The VMs of this cell, not running yet.
 pub(super) fn create(site: &Site<'_>) -> Result<Vec<Vm>, CompareError> {
+    create_with(site, "")
+}
+
+/// The VMs of this cell with this at the end of their command lines, not running yet.
+fn create_with(site: &Site<'_>, more: &str) -> Result<Vec<Vm>, CompareError> {
     let (options, size) = (site.context.options, site.planned.case.size);
-    let cmdline = workload::cmdline(options, size, site.context.loops_per_us);
+    let cmdline = workload::cmdline(options, size, site.context.loops_per_us) + more;
     let create = |guest: &Guest| {
         let attributes = Attributes { nice: guest.nice, ..Attributes::default() };
         let spec = spec(guest.image, &guest.name, workload::memory(guest.vcpus), &cmdline);

@@ -18,6 +18,7 @@ pub(crate) struct Guest {
 pub(crate) fn count(vms: Vms, size: u32) -> u32 {
     match vms {
         Vms::One => 1,
+        Vms::Beside { variants, .. } => 2 * variants.len() as u32,
         Vms::Nices(nices) => size.min(nices.len() as u32),
         Vms::PerSize { each, besides } => each * size + besides,
     }
@@ -28,12 +29,22 @@ pub(crate) fn image(suite: Suite) -> &'static str {
     suite.builtin().expect("only suites with built-in guests are run with them").image
 }
 
-/// The VMs of a cell of this size, with all its vCPUs in one VM, or in one VM for each nice value.
+/// The VMs of a cell of this size: one with all its vCPUs, two side by side, or one for each nice value.
 pub(crate) fn guests(suite: Suite, size: u32) -> Vec<Guest> {
     let image = image(suite);
     match suite.builtin().map(|guests| guests.vms) {
         Some(Vms::One) => {
             vec![Guest { name: image.to_owned(), image, vcpus: size, nice: Nice::default(), share: None }]
+        }
+        Some(Vms::Beside { image: beside, share, .. }) => {
+            let vm = |image: &'static str, vcpus, share| Guest {
+                name: image.to_owned(),
+                image,
+                vcpus,
+                nice: Nice::default(),
+                share,
+            };
+            vec![vm(image, size / 2, Some(share)), vm(beside, size - size / 2, None)]
         }
         Some(Vms::Nices(nices)) => of_nices(image, nices, size),
         Some(Vms::PerSize { .. }) | None => unreachable!("the cells of {suite} make their VMs themselves"),

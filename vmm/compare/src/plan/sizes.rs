@@ -87,7 +87,7 @@ fn division(suite: Suite, size: u32) -> Option<String> {
             let each = guests.iter().map(|guest| format!("{} of nice {}", guest.vcpus, guest.nice.get()));
             stile_text::list(&each.collect::<Vec<_>>())
         }
-        Vms::Nices(_) | Vms::One => uneven(suite.parts(), size as usize)?,
+        Vms::Nices(_) | Vms::One | Vms::Beside { .. } => uneven(suite.parts(), size as usize)?,
         Vms::PerSize { .. } => return None,
     };
     Some(format!("Of {size} vCPUs of {suite}: {how}."))

@@ -45,7 +45,7 @@ pub(crate) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
 }
 
 /// CPU time of some vCPUs over a fair share by heads; `None` if there are none of them, or nobody ran.
-fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
+pub(crate) fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
     let sum = |vcpus: &mut dyn Iterator<Item = &VcpuCounts>| vcpus.map(|v| v.usage.run_ns).sum::<u64>() as f64;
     let fair = sum(&mut window.vcpus.iter()) * group.len() as f64 / window.vcpus.len() as f64;
     (fair > 0.0).then(|| sum(&mut group.iter().copied()) / fair)
