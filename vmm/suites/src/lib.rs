@@ -37,6 +37,7 @@ mod partition;
 mod pingpong;
 mod probe;
 mod tbench;
+mod theft;
 mod threeway;
 mod ticket;
 mod volano;
@@ -94,6 +95,8 @@ suites! {
     Hogs: hogs;
     /// All vCPUs compute, in VMs of different nice values.
     Weights: weights;
+    /// Half of the vCPUs steal CPU time by the moments at which they stop, the other half compute.
+    Theft: theft;
     /// All vCPUs ring a doorbell that asks for nothing, as fast as they can.
     Entry: entry;
     /// What a user would notice, beside loads.

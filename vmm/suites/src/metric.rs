@@ -117,6 +117,8 @@ metrics! {
     HogThroughput: "hog_throughput", "work of the hogs", "hogs work", "iterations/s", Higher, Work;
     /// CPU time of the vCPUs that share a lock, relative to an equal share.
     LockersCpuShare: "lockers_cpu_share", "CPU of lockers", "lock CPU", "of fair share", Higher, Share;
+    /// CPU time of the vCPUs that steal, relative to an equal share.
+    ThievesCpuShare: "thieves_cpu_share", "CPU of thieves", "thieves CPU", "of fair share", Lower, Share;
     /// CPU time of the computing vCPUs, relative to an equal share.
     HogsCpuShare: "hogs_cpu_share", "CPU of hogs", "hogs CPU", "of fair share", Lower, Share;
     /// Messages between the pairs.

@@ -26,6 +26,7 @@ pub(super) fn measure<'a>(
             fixed::measure(site)
         }
         Suite::Weights => fixed::measure_weights(site),
+        Suite::Theft => fixed::measure_variants(site),
         Suite::Entry => entry::measure(site),
         Suite::Interactive => interactive::measure(site),
         Suite::Partition => partition::measure(site),
@@ -53,6 +54,7 @@ fn of_linux(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
         | Suite::Probe
         | Suite::Hogs
         | Suite::Weights
+        | Suite::Theft
         | Suite::Entry
         | Suite::Interactive
         | Suite::Partition
