@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_sched::attributes::Attributes;
 use stile_sched::domain::host::HostYield;
+use stile_sched::policy::credit2;
 use stile_sched::policy::goodness;
 use stile_sched::policy::o1;
 use stile_sched::policy::rsdl::{self, RsdlConfig, matrix, rt};
-use stile_sched::policy::credit2;
 use stile_sched::policy::{Credit2, Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::{Nanos, Nice, Topology};
 
