@@ -13,7 +13,8 @@
 //! * After [`Placement::Preempt`] or a [`Decision::kick`] the driver sees to it that the named slot asks soon; one more
 //!   question than needed does no harm.
 
-pub mod boxed;
+mod boxed;
+mod built_in;
 pub(crate) mod capped;
 mod contract;
 pub mod credit2;
@@ -27,6 +28,7 @@ pub mod rsdl;
 pub(crate) mod slotset;
 mod yield_counts;
 
+pub use built_in::BuiltIn;
 pub use capped::Capped;
 pub use contract::Policy;
 pub use credit2::Credit2;
@@ -36,3 +38,25 @@ pub use goodness::Goodness;
 pub use o1::O1;
 pub use rsdl::Rsdl;
 pub use yield_counts::YieldCounts;
+
+use crate::time::Nanos;
+
+/// The interval of the free list's turns, as of `rsdl`'s quotas: 6 ms.
+const INTERVAL: Nanos = Nanos::from_millis(6);
+
+/// Every policy of this crate. Tests of what must hold of any policy read this list, so a new policy gets a row here.
+pub const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn {
+        name: "rsdl",
+        new: |slots| Box::new(Rsdl::new(rsdl::RsdlConfig::default(), slots)),
+        longest_lease: rsdl::LONGEST_LEASE,
+    },
+    BuiltIn { name: "freelist", new: |slots| Box::new(Freelist::new(INTERVAL, slots)), longest_lease: INTERVAL },
+    BuiltIn { name: "o1", new: |slots| Box::new(O1::new(slots)), longest_lease: o1::LONGEST_LEASE },
+    BuiltIn {
+        name: "goodness",
+        new: |slots| Box::new(Goodness::new(goodness::YieldBugs::default(), slots)),
+        longest_lease: goodness::LONGEST_LEASE,
+    },
+    BuiltIn { name: "credit2", new: |slots| Box::new(Credit2::new(slots)), longest_lease: credit2::LONGEST_LEASE },
+];

@@ -28,6 +28,36 @@
 //! | stamp off | | the holder, [`SlotWord::acknowledge`] |
 //!
 //! Only `acquire`, `settle`, `start` and `rob` compete, and each is one CAS from one state.
+//!
+//! ```
+//! use stile_sched::VcpuId;
+//! use stile_sched::slot::SlotWord;
+//!
+//! let (a, b) = (VcpuId(1), VcpuId(2));
+//! let slot: SlotWord = SlotWord::default();
+//!
+//! // Under the domain's lock: the policy gave the slot to a, whose thread then starts.
+//! slot.hand(a);
+//! assert!(slot.start(a));
+//!
+//! // Without the lock: a blocks while no vCPU waits, and takes its slot back.
+//! assert!(!slot.release(a), "there was no stamp");
+//! assert!(slot.acquire(a));
+//!
+//! // A vCPU was queued: the first stamp is followed by a kick, and a asks the policy.
+//! assert!(slot.want() && !slot.want());
+//! assert!(slot.is_wanted());
+//! slot.acknowledge();
+//!
+//! // The answer is b. Now a cannot start on the slot.
+//! slot.hand(b);
+//! assert!(!slot.start(a) && slot.start(b));
+//!
+//! // A slot that b has left and that was settled is lost to b. The policy is told that b is blocked.
+//! slot.release(b);
+//! assert_eq!(slot.settle(), Some(b));
+//! assert!(!slot.acquire(b));
+//! ```
 
 mod list;
 #[cfg(all(test, loom))]

@@ -13,9 +13,46 @@ use std::sync::Arc;
 /// vCPUs that [`Domain::look`] looks at in one go, so that the lock is held for microseconds.
 pub(super) const STRETCH: usize = 64;
 
-/// Carries vCPUs, from any thread's point of view.
+/// Runs vCPUs. Every method may be called from any thread.
 ///
-/// Ordering: what a thread wrote before [`wake`](Self::wake) is seen by the woken vCPU when it runs.
+/// Ordering: what a thread wrote before [`wake`](Self::wake) is visible to the woken vCPU when it runs.
+///
+/// Dropping a domain that has a policy ends its threads. A vCPU that has not retired by then is dropped without
+/// [`Vcpu::retired`].
+///
+/// ```
+/// use std::sync::mpsc;
+/// use stile_sched::domain::executors::{Executors, Switches};
+/// use stile_sched::ledger::Account;
+/// use stile_sched::lock::LockRules;
+/// use stile_sched::policy::{Rsdl, rsdl::RsdlConfig};
+/// use stile_sched::{Attributes, Domain, Stop, Time, Vcpu};
+///
+/// /// Counts the events that it is woken for, and idles in between.
+/// struct Counter(u32, mpsc::Sender<u32>);
+///
+/// impl Vcpu for Counter {
+///     fn run(&mut self) -> Stop {
+///         self.0 += 1;
+///         self.1.send(self.0).unwrap();
+///         if self.0 < 3 { Stop::Idle(Time::NEVER) } else { Stop::Done }
+///     }
+///
+///     fn retired(self: Box<Self>, _: &Account) {}
+/// }
+///
+/// let policy = Box::new(Rsdl::new(RsdlConfig::default(), 1));
+/// let domain = Executors::new(&[0], policy, LockRules::default(), Switches::default())?;
+/// let (sender, events) = mpsc::channel();
+/// let id = domain.add(Box::new(Counter(0, sender)), Attributes::default())?;
+/// for event in 1..=3 {
+///     domain.wake(id); // If the vCPU does not idle yet, its next idle returns at once.
+///     assert_eq!(events.recv()?, event);
+/// }
+/// assert_eq!(events.recv(), Err(mpsc::RecvError), "the vCPU is done and was dropped");
+/// assert!(domain.account(id).is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Domain: Send + Sync {
     /// Takes a vCPU in. It does not run before its first [`wake`](Self::wake).
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError>;

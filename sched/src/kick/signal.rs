@@ -81,6 +81,19 @@ fn take(at_most: Nanos) -> Option<bool> {
     Some(code > 0)
 }
 
+/// Whether a kick of the calling thread is pending, which [`block`] has been called on. It stays pending.
+///
+/// KVM_RUN ends by itself when a kick arrives. A [`Vcpu`](crate::Vcpu) made of other work calls this now and then, and
+/// returns [`Stop::Kicked`](crate::Stop::Kicked) if it is true. Cost: one system call.
+pub fn is_pending() -> bool {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigpending initialises the set.
+    unsafe {
+        libc::sigpending(set.as_mut_ptr());
+        libc::sigismember(set.as_ptr(), signal()) == 1
+    }
+}
+
 /// Kicks a thread of this process. One that has ended is ignored.
 pub fn send(thread: ThreadId) {
     assert_not_held();
@@ -136,17 +149,6 @@ impl Drop for Timer {
     fn drop(&mut self) {
         // SAFETY: made by timer_create, deleted once.
         unsafe { libc::timer_delete(self.0) };
-    }
-}
-
-/// Whether KVM_RUN would return at once, for vCPUs of tests.
-#[cfg(test)]
-pub(crate) fn is_pending() -> bool {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: sigpending initialises the set.
-    unsafe {
-        libc::sigpending(set.as_mut_ptr());
-        libc::sigismember(set.as_ptr(), signal()) == 1
     }
 }
 

@@ -6,7 +6,79 @@ use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
 use crate::time::{Nanos, Time};
 
-/// Decides who runs.
+/// Decides which vCPU runs on which slot, and until when.
+///
+/// The [module](super) says when a driver calls what. The methods without a default are all that a policy needs. Here is
+/// one that gives each vCPU a turn of 5 ms, first come, first served:
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use stile_sched::policy::{Decision, Placement, Why};
+/// use stile_sched::sim::{Costs, Guest, SimMachine};
+/// use stile_sched::{Attributes, Lease, Nanos, Policy, Slot, Time, VcpuId};
+///
+/// struct RoundRobin {
+///     /// The vCPU on each slot, or placed on a slot that has not asked yet.
+///     on: Vec<Option<VcpuId>>,
+///     queue: VecDeque<VcpuId>,
+///     vcpus: usize,
+/// }
+///
+/// impl Policy for RoundRobin {
+///     fn add(&mut self, _: VcpuId, _: Attributes, _: Time) {
+///         self.vcpus += 1;
+///         self.queue.reserve(self.vcpus); // No other method may allocate.
+///     }
+///
+///     fn remove(&mut self, vcpu: VcpuId) {
+///         self.vcpus -= 1;
+///         self.queue.retain(|&queued| queued != vcpu);
+///         self.on.iter_mut().filter(|on| **on == Some(vcpu)).for_each(|on| *on = None);
+///     }
+///
+///     fn wake(&mut self, vcpu: VcpuId, _: Time) -> Placement {
+///         let Some(idle) = self.on.iter().position(Option::is_none) else {
+///             self.queue.push_back(vcpu);
+///             return Placement::Queue(None); // Every lease has an end: no slot need be kicked.
+///         };
+///         self.on[idle] = Some(vcpu);
+///         Placement::Run(Slot(idle as u16))
+///     }
+///
+///     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
+///         let on = &mut self.on[slot.index()];
+///         match (why, *on) {
+///             (Why::Free, Some(_placed)) => {}
+///             (Why::Block, _) => *on = self.queue.pop_front(),
+///             (Why::Retire, _) => {
+///                 self.vcpus -= 1;
+///                 *on = self.queue.pop_front();
+///             }
+///             (_, stopped) => {
+///                 self.queue.extend(stopped);
+///                 *on = self.queue.pop_front();
+///             }
+///         }
+///         let run = on.map(|vcpu| Lease { vcpu, until: now + Nanos::from_millis(5) });
+///         Decision { run, ..Decision::IDLE }
+///     }
+///
+///     fn waiting(&self) -> usize {
+///         self.queue.len()
+///     }
+/// }
+///
+/// // The simulator panics if the policy breaks a rule, such as a lease beyond 5 ms or a slot that idles while a vCPU waits.
+/// let policy = RoundRobin { on: vec![None; 2], queue: VecDeque::new(), vcpus: 0 };
+/// let costs = Costs { exit: Nanos(1_000), switch: Nanos(1_000), ..Costs::default() };
+/// let mut machine = SimMachine::new(policy, 2, costs).audited(Nanos::from_millis(5));
+/// let vcpus = [0; 3].map(|part| machine.start(Attributes::default(), Guest::Hog, part));
+/// machine.run(Nanos::from_millis(300));
+/// for vcpu in vcpus {
+///     let run = machine.account(vcpu).run;
+///     assert!(run > Nanos::from_millis(190) && run < Nanos::from_millis(210), "two slots for three: {run:?}");
+/// }
+/// ```
 pub trait Policy: Send {
     /// A new vCPU, blocked at first. The id is not in use.
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time);

@@ -53,7 +53,7 @@ mod wake;
 
 pub use bound::wait_bound;
 pub use config::{RsdlConfig, YieldRule};
-pub use limits::{LAG, REACH};
+pub use limits::{LAG, LONGEST_LEASE, REACH};
 pub use matrix::Variant;
 pub use polite_switches::PoliteSwitches;
 pub use state::Rsdl;

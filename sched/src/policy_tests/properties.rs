@@ -12,7 +12,7 @@ use crate::ids::{Nice, VcpuId};
 use crate::policy::goodness::{self, YieldBugs};
 use crate::policy::rsdl::matrix::Row;
 use crate::policy::rsdl::{PoliteSwitches, RsdlConfig, Variant, YieldRule, rt, wait_bound};
-use crate::policy::{Credit2, Freelist, Goodness, O1, Policy, Rsdl, credit2, o1};
+use crate::policy::{BUILT_IN, BuiltIn, Credit2, Goodness, Policy, Rsdl, credit2};
 use crate::sim::guest::Patience;
 use crate::sim::{Costs, Guest, SimMachine};
 use crate::time::Nanos;
@@ -24,6 +24,10 @@ const RR: Nanos = Nanos::from_millis(6);
 
 fn rsdl(yield_rule: YieldRule, slots: usize) -> Rsdl {
     Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, slots)
+}
+
+fn any_policy() -> impl Strategy<Value = BuiltIn> {
+    prop::sample::select(BUILT_IN)
 }
 
 fn row(nice: i8) -> Row {
@@ -146,6 +150,21 @@ fn vms_of_weights_1_2_and_4_get_cpu_time_in_that_ratio() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48 * BUILT_IN.len() as u32))]
+
+    #[test]
+    fn any_guests_keep_every_invariant_under_any_policy(
+        policy in any_policy(),
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+    ) {
+        let mut machine = audited((policy.new)(slots), slots, policy.longest_lease);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(400));
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
@@ -159,23 +178,6 @@ proptest! {
         let mut machine = audited(rsdl(rule, slots), slots, Nanos(row(-20).quota.0 / 2 * 3)).with_costs(costs);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(100));
-    }
-
-    #[test]
-    fn any_guests_keep_every_invariant_on_the_free_list(slots in 1usize..=5, guests in any_guests(&[0])) {
-        let mut machine = audited(Freelist::new(RR, slots), slots, RR);
-        start_all(&mut machine, &guests);
-        machine.run(Nanos::from_millis(50));
-    }
-
-    #[test]
-    fn any_guests_keep_every_invariant_under_o1(
-        slots in 1usize..=5,
-        guests in any_guests(&[0, -20, -7, 3, 19]),
-    ) {
-        let mut machine = audited(O1::new(slots), slots, o1::LONGEST_LEASE);
-        start_all(&mut machine, &guests);
-        machine.run(Nanos::from_millis(400));
     }
 
     #[test]

@@ -4,6 +4,9 @@ use super::matrix::{Row, Stair};
 use crate::policy::queue::WINDOW;
 use crate::time::Nanos;
 
+/// The longest lease with the default interval: half of nice -20's quota of 60 ms, and a whole one. Class rt has 80 ms.
+pub const LONGEST_LEASE: Nanos = Nanos::from_millis(90);
+
 /// How far above the served stair a woken vCPU may stand: one quota's step at nice 0.
 pub const LAG: Stair = 2;
 /// Unbroken running that ends a wait: who computes this long has got what it yielded for.
