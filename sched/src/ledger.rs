@@ -216,7 +216,7 @@ impl<P: Policy> Ledger<P> {
     }
 
     /// How long a vCPU has run in all, up to now.
-    pub fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
+    pub(crate) fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
         self.books.run_of(vcpu, now.max(self.now))
     }
 
@@ -257,7 +257,7 @@ impl<P: Policy> Ledger<P> {
     }
 
     /// What the policy knows of a vCPU.
-    pub fn attributes_of(&self, vcpu: VcpuId) -> Option<Attributes> {
+    pub(crate) fn attributes_of(&self, vcpu: VcpuId) -> Option<Attributes> {
         self.books.attributes_of(vcpu)
     }
 

@@ -7,7 +7,7 @@
 //!
 //! * **lateral**: a thread that arrives before the pending owner runs takes the lock: it is an equal, and it is here.
 //!   One pending owner is passed 64 times at most, then its hand-over stands. A caller of class rt
-//!   ([`Caller::Rt`]) neither steals, nor is it or anybody before it in the queue robbed: among equals of class rt
+//!   (`Caller::Rt`) neither steals, nor is it or anybody before it in the queue robbed: among equals of class rt
 //!   the order of arrival is a promise, and a thief could starve them.
 //! * **adaptive**: the first waiter spins, and is not woken then; all others sleep at once.
 //!
@@ -42,7 +42,8 @@ mod places;
 mod rules;
 mod word;
 
-pub use rules::{Caller, LockRules};
+pub(crate) use rules::Caller;
+pub use rules::LockRules;
 
 use crate::sync::held::assert_not_held;
 use crate::sync::{AtomicU64, Ordering, Patience, held};
@@ -87,7 +88,7 @@ impl<T> QueueLock<T> {
     }
 
     /// Waits for the lock, as a thread of this class.
-    pub fn lock_as(&self, caller: Caller) -> QueueGuard<'_, T> {
+    pub(crate) fn lock_as(&self, caller: Caller) -> QueueGuard<'_, T> {
         assert_not_held();
         loop {
             let state = self.state();

@@ -93,7 +93,7 @@ impl Departure {
     }
 
     /// The next time that the thread leaves its CPU kicks it; later ones do not. By that thread.
-    pub fn arm(&self) {
+    pub(crate) fn arm(&self) {
         // SAFETY: a descriptor of our own; the argument is a number.
         let failed = unsafe { libc::ioctl(self.0.as_raw_fd(), IOC_REFRESH as _, 1) };
         debug_assert_eq!(failed, 0, "an event with a period can be refreshed");

@@ -25,7 +25,7 @@ impl Default for LockRules {
 
 /// The class of a thread that asks for a [`QueueLock`](super::QueueLock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
+pub(crate) enum Caller {
     /// Steals and is robbed.
     Normal,
     /// Strictly in the order of arrival.

@@ -76,7 +76,7 @@ use runqueue::{RunQueue, arrange};
 use vcpu::VcpuState;
 
 /// The longest lease. Xen: CSCHED2_MAX_TIMER.
-pub const LONGEST_LEASE: Nanos = Nanos::from_millis(10);
+pub(crate) const LONGEST_LEASE: Nanos = Nanos::from_millis(10);
 /// The shortest one. Xen: CSCHED2_MIN_TIMER.
 const SHORTEST_LEASE: Nanos = Nanos::from_micros(500);
 /// For how long a vCPU runs before it may be preempted. Xen: sched_ratelimit_us.

@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 /// A tick of 2.4 on x86: what a step of priority is worth.
 const TICK: Nanos = Nanos::from_millis(10);
 /// The most a counter can hold: twice the refill of nice -20, 11 ticks.
-pub const LONGEST_LEASE: Nanos = Nanos(2 * 11 * TICK.0);
+pub(crate) const LONGEST_LEASE: Nanos = Nanos(2 * 11 * TICK.0);
 /// What having run on a slot last is worth there (unit: ticks). Linux: PROC_CHANGE_PENALTY.
 const SAME_SLOT: i64 = 15;
 /// Worth of a yielder: below one whose counter is used up, which is worth 0.

@@ -46,7 +46,7 @@ use runqueue::{Place, Rank, RunQueues};
 use vcpu::VcpuState;
 
 /// The longest lease: that of nice -20. A vCPU without slices is asked again that often, and goes on.
-pub const LONGEST_LEASE: Nanos = LONGEST_SLICE;
+pub(crate) const LONGEST_LEASE: Nanos = LONGEST_SLICE;
 /// Queues that balancing looks at, so that its time is bounded.
 const LOOK: usize = 8;
 /// vCPUs that periodic balancing moves at most, for the same reason.

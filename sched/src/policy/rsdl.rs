@@ -8,8 +8,8 @@
 //! 1. *Charge.* CPU time is charged to the vCPU that ran, to nobody else, while there are more runnable vCPUs than slots.
 //!    What runs while nobody waits costs nothing, and whoever sleeps meanwhile gains that time instead.
 //! 2. *Rotation.* The stairs of the next rotation lie behind those of this one, so it begins when the last vCPU has left
-//!    this one. The first generation also rotates level by level ([`budgets`]).
-//! 3. *Sleep.* A vCPU comes back to the stair it left with the quota it had left, but never more than [`LAG`] stairs above
+//!    this one. The first generation also rotates level by level (`budgets`).
+//! 3. *Sleep.* A vCPU comes back to the stair it left with the quota it had left, but never more than two stairs above
 //!    the one being served: sleeping saves up no more than that.
 //! 4. *Wake.* A woken vCPU takes a slot at once from one that stands on a worse stair, and queues on its own if there is
 //!    none. Where there is a [grain](RsdlConfig::grain), "at once" is once that one has run for so long.
@@ -33,7 +33,7 @@ use peer::Peer;
 use state::VcpuState;
 
 mod bound;
-pub mod budgets;
+mod budgets;
 mod charge;
 mod clock;
 mod config;
@@ -53,7 +53,7 @@ mod wake;
 
 pub use bound::wait_bound;
 pub use config::{RsdlConfig, YieldRule};
-pub use limits::{LAG, LONGEST_LEASE, REACH};
+pub(crate) use limits::LONGEST_LEASE;
 pub use matrix::Variant;
 pub use polite_switches::PoliteSwitches;
 pub use state::Rsdl;

@@ -75,7 +75,8 @@ impl<P: Policy> SimMachine<P> {
     }
 
     /// The same with other costs.
-    pub fn with_costs(self, costs: Costs) -> Self {
+    #[cfg(test)]
+    pub(crate) fn with_costs(self, costs: Costs) -> Self {
         Self { costs, lock: Lock::new(costs.lock), ..self }
     }
 
@@ -208,7 +209,7 @@ impl<P: Policy> SimMachine<P> {
     }
 
     /// Whether a vCPU is runnable and without a slot.
-    pub fn is_queued(&self, v: usize) -> bool {
+    pub(crate) fn is_queued(&self, v: usize) -> bool {
         self.vcpus[v].place == Place::Queued
     }
 

@@ -37,7 +37,8 @@ impl Room {
     }
 
     /// Messages that its clients receive before all is done.
-    pub fn deliveries(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn deliveries(&self) -> u64 {
         u64::from(self.users) * u64::from(self.users.saturating_sub(1)) * u64::from(self.messages)
     }
 

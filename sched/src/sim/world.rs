@@ -117,7 +117,8 @@ impl World {
     }
 
     /// Operations of all these.
-    pub fn ops_of(&self, group: &[usize]) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn ops_of(&self, group: &[usize]) -> u64 {
         group.iter().map(|&v| self.gauges[v].ops).sum()
     }
 

@@ -10,7 +10,7 @@ use crate::time::Nanos;
 
 /// Budget left by stair, modulo the queue's window.
 #[derive(Debug)]
-pub struct Budgets([Nanos; WINDOW as usize]);
+pub(super) struct Budgets([Nanos; WINDOW as usize]);
 
 impl Default for Budgets {
     fn default() -> Self {

@@ -5,10 +5,10 @@ use crate::policy::queue::WINDOW;
 use crate::time::Nanos;
 
 /// The longest lease with the default interval: half of nice -20's quota of 60 ms, and a whole one. Class rt has 80 ms.
-pub const LONGEST_LEASE: Nanos = Nanos::from_millis(90);
+pub(crate) const LONGEST_LEASE: Nanos = Nanos::from_millis(90);
 
 /// How far above the served stair a woken vCPU may stand: one quota's step at nice 0.
-pub const LAG: Stair = 2;
+pub(crate) const LAG: Stair = 2;
 /// Unbroken running that ends a wait: who computes this long has got what it yielded for.
 pub(super) const COMPUTES: Nanos = Nanos::from_millis(1);
 /// Unbroken running after which yields are forgiven anew.
@@ -20,7 +20,7 @@ pub(super) const DEEPEST: Stair = WINDOW - LAG - 2;
 /// forgiven.
 pub(super) const DEBT: Stair = 8;
 /// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
-pub const REACH: Stair = 2;
+pub(crate) const REACH: Stair = 2;
 /// Yields in a row that let a vCPU go on while the peer it waits for runs.
 pub(crate) const STAYS: u32 = 20;
 

@@ -2,7 +2,7 @@
 //!
 //! A yield never gains its vCPU CPU time: whoever runs pays. It never loses it either: the vCPU stays on its stair. What
 //! it says decides who goes next, as long as that is fair: nobody is let past the head of the queue from more than
-//! [`REACH`] stairs further down, so directing yields past the head gains at most that much.
+//! two stairs further down, so directing yields past the head gains at most that much.
 //!
 //! 1. *Lock, holder queued*: the holder goes next and the lease's end stays, so that a chain of yields ends when the first
 //!    lease ends. A holder of class idle runs at the yielder's cost.
