@@ -1,7 +1,7 @@
 //! Plain closures under the policy `rsdl`: no virtual machine, no KVM.
 //!
-//! Five closures share at most two CPUs. When all are done, the program draws from the domain's own record which closure
-//! ran when, and says why one of them waited as long as it did.
+//! Five closures share at most two CPUs. When all are done, the program draws from the domain's own record which
+//! closure ran when, and says why one of them waited as long as it did.
 //!
 //! `cargo run -p stile-sched --example closures`
 

@@ -1,8 +1,9 @@
-//! The mechanism: threads, kicks and time. It tells what happened and does what was decided, and never decides who runs.
+//! The mechanism: threads, kicks and time. It tells the policy what happened and does what the policy decides. It never
+//! decides which vCPU runs.
 //!
 //! A [`Domain`] carries vCPUs. Three kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
-//! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask a
-//! policy, with a thread per pCPU or a thread per vCPU.
+//! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask
+//! a policy, with a thread per pCPU or a thread per vCPU.
 
 mod carrier_thread;
 mod contract;

@@ -1,8 +1,8 @@
 //! A scheduler as a library: it decides which vCPU runs on which host CPU, and can run them.
 //!
 //! A *vCPU* here is anything that runs until it stops: a virtual CPU that enters KVM, or a closure, a fibre or an
-//! interpreter. The crate knows no KVM and no devices. A monitor uses it for its guests. A user-space runtime uses it for
-//! its tasks; the example `closures` (`cargo run -p stile-sched --example closures`) is such a program.
+//! interpreter. The crate knows no KVM and no devices. A monitor uses it for its guests. A user-space runtime uses it
+//! for its tasks; the example `closures` (`cargo run -p stile-sched --example closures`) is such a program.
 //!
 //! # Words
 //!
@@ -23,10 +23,10 @@
 //! | [`domain`] | Carries decisions out with threads, timers and kicks. It never decides. |
 //! | [`sim`] | Carries decisions out with a number for a clock, for models of guests. |
 //! | [`vcpu`], [`wait`] | The trait [`Vcpu`] that a user implements, and what a vCPU may say when it yields. |
-//! | [`slot`], [`lock`], [`kick`] | What mechanisms are made of: the slot's atomic word, the lock of the run queue, signals. |
+//! | [`slot`], [`lock`], [`kick`] | Parts of mechanisms: the slot's atomic word, the run queue's lock, signals. |
 //!
-//! A *driver* is what calls a policy: a domain, a [`SimMachine`](sim::SimMachine), or your own loop. Each part uses only
-//! those above it, except that `domain` also uses `slot`, `lock` and `kick`.
+//! A *driver* is what calls a policy: a domain, a [`SimMachine`](sim::SimMachine), or your own loop. Each part uses
+//! only those above it, except that `domain` also uses `slot`, `lock` and `kick`.
 //!
 //! # The life of a vCPU
 //!
@@ -45,7 +45,8 @@
 //! # Ordering rules
 //!
 //! * What a thread writes before [`Domain::wake`] is visible to the woken vCPU when it next runs.
-//! * A wake is never lost. A wake for a vCPU that does not idle makes its next idle return at once. Wakes do not add up.
+//! * A wake is never lost. A wake for a vCPU that does not idle makes its next idle return at once. Wakes do not add
+//!   up.
 //! * A kick is never lost: a kick that arrives before [`Vcpu::run`] makes it return [`Stop::Kicked`] soon.
 //! * One thread runs a vCPU at a time. What it wrote in one run is visible in the next, on whichever thread.
 //! * Times that a policy is told never go back. A ledger hands on strictly increasing times, 1 ns apart at least.
@@ -116,13 +117,13 @@
 //!
 //! # Policies
 //!
-//! [`policy`] lists the built-in ones: [`Rsdl`](policy::Rsdl) is stile's own, with a bound on every wait and yields that
-//! name what they wait for; the others are peers to compare it with. [`Capped`](policy::Capped) stands around any of them
-//! and holds groups of vCPUs to a cap. [`policy::BUILT_IN`] has them all by name.
+//! [`policy`] lists the built-in ones: [`Rsdl`](policy::Rsdl) is stile's own, with a bound on every wait and yields
+//! that name what they wait for; the others are peers to compare it with. [`Capped`](policy::Capped) stands around any
+//! of them and holds groups of vCPUs to a cap. [`policy::BUILT_IN`] has them all by name.
 //!
 //! To write one, implement [`Policy`]; the trait's page has a complete one in 40 lines. Run it on the
-//! [simulator](sim) first: [`SimMachine::audited`](sim::SimMachine::audited) holds every step against what must be true of
-//! any policy. Then give it to a domain, which takes any `Box<dyn Policy>`.
+//! [simulator](sim) first: [`SimMachine::audited`](sim::SimMachine::audited) holds every step against what must be true
+//! of any policy. Then give it to a domain, which takes any `Box<dyn Policy>`.
 //!
 //! # Simulating
 //!
@@ -133,7 +134,7 @@
 //! use stile_sched::sim::{Costs, Guest, SimMachine};
 //! use stile_sched::{Attributes, Nanos};
 //!
-//! let costs = Costs { exit: Nanos(1_500), switch: Nanos(1_000), kick: Nanos(5_000), wake: Nanos(5_000), ..Costs::default() };
+//! let costs = Costs { exit: Nanos(1_500), switch: Nanos(1_000), kick: Nanos(5_000), ..Costs::default() };
 //! let mut machine = SimMachine::new(Rsdl::new(RsdlConfig::default(), 2), 2, costs);
 //! let vcpus = [0; 3].map(|part| machine.start(Attributes::default(), Guest::Hog, part));
 //! machine.run(Nanos::from_millis(1_000));
@@ -146,9 +147,9 @@
 //! # Recording, and asking why
 //!
 //! Every question and its answer is an [`Event`](ledger::Event). A domain keeps the latest ones of each slot
-//! ([`Domain::trace`]), a machine made by [`SimMachine::traced`](sim::SimMachine::traced) all of them. From events alone
-//! follow what each vCPU did from when to when ([`ledger::Spans`]), why it waited ([`ledger::why`]), and whether another
-//! policy object decides the same ([`ledger::Replay`]):
+//! ([`Domain::trace`]), a machine made by [`SimMachine::traced`](sim::SimMachine::traced) all of them. From events
+//! alone follow what each vCPU did from when to when ([`ledger::Spans`]), why it waited ([`ledger::why`]), and whether
+//! another policy object decides the same ([`ledger::Replay`]):
 //!
 //! ```
 //! use stile_sched::ledger::{Replay, why::{Cause, Scene, Waits}};
@@ -182,8 +183,8 @@
 //! # Your own driver
 //!
 //! A runtime with threads of its own needs no domain. It keeps a [`Ledger`](ledger::Ledger) under its lock and calls it
-//! as [`policy`] says: [`wake`](ledger::Ledger::wake) when a task becomes runnable, [`next`](ledger::Ledger::next) when the
-//! task on a slot stops, [`tick`](ledger::Ledger::tick) at the [`alarm`](ledger::Ledger::alarm).
+//! as [`policy`] says: [`wake`](ledger::Ledger::wake) when a task becomes runnable, [`next`](ledger::Ledger::next) when
+//! the task on a slot stops, [`tick`](ledger::Ledger::tick) at the [`alarm`](ledger::Ledger::alarm).
 //!
 //! # Features
 //!

@@ -1,17 +1,18 @@
-//! The slot word: who may use a pCPU, in one atomic.
+//! The slot word: which vCPU may use a pCPU, in one atomic.
 //!
-//! After the rump kernel's CPU scheduler (sys/rump/librump/rumpkern/scheduler.c), whose word says *free, and who had it
-//! last*, *held*, or *held and wanted*. Whoever had it last takes it back, and whoever holds it finds it unwanted, with
-//! one access to a cache line that nobody else touches meanwhile; a stamp tells the holder that somebody wants it.
+//! After the rump kernel's CPU scheduler (sys/rump/librump/rumpkern/scheduler.c), whose word says *free* and the last
+//! user, *held*, or *held and wanted*. The last user takes a free slot back with one access to a cache line that no
+//! other thread touches meanwhile. With one access the holder also finds that its slot is not wanted. A stamp tells the
+//! holder that a vCPU wants the slot.
 //!
 //! # States
 //! * `idle` — free, and the policy knows. At first.
 //! * `held` — a vCPU runs.
-//! * `handed(w)` — granted to w, whose thread does not run yet.
+//! * `handed(w)` — granted to w. The thread of w does not run yet.
 //! * `free(v)` — v blocked and the policy has not been told: v may take the slot back, anybody may settle it.
 //!
-//! All but `idle` may bear a stamp, *wanted*: the vCPU has to ask the policy. On `free(v)` it is for v, should it come back
-//! before the slot is settled.
+//! All but `idle` may bear a stamp, *wanted*: the vCPU has to ask the policy. On `free(v)` it is for v, should it come
+//! back before the slot is settled.
 //!
 //! # Transitions
 //! | from | to | by |
@@ -104,7 +105,8 @@ impl<W: Word> SlotWord<W> {
         self.0.swap(FREE | vcpu.0) & WANTED != 0
     }
 
-    /// Makes a free slot idle and says whose it was, who is to be told of as blocked; `None` if it is not free.
+    /// Moves `free(v)` to `idle`. Returns `v`, which the caller must report to the policy as blocked; `None` if the
+    /// slot is not free.
     pub fn settle(&self) -> Option<VcpuId> {
         let word = self.0.load();
         (word & KIND == FREE && self.0.replace(word, IDLE)).then_some(VcpuId(word & ID))
@@ -134,8 +136,8 @@ impl<W: Word> SlotWord<W> {
         exchange(0) || exchange(WANTED)
     }
 
-    /// A held slot becomes idle, or stays so; a stamp is void, since who stamps has queued somebody before and nobody is
-    /// queued. Under the lock.
+    /// A held slot becomes idle; an idle one stays so. Any stamp is void: a stamp follows the queueing of a vCPU, and
+    /// no vCPU is queued. Under the lock.
     pub fn vacate(&self) {
         let word = self.0.swap(IDLE);
         debug_assert!(matches!(word & KIND, HELD | IDLE), "{word:#x} cannot be vacated");

@@ -6,9 +6,9 @@ use crate::wait::Yield;
 
 /// A vCPU that can be run until it stops.
 ///
-/// One thread runs it at a time. Under [executors](crate::domain::executors) the thread may change from run to run. A user
-/// implements [`run`](Self::run) and [`retired`](Self::retired); the other methods serve guests that halt inside KVM, or
-/// that are told their steal time or which vCPUs have a pCPU.
+/// One thread runs it at a time. Under [executors](crate::domain::executors) the thread may change from run to run. A
+/// user implements [`run`](Self::run) and [`retired`](Self::retired); the other methods serve guests that halt inside
+/// KVM, or that are told their steal time or which vCPUs have a pCPU.
 ///
 /// Any work in steps is a vCPU, such as this closure:
 ///
@@ -60,8 +60,8 @@ pub trait Vcpu: Send {
     /// [`kick`](crate::kick), also if the signal came before the call.
     fn run(&mut self) -> Stop;
 
-    /// Whether [`run`](Self::run) may wait inside for events that only it sees: KVM does where the interrupt controller is
-    /// the kernel's and the guest halts. Such a vCPU returns [`Stop::Halted`] if it is kicked while it waits.
+    /// Whether [`run`](Self::run) may wait inside for events that only it sees: KVM does where the interrupt controller
+    /// is the kernel's and the guest halts. Such a vCPU returns [`Stop::Halted`] if it is kicked while it waits.
     fn halts_inside(&self) -> bool {
         false
     }
@@ -79,15 +79,16 @@ pub trait Vcpu: Send {
         None
     }
 
-    /// How long the vCPU has waited for a pCPU in all, for a guest that is told its steal: called before it runs, whenever
-    /// that may have changed. The `host` baselines do not know in time, and never call it.
+    /// How long the vCPU has waited for a pCPU in all, for a guest that is told its steal: called before it runs,
+    /// whenever that may have changed. The `host` baselines do not know in time, and never call it.
     fn waited(&mut self, _total: Nanos) {}
 
-    /// Whether it has a pCPU, for a guest that is told, so that who waits for it spins or yields accordingly: called
+    /// Whether this vCPU has a pCPU, for a guest that is told: a waiter then spins or yields accordingly. Called
     /// whenever that changes, or is not known any more.
     fn presence(&mut self, _presence: Presence) {}
 
-    /// Takes the vCPU back when the domain has let go of it, with its last account; called once, on whichever thread let go.
+    /// Takes the vCPU back when the domain has let go of it, with its last account; called once, on whichever thread
+    /// let go.
     fn retired(self: Box<Self>, last: &Account);
 }
 

@@ -1,5 +1,5 @@
-//! Picking the next vCPU allocates nothing, nor does accounting and recording it: a counting allocator watches policies and
-//! their ledgers at work.
+//! Picking the next vCPU allocates nothing, nor does accounting and recording it: a counting allocator watches policies
+//! and their ledgers at work.
 #![allow(unsafe_code, reason = "a global allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -64,9 +64,9 @@ pub trait Domain: Send + Sync {
     /// Ends a vCPU: it stops running soon and is given to [`Vcpu::retired`]. Unknown ids are ignored.
     fn retire(&self, vcpu: VcpuId);
 
-    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended: [`Vcpu::retired`] was given the
-    /// last account. The baseline without a policy knows the three times, exits, turns, migrations, and what kind of yields
-    /// there were.
+    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended: [`Vcpu::retired`] was given
+    /// the last account. The baseline without a policy knows the three times, exits, turns, migrations, and what kind
+    /// of yields there were.
     fn account(&self, vcpu: VcpuId) -> Option<Account>;
 
     /// What a vCPU has used so far; `None` if it ended.
@@ -84,7 +84,7 @@ pub trait Domain: Send + Sync {
         None
     }
 
-    /// Whether a policy decides who runs; else the host does, and does not tell all.
+    /// Whether a policy decides which vCPU runs. If not, the host's scheduler does, and not all of it is known.
     fn has_policy(&self) -> bool {
         self.trace().is_some()
     }
@@ -92,8 +92,9 @@ pub trait Domain: Send + Sync {
     /// Sums over all vCPUs, ended ones too.
     fn totals(&self) -> Totals;
 
-    /// Who waits since when: appends the vCPUs of a stretch that begins with this id, and gives the id with which the next
-    /// one begins; `None` if there is none. The baseline without a policy knows nothing of it.
+    /// Which vCPUs wait, and since when: appends the vCPUs of a stretch of ids that begins with this one. Returns the
+    /// id with which the next stretch begins; `None` if there is none. The baseline without a policy knows nothing of
+    /// it.
     fn look(&self, _from: VcpuId, _seen: &mut Vec<Seen>) -> Option<VcpuId> {
         None
     }

@@ -1,7 +1,8 @@
 //! The baseline: a thread per vCPU, and the host's own scheduler decides.
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
-//! accounts, not counted here; a vCPU that halts inside its run is left to wait there. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
+//! accounts, not counted here; a vCPU that halts inside its run is left to wait there. It also goes on with the vCPUs
+//! of a domain that another mechanism gave up (`host/adopt.rs`).
 
 mod adopt;
 mod host_times;

@@ -3,8 +3,8 @@
 //! States: empty, waiting, woken. [`Parker::wake`] stores *woken* and calls the kernel only if it replaced *waiting*.
 //! [`Parker::wait`] consumes *woken*; so a wake before the wait makes it return at once, and wakes do not add up.
 //!
-//! A thread may also wait elsewhere, where only a kick reaches it: from `leave` to `back` it is *away*,
-//! and who wakes it is told so.
+//! A thread may also wait elsewhere, where only a kick reaches it. From `leave` to `back` it is *away*, and a thread
+//! that wakes it is told so.
 
 use crate::sync::{Futex, Ordering};
 use crate::time::Time;

@@ -1,11 +1,11 @@
 //! The kick that a thread gives itself by leaving its CPU.
 //!
-//! Where a guest halts inside KVM_RUN nobody is told; but the thread leaves its CPU, and the kernel counts that. A counter
-//! of context switches that overflows at one sends the kick, and a thread that waits inside KVM_RUN comes out at once. One
-//! that was only preempted comes out as well, when it runs again.
+//! Where a guest halts inside KVM_RUN nobody is told; but the thread leaves its CPU, and the kernel counts that. A
+//! counter of context switches that overflows at one sends the kick, and a thread that waits inside KVM_RUN comes out
+//! at once. One that was only preempted comes out as well, when it runs again.
 //!
-//! The counter is [armed](Departure::arm) for one switch at a time, so that a thread which waits somewhere else does not
-//! pile up signals.
+//! The counter is [armed](Departure::arm) for one switch at a time, so that a thread which waits somewhere else does
+//! not pile up signals.
 //!
 //! The kernel may refuse it (`perf_event_paranoid` above 1 without CAP_PERFMON, or a filter of system calls).
 #![allow(unsafe_code, reason = "perf_event_open and fcntl: the dependencies have neither, or not these commands")]
@@ -100,8 +100,8 @@ impl Departure {
     }
 }
 
-/// Blocks SIGIO in the calling thread: where the kernel has no memory for a kick it sends that instead, which would end the
-/// process.
+/// Blocks SIGIO in the calling thread: where the kernel has no memory for a kick it sends that instead, which would end
+/// the process.
 fn mask_sigio() {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set, and the old mask is not wanted.

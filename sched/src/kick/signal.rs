@@ -2,13 +2,14 @@
 //!
 //! Protocol:
 //! 1. Every thread that runs vCPUs blocks [`signal`] for its whole life ([`block`]).
-//! 2. The kernel unblocks it only while the thread is inside KVM_RUN (KVM_SET_SIGNAL_MASK on the vCPU), so a signal that
-//!    arrives before KVM_RUN is pending and ends it at once, and one that arrives after is there for the next.
+//! 2. The kernel unblocks it only while the thread is inside KVM_RUN (KVM_SET_SIGNAL_MASK on the vCPU), so a signal
+//!    that arrives before KVM_RUN is pending and ends it at once, and one that arrives after is there for the next.
 //! 3. After a kick the thread takes the signal out ([`drain`]). The handler never runs, there is none.
 //!
 //! A kick says only "look again": one that reaches the thread after it has moved on costs an exit and no more.
 //!
-//! A thread that waits inside KVM_RUN is also to be kicked because it does: see [`Departure`](super::departure::Departure).
+//! A thread that waits inside KVM_RUN is also to be kicked because it does: see
+//! [`Departure`](super::departure::Departure).
 #![allow(unsafe_code, reason = "signals of one thread: rustix has none of it")]
 
 use crate::sync::held::assert_not_held;
@@ -48,7 +49,8 @@ pub fn block() {
     debug_assert_eq!(failed, 0, "SIG_BLOCK with a valid set cannot fail");
 }
 
-/// Takes all pending kicks of the calling thread out. True if one was of its [`Departure`](super::departure::Departure).
+/// Takes all pending kicks of the calling thread out. True if one was of its
+/// [`Departure`](super::departure::Departure).
 pub fn drain() -> bool {
     let mut left = false;
     while let Some(departure) = take(Nanos::ZERO) {

@@ -31,7 +31,8 @@ pub struct Account {
     pub idle: Nanos,
     /// How long it waited each time.
     pub waits: Histogram,
-    /// Exits to the monitor. Counted by who runs it, as are the yields that the policy is not told of: a ledger has none.
+    /// Exits to the monitor. The driver counts them, and the yields that the policy is not told of; a ledger has none
+    /// of these.
     pub exits: u64,
     /// Times it was put on a slot.
     pub turns: u64,

@@ -1,4 +1,4 @@
-//! The lock's word: who may take it, in one number, and every move it can make.
+//! The lock's word: which thread may take it, in one number, and every move it can make.
 //!
 //! Pure: a state in, a state out. The lock makes each move with one compare-and-swap, so a move either happens on the
 //! state it was worked out for or not at all.
@@ -105,7 +105,7 @@ impl State {
         let ticket = ((self.0 >> FIRST_SHIFT) + self.waiters()) & COUNT;
         let rt = u64::from(caller == Caller::Rt);
         debug_assert!(self.waiters() < COUNT, "more waiters than a process has threads");
-        // Who comes first looks before it sleeps.
+        // The first waiter looks before it sleeps.
         let awake = if rules.adaptive && self.waiters() == 0 { AWAKE } else { 0 };
         Arrival::Waits(Self((self.0 | awake) + (1 << WAITERS_SHIFT) + (rt << RT_SHIFT)), Ticket(ticket as u32))
     }

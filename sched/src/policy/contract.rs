@@ -8,8 +8,8 @@ use crate::time::{Nanos, Time};
 
 /// Decides which vCPU runs on which slot, and until when.
 ///
-/// The [module](super) says when a driver calls what. The methods without a default are all that a policy needs. Here is
-/// one that gives each vCPU a turn of 5 ms, first come, first served:
+/// The [module](super) says when a driver calls what. The methods without a default are all that a policy needs. Here
+/// is one that gives each vCPU a turn of 5 ms, first come, first served:
 ///
 /// ```
 /// use std::collections::VecDeque;
@@ -68,7 +68,7 @@ use crate::time::{Nanos, Time};
 ///     }
 /// }
 ///
-/// // The simulator panics if the policy breaks a rule, such as a lease beyond 5 ms or a slot that idles while a vCPU waits.
+/// // The simulator panics if the policy breaks a rule: here a lease beyond 5 ms, or a slot that idles while a vCPU waits.
 /// let policy = RoundRobin { on: vec![None; 2], queue: VecDeque::new(), vcpus: 0 };
 /// let costs = Costs { exit: Nanos(1_000), switch: Nanos(1_000), ..Costs::default() };
 /// let mut machine = SimMachine::new(policy, 2, costs).audited(Nanos::from_millis(5));
@@ -92,19 +92,19 @@ pub trait Policy: Send {
     /// What the slot does, now that the vCPU on it stopped for this reason.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;
 
-    /// The vCPU on this slot began to run so much later than it was given the slot. A driver need not tell, but if it does,
-    /// before the vCPU's first question; then what is counted as run is what ran.
+    /// The vCPU on this slot began to run so much later than it was given the slot. A driver need not tell, but if it
+    /// does, before the vCPU's first question; then what is counted as run is what ran.
     fn late(&mut self, _slot: Slot, _by: Nanos) {}
 
-    /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there, which was given it
-    /// and whose thread has not begun to run. True: they are exchanged. The thief is placed on the slot, which asks next
-    /// ([`Why::Free`]), and the other goes back to its place in the run queue. Only among equals, and never where class rt is
-    /// concerned.
+    /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there. That vCPU was
+    /// given the slot, and its thread has not begun to run. True: they are exchanged. The thief is placed on the slot,
+    /// which asks next ([`Why::Free`]), and the other goes back to its place in the run queue. Only among equals, and
+    /// never where class rt is concerned.
     fn steals(&mut self, _slot: Slot, _thief: VcpuId, _now: Time) -> bool {
         false
     }
 
-    /// Number of vCPUs that could run and have no slot; who is held back is not among them.
+    /// Number of vCPUs that could run and have no slot, without those that are held back.
     fn waiting(&self) -> usize;
 
     /// When the policy has something to do by itself.
@@ -112,7 +112,8 @@ pub trait Policy: Send {
         Time::NEVER
     }
 
-    /// The time of the [alarm](Self::alarm) has come, or may have: a vCPU that was held back goes on, as if it were woken.
+    /// The time of the [alarm](Self::alarm) has come, or may have: a vCPU that was held back goes on, as if it were
+    /// woken.
     fn tick(&mut self, _now: Time) -> Option<Resumed> {
         None
     }
@@ -137,8 +138,8 @@ pub trait Policy: Send {
         false
     }
 
-    /// Whether guests are told which of their vCPUs have a pCPU: then who waits for one that has spins for longer, and who
-    /// waits for one that has not yields at once.
+    /// Whether guests are told which of their vCPUs have a pCPU. Then a waiter spins longer while its target runs, and
+    /// yields at once if its target has no pCPU.
     fn tells_presence(&self) -> bool {
         false
     }

@@ -9,7 +9,7 @@ pub struct YieldCounts {
     pub sole: u64,
     /// Refills of all counters, for whatever reason.
     pub recalculations: u64,
-    /// Passes that were only made because a yielder was better than who replaced it.
+    /// Passes that were made only because a yielder was better than the vCPU that replaced it.
     pub extra_passes: u64,
 }
 

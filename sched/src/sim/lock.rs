@@ -1,7 +1,7 @@
-//! The one lock under which executors ask: whoever comes while it is held waits, first come first served.
+//! The one lock under which executors ask: an executor that comes while it is held waits, first come first served.
 //!
-//! What a waiter does meanwhile, spin or sleep, and the lock's ways of passing by sleepers are not modelled: they are within
-//! the length of a section, as it is measured.
+//! What a waiter does meanwhile, spin or sleep, and the lock's ways of passing by sleepers are not modelled: they are
+//! within the length of a section, as it is measured.
 
 use crate::time::{Nanos, Time};
 

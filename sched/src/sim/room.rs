@@ -52,7 +52,7 @@ impl Room {
         &self.queues[self.place(leg, user)]
     }
 
-    /// The same, to change it.
+    /// The queue of a user on this leg, to change it.
     pub(super) fn queue_mut(&mut self, leg: Leg, user: u32) -> &mut MessageQueue {
         let place = self.place(leg, user);
         &mut self.queues[place]

@@ -1,4 +1,5 @@
-//! What guests share: ticket locks, mailboxes, requests, chat rooms; and the gauges in which each counts what it has done.
+//! What guests share: ticket locks, mailboxes, requests, chat rooms; and the gauges in which each counts what it has
+//! done.
 
 use super::room::Room;
 use crate::time::{Nanos, Time};
@@ -48,11 +49,11 @@ pub struct World {
     waits: Vec<Histogram<u64>>,
     /// Letters by addressee.
     pub(super) mail: Vec<u32>,
-    /// Who asked last, and which exchange it was, by server.
+    /// The vCPU that asked last, and which exchange it was, by server.
     pub(super) asked: Vec<(usize, u32)>,
     /// The exchanges that clients go through, each from a place of its own.
     pub(super) traffic: Arc<[Exchange]>,
-    /// Who is on a pCPU, if guests are told.
+    /// Which vCPUs are on a pCPU, if guests are told.
     pub(super) told: Option<Vec<bool>>,
     /// vCPUs that got an event in this step.
     pub(super) events: Vec<usize>,

@@ -1,8 +1,8 @@
 //! Slot words for a domain of one pCPU: the same operations without a bus lock.
 //!
-//! After the rump kernel's uniprocessor locks. Every thread that touches such a word is bound to the one pCPU, so threads
-//! interleave only between instructions, and one instruction is one step to all of them. `xchg` with memory locks the bus
-//! whatever one writes, so a swap is a `cmpxchg` too.
+//! After the rump kernel's uniprocessor locks. Every thread that touches such a word is bound to the one pCPU, so
+//! threads interleave only between instructions, and one instruction is one step to all of them. `xchg` with memory
+//! locks the bus whatever one writes, so a swap is a `cmpxchg` too.
 //!
 //! Should somebody move a thread to another CPU from outside, the words stay memory like any other; what is lost is the
 //! promise that a slot has one vCPU at a time.

@@ -1,7 +1,8 @@
 //! Decisions, under the domain's lock: what the policy is told, and what its answers mean for slots and threads.
 //!
-//! Invariant: outside the lock, a slot's word is `idle` exactly if nobody is on it here; else that vCPU's, held, handed or
-//! free. What needs a system call, to wake, bind or kick a thread, is put into [`Acts`] and done once the lock is free.
+//! Invariant: outside the lock, a slot's word is `idle` exactly if nobody is on it here; else that vCPU's, held, handed
+//! or free. What needs a system call, to wake, bind or kick a thread, is put into [`Acts`] and done once the lock is
+//! free.
 
 use super::acts::{ACTS_OF_A_DECISION, Act, Acts};
 use super::locked_state::LockedState;
@@ -54,7 +55,7 @@ impl<W: Word> Shared<W> {
         false
     }
 
-    /// Completes a wake whose event found the vCPU blocked. False: somebody else has.
+    /// Completes a wake whose event found the vCPU blocked. False: another thread has.
     pub(super) fn unblock(&self, state: &mut LockedState, vcpu: VcpuId, now: Time, acts: &mut Acts) -> bool {
         if !self.records.of(vcpu).events.unblock() {
             return false;

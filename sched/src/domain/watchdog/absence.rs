@@ -5,8 +5,8 @@
 //! * what the machine below took (`steal` in `/proc/stat`);
 //! * how late the watchdog itself was, far beyond what scheduling takes: the process was stopped.
 //!
-//! The first two are divided by the number of pCPUs: a domain that lacks one of two for a second lacks half of its time. A
-//! thread that sleeps is not kept from running: if somebody waits meanwhile, that is the scheduler's own doing.
+//! The first two are divided by the number of pCPUs: a domain that lacks one of two for a second lacks half of its
+//! time. A thread that sleeps is not kept from running: if somebody waits meanwhile, that is the scheduler's own doing.
 
 use crate::kick::ThreadId;
 use crate::time::{Nanos, Time};

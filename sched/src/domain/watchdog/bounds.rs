@@ -13,7 +13,7 @@ pub type BoundOf = Box<dyn Fn(Attributes, &[Attributes]) -> Option<Nanos> + Send
 const SLACK_PART: u64 = 4;
 const SLACK: Nanos = Nanos::from_millis(10);
 
-/// Whose fault it is that a vCPU waited so long beside a bound, while the host kept the pCPUs to itself for so long; `None` if
+/// What caused a vCPU to wait this long beside a bound, while the host kept the pCPUs to itself for so long; `None` if
 /// it did not wait too long.
 pub(super) fn judge(waited: Nanos, bound: Nanos, away: Nanos) -> Option<Cause> {
     let limit = bound + Nanos(bound.0 / SLACK_PART) + SLACK;
@@ -37,7 +37,7 @@ pub(super) struct Bounds {
 #[derive(Debug, Clone, Copy)]
 struct Bound {
     now: Option<Nanos>,
-    /// What was promised before, to those who may wait since then, and until when it still counts.
+    /// What was promised before, to vCPUs that may wait since then, and until when it still counts.
     before: Option<(Option<Nanos>, Time)>,
 }
 
@@ -46,7 +46,7 @@ impl Bounds {
         Self { of, census: HashMap::new(), bounds: HashMap::new() }
     }
 
-    /// Takes notice of who there is.
+    /// Takes notice of the vCPUs that there are.
     pub(super) fn update(&mut self, seen: &[Seen], now: Time) {
         let mut census = HashMap::new();
         seen.iter().for_each(|seen| *census.entry(seen.attributes).or_insert(0) += 1);
@@ -79,8 +79,8 @@ impl Bounds {
 }
 
 impl Bound {
-    /// A bound that becomes shorter holds for waits that begin now; earlier ones may last as long as was promised. So does a
-    /// new one: who was there before the first look is not known.
+    /// A bound that becomes shorter holds for waits that begin now; earlier ones may last as long as was promised. So
+    /// does a new bound: which vCPUs were there before the first look is not known.
     fn after(old: Option<Nanos>, new: Option<Nanos>, now: Time) -> Self {
         let before = match (old, new) {
             (Some(old), Some(new)) if old > new => Some((Some(old), now + old)),

@@ -92,8 +92,8 @@ impl Scene {
         }
     }
 
-    /// Follows whom a vCPU waited for, and whom that one waited for; gives who stands at the end. `None`: it waited for
-    /// nobody who did not get on.
+    /// Follows the chain of the vCPU that this one waited for, the vCPU that that one waited for, and so on. Returns
+    /// the one at the end. `None`: it waited for no vCPU, or for one that made progress.
     fn follow(&self, wait: Span, chain: &mut Vec<Link>) -> Option<VcpuId> {
         let Doing::Wait(Began::Yielded(y)) = wait.doing else { return None };
         let (Wait::Lock(target) | Wait::Message(target)) = y.wait else { return None };
@@ -134,7 +134,7 @@ impl Scene {
         self.spans.iter().map(cut).filter(|span| span.from < span.to)
     }
 
-    /// Who ran, and where, within a part of the wait: longest first.
+    /// What ran, and where, within a part of the wait: longest first.
     fn ran(&self, from: Time, to: Time) -> Vec<Ran> {
         let mut ran: Vec<Ran> = Vec::new();
         for span in self.within(from, to) {
@@ -149,7 +149,7 @@ impl Scene {
         ran
     }
 
-    /// Who ran longest on all slots within a part of the wait.
+    /// The vCPU that ran longest on all slots within a part of the wait.
     fn ran_most(&self, from: Time, to: Time) -> Option<(VcpuId, Nanos)> {
         let ran = self.ran(from, to);
         let all_of = |vcpu| Nanos(ran.iter().filter(|ran| ran.vcpu == vcpu).map(|ran| ran.time.0).sum());

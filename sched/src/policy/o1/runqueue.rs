@@ -1,7 +1,7 @@
 //! The run queues: for every slot two arrays of FIFO lists with a bitmap each, and a list above and one below them.
 //!
-//! All lists are linked through one table indexed by vCPU, so that queueing, leaving and picking take constant time and
-//! memory is in vCPUs plus slots. A vCPU is in one list at most, and a queue never knows who runs.
+//! All lists are linked through one table indexed by vCPU, so that queueing, leaving and picking take constant time,
+//! and memory grows with vCPUs plus slots. A vCPU is in one list at most, and a queue never knows which vCPU runs.
 
 use super::interactivity::LEVELS;
 use crate::ids::{Slot, VcpuId};
@@ -167,8 +167,8 @@ impl RunQueues {
         Some((first, new_round))
     }
 
-    /// Takes out whom another slot should have, and where it stood: an rt vCPU; else from the tail of a list those that
-    /// would run here last, since caches have forgotten them; idle ones in the end.
+    /// Takes out the vCPU that another slot should have, and returns it with its place: an rt vCPU first; else from the
+    /// tail of a list the one that would run here last, since caches have forgotten it; an idle one in the end.
     pub(super) fn give_away(&mut self, slot: Slot) -> Option<(VcpuId, Place)> {
         let queue = &self.slots[slot.index()];
         let lowest = |array: usize| queue.bits[array].trailing_zeros() as u8;

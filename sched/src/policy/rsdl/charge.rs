@@ -1,4 +1,4 @@
-//! Who pays: running moves a vCPU down the staircase, sleeping never does.
+//! Charging: running moves a vCPU down the staircase, sleeping never does.
 
 use super::limits::{COMPUTES, DEEPEST, LAG, STAYS, WORKS, deepest};
 use super::matrix::{LEVELS, Stair};

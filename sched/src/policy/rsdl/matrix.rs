@@ -22,7 +22,7 @@ pub(crate) type Stair = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Variant {
     /// Staircase Deadline, as in 2.6.22-ck1 (kernel/sched.c, Documentation/sched-design.txt): a row's levels are spread
-    /// evenly, so that who has fewer waits for each no longer than it must.
+    /// evenly, so that a vCPU with fewer levels waits for each no longer than it must.
     #[default]
     Dithered,
     /// RSDL as first posted in March 2007: a row's levels are its own and all below it, and each level has a

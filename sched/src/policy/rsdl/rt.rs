@@ -1,9 +1,10 @@
 //! Class rt: ahead of everybody, as long as its budget lasts.
 //!
 //! Strict FIFO: an rt vCPU runs until it blocks, yields or the budget ends. The class may use [`SHARE`] of each slot's
-//! time in each 100 ms; beyond that its vCPUs stand behind the whole staircase there until the next period begins, so that an
-//! rt guest that computes without end takes its part and not the host. The idea is the kernel's sched_rt_runtime_us. A slot's use
-//! is known whenever it asks; of a budget that slots share, what runs elsewhere is not known yet, and would be used twice.
+//! time in each 100 ms; beyond that its vCPUs stand behind the whole staircase there until the next period begins, so
+//! that an rt guest that computes without end takes its part and not the host. The idea is the kernel's
+//! sched_rt_runtime_us. A slot's use is known whenever it asks; of a budget that slots share, what runs elsewhere is
+//! not known yet, and would be used twice.
 
 use crate::time::{Nanos, Time};
 

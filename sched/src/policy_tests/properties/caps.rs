@@ -12,7 +12,8 @@ use crate::sim::{Guest, SimMachine};
 use crate::time::{Nanos, Time};
 use proptest::prelude::*;
 
-/// What a slice may be overrun by: a pause and the exit before it take no interrupt, and who goes on has a sliver at least.
+/// What a slice may be overrun by: a pause and the exit before it take no interrupt, and a vCPU that goes on has a
+/// sliver at least.
 const OVERRUN: Nanos = Nanos(Decision::PAUSE_MAX.0 + COSTS.exit.0 - LEAST.0);
 const MS: u64 = 1_000_000;
 
@@ -76,7 +77,7 @@ fn a_vm_capped_at_half_a_cpu_gets_it_under_any_policy_and_no_vcpu_waits_two_peri
     let period = Nanos::from_millis(100);
     for policy in BUILT_IN {
         for (guest, vcpus, hogs) in every_vm(&guests) {
-            // Beside hogs, whose yields say nothing, or cost it its turn, may not get as far as its cap.
+            // Beside hogs, a guest whose yields say nothing, or cost it its turn, may not get as far as its cap.
             let silent = matches!(guest, Guest::Locker { manners: Manners { patience: Patience::Mute, .. }, .. });
             if hogs > 0 && (silent || policy.name != "rsdl" && !matches!(guest, Guest::Hog)) {
                 continue;
@@ -255,8 +256,8 @@ proptest! {
         let vcpus: Vec<usize> = (0..vm.len()).collect();
         let (mut holds, mut least) = (Holds::new(), 0i128);
         let (budget, members) = (period.0 * per_mille / 1000, vm.len() as u64);
-        // Half a budget is drawn ahead. A slice is in hand of each, which may have slept, or waited for its turn; its last one
-        // may be overrun. Earlier overruns are paid for before another slice is drawn.
+        // Half a budget is drawn ahead. A slice is in hand of each, which may have slept, or waited for its turn; its
+        // last one may be overrun. Earlier overruns are paid for before another slice is drawn.
         let slice = budget / (2 * members).max(4).min(budget / Cap::SHORTEST_TURN.0);
         let bound = budget / 2 + members * (slice + OVERRUN.0);
         for step in 0i128..300 {
@@ -276,8 +277,8 @@ proptest! {
         vcpus in 1u64..8,
         (policy, hogs, part, period) in prop_oneof![
             (any_policy(), Just(0u64), 5u64..90, 10u64..200),
-            // Beside hogs it first waits for its turn; what the cap yields beyond half a period meanwhile is lost. So that is
-            // long enough for policies of short turns.
+            // Beside hogs it first waits for its turn; what the cap yields beyond half a period meanwhile is lost. So
+            // that is long enough for policies of short turns.
             (any_policy().prop_filter("long turns", has_short_turns), 1u64..3, 5u64..=50, 100u64..200),
         ],
     ) {

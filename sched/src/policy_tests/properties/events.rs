@@ -38,7 +38,7 @@ fn rsdl_lease(of: Attributes) -> Nanos {
     if of.class == Class::Rt { quotas.max(Nanos(rt::PERIOD.0 * rt::SHARE / 100)) } else { quotas }
 }
 
-/// The same for leases that may be handed on, and so be anybody's.
+/// The longest lease where leases may be handed on, and so may be any vCPU's.
 fn any_rsdl_lease(_: Attributes) -> Nanos {
     rsdl_lease(Attributes { nice: Nice::new(-20).unwrap(), class: Class::Rt, group: None })
 }
