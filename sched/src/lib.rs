@@ -163,7 +163,7 @@
 //! let [patient, _rival] = [0; 2].map(|part| machine.start(Attributes::default(), Guest::Hog, part));
 //! machine.run(Nanos::from_millis(100));
 //!
-//! // Pass one finds the longest wait, pass two what everybody did during it.
+//! // Pass one finds the longest wait, pass two what all vCPUs did during it.
 //! let mut waits = Waits::new(1, |vcpu, _time| vcpu.index() == patient);
 //! machine.trace().iter().for_each(|event| waits.tell(event));
 //! let longest = waits.finish().longest.unwrap();

@@ -6,9 +6,9 @@
 //! Two rules of [`LockRules`] shorten it. Each can be switched off:
 //!
 //! * **lateral**: a thread that arrives before the pending owner runs takes the lock: it is an equal, and it is here.
-//!   One pending owner is passed 64 times at most, then its hand-over stands. A caller of class rt
-//!   (`Caller::Rt`) neither steals, nor is it or anybody before it in the queue robbed: among equals of class rt
-//!   the order of arrival is a promise, and a thief could starve them.
+//!   One pending owner is passed 64 times at most, then its hand-over stands. A caller of class rt (`Caller::Rt`) does
+//!   not steal, and neither it nor any waiter before it in the queue is robbed: among equals of class rt the order of
+//!   arrival is a promise, and a thief could starve them.
 //! * **adaptive**: the first waiter spins, and is not woken then; all others sleep at once.
 //!
 //! What it does not do: it has no priorities beyond the two classes, no inheritance, no timeout, and no poison; a guard
@@ -109,7 +109,7 @@ impl<T> QueueLock<T> {
         self.guard()
     }
 
-    /// Takes the lock if it is free and named for nobody.
+    /// Takes the lock if it is free and has no pending owner.
     pub fn try_lock(&self) -> Option<QueueGuard<'_, T>> {
         assert_not_held();
         loop {

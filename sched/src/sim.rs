@@ -1,9 +1,9 @@
 //! A machine made of a clock: runs modelled guests under the very policies that run real ones.
 //!
-//! [`SimMachine`] drives a policy as the executors of a [`domain`](crate::domain) do (fast path for yields while nobody
-//! waits, stamps and kicks, a timer per slot for the lease's end and for the deadlines the slot watches), but time is a
-//! number: a run is a function of its arguments, and the same seed gives the same run, event for event. What things
-//! cost comes from [`Costs`], which `stile doctor --costs` measures on a host.
+//! [`SimMachine`] drives a policy as the executors of a [`domain`](crate::domain) do: a fast path for yields while no
+//! vCPU waits, stamps and kicks, a timer per slot for the lease's end and for the deadlines that the slot watches. But
+//! time is a number. A run is a function of its arguments: the same seed gives the same run, event for event. What
+//! things cost comes from [`Costs`], which `stile doctor --costs` measures on a host.
 //!
 //! Work per event grows with the logarithm of the number of slots, and not with the number of vCPUs.
 //!

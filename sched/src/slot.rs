@@ -9,7 +9,7 @@
 //! * `idle` — free, and the policy knows. At first.
 //! * `held` — a vCPU runs.
 //! * `handed(w)` — granted to w. The thread of w does not run yet.
-//! * `free(v)` — v blocked and the policy has not been told: v may take the slot back, anybody may settle it.
+//! * `free(v)` — v blocked and the policy has not been told. v may take the slot back, and any thread may settle it.
 //!
 //! All but `idle` may bear a stamp, *wanted*: the vCPU has to ask the policy. On `free(v)` it is for v, should it come
 //! back before the slot is settled.
@@ -95,12 +95,12 @@ impl<W: Word> Default for SlotWord<W> {
 }
 
 impl<W: Word> SlotWord<W> {
-    /// The vCPU that released the slot takes it back: nothing it left there has changed. False: somebody settled it.
+    /// The vCPU that released the slot takes it back: nothing it left there has changed. False: the slot was settled.
     pub fn acquire(&self, vcpu: VcpuId) -> bool {
         self.0.replace(FREE | vcpu.0, HELD) || self.0.replace(FREE | WANTED | vcpu.0, HELD | WANTED)
     }
 
-    /// The holder gives the slot up and tells nobody. True if it bore a stamp.
+    /// The holder gives the slot up and does not tell the policy. True if the slot bore a stamp.
     pub fn release(&self, vcpu: VcpuId) -> bool {
         self.0.swap(FREE | vcpu.0) & WANTED != 0
     }
@@ -162,7 +162,7 @@ impl<W: Word> SlotWord<W> {
         }
     }
 
-    /// Whether somebody wants the slot. A stamp not yet seen is followed by a kick.
+    /// Whether the slot is wanted. A stamp not yet seen is followed by a kick.
     pub fn is_wanted(&self) -> bool {
         self.0.load() & WANTED != 0
     }

@@ -95,7 +95,7 @@ pub trait Vcpu: Send {
 /// Whether a vCPU has a pCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Nobody knows: the host's scheduler decides.
+    /// Not known: the host's scheduler decides.
     Untold,
     /// It has one.
     Here,

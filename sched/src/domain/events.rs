@@ -72,7 +72,7 @@ impl Events {
         }
     }
 
-    /// Ends the block, or the settled nap, of a vCPU for which an event has come. False: somebody else has. Under the
+    /// Ends the block, or the settled nap, of a vCPU for which an event has come. False: another thread has. Under the
     /// lock.
     pub(super) fn unblock(&self) -> bool {
         [ASLEEP, DOZING]
@@ -295,7 +295,7 @@ mod loom_tests {
                 let model = Arc::clone(&model);
                 thread::spawn(move || model.send(sender))
             });
-            // While it is blocked, nobody has it in hand to block it again.
+            // While it is blocked, no thread has it in hand to block it again.
             for _ in 0..idles {
                 if !model.state.lock().unwrap().blocked {
                     model.idle();

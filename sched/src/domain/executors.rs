@@ -6,7 +6,7 @@
 //!
 //! # Protocol of a slot
 //! 1. The executor runs its vCPU. An exit that leaves the vCPU runnable goes straight back while the slot is not
-//!    wanted, and so does a yield while nobody waits: one load each, no lock. This is rump's fast path: the vCPU that
+//!    wanted, and so does a yield while no vCPU waits: one load each, no lock. This is rump's fast path: the vCPU that
 //!    just left is the one to run.
 //! 2. Else the executor *asks*: it acknowledges the stamp on its slot, then takes the lock, wakes what is due, tells
 //!    the policy why the vCPU stopped, and does what it decides. In this order, a stamp set after the policy has

@@ -116,7 +116,7 @@ impl Domain for HostThreads {
                 enter_thread(&cpus);
                 let permitted = enter_attributes(attributes);
                 let refused = permitted.is_err();
-                // Nobody waits for the answer of a normal vCPU.
+                // No thread waits for the answer of a normal vCPU.
                 let _ = entered.send(permitted);
                 if !refused {
                     carry(vcpu, &shared, Some(Time::NEVER), yields, &ended);

@@ -1,4 +1,4 @@
-//! One thread waits, others wake it: a futex word that remembers a wake nobody waited for.
+//! One thread waits, others wake it: a futex word that remembers a wake for which no thread waited.
 //!
 //! States: empty, waiting, woken. [`Parker::wake`] stores *woken* and calls the kernel only if it replaced *waiting*.
 //! [`Parker::wait`] consumes *woken*; so a wake before the wait makes it return at once, and wakes do not add up.

@@ -11,7 +11,7 @@
 //!    does just now is the spinning before that. Nor is one that has hardly run. Nor, for the next [`TRUSTED`] kicks,
 //!    is one that has named the vCPU that it waits for: it may know that this one runs, and spin for that reason.
 //!
-//! The policy is not told of a look that found nothing. While nobody waits there are none.
+//! The policy is not told of a look that found nothing. While no vCPU waits there are no looks.
 
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};

@@ -145,7 +145,7 @@ impl Watch {
         (self.tell)(starvation)
     }
 
-    /// Everybody there is, a stretch at a time.
+    /// All vCPUs, a stretch at a time.
     fn see(&mut self) {
         self.seen.clear();
         let mut from = Some(VcpuId(0));

@@ -1,8 +1,8 @@
 //! The kick that a thread gives itself by leaving its CPU.
 //!
-//! Where a guest halts inside KVM_RUN nobody is told; but the thread leaves its CPU, and the kernel counts that. A
-//! counter of context switches that overflows at one sends the kick, and a thread that waits inside KVM_RUN comes out
-//! at once. One that was only preempted comes out as well, when it runs again.
+//! A guest that halts inside KVM_RUN tells no thread of it. But its thread leaves its CPU, and the kernel counts that.
+//! A counter of context switches that overflows at one sends the kick, and a thread that waits inside KVM_RUN comes out
+//! at once. A thread that was only preempted comes out as well, when it runs again.
 //!
 //! The counter is [armed](Departure::arm) for one switch at a time, so that a thread which waits somewhere else does
 //! not pile up signals.
@@ -73,7 +73,7 @@ impl Departure {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call gave a descriptor that nobody else has.
+        // SAFETY: the call gave a descriptor that nothing else has.
         let departure = Self(unsafe { OwnedFd::from_raw_fd(fd as i32) });
         departure.kicks_this_thread()?;
         Ok(departure)

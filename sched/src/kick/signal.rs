@@ -42,7 +42,7 @@ fn set() -> libc::sigset_t {
     }
 }
 
-/// Blocks the signal in the calling thread; to be done before anybody may kick it.
+/// Blocks the signal in the calling thread. To be called before any thread may kick it.
 pub fn block() {
     // SAFETY: a valid set; the old mask is not wanted.
     let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set(), ptr::null_mut()) };
@@ -163,7 +163,7 @@ pub(crate) fn pending_kicks() -> io::Result<std::os::fd::OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call gave a descriptor that nobody else has.
+    // SAFETY: the call gave a descriptor that nothing else has.
     Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) })
 }
 

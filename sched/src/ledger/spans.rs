@@ -22,7 +22,7 @@ const MOST_VCPUS: usize = 1 << 17;
 pub struct Span {
     /// The vCPU.
     pub vcpu: VcpuId,
-    /// From when.
+    /// When it began.
     pub from: Time,
     /// Until when.
     pub to: Time,
@@ -73,7 +73,7 @@ struct SlotNow {
     lease_end: Time,
 }
 
-/// What everybody does, as of the latest event.
+/// What all vCPUs do, as of the latest event.
 #[derive(Debug, Clone)]
 pub struct Spans {
     /// What each vCPU does, and since when.
@@ -85,7 +85,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Nobody there yet, on so many slots.
+    /// No vCPU yet, on this many slots.
     pub fn new(slots: usize) -> Self {
         let idle = SlotNow { on: None, lease_end: Time::NEVER };
         Self { now: Vec::new(), slots: vec![idle; slots], held: None, at: Time(0) }

@@ -1,12 +1,12 @@
 //! Why a vCPU waited: its longest wait, what ran meanwhile, and which vCPU caused the wait.
 //!
-//! Two passes over a recording: [`Waits`] finds the longest wait of a vCPU, [`Scene`] looks at what everybody did
+//! Two passes over a recording: [`Waits`] finds the longest wait of a vCPU, [`Scene`] looks at what all vCPUs did
 //! during it and draws the conclusion. Both take events one by one; a scene keeps what happened within one wait.
 //!
 //! # How a cause is found
 //! 1. *Cap*: its group's budget was used up, and it was held back.
-//! 2. *Nobody's*: for at least half of the wait, the slot that the policy had named had not asked: a kick, or the
-//!    wake-up of a thread, took that long. Or no slot had anybody on it for most of the wait.
+//! 2. *Nobody*: for at least half of the wait, the slot that the policy had named had not asked: a kick, or the wake-up
+//!    of a thread, took that long. Or the slots were empty for most of the wait.
 //! 3. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself.
 //!    Then the holder's longest wait therein is looked at in the same way, and so on. At the end of the chain, the vCPU
 //!    that ran most while the last one waited is the culprit. If the last one was blocked, or held back by its cap, it
@@ -28,7 +28,7 @@ use crate::wait::Wait;
 /// What one vCPU waited, in all.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    /// On a slot.
+    /// Time on a slot.
     pub run: Nanos,
     /// Runnable without a slot.
     pub wait: Nanos,
@@ -132,7 +132,7 @@ pub struct Explanation {
     pub wait: Span,
     /// What ran meanwhile and where, longest first.
     pub ran: Vec<Ran>,
-    /// For how long slots had nobody on them meanwhile, in all.
+    /// For how long slots were empty meanwhile, in all.
     pub free: Nanos,
     /// Which vCPU waited for which, as far as the wait goes on.
     pub chain: Vec<Link>,
@@ -151,7 +151,7 @@ pub struct Ran {
     pub slot: Slot,
     /// How long, within the wait.
     pub time: Nanos,
-    /// In how many turns.
+    /// The number of turns.
     pub turns: u64,
 }
 
@@ -194,6 +194,6 @@ pub enum Cause {
         /// After how long.
         latency: Nanos,
     },
-    /// Slots had nobody on them for most of it.
+    /// The slots were empty for most of it.
     Nobody,
 }

@@ -55,7 +55,7 @@ pub(super) enum Arrival {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a waiter may have to be woken"]
 pub(super) enum Departure {
-    /// Nobody waits, or the pending owner is awake.
+    /// No thread waits, or the pending owner is awake.
     Leaves(State),
     /// It leaves and then wakes the pending owner.
     Wakes(State, Ticket),
@@ -89,7 +89,7 @@ impl State {
         self.0 & AWAKE != 0
     }
 
-    /// Free, named for nobody: to be taken.
+    /// Free, without a pending owner: to be taken.
     pub(super) fn free_to_held(self) -> Option<Self> {
         (self.0 & (HELD | NAMED) == 0).then_some(Self(self.0 | HELD))
     }
@@ -110,8 +110,8 @@ impl State {
         Arrival::Waits(Self((self.0 | awake) + (1 << WAITERS_SHIFT) + (rt << RT_SHIFT)), Ticket(ticket as u32))
     }
 
-    /// The lock is free, and its pending owner may still be passed. Behind a waiter of class rt nobody is: each
-    /// robbery of one before it would delay it as well.
+    /// The lock is free, and its pending owner may still be passed. No waiter before one of class rt is passed: each
+    /// such robbery would delay the waiter of class rt as well.
     fn may_be_robbed(self) -> bool {
         self.is_named() && self.rt_waiters() == 0 && self.robbed() < MOST_ROBBED
     }

@@ -14,9 +14,9 @@
 //!    on. Slices become ready one after the other, two for each member in a period. So vCPUs that all compute are
 //!    neither frozen nor released together. A VM is not stopped for the rest of a period, as by the kernel's `cpu.max`,
 //!    and a lock's holder goes on within the period.
-//! 4. *Bound.* Where nothing is overdrawn, everybody's turn comes within half a period. Nobody is frozen for more than
-//!    thrice that: then it goes on with a sliver on credit, so that a debt, however large, slows a group
-//!    down without stopping a vCPU.
+//! 4. *Bound.* Where nothing is overdrawn, every turn comes within half a period. No vCPU is frozen for more than
+//!    thrice that: then it goes on with a sliver on credit, so that a debt, however large, slows a group down without
+//!    stopping a vCPU.
 //! 5. *Sleep.* A blocked vCPU keeps what is left of its slice. When it is woken it needs one, as in 2.
 //! 6. *Events.* The driver's: an event for a frozen vCPU is one for a vCPU that waits. It does not start it and is not
 //!    lost.
@@ -44,8 +44,8 @@ use std::fmt;
 
 /// A rest of a slice that is not worth running for: a turn costs an exit and a switch.
 pub(crate) const LEAST: Nanos = Nanos::from_micros(50);
-/// For how many rounds of turns at most anybody is frozen: with two rounds in a period, half a period is left of two
-/// for the policy within to run it. All slivers together are a sixth of the cap, so that debt goes down.
+/// For how many rounds of turns a vCPU is frozen at most. With two rounds in a period, this leaves half a period of two
+/// for the inner policy to run it. All slivers together are a sixth of the cap, so that debt goes down.
 const PATIENCE: u64 = 3;
 
 /// A policy, and the caps its vCPUs are held to.

@@ -128,12 +128,12 @@ pub trait Policy: Send {
         YieldCounts::default()
     }
 
-    /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while nobody wants its slot.
+    /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while its slot is not wanted.
     fn keeps_slot_over_exits(&self) -> bool {
         true
     }
 
-    /// Whether [`Policy::next`] is asked about a yield while nobody waits, which changes nothing under a sound policy.
+    /// Whether [`Policy::next`] is asked about a yield while no vCPU waits, which changes nothing under a sound policy.
     fn is_told_of_lone_yields(&self) -> bool {
         false
     }

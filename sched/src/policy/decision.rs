@@ -7,12 +7,12 @@ use crate::wait::Yield;
 /// Why [`Policy::next`](super::Policy::next) is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The slot was idle; somebody may have been placed on it meanwhile.
+    /// The slot was idle. A vCPU may have been placed on it meanwhile.
     Free,
     /// The vCPU made an exit and would go on; asked only if
     /// [`Policy::keeps_slot_over_exits`](super::Policy::keeps_slot_over_exits) is false.
     Exit,
-    /// A lease may have ended, or somebody kicked the slot.
+    /// A lease may have ended, or the slot was kicked.
     Check,
     /// The vCPU yields.
     Yield(Yield),
@@ -88,7 +88,7 @@ pub struct Decision {
 pub struct Lease {
     /// The vCPU that may run.
     pub vcpu: VcpuId,
-    /// When the slot must ask again, [`Time::NEVER`] while nobody waits.
+    /// When the slot must ask again, [`Time::NEVER`] while no vCPU waits.
     pub until: Time,
 }
 

@@ -19,7 +19,7 @@
 //! waits.
 //!
 //! What differs from 2.4: counters are in nanoseconds instead of ticks of 10 ms, and an rt vCPU that yields does let
-//! the next one of its class run. Class batch never preempts, idle comes behind everybody else.
+//! the next one of its class run. Class batch never preempts, idle comes behind all others.
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Why};
@@ -169,7 +169,7 @@ impl Goodness {
         }
     }
 
-    /// Everybody's counter is refilled, and half of what was left is kept.
+    /// The counters of all vCPUs are refilled, and half of what was left is kept.
     fn recalculate(&mut self) {
         self.counts.recalculations += 1;
         self.vcpus.iter_mut().flatten().for_each(|v| v.counter = Nanos(v.counter.0 / 2) + refill(v.nice));
@@ -198,7 +198,7 @@ impl Goodness {
         if used_up {
             self.queue.push_back(current);
         } else if self.slots[slot.index()].resched {
-            // First of the list, so that it goes on unless somebody is better.
+            // First of the list, so that it goes on unless another is better.
             self.queue.push_front(current);
         } else {
             return self.go_on(slot, current);

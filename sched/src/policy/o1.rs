@@ -29,7 +29,7 @@
 //!
 //! A vCPU steals a slot only from its equals and from worse ones, and only when it has just been woken.
 //!
-//! Invariant: while a slot is idle, nobody is queued anywhere.
+//! Invariant: while a slot is idle, no vCPU is queued anywhere.
 
 mod interactivity;
 mod runqueue;
@@ -216,7 +216,8 @@ impl O1 {
         Decision::run(vcpu, s.charged + span)
     }
 
-    /// The next one of the slot's queue; before an idle one, and before idleness, somebody from another queue.
+    /// The next vCPU of the slot's queue. A vCPU from another queue comes before one of class idle, and before
+    /// idleness.
     fn pick(&mut self, slot: Slot, now: Time) -> Decision {
         if self.queues.has_no_work(slot)
             && let Some(from) = self.longest_queue(slot)

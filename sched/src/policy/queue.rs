@@ -1,9 +1,9 @@
 //! The run queue: an endless staircase of FIFO lists, of which a window of [`WINDOW`] stairs is in use at any time.
 //!
 //! Order: lowest stair first, and within a stair the order of places. A place is given when a vCPU is put at the tail;
-//! one that comes back may take its old place again. vCPUs that computed when they were last seen, vCPUs that waited
-//! for somebody, and vCPUs that waited and looked in vain stand in separate lists, so that the first of each kind is
-//! found in constant time; seen together they are one queue.
+//! one that comes back may take its old place again. There are three lists: vCPUs that computed when they were last
+//! seen, vCPUs that waited for another, and vCPUs that waited and looked in vain. So the first of each kind is found in
+//! constant time. Seen together they are one queue.
 //!
 //! All lists are circular and linked through one table, with a sentinel each, so that a node can leave without knowing
 //! which list it is in, and a whole list can be moved by relinking its ends.
@@ -186,7 +186,7 @@ impl Queue {
         Some(VcpuId(second - LISTS as u32))
     }
 
-    /// Moves everybody on a stair behind those on the next one.
+    /// Moves all vCPUs on a stair behind those on the next one.
     pub(crate) fn push_down(&mut self, stair: u64) {
         for kind in Kind::ALL {
             let (from, to) = (self.sentinel(stair, kind), self.sentinel(stair + 1, kind));

@@ -131,8 +131,8 @@ impl Policy for Rsdl {
                 self.pick_for(slot, now)
             }
         };
-        // A wake limits one slot only; while somebody waits, each question limits one more, so that none is spared for
-        // long and nobody tells all at once.
+        // A wake limits one slot only. While a vCPU waits, each question limits one more slot. So no slot is spared for
+        // long, and no question tells all slots at once.
         if self.queued() > 0 {
             decision.kick = decision.kick.or_else(|| self.limit_one(None));
         }

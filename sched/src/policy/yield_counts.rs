@@ -5,7 +5,7 @@
 pub struct YieldCounts {
     /// Yields that the policy was told of.
     pub yields: u64,
-    /// Those while nobody else could run there.
+    /// Those while no other vCPU could run there.
     pub sole: u64,
     /// Refills of all counters, for whatever reason.
     pub recalculations: u64,

@@ -69,7 +69,7 @@ pub enum Guest {
     },
     /// Wakes up periodically and works. A late wake hides none of the next ones.
     Prober {
-        /// From one wake to the next.
+        /// Time from one wake to the next.
         period: Nanos,
         /// Work at each.
         work: Nanos,

@@ -116,7 +116,7 @@ impl HostModel {
         }
     }
 
-    /// Puts a thread into a queue, behind nobody in particular.
+    /// Puts a thread into a queue, behind no thread in particular.
     fn enqueue(&mut self, slot: Slot, vcpu: VcpuId) {
         let entity = self.entities[vcpu.index()].as_mut().expect("the driver names only vCPUs it added");
         let queue = &mut self.queues[slot.index()];

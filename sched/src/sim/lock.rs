@@ -13,12 +13,12 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// A free lock that is held for so long each time; for no time at all, and nobody ever waits.
+    /// A free lock that is held for so long each time. If that is no time at all, no executor ever waits.
     pub(super) fn new(section: Nanos) -> Self {
         Self { free: Time(0), section }
     }
 
-    /// Somebody comes now: when it has the lock. It leaves it a [section](Self::section) later.
+    /// An executor comes now: when it has the lock. It leaves it a [section](Self::section) later.
     pub(super) fn enter(&mut self, now: Time) -> Time {
         let has = self.free.max(now);
         self.free = has + self.section;

@@ -94,7 +94,7 @@ impl MessageQueue {
         noticed.extend(&self.contenders);
     }
 
-    /// Nobody has the lock, waits for it, or blocks, and no message is left.
+    /// No vCPU has the lock, waits for it, or blocks, and no message is left.
     #[cfg(test)]
     pub(super) fn is_at_rest(&self) -> bool {
         let nobody = self.holder.is_none() && self.contenders.is_empty();

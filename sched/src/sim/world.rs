@@ -106,7 +106,7 @@ impl World {
         self.gauges[v].part = part;
     }
 
-    /// A first letter, so that somebody begins.
+    /// A first letter, so that the vCPU begins.
     pub fn post(&mut self, v: usize) {
         self.mail[v] += 1;
     }

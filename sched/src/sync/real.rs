@@ -15,7 +15,7 @@ pub(crate) struct Futex {
 }
 
 impl Futex {
-    /// Waits if the word is as expected, until somebody wakes this thread or the time comes; may also return for no
+    /// Waits if the word is as expected, until another thread wakes this one or the time comes; may also return for no
     /// reason. False: the time came.
     pub(crate) fn wait(&self, expected: u32, until: Time) -> bool {
         self.wait_masked(expected, until, NonZeroU32::MAX)

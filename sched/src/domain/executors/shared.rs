@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub(super) state: LedgerLock<LockedState>,
     pub(super) slots: Box<[SlotShared]>,
     pub(super) events: Box<[Events]>,
-    /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
+    /// A vCPU is queued. Written under the lock; read without, where being late only means one more exit.
     pub(super) waiters: AtomicBool,
     pub(super) policy: PolicyTraits,
     pub(super) detects_spinning: bool,

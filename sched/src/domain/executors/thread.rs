@@ -126,7 +126,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Nobody waits, as far as is known without the lock.
+    /// No vCPU waits, as far as is known without the lock.
     fn is_alone(&self) -> bool {
         !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted()
     }

@@ -1,16 +1,16 @@
 //! The gate between vCPUs that nap and vCPUs that wait: naps without the lock, and no free slot overlooked.
 //!
-//! A vCPU that blocks while nobody waits gives its slot up without telling the policy; the slot stays its own until
-//! somebody needs it. That takes two parties to look at each other:
+//! A vCPU that blocks while no vCPU waits gives its slot up without telling the policy. The slot stays its own until
+//! another vCPU needs it. That takes two parties to look at each other:
 //!
 //! *A vCPU naps* (no lock):
 //! 1. swaps its slot word to `free(v)`,
 //! 2. puts the slot into the set of [free slots](Gate::leave),
 //! 3. fence,
-//! 4. looks whether somebody waits; if so, takes the lock and settles as below.
+//! 4. looks whether a vCPU waits; if so, takes the lock and settles as below.
 //!
 //! *A vCPU is queued* (under the lock):
-//! 5. publishes that somebody waits ([`Gate::publish`]),
+//! 5. publishes that a vCPU waits ([`Gate::publish`]),
 //! 6. fence,
 //! 7. takes the free slots out and settles each: `free(v)` to `idle`, and the policy is told that v blocked.
 //!
@@ -23,7 +23,7 @@
 use crate::ids::Slot;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Free slots and whether somebody waits.
+/// Free slots and whether a vCPU waits.
 #[derive(Debug)]
 pub(super) struct Gate {
     /// A bit for every word that may not be zero.
@@ -33,18 +33,18 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// For this many slots, none free; nobody waits.
+    /// For this many slots, none free; no vCPU waits.
     pub(super) fn new(slots: usize) -> Self {
         let words = (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Self { summary: AtomicU64::new(0), words, waiters: AtomicBool::new(false) }
     }
 
-    /// Whether somebody waits. Read without the lock, where being late is made up for by the fences or by a kick.
+    /// Whether a vCPU waits. Read without the lock, where being late is made up for by the fences or by a kick.
     pub(super) fn waiters(&self) -> bool {
         self.waiters.load(Ordering::Relaxed)
     }
 
-    /// Steps 2 to 4: the slot has become free. True: somebody waits, and the slot must be settled.
+    /// Steps 2 to 4: the slot has become free. True: a vCPU waits, and the slot must be settled.
     #[must_use = "a waiter would be overlooked"]
     pub(super) fn leave(&self, slot: Slot) -> bool {
         let (word, bit) = (slot.index() / 64, 1 << (slot.index() % 64));
@@ -56,7 +56,7 @@ impl Gate {
         self.waiters()
     }
 
-    /// Steps 5 and 6. True: somebody has begun to wait, and free slots must be settled. Under the lock.
+    /// Steps 5 and 6. True: a vCPU has begun to wait, and free slots must be settled. Under the lock.
     #[must_use = "a free slot would be overlooked"]
     pub(super) fn publish(&self, waiting: bool) -> bool {
         if self.waiters() == waiting {

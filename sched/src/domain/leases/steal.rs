@@ -5,13 +5,13 @@
 //! slot's pCPU meanwhile, because a deadline or an event has just brought it there, could use it at once. It may, if
 //! the policy says that it stands no worse.
 //!
-//! Protocol, all under the domain's lock, which keeps everybody away but the robbed thread:
+//! Protocol, all under the domain's lock, which keeps all threads away but the robbed one:
 //! 1. The grant of the robbed vCPU must have been delivered. Else it could arrive after that of another slot, and in
 //!    its stead.
 //! 2. One CAS takes the slot, unless its vCPU has started.
 //! 3. The policy is asked. If it refuses, the slot is handed back and granted anew, since the robbed thread may have
 //!    looked meanwhile and gone to sleep again.
-//! 4. Else the thief is handed the slot as anybody is, and finds its grant when it looks.
+//! 4. Else the thief is handed the slot as any vCPU is, and finds its grant when it looks.
 //!
 //! A vCPU is robbed, or nearly, at most once before it runs: then the hand-over stands.
 

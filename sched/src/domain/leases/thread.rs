@@ -31,8 +31,8 @@ use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
-/// What a vCPU gets of a lease that ended while its thread was woken: a fifth of the shortest. With nothing, a host
-/// that takes longer to wake a thread than leases last would keep it from ever getting on.
+/// What a vCPU gets of a lease that ended while its thread was woken: a fifth of the shortest. With nothing, it would
+/// never make progress on a host that takes longer to wake a thread than leases last.
 const LEAST: Nanos = Nanos::from_micros(20);
 
 /// What comes after the vCPU ran: the thread waits, or the vCPU has ended.
@@ -322,7 +322,8 @@ impl<W: Word> Thread<'_, W> {
     }
 }
 
-/// When a vCPU with this lease that begins to run has to ask: it gets on first, however late its thread was woken.
+/// When a vCPU with this lease that begins to run has to ask. It makes some progress first, however late its thread was
+/// woken.
 fn first_question(lease_end: Time, now: Time) -> Time {
     lease_end.max(now + LEAST)
 }

@@ -30,7 +30,7 @@ const PERIOD: Nanos = Nanos::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Watcher {
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// It found nobody to look at, and waits until somebody begins to run.
+    /// It found no thread to look at, and waits until one begins to run.
     sleeps: AtomicBool,
     parker: Parker,
 }

@@ -6,7 +6,7 @@
 //! * how late the watchdog itself was, far beyond what scheduling takes: the process was stopped.
 //!
 //! The first two are divided by the number of pCPUs: a domain that lacks one of two for a second lacks half of its
-//! time. A thread that sleeps is not kept from running: if somebody waits meanwhile, that is the scheduler's own doing.
+//! time. A thread that sleeps is not kept from running: if a vCPU waits meanwhile, the scheduler causes that itself.
 
 use crate::kick::ThreadId;
 use crate::time::{Nanos, Time};

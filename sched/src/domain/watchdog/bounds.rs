@@ -6,10 +6,10 @@ use crate::ledger::Seen;
 use crate::time::{Nanos, Time};
 use std::collections::HashMap;
 
-/// The longest that a vCPU of these attributes waits beside these others; `None` if nobody promises anything.
+/// The longest that a vCPU of these attributes waits beside these others; `None` if the policy promises nothing.
 pub type BoundOf = Box<dyn Fn(Attributes, &[Attributes]) -> Option<Nanos> + Send>;
 
-/// What switches and kicks may add to a bound, for they are charged to nobody: this part of it, and this time.
+/// What switches and kicks may add to a bound, for they are charged to no vCPU: this part of it, and this time.
 const SLACK_PART: u64 = 4;
 const SLACK: Nanos = Nanos::from_millis(10);
 

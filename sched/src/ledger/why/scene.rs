@@ -1,4 +1,4 @@
-//! What everybody did during one wait, and what follows.
+//! What all vCPUs did during one wait, and what follows.
 
 use super::{Cause, Explanation, Link, Ran};
 use crate::ids::{Slot, VcpuId};
@@ -7,7 +7,7 @@ use crate::ledger::spans::{Began, Doing, Span, Spans};
 use crate::time::{Nanos, Time};
 use crate::wait::Wait;
 
-/// Everybody's spans during one wait.
+/// The spans of all vCPUs during one wait.
 #[derive(Debug)]
 pub struct Scene {
     wait: Span,
@@ -115,7 +115,7 @@ impl Scene {
             _ => None,
         });
         if ran >= waited && ran >= idled {
-            // It got on, and nothing tells whether it still had what the other one wanted.
+            // It made progress, and nothing tells whether it still had what the other one wanted.
             return None;
         }
         chain.push(Link { waiter: wait.vcpu, wait: y.wait, target, waited, ran, idled, began });
@@ -156,7 +156,7 @@ impl Scene {
         ran.iter().map(|ran| (ran.vcpu, all_of(ran.vcpu))).max_by_key(|&(vcpu, time)| (time, std::cmp::Reverse(vcpu)))
     }
 
-    /// The longest that any one slot had somebody on it during the wait.
+    /// The longest time that any one slot had a vCPU during the wait.
     fn busy(&self) -> u64 {
         let ran = self.ran(self.wait.from, self.wait.to);
         let on = |slot| ran.iter().filter(|ran| ran.slot == slot).map(|ran| ran.time.0).sum::<u64>();

@@ -59,7 +59,7 @@ struct RunQueue {
 pub(super) struct RunQueues {
     slots: Box<[RunQueue]>,
     nodes: Vec<Node>,
-    /// Slots with somebody queued.
+    /// Slots with a queued vCPU.
     busy: SlotSet,
     len: usize,
 }
@@ -87,7 +87,7 @@ impl RunQueues {
         self.slots[slot.index()].len
     }
 
-    /// Slots with somebody queued.
+    /// Slots with a queued vCPU.
     pub(super) fn busy(&self) -> &SlotSet {
         &self.busy
     }
@@ -96,7 +96,7 @@ impl RunQueues {
         self.nodes[vcpu.index()].list != NONE
     }
 
-    /// Whether nobody is queued on this slot but idle ones.
+    /// Whether no vCPU is queued on this slot, or only idle ones.
     pub(super) fn has_no_work(&self, slot: Slot) -> bool {
         let queue = &self.slots[slot.index()];
         queue.ends[RT].0 == NONE && queue.bits == [0; 2]

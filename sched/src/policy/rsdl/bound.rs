@@ -21,7 +21,7 @@
 //! rt vCPU waits only for others of its class, which may run without end, and for the budget's next period. Class idle
 //! has no bound while there are others enough for all slots.
 //!
-//! Not in the bound: what switches and kicks take, which is charged to nobody, and what the host takes from the pCPUs.
+//! Not in the bound: what switches and kicks take, which is charged to no vCPU, and what the host takes from the pCPUs.
 //! The properties hold the bound against random guests.
 
 use super::config::{RsdlConfig, YieldRule};

@@ -74,7 +74,7 @@ impl Clock {
         self.pace / FRACTIONS
     }
 
-    /// The pace keeps to where the vCPUs are: weights beyond a slot's time cannot be served, and move nobody.
+    /// The pace keeps to where the vCPUs are: weights beyond a slot's time cannot be served, and move no vCPU.
     pub(super) fn keep_within(&mut self, lowest: Stair, highest: Stair) {
         self.pace = self.pace.clamp(lowest * FRACTIONS, highest * FRACTIONS);
     }

@@ -46,13 +46,13 @@ impl Rsdl {
         }
     }
 
-    /// The vCPU on the slot goes on; limited only if somebody waits.
+    /// The vCPU on the slot goes on; limited only if another waits.
     pub(super) fn go_on(&mut self, slot: Slot, vcpu: VcpuId) -> Decision {
         let endless = self.queued() + self.reserved == 0;
         let left = self.quota_left(vcpu);
         let s = &mut self.slots[slot.index()];
         s.endless = endless;
-        // Only a reservation waits, for another slot: there is nobody to give a used-up lease to.
+        // Only a reservation waits, for another slot: there is no vCPU to give a used-up lease to.
         if !endless && s.lease_end <= s.charged {
             s.lease_end = s.charged + left;
         }
@@ -115,7 +115,7 @@ impl Rsdl {
         }
     }
 
-    /// A lease that had no end while nobody waited gets one, now that somebody does.
+    /// A lease that had no end while no vCPU waited gets one, now that one does.
     pub(super) fn begin_lease(&mut self, slot: Slot, current: VcpuId, now: Time) {
         let left = self.quota_left(current);
         let s = &mut self.slots[slot.index()];

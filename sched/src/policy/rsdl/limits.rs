@@ -14,7 +14,7 @@ pub(crate) const LAG: Stair = 2;
 pub(super) const COMPUTES: Nanos = Nanos::from_millis(1);
 /// Unbroken running after which yields are forgiven anew.
 pub(super) const WORKS: Nanos = Nanos::from_micros(200);
-/// How far below the served stair anybody can fall.
+/// How far below the served stair a vCPU can fall.
 pub(super) const DEEPEST: Stair = WINDOW - LAG - 2;
 /// How far a vCPU can fall beyond two steps of its row. A vCPU that gets there moves the served stair along. So a vCPU
 /// that always lets others through saves up no more than that. What a stalled host adds beyond that at once is

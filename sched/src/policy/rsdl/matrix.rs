@@ -25,8 +25,8 @@ pub enum Variant {
     /// evenly, so that a vCPU with fewer levels waits for each no longer than it must.
     #[default]
     Dithered,
-    /// RSDL as first posted in March 2007: a row's levels are its own and all below it, and each level has a
-    /// budget that pushes everybody down when it is used up.
+    /// RSDL as first posted in March 2007: a row's levels are its own and all below it. Each level has a budget, which
+    /// pushes all vCPUs down when it is used up.
     LevelQuota,
 }
 

@@ -6,8 +6,8 @@
 //!
 //! 1. *Lock, holder queued*: the holder goes next and the lease's end stays, so that a chain of yields ends when the
 //!    first lease ends. A holder of class idle runs at the yielder's cost.
-//! 2. *Lock, holder running* (or out of reach): the first queued vCPU that is not itself waiting for somebody goes
-//!    next, else the head, with a new lease. Letting in another waiter would only make it yield as well.
+//! 2. *Lock, holder running* (or out of reach): the first queued vCPU that does not itself wait for another goes next,
+//!    else the head, with a new lease. Letting in another waiter would only make it yield as well.
 //! 3. *Message, peer running*: the vCPU goes on, at most `STAYS` times in a row: an answer is nearer than a switch. One
 //!    of the two pauses first, lest they look at each other in turns. *Peer queued*: it takes another slot, whose vCPU
 //!    is evicted to its place in the queue, and both leases end together: two vCPUs that talk to each other make
@@ -177,7 +177,7 @@ impl Rsdl {
         Some(reservation)
     }
 
-    /// A slot that would idle takes a vCPU that waits for another slot; then nobody need be evicted there.
+    /// A slot that would idle takes a vCPU that waits for another slot; then no vCPU need be evicted there.
     pub(super) fn take_over(&mut self, slot: Slot, now: Time) -> Decision {
         let reserved = self.reserving.first().and_then(|other| self.take_reservation(other));
         let (peer, lease_end) = reserved.expect("the set of reserved slots is as large as its count");
@@ -220,7 +220,7 @@ impl Rsdl {
         self.go_on(slot, current)
     }
 
-    /// Two that wait for each other's lock get on only together.
+    /// Two that wait for each other's lock make progress only together.
     fn side_by_side(
         &mut self,
         switches: PoliteSwitches,

@@ -1,4 +1,4 @@
-//! Class rt: ahead of everybody, as long as its budget lasts.
+//! Class rt: ahead of all other classes, as long as its budget lasts.
 //!
 //! Strict FIFO: an rt vCPU runs until it blocks, yields or the budget ends. The class may use [`SHARE`] of each slot's
 //! time in each 100 ms; beyond that its vCPUs stand behind the whole staircase there until the next period begins, so

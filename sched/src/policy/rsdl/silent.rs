@@ -4,17 +4,17 @@
 //! after next. Run in turn, each spins for its limit in vain and yields. As all go to the tail, the run queue is never
 //! put in the order of the tickets: of sixteen lockers half a round looks in vain for each lock taken, for ever.
 //!
-//! But how long a vCPU runs until it yields tells whether it *got on*. One that did not always runs equally long: as
-//! long as its spinning takes. That length is learnt ([`Look`](super::look::Look)). From it follow two rules:
+//! But how long a vCPU runs until it yields tells whether it *made progress*. One that did not always runs equally
+//! long: as long as its spinning takes. That length is learnt ([`Look`](super::look::Look)). From it follow two rules:
 //!
 //! 1. A vCPU that made progress goes to the tail. One that did not keeps its place. So the run queue is kept in the
 //!    order in which the vCPUs last made progress, which is the order of the tickets they have drawn since.
 //! 2. A vCPU that made no progress does not run again until another has made progress, and may have released something,
 //!    or until all have run.
 //!
-//! A mistake costs one round: the place is wrong until the vCPU gets on next. Work that is short against the spinning,
-//! or a host that takes the pCPU away again and again, makes mistakes frequent; then the run queue is as good as one in
-//! turn.
+//! A mistake costs one round: the place is wrong until the vCPU next makes progress. Work that is short against the
+//! spinning, or a host that takes the pCPU away again and again, makes mistakes frequent. Then the run queue is as good
+//! as one in turn.
 //!
 //! Somewhere among those that wait may be one that computes and is what all of them wait for: it takes part by its age
 //! as soon as the staircase would not prefer the others.
@@ -32,7 +32,7 @@ use crate::time::Time;
 pub(super) const WAITERS_REACH: Stair = 2 * REACH;
 
 impl Rsdl {
-    /// Whether the vCPU that yields on this slot got on since it was given it.
+    /// Whether the vCPU that yields on this slot made progress since it was given it.
     pub(super) fn got_on(&mut self, slot: Slot, current: VcpuId) -> bool {
         let s = &self.slots[slot.index()];
         let ran = s.charged.since(s.since);

@@ -38,9 +38,9 @@ pub(super) struct VcpuState {
     pub(super) waited_for: Option<VcpuId>,
     /// Yields that let it go on although others waited, since it last worked.
     pub(super) stays: u32,
-    /// As often it may say nothing and go on.
+    /// How often it may yet go on after a yield without a hint.
     pub(super) patience: u32,
-    /// How long it runs until it yields if it does not get on.
+    /// How long it runs until it yields if it makes no progress.
     pub(super) look: Look,
     /// The vCPU beside which it makes progress.
     pub(super) peer: Peer,
@@ -57,7 +57,7 @@ pub(super) struct SlotState {
     /// Running without a break since.
     pub(super) since: Time,
     pub(super) lease_end: Time,
-    /// The driver was told to run without end; the lease starts anew once somebody waits.
+    /// The driver was told to run without end; the lease starts anew once a vCPU waits.
     pub(super) endless: bool,
     /// Its vCPU and one on another slot wait for each other.
     pub(super) paired: bool,
@@ -78,7 +78,7 @@ pub struct Rsdl {
     pub(super) topology: Topology,
     pub(super) vcpus: Vec<Option<VcpuState>>,
     pub(super) slots: Vec<SlotState>,
-    /// Everybody in the run queue but for the two classes below.
+    /// All vCPUs in the run queue but those of the two classes below.
     pub(super) queue: Queue,
     /// Class rt, first come first served; all on stair 0.
     pub(super) rt: Queue,

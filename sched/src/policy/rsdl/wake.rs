@@ -95,7 +95,7 @@ impl Rsdl {
         }
     }
 
-    /// A slot whose vCPU has no limit, which is to get one now that somebody waits.
+    /// A slot whose vCPU has no limit, which is to get one now that another waits.
     pub(super) fn limit_one(&mut self, last: Option<Slot>) -> Option<Slot> {
         let known = last.filter(|&slot| self.unlimited.contains(slot));
         let slot = known.or_else(|| self.unlimited.first())?;

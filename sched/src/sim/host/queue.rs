@@ -66,7 +66,7 @@ pub(super) struct RunQueue {
     /// Sums of the weights, and of weights by virtual times.
     weights: i128,
     moments: i128,
-    /// The mean when somebody was last here.
+    /// The mean when a thread was last here.
     stood: i128,
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Waker {
     Asks(usize),
     /// The vCPU on a slot, by an exit, after which the slot looks whether it is wanted.
     Exits(usize),
-    /// Anybody else.
+    /// Anything else.
     Other,
 }
 
@@ -168,7 +168,7 @@ impl<P: Policy> SimMachine<P> {
         }
     }
 
-    /// Counts a yield; true: nobody waits, so the vCPU just goes on.
+    /// Counts a yield. True: no vCPU waits, so this one just goes on.
     fn is_alone(&mut self, slot: usize, y: Yield) -> bool {
         let count = &mut self.totals.yields;
         *match y.wait {

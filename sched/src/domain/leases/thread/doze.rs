@@ -1,4 +1,5 @@
-//! vCPUs that halt inside [`Vcpu::run`], where nobody sees it and only what is inside sees the event that ends it.
+//! vCPUs that halt inside [`Vcpu::run`], where no exit tells of it, and only what is inside sees the event that ends
+//! it.
 //!
 //! * *A vCPU that halts while it holds a slot* is made to come out: its thread leaves the CPU by halting, and that
 //!   kicks it ([`kick::Departure`]). Where the kernel refuses this, the [watcher](super::super::watcher) does. It then
@@ -75,7 +76,7 @@ impl<W: Word> Thread<'_, W> {
         now
     }
 
-    /// Waits for the event that only the vCPU sees. True: it did not come, but somebody has something for the thread.
+    /// Waits for the event that only the vCPU sees. True: it did not come, but there is something for the thread.
     pub(super) fn doze(&mut self) -> bool {
         if !self.me.parker.leave() {
             return true;

@@ -19,7 +19,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Until somebody wakes the thread.
+    /// Until another thread wakes it.
     pub(super) const PLAIN: Self = Self { until: Time::NEVER, dozes: false, nap: None };
 }
 
