@@ -1,4 +1,4 @@
-//! SpinProbe: when a vCPU is kicked before its lease ends, only to see whether it spins.
+//! When a vCPU is kicked before its lease ends, only to see whether it spins.
 //!
 //! A guest that waits by spinning and never says so burns its lease while the one it waits for is queued. That it spins
 //! can be seen at a kick ([`Vcpu::spins`](crate::Vcpu::spins)), but a kick costs as much as an exit. So:

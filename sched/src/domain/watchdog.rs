@@ -33,7 +33,7 @@ use std::sync::Arc;
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(10);
 /// Nor less often, for vCPUs come and bring shorter bounds.
 const LONGEST_PERIOD: Nanos = Nanos::from_millis(1_000);
-/// SpinProbe in the shortest bound.
+/// Looks in the shortest bound.
 const LOOKS: u64 = 4;
 /// A vCPU is told of once in this time for the same cause.
 const QUIET: Nanos = Nanos::from_millis(60_000);

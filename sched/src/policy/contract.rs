@@ -68,7 +68,7 @@ use crate::time::{Nanos, Time};
 ///     }
 /// }
 ///
-/// // The simulator panics if the policy breaks a rule: here a lease beyond 5 ms, or a slot that idles while a vCPU waits.
+/// // The simulator panics if the policy breaks a rule: a lease beyond 5 ms, or an idle slot while a vCPU waits.
 /// let policy = RoundRobin { on: vec![None; 2], queue: VecDeque::new(), vcpus: 0 };
 /// let costs = Costs { exit: Nanos(1_000), switch: Nanos(1_000), ..Costs::default() };
 /// let mut machine = SimMachine::new(policy, 2, costs).audited(Nanos::from_millis(5));

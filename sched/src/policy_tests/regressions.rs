@@ -229,7 +229,7 @@ fn asked_in_turn_silent_lockers_never_stand_in_the_order_of_their_tickets() {
     }
 }
 
-/// SpinProbe that two vCPUs side by side take until they look at the same time, each outside its guest for twice as
+/// Looks that two vCPUs side by side take until they look at the same time, each outside its guest for twice as
 /// long as inside: as many as go on in vain, if they do not meet.
 fn looks_until_they_meet(break_lockstep: bool, look: u64, exit: u64, both_outside_for: u64) -> usize {
     let switches = PoliteSwitches { break_lockstep, ..PoliteSwitches::default() };

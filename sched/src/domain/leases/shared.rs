@@ -71,8 +71,8 @@ impl<W: Word> Shared<W> {
         W::ANY_CPU || HOME.get() == std::ptr::from_ref(self).addr()
     }
 
-    /// Runs a closure under the lock, and its deferred actions once the lock is free. Before the closure it settles what
-    /// napped and resumes vCPUs held back, if it is time. After it, it publishes whether a vCPU waits.
+    /// Runs a closure under the lock, and its deferred actions once the lock is free. Before the closure it settles
+    /// what napped, and resumes vCPUs held back if it is time. After it, it publishes whether a vCPU waits.
     pub(super) fn turn<R>(&self, me: Asker, something: impl FnOnce(&mut LockedState, Time, &mut Acts) -> R) -> R {
         debug_assert!(self.may_touch_slots());
         let mut acts = Acts::new();
