@@ -25,7 +25,7 @@ mod policy_traits;
 mod shuttle_tests;
 mod spin_probe;
 #[cfg(test)]
-#[cfg_attr(shuttle, allow(dead_code, reason = "most of those who use it are not modelled"))]
+#[cfg_attr(shuttle, allow(dead_code, reason = "most tests that use it are not modelled"))]
 pub(crate) mod testing;
 pub mod watchdog;
 

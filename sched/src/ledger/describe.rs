@@ -20,7 +20,7 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
         What::Gap { lost } => format!("{lost} events are missing"),
         What::Remove { vcpu } => format!("{} left while it did not run", name(vcpu)),
         What::Wake { vcpu, placement } => format!("{} became runnable and {}", name(vcpu), placed(placement)),
-        What::Steal { slot, thief, taken: true } => format!("{} took {slot} from whom it was handed to", name(thief)),
+        What::Steal { slot, thief, taken: true } => format!("{} took {slot}, which was handed to another", name(thief)),
         What::Steal { slot, thief, taken: false } => format!("{} was refused {slot}, handed to another", name(thief)),
         What::Ask { slot, vcpu, why, decision } => {
             format!("{slot}: {}; {}", asked(vcpu, why, name), decided(event.time, vcpu, why, decision, name))

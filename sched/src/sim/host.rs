@@ -111,7 +111,7 @@ impl HostModel {
         let ran = now.since(queue.charged);
         queue.charged = now;
         if let Some(current) = queue.current {
-            let entity = self.entities[current.index()].as_mut().expect("who runs is known");
+            let entity = self.entities[current.index()].as_mut().expect("the running thread is known");
             queue.runs(entity, ran);
         }
     }
@@ -130,7 +130,7 @@ impl HostModel {
     /// Takes a waiting thread out of its queue; it keeps what it is owed.
     fn dequeue(&mut self, slot: Slot, vcpu: VcpuId) {
         let most = self.most_lag();
-        let entity = self.entities[vcpu.index()].as_mut().expect("who waits is known");
+        let entity = self.entities[vcpu.index()].as_mut().expect("a waiting thread is known");
         let queue = &mut self.queues[slot.index()];
         queue.unwait(vcpu, entity);
         queue.leave(entity, most);
@@ -144,16 +144,17 @@ impl HostModel {
     fn reschedule(&mut self, slot: Slot, now: Time) -> Decision {
         let queue = &mut self.queues[slot.index()];
         let current = queue.current;
-        let running = current.map(|vcpu| (vcpu, self.entities[vcpu.index()].as_ref().expect("who runs is known")));
-        let best =
-            queue.best(running, |vcpu| self.entities[vcpu.index()].as_ref().expect("who waits is known").vruntime);
+        let running =
+            current.map(|vcpu| (vcpu, self.entities[vcpu.index()].as_ref().expect("the running thread is known")));
+        let best = queue
+            .best(running, |vcpu| self.entities[vcpu.index()].as_ref().expect("a waiting thread is known").vruntime);
         if let Some(next) = best.filter(|next| Some(*next) != current) {
             if let Some(vcpu) = current {
-                let entity = self.entities[vcpu.index()].as_mut().expect("who runs is known");
+                let entity = self.entities[vcpu.index()].as_mut().expect("the running thread is known");
                 queue.wait(vcpu, entity);
                 self.waiting += 1;
             }
-            let entity = self.entities[next.index()].as_mut().expect("who waits is known");
+            let entity = self.entities[next.index()].as_mut().expect("a waiting thread is known");
             queue.unwait(next, entity);
             queue.current = Some(next);
             self.waiting -= 1;
@@ -208,7 +209,7 @@ impl HostModel {
     fn leaves(&mut self, slot: Slot, vcpu: VcpuId) {
         let most = self.most_lag();
         let queue = &mut self.queues[slot.index()];
-        let entity = self.entities[vcpu.index()].as_mut().expect("who runs is known");
+        let entity = self.entities[vcpu.index()].as_mut().expect("the running thread is known");
         queue.leave(entity, most);
         entity.debt_of = Some((slot, entity.vruntime));
         queue.current = None;
@@ -312,7 +313,7 @@ impl Policy for HostModel {
             }
             Why::Yield(_) if !self.config.yields || self.queues[slot.index()].waiting() == 0 => self.runs_on(slot, now),
             Why::Yield(_) => {
-                let entity = self.entities[current.index()].as_mut().expect("who runs is known");
+                let entity = self.entities[current.index()].as_mut().expect("the running thread is known");
                 self.queues[slot.index()].forfeit(entity, slice);
                 self.reschedule(slot, now)
             }

@@ -86,7 +86,7 @@ impl<W: Word> Shared<W> {
         now: Time,
         acts: &mut Acts,
     ) -> Answer {
-        let vcpu = state.slots[slot.index()].on.expect("who asks is on its slot");
+        let vcpu = state.slots[slot.index()].on.expect("a vCPU that asks is on its slot");
         self.slots[slot.index()].word.acknowledge();
         let why = final_reason(self.records.of(vcpu), stopped, now);
         let decision = state.ledger.next(slot, why, now);

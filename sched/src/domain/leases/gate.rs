@@ -116,7 +116,7 @@ mod tests {
         let gate = Gate::new(1);
         assert!(!gate.publish(false));
         assert!(gate.publish(true));
-        assert!(!gate.publish(true), "who leaves from now on looks itself");
+        assert!(!gate.publish(true), "a vCPU that leaves from now on looks itself");
         assert!(gate.leave(Slot(0)));
         assert!(!gate.publish(false));
         assert!(!gate.leave(Slot(0)));

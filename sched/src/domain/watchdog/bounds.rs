@@ -136,7 +136,7 @@ mod tests {
         let mut bounds = bounds();
         assert_eq!(bounds.shortest(), None);
         bounds.update(&seen(&[Class::Normal, Class::Normal, Class::Idle]), Time(0));
-        assert_eq!(bounds.of(kind(Class::Normal), Time(199 * MS)), None, "who was there before is not known");
+        assert_eq!(bounds.of(kind(Class::Normal), Time(199 * MS)), None, "which vCPUs were there before is not known");
         let then = Time(200 * MS);
         assert_eq!(bounds.of(kind(Class::Normal), then), Some(Nanos::from_millis(200)));
         assert_eq!(bounds.of(kind(Class::Idle), then), None);

@@ -202,7 +202,7 @@ impl RunQueues {
     }
 
     fn link(&mut self, slot: Slot, vcpu: VcpuId, list: usize, prev: u32, next: u32) {
-        debug_assert!(!self.contains(vcpu), "who is queued is not queued again");
+        debug_assert!(!self.contains(vcpu), "a queued vCPU is not queued again");
         self.nodes[vcpu.index()] = Node { prev, next, list: (slot.index() * LISTS + list) as u32 };
         let queue = &mut self.slots[slot.index()];
         match prev {

@@ -247,9 +247,9 @@ impl Rsdl {
         self.vcpus.get(vcpu.index())?.as_ref()?.waited_for
     }
 
-    pub(super) fn mark_waiting(&mut self, vcpu: VcpuId, whom: Option<VcpuId>) {
+    pub(super) fn mark_waiting(&mut self, vcpu: VcpuId, target: Option<VcpuId>) {
         let v = self.vcpu(vcpu);
-        (v.waits, v.waited_for, v.protected) = (true, whom, false);
+        (v.waits, v.waited_for, v.protected) = (true, target, false);
     }
 
     fn put_back(&mut self, switches: PoliteSwitches, vcpu: VcpuId, again: bool) {
