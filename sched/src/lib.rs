@@ -178,7 +178,7 @@
 //! machine.trace().iter().try_for_each(|event| replay.tell(event)).unwrap();
 //! ```
 //!
-//! Events are recorded only with the crate's feature `trace`, which is on by default ([`ledger::RECORDS`]).
+//! A domain records only with the crate's feature `trace`, which is on by default ([`ledger::RECORDS`]).
 //!
 //! # Your own driver
 //!
@@ -188,7 +188,7 @@
 //!
 //! # Features
 //!
-//! * `trace` (default): events are recorded.
+//! * `trace` (default): domains record events.
 //! * `serde`: switches of policies and locks can be read from a configuration and described by its schema.
 
 pub mod attributes;

@@ -4,6 +4,22 @@
 //! [`domain`](crate::domain), simulations and property tests, so a policy has no clock, no thread, no I/O, no log and
 //! no randomness, and allocates only in [`Policy::add`].
 //!
+//! # What a policy sees of a vCPU
+//!
+//! | Call | The vCPU was | and is afterwards |
+//! |---|---|---|
+//! | [`Policy::add`] | unknown | blocked |
+//! | [`Policy::wake`] | blocked | on an idle slot, queued, or held back, as the [`Placement`] says |
+//! | [`Policy::next`] that returns its lease | on this slot, or queued | on this slot |
+//! | [`Policy::next`] with [`Why::Block`] | on this slot | blocked |
+//! | [`Policy::next`] with [`Why::Retire`] | on this slot | unknown |
+//! | [`Policy::next`] otherwise, without its lease | on this slot | queued, or held back if [`Decision::held`] is set |
+//! | [`Policy::tick`] that returns it | held back | on an idle slot or queued |
+//! | [`Policy::remove`] | anything but running | unknown |
+//!
+//! A policy must give a lease that ends after the time of the question, must not leave a slot idle while a vCPU is
+//! queued, and must see to it that some slot asks again while a vCPU waits: by a lease that ends, or by a kick.
+//!
 //! # Contract with the driver
 //! * Times never go back.
 //! * [`Policy::next`] is called for a slot by the thread that runs it, once for each stop of the vCPU there. Its answer
@@ -11,8 +27,13 @@
 //!   that do not run.
 //! * Time itself is an event for a policy that holds vCPUs back: by [`Policy::alarm`], looked at after every other
 //!   call, the driver calls [`Policy::tick`] until it says `None`.
-//! * After [`Placement::Preempt`] or a [`Decision::kick`] the driver sees to it that the named slot asks soon; one more
-//!   question than needed does no harm.
+//! * After [`Placement::Preempt`] or a [`Decision::kick`] the driver sees to it that the named slot asks soon. One
+//!   question more than needed does no harm.
+//! * Calls never overlap: a driver holds one lock around all of them.
+//!
+//! # Adding one to this crate
+//! Write its file in this folder, and export it here with a row in [`BUILT_IN`]. The properties that hold of any policy
+//! are tested from that list.
 
 mod boxed;
 mod built_in;

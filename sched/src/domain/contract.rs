@@ -55,6 +55,10 @@ pub(super) const STRETCH: usize = 64;
 /// ```
 pub trait Domain: Send + Sync {
     /// Takes a vCPU in. It does not run before its first [`wake`](Self::wake).
+    ///
+    /// # Errors
+    /// The domain is full ([`MAX_VCPUS`](super::executors::MAX_VCPUS)), the host gives no thread, or the host refuses
+    /// the thread's class. The vCPU is dropped then.
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError>;
 
     /// An event for a vCPU: it runs if it idles; if not, its next idle returns at once. Unknown ids are ignored, since

@@ -51,7 +51,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Most vCPUs of a domain.
+/// Most vCPUs that a domain holds at a time.
 pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
 /// A domain with a policy and an executor for each pCPU.
 #[derive(Debug)]
@@ -74,7 +74,11 @@ impl Default for Switches {
 }
 
 impl Executors {
-    /// A domain on these host CPUs: slot `i` is the `i`-th of them. The rules are those of its one lock.
+    /// A domain on these host CPUs: slot `i` is the `i`-th of them. The policy is for as many slots. The rules are
+    /// those of the domain's one lock.
+    ///
+    /// # Errors
+    /// The host gives no thread or no timer.
     pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
         let traits = PolicyTraits::of(&*policy);
         let state = LockedState {

@@ -62,7 +62,11 @@ impl Switchable {
         Self { first, cpus: cpus.into(), host: OnceLock::new(), adding, moving }
     }
 
-    /// Goes over to the host's scheduler; gives the number of vCPUs that did. Not from a thread that runs a vCPU.
+    /// Goes over to the host's scheduler. Returns the number of vCPUs that did, 0 if the domain has gone over before.
+    /// Not to be called from a thread that runs a vCPU: it waits for these threads.
+    ///
+    /// # Errors
+    /// The host gives no thread for a vCPU. Nothing has changed then.
     pub fn fall_back(&self) -> Result<usize, FallbackError> {
         let _adding = self.adding.lock();
         if self.host.get().is_some() {

@@ -106,7 +106,7 @@ impl Default for Switches {
 }
 
 /// A domain with a policy and a thread for each vCPU.
-pub struct Leases<W> {
+pub(crate) struct Leases<W> {
     shared: Arc<Shared<W>>,
 }
 
@@ -117,7 +117,8 @@ impl<W: Word> std::fmt::Debug for Leases<W> {
     }
 }
 
-/// A domain on these host CPUs: slot `i` is the `i`-th of them. With slot words for one CPU if there is one.
+/// A domain on these host CPUs: slot `i` is the `i`-th of them. The policy is for as many slots. With one CPU the slot
+/// words need no bus lock. Threads start with their vCPUs.
 pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Evacuate> {
     #[cfg(target_arch = "x86_64")]
     if let [_only] = cpus {

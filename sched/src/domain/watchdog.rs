@@ -67,6 +67,9 @@ impl std::fmt::Debug for Rules {
 
 impl Watchdog {
     /// Starts to watch a domain with a policy.
+    ///
+    /// # Errors
+    /// The host gives no thread.
     pub fn start(domain: Arc<dyn Domain>, rules: Rules) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
         let stopped = Arc::clone(&stop);

@@ -80,16 +80,17 @@ use crate::time::{Nanos, Time};
 /// }
 /// ```
 pub trait Policy: Send {
-    /// A new vCPU, blocked at first. The id is not in use.
+    /// A new vCPU, blocked at first. No other vCPU has this id. The only method that may allocate.
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time);
 
     /// A vCPU leaves that does not run: blocked, queued, or placed on a slot that has not asked yet.
     fn remove(&mut self, vcpu: VcpuId);
 
-    /// A blocked vCPU can run again.
+    /// A blocked vCPU can run again. The answer says where it went, and which slot must ask.
     fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement;
 
-    /// What the slot does, now that the vCPU on it stopped for this reason.
+    /// What the slot does, now that the vCPU on it stopped for this reason. Without a lease in the answer the slot is
+    /// idle, and asks again after [`Placement::Run`] names it.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;
 
     /// The vCPU on this slot began to run so much later than it was given the slot. A driver need not tell, but if it
@@ -107,7 +108,7 @@ pub trait Policy: Send {
     /// Number of vCPUs that could run and have no slot, without those that are held back.
     fn waiting(&self) -> usize;
 
-    /// When the policy has something to do by itself.
+    /// When [`tick`](Self::tick) is due, [`Time::NEVER`] while the policy holds no vCPU back.
     fn alarm(&self) -> Time {
         Time::NEVER
     }
