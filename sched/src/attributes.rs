@@ -15,6 +15,6 @@ pub struct Attributes {
     pub nice: Nice,
     /// What kind of work it does.
     pub class: Class,
-    /// With whom it shares a cap; only a [capped](crate::policy::Capped) policy keeps to it.
+    /// The group that shares a cap, and that cap. Only a [capped](crate::policy::Capped) policy enforces it.
     pub group: Option<Group>,
 }

@@ -1,5 +1,5 @@
-//! When vCPUs want to be woken, or may go on: a binary heap in which a vCPU can be found, so that one woken early takes its
-//! deadline along. Allocates only in [`Deadlines::admit`].
+//! When vCPUs want to be woken, or may go on: a binary heap in which a vCPU can be found, so that one woken early takes
+//! its deadline along. Allocates only in [`Deadlines::admit`].
 
 use crate::ids::VcpuId;
 use crate::time::Time;

@@ -1,8 +1,9 @@
-//! The mechanism: threads, kicks and time. It tells what happened and does what was decided, and never decides who runs.
+//! The mechanism: threads, kicks and time. It tells the policy what happened and does what the policy decides. It never
+//! decides which vCPU runs.
 //!
-//! A [`Domain`] carries vCPUs. Three kinds: [`HostThreads`](host::HostThreads) gives every vCPU a thread and leaves the
-//! choice to the host's scheduler, the baseline; [`Executors`](executors::Executors) and [`Leases`](leases::Leases) ask a
-//! policy, with a thread per pCPU or a thread per vCPU.
+//! A [`Domain`] runs vCPUs. There are three kinds. [`HostThreads`](host::HostThreads), the baseline, gives every vCPU a
+//! thread and leaves the choice to the host's scheduler. [`Executors`](executors::Executors) and [`leases`] ask a
+//! policy, with a thread for each pCPU or a thread for each vCPU.
 
 mod carrier_thread;
 mod contract;
@@ -24,7 +25,7 @@ mod policy_traits;
 mod shuttle_tests;
 mod spin_probe;
 #[cfg(test)]
-#[cfg_attr(shuttle, allow(dead_code, reason = "most of those who use it are not modelled"))]
+#[cfg_attr(shuttle, allow(dead_code, reason = "most tests that use it are not modelled"))]
 pub(crate) mod testing;
 pub mod watchdog;
 

@@ -1,7 +1,9 @@
-//! A histogram of spans of time, small enough for every vCPU to have one, and cheap enough to fill on a scheduler's path.
+//! A histogram of spans of time, small enough for every vCPU to have one, and cheap enough to fill on a scheduler's
+//! path.
 //!
 //! Log-linear, as HDR histograms are: eight buckets for each power of two, so a quantile is at most an eighth too long.
-//! A vCPU's takes less than a kilobyte, where a general histogram of that precision takes tens: a domain may have 100,000.
+//! A vCPU's takes less than a kilobyte, where a general histogram of that precision takes tens: a domain may have
+//! 100,000.
 
 use crate::time::Nanos;
 
@@ -43,8 +45,8 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Those counted since an earlier reading. The longest of them is known exactly only if it is the longest of all; else it
-    /// is told an eighth too long at most.
+    /// Those counted since an earlier reading. The longest of them is known exactly only if it is the longest of all;
+    /// else it is told an eighth too long at most.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         since.buckets.iter_mut().zip(&earlier.buckets).for_each(|(mine, theirs)| *mine = mine.saturating_sub(*theirs));
@@ -67,7 +69,8 @@ impl Histogram {
         self.max
     }
 
-    /// A span that the part `quantile` (0 to 1) of all does not exceed, at most an eighth too long; zero if there are none.
+    /// A span that the part `quantile` (0 to 1) of all does not exceed, at most an eighth too long; zero if there are
+    /// none.
     pub fn quantile(&self, quantile: f64) -> Nanos {
         let rank = ((quantile * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;

@@ -13,7 +13,7 @@ mod signal;
 pub use departure::Departure;
 #[cfg(all(test, shuttle))]
 pub(crate) use modelled::{Departure, ThreadId, Timer, block, drain, is_pending, send, this_thread};
-#[cfg(not(all(test, shuttle)))]
-pub use signal::{ThreadId, Timer, block, drain, send, signal, this_thread, wait};
 #[cfg(all(test, not(shuttle)))]
-pub(crate) use signal::{is_pending, pending_kicks};
+pub(crate) use signal::pending_kicks;
+#[cfg(not(all(test, shuttle)))]
+pub use signal::{ThreadId, Timer, block, drain, is_pending, send, signal, this_thread, wait};

@@ -10,7 +10,7 @@
 //! It decides nothing, and changes one thing only: the times it hands on are strictly increasing, a nanosecond apart at
 //! least, so that events have one order, and a policy that is asked the same again answers the same.
 //!
-//! Who uses it holds the domain's lock; a [`Trace`] is read without.
+//! The caller of a ledger's methods holds the domain's lock. A [`Trace`] is read without it.
 
 mod account;
 mod books;
@@ -74,7 +74,8 @@ impl<P> fmt::Debug for Ledger<P> {
 pub struct Trace(Box<[Ring]>);
 
 impl Trace {
-    /// The rings, one for each slot; an event lies in the ring of the slot that it is about, or of the slot of its vCPU.
+    /// The rings, one for each slot; an event lies in the ring of the slot that it is about, or of the slot of its
+    /// vCPU.
     pub fn rings(&self) -> &[Ring] {
         &self.0
     }
@@ -97,7 +98,8 @@ impl Trace {
 }
 
 impl<P: Policy> Ledger<P> {
-    /// For a policy that knows of no vCPU yet and all of whose slots are idle, with room for this many events of each slot.
+    /// A ledger of this policy, which knows of no vCPU yet and whose slots are all idle. It keeps up to `kept` events
+    /// of each slot.
     pub fn new(policy: P, slots: usize, kept: usize) -> Self {
         let trace = Arc::new(Trace((0..slots).map(|_| Ring::new(kept)).collect()));
         Self { policy, books: Books::new(slots), trace, all: None, now: Time(0) }
@@ -108,7 +110,7 @@ impl<P: Policy> Ledger<P> {
         Arc::clone(&self.trace)
     }
 
-    /// The same, keeping every event, for simulations: it allocates as it goes.
+    /// This ledger, but keeping every event, for simulations: it allocates as it goes.
     pub fn keeping_all(self) -> Self {
         Self { all: Some(Vec::new()), ..self }
     }
@@ -216,7 +218,7 @@ impl<P: Policy> Ledger<P> {
     }
 
     /// How long a vCPU has run in all, up to now.
-    pub fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
+    pub(crate) fn run_of(&self, vcpu: VcpuId, now: Time) -> Nanos {
         self.books.run_of(vcpu, now.max(self.now))
     }
 
@@ -250,14 +252,15 @@ impl<P: Policy> Ledger<P> {
         self.policy.yield_counts()
     }
 
-    /// Appends the vCPUs whose ids lie among the `most` from this one on; gives where the next stretch begins, `None` if this
-    /// was the last. Takes nobody's word for it that nobody waits, a policy's least of all.
+    /// Appends the vCPUs whose ids lie among the `most` from this one on. Returns the id with which the next stretch
+    /// begins, `None` if this was the last. It reads the ledger's own books: a policy that forgets a waiting vCPU
+    /// cannot hide it.
     pub fn look(&self, from: VcpuId, most: usize, seen: &mut Vec<Seen>) -> Option<VcpuId> {
         look::look(&self.books, from, most, seen)
     }
 
     /// What the policy knows of a vCPU.
-    pub fn attributes_of(&self, vcpu: VcpuId) -> Option<Attributes> {
+    pub(crate) fn attributes_of(&self, vcpu: VcpuId) -> Option<Attributes> {
         self.books.attributes_of(vcpu)
     }
 

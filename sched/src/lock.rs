@@ -1,38 +1,38 @@
 //! The run-queue lock: waiters in a queue, a hand-over to the first, and two ways not to wait for its wake-up.
 //!
-//! Modelled on the rtmutex of the Linux RT patches with lateral lock stealing and adaptive spinning (2.6.24.7-rt7). Who
-//! leaves the lock names the first waiter its *pending owner* and wakes only that one; until it runs, the lock is
-//! reserved for it. On its own, that is a wake-up between any two owners, for which everybody waits. Two rules of
-//! [`LockRules`] shorten it, each of which can be switched off:
+//! Modelled on the rtmutex of the Linux RT patches with lateral lock stealing and adaptive spinning (2.6.24.7-rt7). A
+//! thread that leaves the lock names the first waiter its *pending owner* and wakes only that one. Until that waiter
+//! runs, the lock is reserved for it. On its own, this is a wake-up between any two owners, for which all waiters wait.
+//! Two rules of [`LockRules`] shorten it. Each can be switched off:
 //!
 //! * **lateral**: a thread that arrives before the pending owner runs takes the lock: it is an equal, and it is here.
-//!   One pending owner is passed 64 times at most, then its hand-over stands. A caller of class rt
-//!   ([`Caller::Rt`]) neither steals, nor is it or anybody before it in the queue robbed: among equals of class rt
-//!   the order of arrival is a promise, and a thief could starve them.
+//!   One pending owner is passed 64 times at most, then its hand-over stands. A caller of class rt (`Caller::Rt`) does
+//!   not steal, and neither it nor any waiter before it in the queue is robbed: among equals of class rt the order of
+//!   arrival is a promise, and a thief could starve them.
 //! * **adaptive**: the first waiter spins, and is not woken then; all others sleep at once.
 //!
 //! What it does not do: it has no priorities beyond the two classes, no inheritance, no timeout, and no poison; a guard
 //! dropped by a panic unlocks.
 //!
 //! # When to stop spinning
-//! Spinning pays only while the owner is on a CPU. The kernel knows, a thread does not: its own preemption it cannot see
-//! (`need_resched`), and the owner's state it could only read by a system call, which costs as much as the sleep it
+//! Spinning pays only while the owner is on a CPU. The kernel knows, a thread does not: its own preemption it cannot
+//! see (`need_resched`), and the owner's state it could only read by a system call, which costs as much as the sleep it
 //! would save. But what is held here is short: a critical section of the scheduler is some hundred nanoseconds, and
 //! never enters the kernel (below). So an owner that is still the same after `PATIENCE`, several times the longest
-//! section, has been preempted, and the spinner sleeps. A robbery is a new owner: patience begins anew, a bounded number
-//! of times. The unlocking thread sees from the word that the first waiter is awake, and saves its system call.
+//! section, has been preempted, and the spinner sleeps. A robbery is a new owner: patience begins anew, a bounded
+//! number of times. The unlocking thread sees from the word that the first waiter is awake, and saves its system call.
 //!
-//! # Rules for who holds it
+//! # Rules for the holder
 //! No system call with the lock held, and no second queue lock: waiting, waking, kicking and timers check it in debug
 //! builds. A guard stays on its thread.
 //!
 //! # Protocol
 //! 1. One word (`word.rs`) says all: held, named, the first waiter's ticket, how many wait. Every move is one
 //!    compare-and-swap on it.
-//! 2. A thread takes the lock, or draws a ticket. The first waiter says *awake* in the word while it looks for itself; before
-//!    it sleeps it takes that back, which fails if it was named meanwhile.
-//! 3. The owner leaves: free, or named for the first waiter. If that one is not awake, the owner says *awake* for it and
-//!    wakes it, once.
+//! 2. A thread takes the lock, or draws a ticket. The first waiter says *awake* in the word while it looks for itself;
+//!    before it sleeps it takes that back, which fails if it was named meanwhile.
+//! 3. The owner leaves: free, or named for the first waiter. If that one is not awake, the owner says *awake* for it
+//!    and wakes it, once.
 //! 4. The pending owner claims what is named for it, or finds that it was robbed, and goes on with 2.
 //!
 //! Ordering: every taking of the lock is an Acquire of the word that pairs with the Release of the departure before it.
@@ -42,7 +42,8 @@ mod places;
 mod rules;
 mod word;
 
-pub use rules::{Caller, LockRules};
+pub(crate) use rules::Caller;
+pub use rules::LockRules;
 
 use crate::sync::held::assert_not_held;
 use crate::sync::{AtomicU64, Ordering, Patience, held};
@@ -87,7 +88,7 @@ impl<T> QueueLock<T> {
     }
 
     /// Waits for the lock, as a thread of this class.
-    pub fn lock_as(&self, caller: Caller) -> QueueGuard<'_, T> {
+    pub(crate) fn lock_as(&self, caller: Caller) -> QueueGuard<'_, T> {
         assert_not_held();
         loop {
             let state = self.state();
@@ -108,7 +109,7 @@ impl<T> QueueLock<T> {
         self.guard()
     }
 
-    /// Takes the lock if it is free and named for nobody.
+    /// Takes the lock if it is free and has no pending owner.
     pub fn try_lock(&self) -> Option<QueueGuard<'_, T>> {
         assert_not_held();
         loop {

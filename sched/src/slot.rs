@@ -1,17 +1,18 @@
-//! The slot word: who may use a pCPU, in one atomic.
+//! The slot word: which vCPU may use a pCPU, in one atomic.
 //!
-//! After the rump kernel's CPU scheduler (sys/rump/librump/rumpkern/scheduler.c), whose word says *free, and who had it
-//! last*, *held*, or *held and wanted*. Whoever had it last takes it back, and whoever holds it finds it unwanted, with
-//! one access to a cache line that nobody else touches meanwhile; a stamp tells the holder that somebody wants it.
+//! After the rump kernel's CPU scheduler (sys/rump/librump/rumpkern/scheduler.c), whose word says *free* and the last
+//! user, *held*, or *held and wanted*. The last user takes a free slot back with one access to a cache line that no
+//! other thread touches meanwhile. With one access the holder also finds that its slot is not wanted. A stamp tells the
+//! holder that a vCPU wants the slot.
 //!
 //! # States
 //! * `idle` — free, and the policy knows. At first.
 //! * `held` — a vCPU runs.
-//! * `handed(w)` — granted to w, whose thread does not run yet.
-//! * `free(v)` — v blocked and the policy has not been told: v may take the slot back, anybody may settle it.
+//! * `handed(w)` — granted to w. The thread of w does not run yet.
+//! * `free(v)` — v blocked and the policy has not been told. v may take the slot back, and any thread may settle it.
 //!
-//! All but `idle` may bear a stamp, *wanted*: the vCPU has to ask the policy. On `free(v)` it is for v, should it come back
-//! before the slot is settled.
+//! All but `idle` may bear a stamp, *wanted*: the vCPU has to ask the policy. On `free(v)` it is for v, should it come
+//! back before the slot is settled.
 //!
 //! # Transitions
 //! | from | to | by |
@@ -28,6 +29,36 @@
 //! | stamp off | | the holder, [`SlotWord::acknowledge`] |
 //!
 //! Only `acquire`, `settle`, `start` and `rob` compete, and each is one CAS from one state.
+//!
+//! ```
+//! use stile_sched::VcpuId;
+//! use stile_sched::slot::SlotWord;
+//!
+//! let (a, b) = (VcpuId(1), VcpuId(2));
+//! let slot: SlotWord = SlotWord::default();
+//!
+//! // Under the domain's lock: the policy gave the slot to a, whose thread then starts.
+//! slot.hand(a);
+//! assert!(slot.start(a));
+//!
+//! // Without the lock: a blocks while no vCPU waits, and takes its slot back.
+//! assert!(!slot.release(a), "there was no stamp");
+//! assert!(slot.acquire(a));
+//!
+//! // A vCPU was queued: the first stamp is followed by a kick, and a asks the policy.
+//! assert!(slot.want() && !slot.want());
+//! assert!(slot.is_wanted());
+//! slot.acknowledge();
+//!
+//! // The answer is b. Now a cannot start on the slot.
+//! slot.hand(b);
+//! assert!(!slot.start(a) && slot.start(b));
+//!
+//! // A slot that b has left and that was settled is lost to b. The policy is told that b is blocked.
+//! slot.release(b);
+//! assert_eq!(slot.settle(), Some(b));
+//! assert!(!slot.acquire(b));
+//! ```
 
 mod list;
 #[cfg(all(test, loom))]
@@ -64,17 +95,18 @@ impl<W: Word> Default for SlotWord<W> {
 }
 
 impl<W: Word> SlotWord<W> {
-    /// The vCPU that released the slot takes it back: nothing it left there has changed. False: somebody settled it.
+    /// The vCPU that released the slot takes it back: nothing it left there has changed. False: the slot was settled.
     pub fn acquire(&self, vcpu: VcpuId) -> bool {
         self.0.replace(FREE | vcpu.0, HELD) || self.0.replace(FREE | WANTED | vcpu.0, HELD | WANTED)
     }
 
-    /// The holder gives the slot up and tells nobody. True if it bore a stamp.
+    /// The holder gives the slot up and does not tell the policy. True if the slot bore a stamp.
     pub fn release(&self, vcpu: VcpuId) -> bool {
         self.0.swap(FREE | vcpu.0) & WANTED != 0
     }
 
-    /// Makes a free slot idle and says whose it was, who is to be told of as blocked; `None` if it is not free.
+    /// Moves `free(v)` to `idle`. Returns `v`, which the caller must report to the policy as blocked; `None` if the
+    /// slot is not free.
     pub fn settle(&self) -> Option<VcpuId> {
         let word = self.0.load();
         (word & KIND == FREE && self.0.replace(word, IDLE)).then_some(VcpuId(word & ID))
@@ -104,8 +136,8 @@ impl<W: Word> SlotWord<W> {
         exchange(0) || exchange(WANTED)
     }
 
-    /// A held slot becomes idle, or stays so; a stamp is void, since who stamps has queued somebody before and nobody is
-    /// queued. Under the lock.
+    /// A held slot becomes idle; an idle one stays so. Any stamp is void: a stamp follows the queueing of a vCPU, and
+    /// no vCPU is queued. Under the lock.
     pub fn vacate(&self) {
         let word = self.0.swap(IDLE);
         debug_assert!(matches!(word & KIND, HELD | IDLE), "{word:#x} cannot be vacated");
@@ -130,7 +162,7 @@ impl<W: Word> SlotWord<W> {
         }
     }
 
-    /// Whether somebody wants the slot. A stamp not yet seen is followed by a kick.
+    /// Whether the slot is wanted. A stamp not yet seen is followed by a kick.
     pub fn is_wanted(&self) -> bool {
         self.0.load() & WANTED != 0
     }

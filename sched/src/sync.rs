@@ -1,9 +1,9 @@
 //! Atomics, futex and threads: the real ones, or a model checker's.
 //!
 //! What has a protocol of its own, the [slot word](crate::slot), the [lock](crate::lock), the
-//! [parker](crate::domain::parker), the events of a vCPU and the gate of the leases, takes them from here, so that the code
-//! that runs is the code that is checked. loom tries all schedules of a few threads, for each protocol alone; its tests
-//! begin with `loom_`.
+//! [parker](crate::domain::parker), the events of a vCPU and the gate of the leases, takes them from here, so that the
+//! code that runs is the code that is checked. loom tries all schedules of a few threads, for each protocol alone; its
+//! tests begin with `loom_`.
 //! shuttle tries many random schedules of a whole domain; its tests begin with `shuttle_`, and threads, time, kicks and
 //! timers are modelled as well (`model.rs`). The other tests run on the real primitives.
 //!

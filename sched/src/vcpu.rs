@@ -1,10 +1,58 @@
-//! What the mechanism runs: a vCPU, seen from outside.
+//! What a domain runs: the trait [`Vcpu`], and why a vCPU stops.
 
 use crate::ledger::Account;
 use crate::time::{Nanos, Time};
 use crate::wait::Yield;
 
-/// A vCPU that can be run until it stops. One thread runs it at a time; which one may change from run to run.
+/// A vCPU that can be run until it stops.
+///
+/// One thread runs it at a time. Under [executors](crate::domain::executors) the thread may change from run to run. A
+/// user implements [`run`](Self::run) and [`retired`](Self::retired); the other methods serve guests that halt inside
+/// KVM, or that are told their steal time or which vCPUs have a pCPU.
+///
+/// Any work in steps is a vCPU, such as this closure:
+///
+/// ```
+/// use stile_sched::ledger::Account;
+/// use stile_sched::{Stop, Time, Vcpu, Wait, VcpuId, Yield, kick};
+///
+/// struct Steps<F>(F);
+///
+/// impl<F: FnMut() -> Stop + Send> Vcpu for Steps<F> {
+///     fn run(&mut self) -> Stop {
+///         match self.0() {
+///             // A lease ends by a kick: a vCPU that never looks for one keeps its pCPU.
+///             Stop::Exit if kick::is_pending() => Stop::Kicked,
+///             stop => stop,
+///         }
+///     }
+///
+///     fn retired(self: Box<Self>, last: &Account) {
+///         println!("ran for {} ns in {} turns", last.run.0, last.turns);
+///     }
+/// }
+///
+/// let mut step = 0;
+/// let mut vcpu = Steps(move || {
+///     step += 1;
+///     match step {
+///         1 => Stop::Exit,
+///         2 => Stop::Yield(Yield { wait: Wait::Message(VcpuId(7)), again: false }),
+///         3 => Stop::Idle(Time::NEVER),
+///         _ => Stop::Done,
+///     }
+/// });
+/// // This is what a domain's thread does. After a yield, an idle or a kick it first asks the policy.
+/// kick::block();
+/// assert_eq!(vcpu.run(), Stop::Exit);
+/// assert!(matches!(vcpu.run(), Stop::Yield(_)));
+/// kick::send(kick::this_thread());
+/// assert!(kick::is_pending());
+/// kick::drain();
+/// assert_eq!(vcpu.run(), Stop::Idle(Time::NEVER));
+/// assert_eq!(vcpu.run(), Stop::Done);
+/// Box::new(vcpu).retired(&Account::default());
+/// ```
 pub trait Vcpu: Send {
     /// Runs the guest, and does the device work it causes, until there is something for the scheduler to know.
     ///
@@ -12,8 +60,8 @@ pub trait Vcpu: Send {
     /// [`kick`](crate::kick), also if the signal came before the call.
     fn run(&mut self) -> Stop;
 
-    /// Whether [`run`](Self::run) may wait inside for events that only it sees: KVM does where the interrupt controller is
-    /// the kernel's and the guest halts. Such a vCPU returns [`Stop::Halted`] if it is kicked while it waits.
+    /// Whether [`run`](Self::run) may wait inside for events that only it sees: KVM does where the interrupt controller
+    /// is the kernel's and the guest halts. Such a vCPU returns [`Stop::Halted`] if it is kicked while it waits.
     fn halts_inside(&self) -> bool {
         false
     }
@@ -31,22 +79,23 @@ pub trait Vcpu: Send {
         None
     }
 
-    /// How long the vCPU has waited for a pCPU in all, for a guest that is told its steal: called before it runs, whenever
-    /// that may have changed. The `host` baselines do not know in time, and never call it.
+    /// How long the vCPU has waited for a pCPU in all, for a guest that is told its steal: called before it runs,
+    /// whenever that may have changed. The `host` baselines do not know in time, and never call it.
     fn waited(&mut self, _total: Nanos) {}
 
-    /// Whether it has a pCPU, for a guest that is told, so that who waits for it spins or yields accordingly: called
+    /// Whether this vCPU has a pCPU, for a guest that is told: a waiter then spins or yields accordingly. Called
     /// whenever that changes, or is not known any more.
     fn presence(&mut self, _presence: Presence) {}
 
-    /// Takes the vCPU back when the domain has let go of it, with its last account; called once, on whichever thread let go.
+    /// Takes the vCPU back when the domain has let go of it, with its last account; called once, on whichever thread
+    /// let go.
     fn retired(self: Box<Self>, last: &Account);
 }
 
 /// Whether a vCPU has a pCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Nobody knows: the host's scheduler decides.
+    /// Not known: the host's scheduler decides.
     Untold,
     /// It has one.
     Here,

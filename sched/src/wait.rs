@@ -16,8 +16,8 @@ pub struct Yield {
 pub enum Wait {
     /// Nothing known.
     Unknown,
-    /// Nothing known, and said neither: it was seen spinning. That it does so *again* is known: it has not got on since it
-    /// was last seen.
+    /// Nothing known, and the vCPU did not yield: it was seen spinning. *Again* then means that it has made no progress
+    /// since it was last seen.
     Spin,
     /// A lock held by this vCPU.
     Lock(VcpuId),

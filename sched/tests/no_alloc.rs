@@ -1,14 +1,13 @@
-//! Picking the next vCPU allocates nothing, nor does accounting and recording it: a counting allocator watches policies and
-//! their ledgers at work.
+//! Picking the next vCPU allocates nothing, nor does accounting and recording it: a counting allocator watches policies
+//! and their ledgers at work.
 #![allow(unsafe_code, reason = "a global allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::ledger::{self, Ledger};
-use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::{PoliteSwitches, RsdlConfig, YieldRule};
-use stile_sched::policy::{Capped, Credit2, Freelist, Goodness, O1, Policy, Rsdl, Why};
+use stile_sched::policy::{BUILT_IN, Capped, Policy, Rsdl, Why};
 use stile_sched::{Nanos, Slot, Time, VcpuId, Wait, Yield};
 
 thread_local! {
@@ -104,10 +103,9 @@ fn next_and_wake_allocate_nothing_under_any_policy() {
         let config = RsdlConfig { yield_rule: rule, ..RsdlConfig::default() };
         assert_eq!(allocations(Box::new(Rsdl::new(config, SLOTS.into()))), 0, "{rule:?}");
     }
-    assert_eq!(allocations(Box::new(Freelist::new(Nanos::from_millis(6), SLOTS.into()))), 0, "free list");
-    assert_eq!(allocations(Box::new(O1::new(SLOTS.into()))), 0, "O(1)");
-    assert_eq!(allocations(Box::new(Goodness::new(YieldBugs::default(), SLOTS.into()))), 0, "goodness");
-    assert_eq!(allocations(Box::new(Credit2::new(SLOTS.into()))), 0, "Credit2");
+    for policy in BUILT_IN {
+        assert_eq!(allocations((policy.new)(SLOTS.into())), 0, "{}", policy.name);
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The simulator on a large machine, as large as a debug build does in a moment; `cargo bench --bench simulator` has the
-//! largest.
+//! The simulator on a large machine, as large as a debug build does in a moment; `cargo bench --bench simulator` has
+//! the largest.
 
 use stile_sched::Attributes;
 use stile_sched::policy::Rsdl;

@@ -10,9 +10,9 @@ pub enum Class {
     Normal,
     /// Shares CPU time by its nice value, and does not mind waiting: by waking it takes a pCPU from idle vCPUs at most.
     Batch,
-    /// Runs while nobody else can.
+    /// Runs while no vCPU of another class can.
     Idle,
-    /// Runs before everybody else, first come first served within the class.
+    /// Runs before all other classes, first come first served within the class.
     Rt,
 }
 

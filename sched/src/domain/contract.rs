@@ -13,11 +13,52 @@ use std::sync::Arc;
 /// vCPUs that [`Domain::look`] looks at in one go, so that the lock is held for microseconds.
 pub(super) const STRETCH: usize = 64;
 
-/// Carries vCPUs, from any thread's point of view.
+/// Runs vCPUs. Every method may be called from any thread.
 ///
-/// Ordering: what a thread wrote before [`wake`](Self::wake) is seen by the woken vCPU when it runs.
+/// Ordering: what a thread wrote before [`wake`](Self::wake) is visible to the woken vCPU when it runs.
+///
+/// Dropping a domain that has a policy ends its threads. A vCPU that has not retired by then is dropped without
+/// [`Vcpu::retired`].
+///
+/// ```
+/// use std::sync::mpsc;
+/// use stile_sched::domain::executors::{Executors, Switches};
+/// use stile_sched::ledger::Account;
+/// use stile_sched::lock::LockRules;
+/// use stile_sched::policy::{Rsdl, rsdl::RsdlConfig};
+/// use stile_sched::{Attributes, Domain, Stop, Time, Vcpu};
+///
+/// /// Counts the events that it is woken for, and idles in between.
+/// struct Counter(u32, mpsc::Sender<u32>);
+///
+/// impl Vcpu for Counter {
+///     fn run(&mut self) -> Stop {
+///         self.0 += 1;
+///         self.1.send(self.0).unwrap();
+///         if self.0 < 3 { Stop::Idle(Time::NEVER) } else { Stop::Done }
+///     }
+///
+///     fn retired(self: Box<Self>, _: &Account) {}
+/// }
+///
+/// let policy = Box::new(Rsdl::new(RsdlConfig::default(), 1));
+/// let domain = Executors::new(&[0], policy, LockRules::default(), Switches::default())?;
+/// let (sender, events) = mpsc::channel();
+/// let id = domain.add(Box::new(Counter(0, sender)), Attributes::default())?;
+/// for event in 1..=3 {
+///     domain.wake(id); // If the vCPU does not idle yet, its next idle returns at once.
+///     assert_eq!(events.recv()?, event);
+/// }
+/// assert_eq!(events.recv(), Err(mpsc::RecvError), "the vCPU is done and was dropped");
+/// assert!(domain.account(id).is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Domain: Send + Sync {
     /// Takes a vCPU in. It does not run before its first [`wake`](Self::wake).
+    ///
+    /// # Errors
+    /// The domain is full ([`MAX_VCPUS`](super::executors::MAX_VCPUS)), the host gives no thread, or the host refuses
+    /// the thread's class. The vCPU is dropped then.
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError>;
 
     /// An event for a vCPU: it runs if it idles; if not, its next idle returns at once. Unknown ids are ignored, since
@@ -27,9 +68,9 @@ pub trait Domain: Send + Sync {
     /// Ends a vCPU: it stops running soon and is given to [`Vcpu::retired`]. Unknown ids are ignored.
     fn retire(&self, vcpu: VcpuId);
 
-    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended: [`Vcpu::retired`] was given the
-    /// last account. The baseline without a policy knows the three times, exits, turns, migrations, and what kind of yields
-    /// there were.
+    /// What became of a vCPU's time, and how often what happened to it; `None` if it ended: [`Vcpu::retired`] was given
+    /// the last account. The baseline without a policy knows the three times, exits, turns, migrations, and what kind
+    /// of yields there were.
     fn account(&self, vcpu: VcpuId) -> Option<Account>;
 
     /// What a vCPU has used so far; `None` if it ended.
@@ -47,7 +88,7 @@ pub trait Domain: Send + Sync {
         None
     }
 
-    /// Whether a policy decides who runs; else the host does, and does not tell all.
+    /// Whether a policy decides which vCPU runs. If not, the host's scheduler does, and not all of it is known.
     fn has_policy(&self) -> bool {
         self.trace().is_some()
     }
@@ -55,8 +96,9 @@ pub trait Domain: Send + Sync {
     /// Sums over all vCPUs, ended ones too.
     fn totals(&self) -> Totals;
 
-    /// Who waits since when: appends the vCPUs of a stretch that begins with this id, and gives the id with which the next
-    /// one begins; `None` if there is none. The baseline without a policy knows nothing of it.
+    /// Which vCPUs wait, and since when: appends the vCPUs of a stretch of ids that begins with this one. Returns the
+    /// id with which the next stretch begins; `None` if there is none. The baseline without a policy knows nothing of
+    /// it.
     fn look(&self, _from: VcpuId, _seen: &mut Vec<Seen>) -> Option<VcpuId> {
         None
     }

@@ -1,10 +1,10 @@
 //! Giving all vCPUs back at run time, so that another mechanism goes on with them.
 //!
-//! Two steps, since threads can only be waited for while nobody is kept waiting who runs on one of them:
+//! Two steps, since threads can only be waited for while no vCPU on one of them waits for the caller:
 //! 1. [`Evacuate::halt`]: the threads put their vCPUs down and end. Events, wakes and ends are taken as ever, and wait.
 //! 2. [`Evacuate::evacuate`]: every vCPU is given back as it is.
 //!
-//! Events may still come to the old domain, from senders who do not know yet. They are not acted on but remembered
+//! Events may still come to the old domain, from senders that do not know yet. They are not acted on but remembered
 //! ([`Evacuate::missed`]).
 
 use super::contract::Domain;
@@ -26,8 +26,8 @@ pub trait Evacuate: Domain {
     /// Gives every vCPU back; once, after [`halt`](Self::halt).
     fn evacuate(&self) -> Evacuated;
 
-    /// Whether an event came for a vCPU since it was given back. Who sends one after this question sees everything that was
-    /// done before it.
+    /// Whether an event came for a vCPU since it was given back. A sender whose event comes after this question sees
+    /// everything that was done before it.
     fn missed(&self, vcpu: VcpuId) -> bool;
 }
 

@@ -1,21 +1,23 @@
 //! Whether a vCPU is blocked and whether an event has come for it, in one word, so that no event is lost.
 //!
 //! Protocol:
-//! 1. Who sends an event sets *event* ([`Events::signal`]), without a lock. If that finds *blocked* and no event before
-//!    it, the sender completes the wake under the domain's lock ([`Events::unblock`]).
-//! 2. Who blocks a vCPU sets *blocked* under the lock, but only if there is no event ([`Events::block`]); if there is, the
-//!    event is used up and the vCPU goes on.
+//! 1. The sender of an event sets *event* ([`Events::signal`]), without a lock. If that finds *blocked* and no event
+//!    before it, the sender completes the wake under the domain's lock ([`Events::unblock`]).
+//! 2. The thread that blocks a vCPU sets *blocked* under the lock, but only if there is no event ([`Events::block`]).
+//!    If there is one, the event is used up and the vCPU goes on.
 //!
-//! Both are read-modify-writes of one word, so one comes first: an event that comes second wakes, a block that comes
-//! second does not happen. Every transition back to *running* is one too, so that whoever runs the vCPU sees what all
-//! senders wrote before their events, also those that found an event there already and left.
+//! Both are read-modify-writes of one word, so one comes first. An event that comes second wakes the vCPU. A block that
+//! comes second does not happen. Every transition back to *running* is one too. So the thread that runs the vCPU sees
+//! what all senders wrote before their events, also those that found an event there already and left.
 //!
-//! A vCPU with a thread of its own may also *nap*: blocked, but the policy does not know and its slot is its own still
-//! ([`Events::nap`]). Then the sender only rouses the thread, which sees to the rest. Whoever takes the slot meanwhile
-//! makes the nap a block ([`Events::settle`]), unless an event has come, and then it is the thread's business.
+//! A vCPU with a thread of its own may also *nap*: it is blocked, but the policy does not know, and its slot is its own
+//! still ([`Events::nap`]). Then the sender only rouses the thread, which does the rest. A thread that takes the slot
+//! meanwhile makes the nap a block ([`Events::settle`]), unless an event has come; then the vCPU's thread acts on the
+//! event.
 //!
-//! When a vCPU leaves for another domain ([`Events::leave`]), what its word said goes with it. An event that comes later is
-//! left in the word of the dead ([`Events::missed`]); its sender sees everything that was done before the vCPU left.
+//! When a vCPU leaves for another domain ([`Events::leave`]), what its word said goes with it. An event that comes
+//! later is left in the word of the dead ([`Events::missed`]); its sender sees everything that was done before the vCPU
+//! left.
 
 use crate::sync::{AtomicU8, Ordering};
 
@@ -70,7 +72,8 @@ impl Events {
         }
     }
 
-    /// Ends the block, or the settled nap, of a vCPU for which an event has come. False: somebody else has. Under the lock.
+    /// Ends the block, or the settled nap, of a vCPU for which an event has come. False: another thread has. Under the
+    /// lock.
     pub(super) fn unblock(&self) -> bool {
         [ASLEEP, DOZING]
             .iter()
@@ -113,7 +116,8 @@ impl Events {
         Leaving { rests: word & (BLOCKED | NAPPING) != 0, event: word & EVENT != 0 }
     }
 
-    /// Whether an event came since the vCPU left. Whose event comes after this question sees what was done before it.
+    /// Whether an event came since the vCPU left. A sender whose event comes after this question sees what was done
+    /// before it.
     pub(super) fn missed(&self) -> bool {
         self.0.swap(DEAD, Ordering::AcqRel) & EVENT != 0
     }
@@ -291,7 +295,7 @@ mod loom_tests {
                 let model = Arc::clone(&model);
                 thread::spawn(move || model.send(sender))
             });
-            // While it is blocked, nobody has it in hand to block it again.
+            // While it is blocked, no thread has it in hand to block it again.
             for _ in 0..idles {
                 if !model.state.lock().unwrap().blocked {
                     model.idle();

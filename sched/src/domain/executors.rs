@@ -5,18 +5,18 @@
 //! thread freely (Linux 6.13 or newer).
 //!
 //! # Protocol of a slot
-//! 1. The executor runs its vCPU. An exit that leaves the vCPU runnable goes straight back while the slot is not wanted,
-//!    and so does a yield while nobody waits: one load each, no lock. This is rump's fast path: the vCPU that just left
-//!    is the one to run.
-//! 2. Else the executor *asks*: it acknowledges the stamp on its slot, then takes the lock, wakes what is due, tells the
-//!    policy why the vCPU stopped, and does what it decides. In this order, a stamp set after the policy has answered
-//!    makes it ask again.
-//! 3. Others that put somebody in the queue stamp the slot and, if theirs is the first stamp, kick its thread; not so
-//!    the executor itself, whose vCPU woke somebody by its exit: it looks at the stamp next. An idle executor is woken
-//!    instead.
+//! 1. The executor runs its vCPU. An exit that leaves the vCPU runnable goes straight back while the slot is not
+//!    wanted, and so does a yield while no vCPU waits: one load each, no lock. This is rump's fast path: the vCPU that
+//!    just left is the one to run.
+//! 2. Else the executor *asks*: it acknowledges the stamp on its slot, then takes the lock, wakes what is due, tells
+//!    the policy why the vCPU stopped, and does what it decides. In this order, a stamp set after the policy has
+//!    answered makes it ask again.
+//! 3. A thread that puts a vCPU in the queue stamps the slot and, if its stamp is the first, kicks the slot's thread.
+//!    The executor itself, whose vCPU woke another by its exit, need not be kicked: it looks at the stamp next. An idle
+//!    executor is woken instead.
 //!
-//! How a vCPU that blocks and an event for it meet: see `events.rs` beside this file. The lock is never held across a system
-//! call, nor while a vCPU is dropped.
+//! How a vCPU that blocks and an event for it meet: see `events.rs` beside this file. The lock is never held across a
+//! system call, nor while a vCPU is dropped.
 //!
 //! Here is what all threads share, and what others ask of a domain; `executors/thread.rs` is the life of an executor.
 
@@ -51,7 +51,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Most vCPUs of a domain.
+/// Most vCPUs that a domain holds at a time.
 pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
 /// A domain with a policy and an executor for each pCPU.
 #[derive(Debug)]
@@ -74,7 +74,11 @@ impl Default for Switches {
 }
 
 impl Executors {
-    /// A domain on these host CPUs, whose slots they are in this order. The rules are those of its one lock.
+    /// A domain on these host CPUs: slot `i` is the `i`-th of them. The policy is for as many slots. The rules are
+    /// those of the domain's one lock.
+    ///
+    /// # Errors
+    /// The host gives no thread or no timer.
     pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
         let traits = PolicyTraits::of(&*policy);
         let state = LockedState {

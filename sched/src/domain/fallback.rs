@@ -4,19 +4,20 @@
 //!
 //! # Protocol
 //! 1. *Refuse early.* The host's threads are started; if that fails, nothing has changed.
-//! 2. *Halt.* The threads of the first mechanism put their vCPUs down and end. Meanwhile events and ends are taken as ever.
-//! 3. *Move*, with `moving` held: every vCPU is given back with what its word of events said, and goes on in a thread of the
-//!    host's. Then `host` is set, which turns all that comes later there.
-//! 4. *Sweep.* An event may have been sent to the first mechanism after it gave the vCPU back, by somebody who did not see
-//!    `host` yet. It lies in the vCPU's old word, and is sent again.
+//! 2. *Halt.* The threads of the first mechanism put their vCPUs down and end. Meanwhile events and ends are taken as
+//!    ever.
+//! 3. *Move*, with `moving` held: every vCPU is given back with what its word of events said, and goes on in a thread
+//!    of the host's. Then `host` is set, which turns all that comes later there.
+//! 4. *Sweep.* An event may have been sent to the first mechanism after it gave the vCPU back, by a sender that did not
+//!    see `host` yet. It lies in the vCPU's old word, and is sent again.
 //!
-//! Who sends an event while `host` is not set looks again afterwards, and if it is set by then sends the event there as
-//! well. Sending and sweeping are read-modify-writes of one word, so one comes first: an event that comes first is found by
-//! the sweep, and who comes second sees `host`. An event may so be sent twice, which only ends one wait too early, as events
-//! may.
+//! A sender that sends an event while `host` is not set looks again afterwards. If `host` is set by then, it sends the
+//! event there as well. Sending and sweeping are read-modify-writes of one word, so one comes first: an event that
+//! comes first is found by the sweep, and a sender that comes second sees `host`. An event may so be sent twice. That
+//! only ends one wait too early, as events may.
 //!
-//! Wakes take no lock, for they are the scheduler's own path; `moving` is for the rest. It is not held while threads are
-//! waited for, since a vCPU on one of them may end others.
+//! Wakes take no lock, for they are the scheduler's own path; `moving` is for the rest. It is not held while threads
+//! are waited for, since a vCPU on one of them may end others.
 
 use super::contract::Domain;
 use super::error::DomainError;
@@ -61,7 +62,11 @@ impl Switchable {
         Self { first, cpus: cpus.into(), host: OnceLock::new(), adding, moving }
     }
 
-    /// Goes over to the host's scheduler; gives the number of vCPUs that did. Not from a thread that runs a vCPU.
+    /// Goes over to the host's scheduler. Returns the number of vCPUs that did, 0 if the domain has gone over before.
+    /// Not to be called from a thread that runs a vCPU: it waits for these threads.
+    ///
+    /// # Errors
+    /// The host gives no thread for a vCPU. Nothing has changed then.
     pub fn fall_back(&self) -> Result<usize, FallbackError> {
         let _adding = self.adding.lock();
         if self.host.get().is_some() {

@@ -1,7 +1,8 @@
 //! The baseline: a thread per vCPU, and the host's own scheduler decides.
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
-//! accounts, not counted here; a vCPU that halts inside its run is left to wait there. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
+//! accounts, not counted here; a vCPU that halts inside its run is left to wait there. It also goes on with the vCPUs
+//! of a domain that another mechanism gave up (`host/adopt.rs`).
 
 mod adopt;
 mod host_times;
@@ -115,7 +116,7 @@ impl Domain for HostThreads {
                 enter_thread(&cpus);
                 let permitted = enter_attributes(attributes);
                 let refused = permitted.is_err();
-                // Nobody waits for the answer of a normal vCPU.
+                // No thread waits for the answer of a normal vCPU.
                 let _ = entered.send(permitted);
                 if !refused {
                     carry(vcpu, &shared, Some(Time::NEVER), yields, &ended);

@@ -1,8 +1,8 @@
 //! The class that a vCPU's thread has on the host when the host's scheduler decides.
 //!
-//! It serves the baseline, whose threads get the host's own class of the same name, so that a comparison compares like with
-//! like. [`enter`] changes the calling thread only and never falls back to another class: a baseline that quietly ran `rt`
-//! guests as normal ones would be measured as something it is not.
+//! It serves the baseline: its threads get the host's own class of the same name, so that a comparison compares like
+//! with like. [`enter`] changes the calling thread only and never falls back to another class: a baseline that quietly
+//! ran `rt` guests as normal ones would be measured as something it is not.
 #![allow(unsafe_code, reason = "sched_setscheduler: rustix has none of it")]
 
 use crate::attributes::Class;

@@ -1,7 +1,8 @@
 //! Ids for vCPUs, given out again only after a rest.
 //!
-//! An event may be on its way to a vCPU that has just ended. If the next vCPU got the same id at once, it would be woken in
-//! the old one's name, perhaps before its VM is started. So an id rests until [`REST`] others have been given back.
+//! An event may be on its way to a vCPU that has just ended. If the next vCPU got the same id at once, it would be
+//! woken in the old one's name, perhaps before its VM is started. So an id rests until [`REST`] others have been given
+//! back.
 
 use crate::ids::VcpuId;
 use std::collections::VecDeque;

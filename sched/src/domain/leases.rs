@@ -1,38 +1,40 @@
 //! Leases: a thread per vCPU, which runs only while it holds a slot.
 //!
-//! The rump kernel's own model: a thread schedules itself a CPU, and gives it up when it waits. It suits guests that wait
-//! inside KVM_RUN, where an executor would wait with them, and kernels on which a vCPU should not go from thread to thread.
-//! The price against [`Executors`](super::executors::Executors): a switch wakes a thread.
+//! The rump kernel's own model: a thread schedules itself a CPU, and gives it up when it waits. It suits guests that
+//! wait inside KVM_RUN, where an executor would wait with them, and kernels on which a vCPU should not go from thread
+//! to thread. The price against [`Executors`](super::executors::Executors): a switch wakes a thread.
 //!
 //! # Protocol of a slot
-//! 1. The holder runs its vCPU. An exit that leaves the vCPU runnable goes straight back while the slot is not wanted, and
-//!    so does a yield while nobody waits: one load each, no lock.
-//! 2. A vCPU that blocks while nobody waits *naps*: it releases its slot with one swap and waits on its parker; an event
-//!    rouses the thread, which takes the slot back with one CAS. No lock, and the policy is not told. `gate.rs` is the
-//!    protocol by which nobody who waits overlooks such a slot.
-//! 3. Else the holder *asks*: it takes the lock, settles what napped, tells the policy why the vCPU stopped, and does what
-//!    it decides. If another vCPU is to run, the slot is handed to it: the word says so, its thread is bound to the slot's
-//!    pCPU, then granted and woken. The giver waits on its parker.
-//! 4. A thread that was granted a slot starts on it with one CAS, without the lock. The lease has begun when it was handed
-//!    the slot; a vCPU whose lease has ended on the way runs for a moment all the same (`LEAST` in `thread.rs`), else it
-//!    might never get on where waking a thread takes as long as a lease.
-//! 5. Who wakes a blocked vCPU asks the policy in its name, so that its thread is woken only to run. A thread whose
-//!    deadline comes does so itself.
-//! 6. Those that put somebody into the queue stamp a slot under the lock, be it left for a nap even, lest its vCPU come back
-//!    to it before it is settled and run on; and then kick its thread if theirs is the first stamp; the holder takes the
-//!    stamp off when it asks, under the lock as well, so a stamp set after the policy has answered makes it ask again.
-//! 7. A vCPU that halts inside its run, where only it sees what ends the wait, gives its slot up as any that blocks, and its
-//!    thread waits inside as well, without running it (`thread/doze.rs`). When there is an event the thread comes back and
-//!    asks, as at a deadline.
-//! 8. Who shares a cap is charged for what it ran: it does not nap, and says how late it began when it next asks. A thread
-//!    of the domain's own tells the policy when it is time for those it holds back (`alarm.rs`).
+//! 1. The holder runs its vCPU. An exit that leaves the vCPU runnable goes straight back while the slot is not wanted,
+//!    and so does a yield while no vCPU waits: one load each, no lock.
+//! 2. A vCPU that blocks while no vCPU waits *naps*: it releases its slot with one swap and waits on its parker. An
+//!    event rouses the thread, which takes the slot back with one CAS. No lock is taken, and the policy is not told.
+//!    `gate.rs` is the protocol by which no waiting vCPU overlooks such a slot.
+//! 3. Else the holder *asks*: it takes the lock, settles what napped, tells the policy why the vCPU stopped, and does
+//!    what it decides. If another vCPU is to run, the slot is handed to it: the word says so, its thread is bound to
+//!    the slot's pCPU, then granted and woken. The giver waits on its parker.
+//! 4. A thread that was granted a slot starts on it with one CAS, without the lock. The lease has begun when it was
+//!    handed the slot. A vCPU whose lease has ended on the way runs for a moment all the same (`LEAST` in `thread.rs`):
+//!    else it might never make progress where waking a thread takes as long as a lease.
+//! 5. A thread that wakes a blocked vCPU asks the policy in its name, so that the vCPU's thread is woken only to run. A
+//!    thread whose deadline comes does so itself.
+//! 6. A thread that puts a vCPU into the queue stamps a slot under the lock, even one left for a nap, lest its vCPU
+//!    come back to it before it is settled and run on. Then it kicks the slot's thread, if its stamp is the first. The
+//!    holder takes the stamp off when it asks, under the lock as well, so a stamp set after the policy has answered
+//!    makes it ask again.
+//! 7. A vCPU that halts inside its run, where only it sees what ends the wait, gives its slot up as any that blocks,
+//!    and its thread waits inside as well, without running it (`thread/doze.rs`). When there is an event the thread
+//!    comes back and asks, as at a deadline.
+//! 8. A vCPU that shares a cap is charged for what it ran. It does not nap, and says how late it began when it next
+//!    asks. A thread of the domain's own tells the policy when it is time for the vCPUs that the policy holds back
+//!    (`alarm.rs`).
 //!
-//! The time of a nap is charged when the policy hears of it, or never; nobody waited, and policies charge such time at
-//! most in part (`rsdl` a step).
+//! The time of a nap is charged when the policy hears of it, or never. No vCPU waited meanwhile, and policies charge
+//! such time at most in part (`rsdl` a step).
 //!
 //! # One pCPU
-//! A domain of one pCPU uses slot words without a bus lock. Then only threads bound to that CPU may touch them, so wakes
-//! from other threads only signal the event and wake the vCPU's own thread, which does the rest.
+//! A domain of one pCPU uses slot words without a bus lock. Then only threads bound to that CPU may touch them, so
+//! wakes from other threads only signal the event and wake the vCPU's own thread, which does the rest.
 //!
 //! The lock is never held across a system call, nor while a vCPU is dropped.
 
@@ -104,7 +106,7 @@ impl Default for Switches {
 }
 
 /// A domain with a policy and a thread for each vCPU.
-pub struct Leases<W> {
+pub(crate) struct Leases<W> {
     shared: Arc<Shared<W>>,
 }
 
@@ -115,7 +117,8 @@ impl<W: Word> std::fmt::Debug for Leases<W> {
     }
 }
 
-/// A domain on these host CPUs, whose slots they are in this order; with slot words for one CPU if it is one.
+/// A domain on these host CPUs: slot `i` is the `i`-th of them. The policy is for as many slots. With one CPU the slot
+/// words need no bus lock. Threads start with their vCPUs.
 pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Evacuate> {
     #[cfg(target_arch = "x86_64")]
     if let [_only] = cpus {

@@ -1,10 +1,10 @@
-//! One thread waits, others wake it: a futex word that remembers a wake nobody waited for.
+//! One thread waits, others wake it: a futex word that remembers a wake for which no thread waited.
 //!
 //! States: empty, waiting, woken. [`Parker::wake`] stores *woken* and calls the kernel only if it replaced *waiting*.
 //! [`Parker::wait`] consumes *woken*; so a wake before the wait makes it return at once, and wakes do not add up.
 //!
-//! A thread may also wait elsewhere, where only a kick reaches it: from [`Parker::leave`] to [`Parker::back`] it is *away*,
-//! and who wakes it is told so.
+//! A thread may also wait elsewhere, where only a kick reaches it. From `leave` to `back` it is *away*, and a thread
+//! that wakes it is told so.
 
 use crate::sync::{Futex, Ordering};
 use crate::time::Time;
@@ -35,7 +35,7 @@ impl Parker {
     }
 
     /// Takes a wake that has come, without waiting.
-    pub fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         self.0.word.compare_exchange(WOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
@@ -50,7 +50,7 @@ impl Parker {
     }
 
     /// The thread is about to wait elsewhere. False: a wake has come, and is taken.
-    pub fn leave(&self) -> bool {
+    pub(crate) fn leave(&self) -> bool {
         let left = self.0.word.compare_exchange(EMPTY, AWAY, Ordering::Acquire, Ordering::Acquire).is_ok();
         if !left {
             self.take();
@@ -59,7 +59,7 @@ impl Parker {
     }
 
     /// The thread has come back. True if it was woken meanwhile; a kick is on its way then, or has come.
-    pub fn back(&self) -> bool {
+    pub(crate) fn back(&self) -> bool {
         self.0.word.swap(EMPTY, Ordering::Acquire) == WOKEN
     }
 }

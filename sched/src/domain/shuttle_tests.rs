@@ -7,11 +7,11 @@
 //! * no vCPU runs on two slots, and no more run than there are slots;
 //! * every vCPU is given back once, and the domain's threads end.
 //!
-//! The same has to hold when the domain goes over to the host's scheduler at any moment, even while it is told to end its
-//! vCPUs; from then on as many may run as there are.
+//! This has to hold as well when the domain goes over to the host's scheduler at any moment, even while it is told to
+//! end its vCPUs. From then on as many may run as there are.
 //!
-//! Another domain is tried by its constructor, as [`executors`] and [`leases`] are. A failure prints the schedule, which
-//! `shuttle::replay` runs again.
+//! Another domain is tried by its constructor, as [`executors`] and [`leases`] are. A failure prints the schedule,
+//! which `shuttle::replay` runs again.
 
 use super::contract::Domain;
 use super::evacuate::Evacuate;
@@ -261,7 +261,7 @@ impl Script {
         Stop::Yield(Yield { wait, again })
     }
 
-    /// Whoever finds the guests' lock taken yields to its holder.
+    /// A guest that finds the guests' lock taken yields to its holder.
     fn hold(&mut self, round: usize, left: u64) -> Option<Stop> {
         let me = self.world.id(self.me);
         let mut turn = self.world.turn.lock().unwrap();
@@ -330,8 +330,8 @@ impl Vcpu for Script {
 }
 
 /// Weights, and the classes under which a guest that spins cannot keep its partner from running. The lightest gets an
-/// eighth of the heaviest: with all weights it would get a four-hundredth, as it should, but guests that spin at the heavy
-/// end would use up the run's steps.
+/// eighth of the heaviest: with all weights it would get a four-hundredth, as it should, but guests that spin at the
+/// heavy end would use up the run's steps.
 fn attributes() -> Attributes {
     let class = if random(4) == 0 { Class::Batch } else { Class::Normal };
     Attributes { nice: Nice::new(random(21) as i8 - 10).unwrap(), class, group: group() }

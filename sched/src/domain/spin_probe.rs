@@ -1,17 +1,17 @@
-//! SpinProbe: when a vCPU is kicked before its lease ends, only to see whether it spins.
+//! When a vCPU is kicked before its lease ends, only to see whether it spins.
 //!
 //! A guest that waits by spinning and never says so burns its lease while the one it waits for is queued. That it spins
 //! can be seen at a kick ([`Vcpu::spins`](crate::Vcpu::spins)), but a kick costs as much as an exit. So:
 //!
 //! 1. The kick at the end of a lease is a look for nothing. A vCPU that was never seen spinning there is not looked at
-//!    otherwise: who computes pays nothing.
+//!    otherwise: a vCPU that computes pays nothing.
 //! 2. Once seen spinning, a vCPU is looked at when it has run for [`FIRST`], in each turn.
 //! 3. Every such look that finds it doing something else doubles that time. Beyond [`LAST`] there are none.
-//! 4. A vCPU that has yielded or idled since the last look is not judged: it says by itself when it waits, and what it does
-//!    just now is the spinning before that. Nor is one that has hardly run, nor, for the next [`TRUSTED`] kicks, one that has
-//!    named whom it waits for: it may know that this one runs, and spin for that reason.
+//! 4. A vCPU that has yielded or idled since the last look is not judged: it says by itself when it waits, and what it
+//!    does just now is the spinning before that. Nor is one that has hardly run. Nor, for the next [`TRUSTED`] kicks,
+//!    is one that has named the vCPU that it waits for: it may know that this one runs, and spin for that reason.
 //!
-//! The policy is not told of a look that found nothing. While nobody waits there are none.
+//! The policy is not told of a look that found nothing. While no vCPU waits there are no looks.
 
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
@@ -21,8 +21,8 @@ use crate::wait::{Wait, Yield};
 const FIRST: Nanos = Nanos::from_micros(100);
 /// The latest look: beyond it the ends of leases are near (no config key: it only ends the doubling).
 const LAST: Nanos = Nanos::from_micros(64 * FIRST.0 / 1_000);
-/// Kicks for which who named whom it waits for is not judged: a pair that gets on side by side need not yield for some leases
-/// (no config key: it only has to end).
+/// Kicks after a directed yield during which spin detection is suppressed: a pair that makes progress side by side need
+/// not yield for some leases (no config key: it only has to end).
 const TRUSTED: u8 = 32;
 
 /// When one vCPU is looked at.

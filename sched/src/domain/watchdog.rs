@@ -1,11 +1,13 @@
-//! The watchdog: says who waited for a pCPU longer than the policy promises, what led there, and whose fault it is.
+//! The watchdog: reports a vCPU that waited for a pCPU longer than the policy promises, what led there, and whether the
+//! policy or the host caused it.
 //!
-//! A thread looks at who waits, four times in the shortest bound. It takes the domain's lock for a stretch of vCPUs at a
-//! time, and costs the scheduler's own path nothing: since when a vCPU waits, the ledger knows anyway. What to do about a
-//! starved vCPU is for whoever started the watchdog to say.
+//! A thread looks at the waiting vCPUs, four times in the shortest bound. It takes the domain's lock for a stretch of
+//! vCPUs at a time, and costs the scheduler's own path nothing: since when a vCPU waits, the ledger knows anyway. The
+//! caller that started the watchdog decides what to do about a starved vCPU.
 //!
-//! A bound counts CPU time that others may use first. It knows nothing of switches and kicks, for which there is a margin
-//! (`bounds.rs`), nor of what the host takes from the pCPUs, which is found out (`absence.rs`) and not blamed on the policy.
+//! A bound counts CPU time that others may use first. It knows nothing of switches and kicks, for which there is a
+//! margin (`bounds.rs`), nor of what the host takes from the pCPUs, which is found out (`absence.rs`) and not blamed on
+//! the policy.
 
 mod absence;
 mod bounds;
@@ -31,7 +33,7 @@ use std::sync::Arc;
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(10);
 /// Nor less often, for vCPUs come and bring shorter bounds.
 const LONGEST_PERIOD: Nanos = Nanos::from_millis(1_000);
-/// SpinProbe in the shortest bound.
+/// Looks in the shortest bound.
 const LOOKS: u64 = 4;
 /// A vCPU is told of once in this time for the same cause.
 const QUIET: Nanos = Nanos::from_millis(60_000);
@@ -65,6 +67,9 @@ impl std::fmt::Debug for Rules {
 
 impl Watchdog {
     /// Starts to watch a domain with a policy.
+    ///
+    /// # Errors
+    /// The host gives no thread.
     pub fn start(domain: Arc<dyn Domain>, rules: Rules) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
         let stopped = Arc::clone(&stop);
@@ -95,7 +100,7 @@ struct Watch {
     bounds: Bounds,
     tell: Box<dyn FnMut(Starvation) -> ControlFlow<()> + Send>,
     absence: Absence,
-    /// When a vCPU was told of, and for whose fault.
+    /// When a vCPU was reported, and with which cause.
     told: HashMap<VcpuId, (Time, Cause)>,
     seen: Vec<Seen>,
 }
@@ -135,7 +140,7 @@ impl Watch {
         // That the host was excused is no reason to keep quiet of the scheduler.
         let known = |late: &Overdue, told: Cause| told == Cause::Scheduler || told == late.cause;
         overdue.retain(|late| self.told.get(&late.seen.vcpu).is_none_or(|(_, told)| !known(late, *told)));
-        // Whom the policy starves before whom the host does, then who waits longest.
+        // vCPUs that the policy starves before those that the host starves, then the longest wait first.
         overdue.sort_unstable_by_key(|late| (late.cause != Cause::Scheduler, late.since));
         let Some((worst, others)) = overdue.split_first() else { return ControlFlow::Continue(()) };
         self.told.extend(overdue.iter().map(|late| (late.seen.vcpu, (now, late.cause))));
@@ -143,7 +148,7 @@ impl Watch {
         (self.tell)(starvation)
     }
 
-    /// Everybody there is, a stretch at a time.
+    /// All vCPUs, a stretch at a time.
     fn see(&mut self) {
         self.seen.clear();
         let mut from = Some(VcpuId(0));

@@ -1,11 +1,11 @@
 //! The kick that a thread gives itself by leaving its CPU.
 //!
-//! Where a guest halts inside KVM_RUN nobody is told; but the thread leaves its CPU, and the kernel counts that. A counter
-//! of context switches that overflows at one sends the kick, and a thread that waits inside KVM_RUN comes out at once. One
-//! that was only preempted comes out as well, when it runs again.
+//! A guest that halts inside KVM_RUN tells no thread of it. But its thread leaves its CPU, and the kernel counts that.
+//! A counter of context switches that overflows at one sends the kick, and a thread that waits inside KVM_RUN comes out
+//! at once. A thread that was only preempted comes out as well, when it runs again.
 //!
-//! The counter is [armed](Departure::arm) for one switch at a time, so that a thread which waits somewhere else does not
-//! pile up signals.
+//! The counter is [armed](Departure::arm) for one switch at a time, so that a thread which waits somewhere else does
+//! not pile up signals.
 //!
 //! The kernel may refuse it (`perf_event_paranoid` above 1 without CAP_PERFMON, or a filter of system calls).
 #![allow(unsafe_code, reason = "perf_event_open and fcntl: the dependencies have neither, or not these commands")]
@@ -73,7 +73,7 @@ impl Departure {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call gave a descriptor that nobody else has.
+        // SAFETY: the call gave a descriptor that nothing else has.
         let departure = Self(unsafe { OwnedFd::from_raw_fd(fd as i32) });
         departure.kicks_this_thread()?;
         Ok(departure)
@@ -93,15 +93,15 @@ impl Departure {
     }
 
     /// The next time that the thread leaves its CPU kicks it; later ones do not. By that thread.
-    pub fn arm(&self) {
+    pub(crate) fn arm(&self) {
         // SAFETY: a descriptor of our own; the argument is a number.
         let failed = unsafe { libc::ioctl(self.0.as_raw_fd(), IOC_REFRESH as _, 1) };
         debug_assert_eq!(failed, 0, "an event with a period can be refreshed");
     }
 }
 
-/// Blocks SIGIO in the calling thread: where the kernel has no memory for a kick it sends that instead, which would end the
-/// process.
+/// Blocks SIGIO in the calling thread: where the kernel has no memory for a kick it sends that instead, which would end
+/// the process.
 fn mask_sigio() {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set, and the old mask is not wanted.

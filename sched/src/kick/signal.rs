@@ -2,13 +2,14 @@
 //!
 //! Protocol:
 //! 1. Every thread that runs vCPUs blocks [`signal`] for its whole life ([`block`]).
-//! 2. The kernel unblocks it only while the thread is inside KVM_RUN (KVM_SET_SIGNAL_MASK on the vCPU), so a signal that
-//!    arrives before KVM_RUN is pending and ends it at once, and one that arrives after is there for the next.
+//! 2. The kernel unblocks it only while the thread is inside KVM_RUN (KVM_SET_SIGNAL_MASK on the vCPU), so a signal
+//!    that arrives before KVM_RUN is pending and ends it at once, and one that arrives after is there for the next.
 //! 3. After a kick the thread takes the signal out ([`drain`]). The handler never runs, there is none.
 //!
 //! A kick says only "look again": one that reaches the thread after it has moved on costs an exit and no more.
 //!
-//! A thread that waits inside KVM_RUN is also to be kicked because it does: see [`Departure`](super::departure::Departure).
+//! A thread that waits inside KVM_RUN is also to be kicked because it does: see
+//! [`Departure`](super::departure::Departure).
 #![allow(unsafe_code, reason = "signals of one thread: rustix has none of it")]
 
 use crate::sync::held::assert_not_held;
@@ -41,14 +42,15 @@ fn set() -> libc::sigset_t {
     }
 }
 
-/// Blocks the signal in the calling thread; to be done before anybody may kick it.
+/// Blocks the signal in the calling thread. To be called before any thread may kick it.
 pub fn block() {
     // SAFETY: a valid set; the old mask is not wanted.
     let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set(), ptr::null_mut()) };
     debug_assert_eq!(failed, 0, "SIG_BLOCK with a valid set cannot fail");
 }
 
-/// Takes all pending kicks of the calling thread out. True if one was of its [`Departure`](super::departure::Departure).
+/// Takes all pending kicks of the calling thread out. True if one was of its
+/// [`Departure`](super::departure::Departure).
 pub fn drain() -> bool {
     let mut left = false;
     while let Some(departure) = take(Nanos::ZERO) {
@@ -79,6 +81,19 @@ fn take(at_most: Nanos) -> Option<bool> {
     let code = unsafe { information.assume_init().si_code };
     // Above 0 are the reasons of descriptors; timers and threads are below.
     Some(code > 0)
+}
+
+/// Whether a kick of the calling thread is pending, which [`block`] has been called on. It stays pending.
+///
+/// KVM_RUN ends by itself when a kick arrives. A [`Vcpu`](crate::Vcpu) made of other work calls this now and then, and
+/// returns [`Stop::Kicked`](crate::Stop::Kicked) if it is true. Cost: one system call.
+pub fn is_pending() -> bool {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigpending initialises the set.
+    unsafe {
+        libc::sigpending(set.as_mut_ptr());
+        libc::sigismember(set.as_ptr(), signal()) == 1
+    }
 }
 
 /// Kicks a thread of this process. One that has ended is ignored.
@@ -139,17 +154,6 @@ impl Drop for Timer {
     }
 }
 
-/// Whether KVM_RUN would return at once, for vCPUs of tests.
-#[cfg(test)]
-pub(crate) fn is_pending() -> bool {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: sigpending initialises the set.
-    unsafe {
-        libc::sigpending(set.as_mut_ptr());
-        libc::sigismember(set.as_ptr(), signal()) == 1
-    }
-}
-
 /// Readable while a kick of the thread that reads is pending, for vCPUs of tests that wait for one.
 #[cfg(test)]
 pub(crate) fn pending_kicks() -> io::Result<std::os::fd::OwnedFd> {
@@ -159,7 +163,7 @@ pub(crate) fn pending_kicks() -> io::Result<std::os::fd::OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call gave a descriptor that nobody else has.
+    // SAFETY: the call gave a descriptor that nothing else has.
     Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) })
 }
 

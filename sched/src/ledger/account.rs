@@ -12,7 +12,7 @@ pub(super) enum State {
     Idle,
     /// Runnable, without a slot.
     Waiting,
-    /// On a slot.
+    /// It is on a slot.
     Running,
     /// It has ended, and its account is to be taken.
     Ended,
@@ -21,7 +21,7 @@ pub(super) enum State {
 /// A vCPU's account. Its three times add up to the time since it was taken in.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
-    /// On a slot.
+    /// Time on a slot.
     pub run: Nanos,
     /// Runnable without a slot: what a hypervisor calls steal, or CPU ready.
     pub wait: Nanos,
@@ -31,7 +31,8 @@ pub struct Account {
     pub idle: Nanos,
     /// How long it waited each time.
     pub waits: Histogram,
-    /// Exits to the monitor. Counted by who runs it, as are the yields that the policy is not told of: a ledger has none.
+    /// Exits to the monitor. The driver counts them, and the yields that the policy is not told of; a ledger has none
+    /// of these.
     pub exits: u64,
     /// Times it was put on a slot.
     pub turns: u64,
@@ -63,7 +64,7 @@ pub struct Yielded {
 /// What came of yields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcomes {
-    /// Nobody waited, so it changed nothing.
+    /// No vCPU waited, so it changed nothing.
     pub alone: u64,
     /// Another vCPU got the pCPU.
     pub switched: u64,

@@ -1,7 +1,7 @@
-//! The books: what follows from questions to a policy and its answers, whoever gave them.
+//! The books: what follows from the questions to a policy and its answers, under any driver.
 //!
-//! They decide nothing and know no policy. Each question is entered once, in order of time, and so they can be kept from a
-//! domain as it runs as well as from its recording.
+//! They decide nothing and know no policy. Each question is entered once, in order of time, and so they can be kept
+//! from a domain as it runs as well as from its recording.
 //!
 //! Invariant: every vCPU is in one [`State`] at a time, and its time is accounted up to when it got there.
 
@@ -40,7 +40,7 @@ struct SlotEntry {
     on: Option<VcpuId>,
     last: Option<VcpuId>,
     lease_end: Time,
-    /// Whose lease it is that its vCPU runs on, if it was passed on.
+    /// The vCPU that passed on the lease on which the slot's vCPU runs, if one did.
     lender: Option<VcpuId>,
     /// Since when the policy wants it to ask.
     wanted: Option<Time>,
@@ -115,7 +115,7 @@ impl Books {
 
 /// What can be read.
 impl Books {
-    /// Who is on a slot.
+    /// The vCPU on a slot.
     pub(super) fn on(&self, slot: Slot) -> Option<VcpuId> {
         self.slots[slot.index()].on
     }
@@ -199,7 +199,7 @@ impl Books {
         }
     }
 
-    /// Who was on the slot, and who is from now on.
+    /// Accounts for a slot's answer: the vCPU that was on it, and the one that is on it from now on.
     fn account(&mut self, slot: Slot, why: Why, decision: Decision, now: Time) {
         let SlotEntry { on: before, lender, lease_end, .. } = self.slots[slot.index()];
         let next = decision.run.map(|lease| lease.vcpu);

@@ -20,7 +20,7 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
         What::Gap { lost } => format!("{lost} events are missing"),
         What::Remove { vcpu } => format!("{} left while it did not run", name(vcpu)),
         What::Wake { vcpu, placement } => format!("{} became runnable and {}", name(vcpu), placed(placement)),
-        What::Steal { slot, thief, taken: true } => format!("{} took {slot} from whom it was handed to", name(thief)),
+        What::Steal { slot, thief, taken: true } => format!("{} took {slot}, which was handed to another", name(thief)),
         What::Steal { slot, thief, taken: false } => format!("{} was refused {slot}, handed to another", name(thief)),
         What::Ask { slot, vcpu, why, decision } => {
             format!("{slot}: {}; {}", asked(vcpu, why, name), decided(event.time, vcpu, why, decision, name))
@@ -28,7 +28,7 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
     }
 }
 
-/// The same with ids for names, and exact times (unit: ns), for whoever compares single events.
+/// The event in words, with ids for names and exact times (unit: ns), for readers who compare single events.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.time.0, describe(self, &|vcpu| vcpu.to_string()))?;
@@ -51,7 +51,7 @@ fn placed(placement: Placement) -> String {
     }
 }
 
-/// Who stopped on a slot, and why.
+/// Which vCPU stopped on a slot, and why.
 fn asked(vcpu: Option<VcpuId>, why: Why, name: &dyn Fn(VcpuId) -> String) -> String {
     let who = vcpu.map_or_else(|| "nobody".to_owned(), name);
     match why {

@@ -1,6 +1,7 @@
 //! What passes between a driver and its policy, in 32 bytes: what was asked, and what was answered.
 //!
-//! Enough to ask another policy object the same questions and compare the answers, and to tell who waited for whom.
+//! Enough to put the same questions to another policy object and compare the answers, and to tell which vCPU waited for
+//! which.
 
 use crate::attributes::{Cap, Class, Group, GroupId};
 use crate::ids::{Nice, Slot, VcpuId};
@@ -16,7 +17,7 @@ pub const WORDS: usize = 4;
 pub struct Event {
     /// When. No two events of a domain are of the same time, and later ones have later times.
     pub time: Time,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
@@ -25,30 +26,30 @@ pub struct Event {
 pub enum What {
     /// A vCPU was taken in, blocked.
     Add {
-        /// Who.
+        /// The vCPU.
         vcpu: VcpuId,
         /// Its static priority.
         nice: Nice,
         /// Its class.
         class: Class,
-        /// With whom it shares a cap.
+        /// The group whose cap it shares.
         group: Option<Group>,
     },
     /// A vCPU that did not run left.
     Remove {
-        /// Who.
+        /// The vCPU.
         vcpu: VcpuId,
     },
     /// A blocked vCPU became runnable.
     Wake {
-        /// Who.
+        /// The vCPU.
         vcpu: VcpuId,
         /// Where it went.
         placement: Placement,
     },
     /// A vCPU that the policy held back, and the driver took for one in the queue, goes on.
     Resume {
-        /// Who.
+        /// The vCPU.
         vcpu: VcpuId,
         /// Where it went.
         placement: Placement,
@@ -57,7 +58,7 @@ pub enum What {
     Ask {
         /// Which slot.
         slot: Slot,
-        /// Who was on it.
+        /// The vCPU that was on it.
         vcpu: Option<VcpuId>,
         /// Why it asked.
         why: Why,
@@ -75,14 +76,14 @@ pub enum What {
     Steal {
         /// Which slot.
         slot: Slot,
-        /// Who tried.
+        /// The vCPU that tried.
         thief: VcpuId,
         /// Whether it was let.
         taken: bool,
     },
     /// A vCPU that has just been reported as blocked had done nothing on its slot for a while.
     Idled {
-        /// Who.
+        /// The vCPU.
         vcpu: VcpuId,
         /// Since when.
         since: Time,
@@ -96,7 +97,8 @@ pub enum What {
 
 const NOBODY: u32 = u32::MAX;
 const NO_SLOT: u16 = u16::MAX;
-/// Flags in the detail of an ask: its yield is one of several for the same, and who was on the slot is held back.
+/// Flags in the detail of an ask: its yield is one of several in the same wait; the vCPU that was on the slot is held
+/// back.
 const AGAIN: u8 = 1;
 const HELD: u8 = 2;
 /// A lease without end. Others are shorter than 4 s.
@@ -108,7 +110,7 @@ struct Packed {
     time: u64,
     vcpu: u32,
     next: u32,
-    /// Whom a yield waits for.
+    /// The vCPU that a yield waits for.
     target: u32,
     /// From the event's time to the end of the lease (unit: ns).
     lease: u32,

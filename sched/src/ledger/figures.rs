@@ -1,7 +1,7 @@
 //! Figures of a recording: the ledger's books, kept once more from its events.
 //!
-//! Two things a recording does not know: yields while nobody waited, which no policy is asked about, and naps that were over
-//! before the policy heard of them, which count as running.
+//! Two things a recording does not know: yields while no vCPU waited, which no policy is asked about, and naps that
+//! were over before the policy heard of them, which count as running.
 
 use super::account::Account;
 use super::books::{Books, Counts};
@@ -26,7 +26,7 @@ pub struct Figures {
 /// A vCPU's life in a recording.
 #[derive(Debug, Clone)]
 pub struct VcpuFigures {
-    /// Who.
+    /// The vCPU.
     pub vcpu: VcpuId,
     /// When it was taken in: ids are used again.
     pub since: Time,

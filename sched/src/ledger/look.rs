@@ -1,4 +1,4 @@
-//! A look at who waits, a stretch of vCPUs at a time.
+//! A look at the vCPUs and their waits, a stretch of ids at a time.
 
 use super::account::State;
 use super::books::Books;
@@ -9,7 +9,7 @@ use crate::time::Time;
 /// A vCPU at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Who.
+    /// The vCPU.
     pub vcpu: VcpuId,
     /// What its policy knows of it.
     pub attributes: Attributes,
@@ -17,8 +17,8 @@ pub struct Seen {
     pub waits: Option<Time>,
 }
 
-/// Appends the vCPUs whose ids lie among the `most` from this one on; gives where the next stretch begins, `None` if this
-/// was the last.
+/// Appends the vCPUs whose ids lie among the `most` from this one on. Returns the id with which the next stretch
+/// begins, `None` if this was the last.
 pub(super) fn look(books: &Books, from: VcpuId, most: usize, seen: &mut Vec<Seen>) -> Option<VcpuId> {
     let end = from.index() + most;
     seen.extend(books.stretch(from.index()..end).map(|(vcpu, entry)| {

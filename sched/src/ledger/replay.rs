@@ -1,7 +1,8 @@
 //! Replay: asks another policy object what was asked before, and compares its answers.
 //!
-//! A policy is a function of what it is told, and the ledger's times are strictly increasing, so an object made in the same
-//! way must answer the same. It compares until the first difference: behind it the two are told of different worlds.
+//! A policy is a function of what it is told, and the ledger's times are strictly increasing, so an object made in the
+//! same way must answer the same. It compares until the first difference: behind it the two are told of different
+//! worlds.
 
 use super::event::{Event, What};
 use super::spans::Spans;
@@ -40,7 +41,7 @@ pub enum Stop {
 pub struct Difference {
     /// As it was recorded.
     pub recorded: Event,
-    /// The same with the answer that came now; `None` if there was none.
+    /// The recorded event with the answer that came now; `None` if there was none.
     pub replayed: Option<Event>,
     /// What came before, oldest first.
     pub before: Vec<Event>,
@@ -53,7 +54,7 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// Of a policy that knows of no vCPU yet and all of whose slots are idle.
+    /// A replay with this policy, which knows of no vCPU yet and whose slots are all idle.
     pub fn new(policy: Box<dyn Policy>, slots: usize) -> Self {
         Self { policy, spans: Spans::new(slots), before: VecDeque::with_capacity(CONTEXT), compared: 0 }
     }

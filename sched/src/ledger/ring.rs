@@ -1,8 +1,8 @@
 //! A ring of the latest events of one slot: one writer at a time, readers at any time, no lock.
 //!
 //! The writer holds the domain's lock anyway. A reader copies what it wants and then looks how far the writer has come
-//! meanwhile: what may have been overwritten under its hands it leaves out. (A seqlock per ring instead of per entry; see
-//! Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012, for the fences.)
+//! meanwhile: what may have been overwritten under its hands it leaves out. (A seqlock per ring instead of per entry;
+//! see Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012, for the fences.)
 
 use super::event::{Event, WORDS};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -30,7 +30,7 @@ impl Ring {
     pub(super) fn push(&self, event: &Event) {
         let at = self.begun.load(Ordering::Relaxed);
         self.begun.store(at + 1, Ordering::Relaxed);
-        // Who sees a word of this event sees that its writing has begun.
+        // A reader that sees a word of this event sees that its writing has begun.
         fence(Ordering::Release);
         let entry = self.entry(at);
         entry.iter().zip(event.pack()).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
@@ -41,8 +41,8 @@ impl Ring {
         &self.entries[at as usize & (self.entries.len() - 1)]
     }
 
-    /// Appends the events from number `from` on that are still there, oldest first; gives the number of the next one, and how
-    /// many were lost.
+    /// Appends the events from number `from` on that are still there, oldest first; gives the number of the next one,
+    /// and how many were lost.
     pub fn read(&self, from: u64, into: &mut Vec<Event>) -> (u64, u64) {
         let ended = self.ended.load(Ordering::Acquire);
         let first = from.max(ended.saturating_sub(self.entries.len() as u64));

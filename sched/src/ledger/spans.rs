@@ -1,11 +1,12 @@
 //! From events to spans: what each vCPU did from when to when, and why it began to wait.
 //!
-//! One pass over events in order of time, in memory that grows with the number of vCPUs only. It judges nothing, and trusts
-//! nothing: events may come from a file. Those that contradict what came before are told as such, and from then on they
-//! count, not what came before; so a reader goes on behind a [gap](What::Gap) with whom it hears of.
+//! One pass over events in order of time, in memory that grows with the number of vCPUs only. It judges nothing, and
+//! trusts nothing: events may come from a file. An event that contradicts those before it is reported as such. From
+//! then on it counts, and not what came before. So a reader goes on behind a [gap](What::Gap) with the vCPUs that later
+//! events name.
 //!
-//! Invariant: the spans of one vCPU follow each other without overlap, and are closed in the order of their ends, but for
-//! the running before a nap, whose end is told one event later.
+//! Invariant: the spans of one vCPU follow each other without overlap, and are closed in the order of their ends, but
+//! for the running before a nap, whose end is told one event later.
 
 use super::event::{Event, What};
 use crate::ids::{Slot, VcpuId};
@@ -19,13 +20,13 @@ const MOST_VCPUS: usize = 1 << 17;
 /// A vCPU did one thing for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Who.
+    /// The vCPU.
     pub vcpu: VcpuId,
-    /// From when.
+    /// When it began.
     pub from: Time,
     /// Until when.
     pub to: Time,
-    /// What.
+    /// What it did.
     pub doing: Doing,
 }
 
@@ -72,7 +73,7 @@ struct SlotNow {
     lease_end: Time,
 }
 
-/// What everybody does, as of the latest event.
+/// What all vCPUs do, as of the latest event.
 #[derive(Debug, Clone)]
 pub struct Spans {
     /// What each vCPU does, and since when.
@@ -84,7 +85,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Nobody there yet, on so many slots.
+    /// No vCPU yet, on this many slots.
     pub fn new(slots: usize) -> Self {
         let idle = SlotNow { on: None, lease_end: Time::NEVER };
         Self { now: Vec::new(), slots: vec![idle; slots], held: None, at: Time(0) }
@@ -123,12 +124,12 @@ impl Spans {
         self.now.get(vcpu.index()).copied().flatten()
     }
 
-    /// Everybody who is there.
+    /// All vCPUs that are there.
     pub fn vcpus(&self) -> impl Iterator<Item = VcpuId> + '_ {
         (0..).map(VcpuId).zip(&self.now).filter(|(_, now)| now.is_some()).map(|(vcpu, _)| vcpu)
     }
 
-    /// Who is on a slot.
+    /// The vCPU on a slot.
     pub fn on(&self, slot: Slot) -> Option<VcpuId> {
         self.slots.get(slot.index())?.on
     }

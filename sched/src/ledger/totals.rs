@@ -26,7 +26,7 @@ pub struct Yields {
     pub lock: u64,
     /// Named a message's sender.
     pub message: u64,
-    /// Nobody waited, so it changed nothing.
+    /// No vCPU waited, so it changed nothing.
     pub alone: u64,
     /// Another vCPU got the pCPU.
     pub switched: u64,

@@ -1,17 +1,18 @@
-//! Why a vCPU waited: its longest wait, who ran meanwhile, and whose doing that was.
+//! Why a vCPU waited: its longest wait, what ran meanwhile, and which vCPU caused the wait.
 //!
-//! Two passes over a recording: [`Waits`] finds the longest wait of a vCPU, [`Scene`] looks at what everybody did during it
-//! and draws the conclusion. Both take events one by one; a scene keeps what happened within one wait.
+//! Two passes over a recording: [`Waits`] finds the longest wait of a vCPU, [`Scene`] looks at what all vCPUs did
+//! during it and draws the conclusion. Both take events one by one; a scene keeps what happened within one wait.
 //!
 //! # How a cause is found
 //! 1. *Cap*: its group's budget was used up, and it was held back.
-//! 2. *Nobody's*: for at least half of the wait, the slot that the policy had named had not asked: a kick, or the wake-up of
-//!    a thread, took that long. Or no slot had anybody on it for most of the wait.
-//! 3. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself. Then the
-//!    holder's longest wait therein is looked at in the same way, and so on. At the end of the chain stands whoever ran most
-//!    while the last one waited; a last one that was blocked, or held back by its cap, is the culprit itself.
+//! 2. *Nobody*: for at least half of the wait, the slot that the policy had named had not asked: a kick, or the wake-up
+//!    of a thread, took that long. Or the slots were empty for most of the wait.
+//! 3. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself.
+//!    Then the holder's longest wait therein is looked at in the same way, and so on. At the end of the chain, the vCPU
+//!    that ran most while the last one waited is the culprit. If the last one was blocked, or held back by its cap, it
+//!    is the culprit itself.
 //! 4. *Quota*: it had used up its lease: its own doing. Others have their turn then.
-//! 5. *Turns*: otherwise, whoever ran most.
+//! 5. *Turns*: otherwise the vCPU that ran most is the culprit.
 
 mod scene;
 
@@ -27,7 +28,7 @@ use crate::wait::Wait;
 /// What one vCPU waited, in all.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    /// On a slot.
+    /// Time on a slot.
     pub run: Nanos,
     /// Runnable without a slot.
     pub wait: Nanos,
@@ -63,7 +64,7 @@ pub struct Waits<F> {
 }
 
 impl<F: Fn(VcpuId, Time) -> bool> Waits<F> {
-    /// Of the vCPU for whose id and time this holds, among others on so many slots.
+    /// Finds the longest wait of the vCPU for whose id and time `is_it` is true, among others on this many slots.
     pub fn new(slots: usize, is_it: F) -> Self {
         Self { is_it, spans: Spans::new(slots), closed: Vec::new(), summary: Summary::default() }
     }
@@ -129,39 +130,39 @@ fn beginning(began: Began) -> usize {
 pub struct Explanation {
     /// The wait.
     pub wait: Span,
-    /// Who ran meanwhile and where, longest first.
+    /// What ran meanwhile and where, longest first.
     pub ran: Vec<Ran>,
-    /// For how long slots had nobody on them meanwhile, in all.
+    /// For how long slots were empty meanwhile, in all.
     pub free: Nanos,
-    /// Who waited for whom, as far as the wait goes on.
+    /// Which vCPU waited for which, as far as the wait goes on.
     pub chain: Vec<Link>,
     /// What it was.
     pub cause: Cause,
-    /// Whose doing it was; `None` if nobody's.
+    /// The vCPU that caused it; `None` if no vCPU did.
     pub culprit: Option<VcpuId>,
 }
 
 /// A vCPU ran on a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ran {
-    /// Who.
+    /// The vCPU.
     pub vcpu: VcpuId,
-    /// Where.
+    /// Its slot.
     pub slot: Slot,
     /// How long, within the wait.
     pub time: Nanos,
-    /// In how many turns.
+    /// The number of turns.
     pub turns: u64,
 }
 
-/// One waited for another, who did not get on.
+/// One vCPU waited for another, which made no progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// Who waited.
+    /// The vCPU that waited.
     pub waiter: VcpuId,
-    /// For what of whom.
+    /// What it waited for.
     pub wait: Wait,
-    /// For whom.
+    /// The vCPU that it waited for.
     pub target: VcpuId,
     /// How long the latter waited for a slot meanwhile.
     pub waited: Nanos,
@@ -182,17 +183,17 @@ pub enum Cause {
     Cap,
     /// It had used up its own lease.
     Quota,
-    /// It waited for a lock whose holder did not get on, because of the culprit.
+    /// It waited for a lock whose holder made no progress, because of the culprit.
     Lock,
-    /// It waited for a message whose sender did not get on, because of the culprit.
+    /// It waited for a message whose sender made no progress, because of the culprit.
     Message,
     /// The slot that was to take it up, or to make room, asked late.
     Kick {
-        /// Which.
+        /// The slot.
         slot: Slot,
         /// After how long.
         latency: Nanos,
     },
-    /// Slots had nobody on them for most of it.
+    /// The slots were empty for most of it.
     Nobody,
 }

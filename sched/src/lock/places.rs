@@ -1,9 +1,9 @@
 //! Where waiters sleep: a few futexes, and in each a bit per waiter.
 //!
-//! A ticket has a place and, in it, a mask; only beyond [`PLACES`] * 32 waiters do two share both, and then both are woken
-//! and one finds that it is not its turn. Each place is an event count:
+//! A ticket has a place and, in it, a mask; only beyond [`PLACES`] * 32 waiters do two share both, and then both are
+//! woken and one finds that it is not its turn. Each place is an event count:
 //! 1. A waiter reads the count ([`Places::look`]), then the lock's word, and sleeps while the count is what it read.
-//! 2. Who names a waiter changes the lock's word, then the count, then wakes.
+//! 2. A thread that names a waiter changes the lock's word, then the count, then wakes.
 //!
 //! So a waiter that read the old word sleeps on an old count, which ends its sleep.
 
@@ -27,7 +27,8 @@ impl Places {
 
     /// The count of the ticket's place.
     pub(super) fn look(&self, ticket: Ticket) -> u32 {
-        // Acquire pairs with the Release in wake: who sees the new count sees the word that was changed before it.
+        // Acquire pairs with the Release in wake: a thread that sees the new count sees the word that was changed
+        // before it.
         self.of(ticket).0.word.load(Ordering::Acquire)
     }
 

@@ -1,7 +1,7 @@
 //! How a lock treats those that wait for it.
 
-/// How pCPUs wait for the lock of their run queue. Each rule can be switched off alone, to measure what it is worth; with
-/// neither, the lock goes to the first waiter and everybody waits until that one is awake. For all but `host` and
+/// How pCPUs wait for the lock of their run queue. Each rule can be switched off alone, to measure what it is worth.
+/// With neither, the lock goes to the first waiter and all others wait until that one is awake. For all but `host` and
 /// `host-noyield`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
@@ -25,7 +25,7 @@ impl Default for LockRules {
 
 /// The class of a thread that asks for a [`QueueLock`](super::QueueLock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
+pub(crate) enum Caller {
     /// Steals and is robbed.
     Normal,
     /// Strictly in the order of arrival.

@@ -1,4 +1,4 @@
-//! The lock's word: who may take it, in one number, and every move it can make.
+//! The lock's word: which thread may take it, in one number, and every move it can make.
 //!
 //! Pure: a state in, a state out. The lock makes each move with one compare-and-swap, so a move either happens on the
 //! state it was worked out for or not at all.
@@ -55,7 +55,7 @@ pub(super) enum Arrival {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a waiter may have to be woken"]
 pub(super) enum Departure {
-    /// Nobody waits, or the pending owner is awake.
+    /// No thread waits, or the pending owner is awake.
     Leaves(State),
     /// It leaves and then wakes the pending owner.
     Wakes(State, Ticket),
@@ -89,7 +89,7 @@ impl State {
         self.0 & AWAKE != 0
     }
 
-    /// Free, named for nobody: to be taken.
+    /// Free, without a pending owner: to be taken.
     pub(super) fn free_to_held(self) -> Option<Self> {
         (self.0 & (HELD | NAMED) == 0).then_some(Self(self.0 | HELD))
     }
@@ -105,13 +105,13 @@ impl State {
         let ticket = ((self.0 >> FIRST_SHIFT) + self.waiters()) & COUNT;
         let rt = u64::from(caller == Caller::Rt);
         debug_assert!(self.waiters() < COUNT, "more waiters than a process has threads");
-        // Who comes first looks before it sleeps.
+        // The first waiter looks before it sleeps.
         let awake = if rules.adaptive && self.waiters() == 0 { AWAKE } else { 0 };
         Arrival::Waits(Self((self.0 | awake) + (1 << WAITERS_SHIFT) + (rt << RT_SHIFT)), Ticket(ticket as u32))
     }
 
-    /// The lock is free, and its pending owner may still be passed. Behind a waiter of class rt nobody is: each
-    /// robbery of one before it would delay it as well.
+    /// The lock is free, and its pending owner may still be passed. No waiter before one of class rt is passed: each
+    /// such robbery would delay the waiter of class rt as well.
     fn may_be_robbed(self) -> bool {
         self.is_named() && self.rt_waiters() == 0 && self.robbed() < MOST_ROBBED
     }

@@ -1,5 +1,5 @@
-//! A policy in a box is a policy. Every method is handed on, also those that have a default: one left out here would answer
-//! for itself.
+//! A policy in a box is a policy. Every method is handed on, also those that have a default: one left out here would
+//! answer for itself.
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Resumed, Throttled, Why};

@@ -1,28 +1,32 @@
 //! Caps around any policy: the vCPUs of a group together run no more than its [`Cap`](crate::attributes::Cap).
 //!
-//! The policy within decides who runs; this one decides who may. It knows no weights and no slots, so it serves them all.
+//! The inner policy decides which vCPU runs; this one decides which may. It knows no weights and no slots, so it stands
+//! around any policy.
 //!
 //! # Rules
-//! 1. *Slices.* Whoever may run has drawn a slice from its group's budget (`budget.rs`) and is charged for what it runs. Its lease ends
-//!    with its slice at the latest. What it runs beyond that is a debt of the group, carried over until it is paid. Whoever comes to
-//!    run with more than a slice, drawn when the group had fewer members, loses the rest.
-//! 2. *Freezing.* Whose slice is used up draws another when it asks, if one is ready and nobody of the group is frozen; else
-//!    it is frozen itself. To the policy within it is blocked then, to the driver it waits.
-//! 3. *Staggering.* As soon as a slice is ready, whoever of the group is frozen longest gets it and goes on. Slices become
-//!    ready one after the other, two for each member in a period. So vCPUs that all compute are neither frozen nor let go
-//!    together: a VM is not stopped for the rest of a period, as by the kernel's `cpu.max`, and a lock's holder goes on
-//!    within the period.
-//! 4. *Bound.* Where nothing is overdrawn, everybody's turn comes within half a period. Nobody is frozen for more than
-//!    thrice that: then it goes on with a sliver on credit, so that a debt, however large, slows a group
-//!    down without stopping a vCPU.
+//! 1. *Slices.* A vCPU that may run has drawn a slice from its group's budget (`budget.rs`). It is charged for what it
+//!    runs. Its lease ends with its slice at the latest. What it runs beyond its slice is a debt of the group, carried
+//!    over until it is paid. A vCPU may come to run with more than a slice, drawn when the group had fewer members: it
+//!    loses the excess.
+//! 2. *Freezing.* A vCPU whose slice is used up draws another when it asks, if one is ready and no vCPU of the group is
+//!    frozen. Otherwise it is frozen. A frozen vCPU is reported to the inner policy as blocked. To the driver it waits.
+//! 3. *Staggering.* As soon as a slice is ready, the vCPU of the group that has been frozen longest gets it and goes
+//!    on. Slices become ready one after the other, two for each member in a period. So vCPUs that all compute are
+//!    neither frozen nor released together. A VM is not stopped for the rest of a period, as by the kernel's `cpu.max`,
+//!    and a lock's holder goes on within the period.
+//! 4. *Bound.* Where nothing is overdrawn, every turn comes within half a period. No vCPU is frozen for more than
+//!    thrice that: then it goes on with a sliver on credit, so that a debt, however large, slows a group down without
+//!    stopping a vCPU.
 //! 5. *Sleep.* A blocked vCPU keeps what is left of its slice. When it is woken it needs one, as in 2.
-//! 6. *Events.* The driver's: an event for a frozen vCPU is one for a vCPU that waits. It does not start it and is not lost.
-//! 7. *Yields.* One that names a frozen vCPU of the same group, which holds the lock or owes the message, swaps with it: the
-//!    frozen one goes on with the rest of the slice, and the yielder, who would only spend it on waiting, is frozen in its
-//!    stead. The group uses no more by that. One of another group stays frozen: a cap is not lent.
+//! 6. *Events.* The driver's: an event for a frozen vCPU is one for a vCPU that waits. It does not start it and is not
+//!    lost.
+//! 7. *Yields.* A yield that names a frozen vCPU of the same group, which holds the lock or owes the message, swaps the
+//!    two: the frozen vCPU goes on with the rest of the slice, and the yielder is frozen instead. The yielder would
+//!    only spend the slice on waiting, so the group uses no more. A named vCPU of another group stays frozen: a cap is
+//!    not lent.
 //!
-//! The price of being blocked to the policy within: one that guesses from sleep who is interactive, as `o1` does, takes a
-//! frozen vCPU for a sleeper.
+//! The price of being blocked to the inner policy: a policy that guesses from sleep which vCPUs are interactive, as
+//! `o1` does, takes a frozen vCPU for a sleeper.
 
 mod budget;
 
@@ -40,8 +44,8 @@ use std::fmt;
 
 /// A rest of a slice that is not worth running for: a turn costs an exit and a switch.
 pub(crate) const LEAST: Nanos = Nanos::from_micros(50);
-/// For how many rounds of turns at most anybody is frozen: with two rounds in a period, half a period is left of two for the
-/// policy within to run it. All slivers together are a sixth of the cap, so that debt goes down.
+/// For how many rounds of turns a vCPU is frozen at most. With two rounds in a period, this leaves half a period of two
+/// for the inner policy to run it. All slivers together are a sixth of the cap, so that debt goes down.
 const PATIENCE: u64 = 3;
 
 /// A policy, and the caps its vCPUs are held to.
@@ -50,7 +54,7 @@ pub struct Capped {
     groups: Vec<Option<Group>>,
     /// By vCPU; `None`: without a cap.
     members: Vec<Option<Member>>,
-    /// Who runs on each slot, and since when.
+    /// The vCPU that runs on each slot, and since when.
     slots: Box<[Option<(VcpuId, Time)>]>,
     /// When the first frozen vCPU of each group goes on.
     resumes: Deadlines,
@@ -62,9 +66,9 @@ struct Group {
     id: GroupId,
     budget: Budget,
     members: u32,
-    /// In the order in which they were frozen, but those who were given a slice come first.
+    /// In the order in which they were frozen, except that those that were given a slice come first.
     frozen: VecDeque<VcpuId>,
-    /// Who is among [`Capped::resumes`].
+    /// The vCPU among [`Capped::resumes`].
     first: Option<VcpuId>,
 }
 
@@ -302,7 +306,7 @@ impl Policy for Capped {
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let steals = self.inner.steals(slot, thief, now);
         if steals {
-            // Who was robbed has not run.
+            // The robbed vCPU has not run.
             self.slots[slot.index()] = None;
         }
         steals

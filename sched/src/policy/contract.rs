@@ -6,41 +6,115 @@ use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
 use crate::time::{Nanos, Time};
 
-/// Decides who runs.
+/// Decides which vCPU runs on which slot, and until when.
+///
+/// The [module](super) says when a driver calls what. The methods without a default are all that a policy needs. Here
+/// is one that gives each vCPU a turn of 5 ms, first come, first served:
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use stile_sched::policy::{Decision, Placement, Why};
+/// use stile_sched::sim::{Costs, Guest, SimMachine};
+/// use stile_sched::{Attributes, Lease, Nanos, Policy, Slot, Time, VcpuId};
+///
+/// struct RoundRobin {
+///     /// The vCPU on each slot, or placed on a slot that has not asked yet.
+///     on: Vec<Option<VcpuId>>,
+///     queue: VecDeque<VcpuId>,
+///     vcpus: usize,
+/// }
+///
+/// impl Policy for RoundRobin {
+///     fn add(&mut self, _: VcpuId, _: Attributes, _: Time) {
+///         self.vcpus += 1;
+///         self.queue.reserve(self.vcpus); // No other method may allocate.
+///     }
+///
+///     fn remove(&mut self, vcpu: VcpuId) {
+///         self.vcpus -= 1;
+///         self.queue.retain(|&queued| queued != vcpu);
+///         self.on.iter_mut().filter(|on| **on == Some(vcpu)).for_each(|on| *on = None);
+///     }
+///
+///     fn wake(&mut self, vcpu: VcpuId, _: Time) -> Placement {
+///         let Some(idle) = self.on.iter().position(Option::is_none) else {
+///             self.queue.push_back(vcpu);
+///             return Placement::Queue(None); // Every lease has an end: no slot need be kicked.
+///         };
+///         self.on[idle] = Some(vcpu);
+///         Placement::Run(Slot(idle as u16))
+///     }
+///
+///     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
+///         let on = &mut self.on[slot.index()];
+///         match (why, *on) {
+///             (Why::Free, Some(_placed)) => {}
+///             (Why::Block, _) => *on = self.queue.pop_front(),
+///             (Why::Retire, _) => {
+///                 self.vcpus -= 1;
+///                 *on = self.queue.pop_front();
+///             }
+///             (_, stopped) => {
+///                 self.queue.extend(stopped);
+///                 *on = self.queue.pop_front();
+///             }
+///         }
+///         let run = on.map(|vcpu| Lease { vcpu, until: now + Nanos::from_millis(5) });
+///         Decision { run, ..Decision::IDLE }
+///     }
+///
+///     fn waiting(&self) -> usize {
+///         self.queue.len()
+///     }
+/// }
+///
+/// // The simulator panics if the policy breaks a rule: a lease beyond 5 ms, or an idle slot while a vCPU waits.
+/// let policy = RoundRobin { on: vec![None; 2], queue: VecDeque::new(), vcpus: 0 };
+/// let costs = Costs { exit: Nanos(1_000), switch: Nanos(1_000), ..Costs::default() };
+/// let mut machine = SimMachine::new(policy, 2, costs).audited(Nanos::from_millis(5));
+/// let vcpus = [0; 3].map(|part| machine.start(Attributes::default(), Guest::Hog, part));
+/// machine.run(Nanos::from_millis(300));
+/// for vcpu in vcpus {
+///     let run = machine.account(vcpu).run;
+///     assert!(run > Nanos::from_millis(190) && run < Nanos::from_millis(210), "two slots for three: {run:?}");
+/// }
+/// ```
 pub trait Policy: Send {
-    /// A new vCPU, blocked at first. The id is not in use.
+    /// A new vCPU, blocked at first. No other vCPU has this id. The only method that may allocate.
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time);
 
     /// A vCPU leaves that does not run: blocked, queued, or placed on a slot that has not asked yet.
     fn remove(&mut self, vcpu: VcpuId);
 
-    /// A blocked vCPU can run again.
+    /// A blocked vCPU can run again. The answer says where it went, and which slot must ask.
     fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement;
 
-    /// What the slot does, now that the vCPU on it stopped for this reason.
+    /// What the slot does, now that the vCPU on it stopped for this reason. Without a lease in the answer the slot is
+    /// idle, and asks again after [`Placement::Run`] names it.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;
 
-    /// The vCPU on this slot began to run so much later than it was given the slot. A driver need not tell, but if it does,
-    /// before the vCPU's first question; then what is counted as run is what ran.
+    /// The vCPU on this slot began to run so much later than it was given the slot. A driver need not tell, but if it
+    /// does, before the vCPU's first question; then what is counted as run is what ran.
     fn late(&mut self, _slot: Slot, _by: Nanos) {}
 
-    /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there, which was given it
-    /// and whose thread has not begun to run. True: they are exchanged. The thief is placed on the slot, which asks next
-    /// ([`Why::Free`]), and the other goes back to its place in the run queue. Only among equals, and never where class rt is
-    /// concerned.
+    /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there. That vCPU was
+    /// given the slot, and its thread has not begun to run. True: they are exchanged. The thief is placed on the slot,
+    /// which asks next ([`Why::Free`]), and the other goes back to its place in the run queue. Only among equals, and
+    /// never where class rt is concerned.
     fn steals(&mut self, _slot: Slot, _thief: VcpuId, _now: Time) -> bool {
         false
     }
 
-    /// Number of vCPUs that could run and have no slot; who is held back is not among them.
+    /// Number of vCPUs that could run and have no slot, without those that are held back.
     fn waiting(&self) -> usize;
 
-    /// When the policy has something to do by itself.
+    /// When [`tick`](Self::tick) is due, [`Time::NEVER`] while the policy holds no vCPU back.
     fn alarm(&self) -> Time {
         Time::NEVER
     }
 
-    /// The time of the [alarm](Self::alarm) has come, or may have: a vCPU that was held back goes on, as if it were woken.
+    /// The time of the [alarm](Self::alarm) has come, or may have: a vCPU that was held back goes on, as if it were
+    /// woken.
     fn tick(&mut self, _now: Time) -> Option<Resumed> {
         None
     }
@@ -55,18 +129,18 @@ pub trait Policy: Send {
         YieldCounts::default()
     }
 
-    /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while nobody wants its slot.
+    /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while its slot is not wanted.
     fn keeps_slot_over_exits(&self) -> bool {
         true
     }
 
-    /// Whether [`Policy::next`] is asked about a yield while nobody waits, which changes nothing under a sound policy.
+    /// Whether [`Policy::next`] is asked about a yield while no vCPU waits, which changes nothing under a sound policy.
     fn is_told_of_lone_yields(&self) -> bool {
         false
     }
 
-    /// Whether guests are told which of their vCPUs have a pCPU: then who waits for one that has spins for longer, and who
-    /// waits for one that has not yields at once.
+    /// Whether guests are told which of their vCPUs have a pCPU. Then a waiter spins longer while its target runs, and
+    /// yields at once if its target has no pCPU.
     fn tells_presence(&self) -> bool {
         false
     }

@@ -1,41 +1,42 @@
 //! Credit2: the default scheduler of Xen, by George Dunlap and Dario Faggioli, as a policy for vCPUs.
 //!
 //! A vCPU burns credit while it runs, the faster the lower its weight is. The slots behind one last-level cache share a
-//! run queue, in which the vCPU with the most credit is next. Credit is also what a woken vCPU preempts with: a vCPU that
-//! slept has kept its credit, while those that computed have burned theirs.
+//! run queue, in which the vCPU with the most credit is next. Credit is also what a woken vCPU preempts with: a vCPU
+//! that slept has kept its credit, while those that computed have burned theirs.
 //!
 //! The rules and constants are those of Xen's xen/common/sched/credit2.c (Xen 4.15 and later) and of the page "Credit2
 //! Scheduler" of the Xen wiki. The code is our own. Rules:
-//! 1. *Weight.* 256 at nice 0, and twice as much for every three steps of nice below it, about the kernel's quarter a step
-//!    (Xen's weights are set by hand). The heaviest vCPU of a run queue burns a credit each nanosecond, one of half its
-//!    weight two.
-//! 2. *Reset.* When neither the vCPU about to run nor the first of the run queue has credit above zero, all vCPUs of the
-//!    run queue get 10 ms more, also those that sleep. No vCPU has more than 10.5 ms after it: of the credit before, 0.5 ms
-//!    is carried over at most. A debt is carried over, up to 10 ms. So a light vCPU gets more than its weight on a host
-//!    that takes pCPUs away for milliseconds: what that costs it in credit is more than it can owe.
+//! 1. *Weight.* 256 at nice 0, and twice as much for every three steps of nice below it, about the kernel's quarter a
+//!    step (Xen's weights are set by hand). The heaviest vCPU of a run queue burns a credit each nanosecond, one of
+//!    half its weight two.
+//! 2. *Reset.* When neither the vCPU about to run nor the first of the run queue has credit above zero, all vCPUs of
+//!    the run queue get 10 ms more, also those that sleep. No vCPU has more than 10.5 ms after it: of the credit
+//!    before, 0.5 ms is carried over at most. A debt is carried over, up to 10 ms. So a light vCPU gets more than its
+//!    weight on a host that takes pCPUs away for milliseconds: what that costs it in credit is more than it can owe.
 //! 3. *Slice.* A vCPU runs until its credit is down to that of the first in the run queue, or to zero if that one has
 //!    none. The least is 0.5 ms, and 1 ms from the vCPU's start; the most is 10 ms. As in Xen, a vCPU that is displaced
 //!    now does not count as queued yet: where two vCPUs share one slot, slices are long.
 //! 4. *Rate limit.* A vCPU that has run for less than 1 ms is not preempted. A vCPU that wakes meanwhile waits for the
 //!    end of the slice.
-//! 5. *Wake.* A woken vCPU takes the slot it last ran on if that idles, else the next idle one of its run queue. If none
-//!    idles, it preempts the vCPU on the slot it last ran on if it has more credit than that. Else it preempts the vCPU
-//!    of the run queue that it exceeds by most, by more than the migration resistance. A displaced vCPU looks for a slot
-//!    to preempt in the same way.
-//! 6. *Migration resistance.* A slot takes a queued vCPU that last ran on another slot only if that has 0.5 ms more credit
-//!    than the vCPU on the slot. Else it looks at the first queued vCPU that last ran here. A vCPU that changes slots gets
-//!    0.05 ms of credit.
-//! 7. *Yield.* The first queued vCPU that rule 6 lets through runs, though it has less credit, and whether or not the rate
-//!    limit has passed. The yielder keeps its credit, so it is soon back. What it waits for does not matter.
-//! 8. *Balance.* A load is the number of vCPUs that could run, averaged over a second. At a reset the run queue compares
-//!    its load with the load that differs most. If the difference is an eighth of a vCPU or more, or a whole one while
-//!    there are fewer vCPUs than slots, the run queue pushes a vCPU, pulls one, or swaps two, whichever leaves the least
-//!    difference. Loads are not divided by the number of slots. A new vCPU goes to the run queue of the least load.
+//! 5. *Wake.* A woken vCPU takes the slot it last ran on if that idles, else the next idle one of its run queue. If
+//!    none idles, it preempts the vCPU on the slot it last ran on if it has more credit than that. Else it preempts the
+//!    vCPU of the run queue that it exceeds by most, by more than the migration resistance. A displaced vCPU looks for
+//!    a slot to preempt in the same way.
+//! 6. *Migration resistance.* A slot takes a queued vCPU that last ran on another slot only if that has 0.5 ms more
+//!    credit than the vCPU on the slot. Else it looks at the first queued vCPU that last ran here. A vCPU that changes
+//!    slots gets 0.05 ms of credit.
+//! 7. *Yield.* The first queued vCPU that rule 6 lets through runs, though it has less credit, and whether or not the
+//!    rate limit has passed. The yielder keeps its credit, so it is soon back. What it waits for does not matter.
+//! 8. *Balance.* A load is the number of vCPUs that could run, averaged over a second. At a reset the run queue
+//!    compares its load with the load that differs most. If the difference is an eighth of a vCPU or more, or a whole
+//!    one while there are fewer vCPUs than slots, the run queue pushes a vCPU, pulls one, or swaps two, whichever
+//!    leaves the least difference. Loads are not divided by the number of slots. A new vCPU goes to the run queue of
+//!    the least load.
 //!
 //! What differs, and why:
-//! * Work conservation across run queues, which every policy here keeps: a woken vCPU that finds no idle slot in its own
-//!   run queue takes one of another, and a slot that runs out of work takes the first one of another run queue. Xen waits
-//!   for the next balance.
+//! * Work conservation across run queues, which every policy here keeps: a woken vCPU that finds no idle slot in its
+//!   own run queue takes one of another, and a slot that runs out of work takes the first one of another run queue. Xen
+//!   waits for the next balance.
 //! * Bounded work in each decision: balancing looks at the next eight run queues, and there at the first queued vCPU of
 //!   each slot; Xen looks at all vCPUs, also those that run. As in Xen a run queue has 16 slots at most.
 //! * A slot takes the first of its run queue even if it has been queued for another slot, which was told and has not
@@ -76,7 +77,7 @@ use runqueue::{RunQueue, arrange};
 use vcpu::VcpuState;
 
 /// The longest lease. Xen: CSCHED2_MAX_TIMER.
-pub const LONGEST_LEASE: Nanos = Nanos::from_millis(10);
+pub(crate) const LONGEST_LEASE: Nanos = Nanos::from_millis(10);
 /// The shortest one. Xen: CSCHED2_MIN_TIMER.
 const SHORTEST_LEASE: Nanos = Nanos::from_micros(500);
 /// For how long a vCPU runs before it may be preempted. Xen: sched_ratelimit_us.
@@ -126,7 +127,7 @@ impl Credit2 {
         Self::arranged(slots, &Topology::default())
     }
 
-    /// The same, on slots that share caches in this way.
+    /// This policy on slots that share caches in this way.
     pub fn with_topology(self, topology: &Topology) -> Self {
         Self::arranged(self.slots.len(), topology)
     }

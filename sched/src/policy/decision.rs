@@ -7,11 +7,12 @@ use crate::wait::Yield;
 /// Why [`Policy::next`](super::Policy::next) is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The slot was idle; somebody may have been placed on it meanwhile.
+    /// The slot was idle. A vCPU may have been placed on it meanwhile.
     Free,
-    /// The vCPU made an exit and would go on; asked only if [`Policy::keeps_slot_over_exits`](super::Policy::keeps_slot_over_exits) is false.
+    /// The vCPU made an exit and would go on; asked only if
+    /// [`Policy::keeps_slot_over_exits`](super::Policy::keeps_slot_over_exits) is false.
     Exit,
-    /// A lease may have ended, or somebody kicked the slot.
+    /// A lease may have ended, or the slot was kicked.
     Check,
     /// The vCPU yields.
     Yield(Yield),
@@ -40,9 +41,9 @@ pub enum Placement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a slot may have to be told"]
 pub struct Resumed {
-    /// Who.
+    /// The vCPU.
     pub vcpu: VcpuId,
-    /// Where.
+    /// Where it went.
     pub placement: Placement,
 }
 
@@ -74,9 +75,9 @@ pub struct Decision {
     pub run: Option<Lease>,
     /// A slot that must be made to ask, mostly another one.
     pub kick: Option<Slot>,
-    /// The vCPU that goes on keeps its slot and stays outside its guest for so long (unit: ns; at most
-    /// [`PAUSE_MAX`](Self::PAUSE_MAX)), or until its slot is wanted. For one that would come back too early to meet whom it
-    /// waits for.
+    /// The vCPU that goes on keeps its slot and stays outside its guest for this long (unit: ns; at most
+    /// [`PAUSE_MAX`](Self::PAUSE_MAX)), or until its slot is wanted. For a vCPU that would otherwise return too early
+    /// to meet the one it waits for.
     pub pause: Nanos,
     /// The vCPU that was on the slot, and could go on, is held back: it waits until it is [`Resumed`].
     pub held: bool,
@@ -85,9 +86,9 @@ pub struct Decision {
 /// The right to run on a slot for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// Who.
+    /// The vCPU that may run.
     pub vcpu: VcpuId,
-    /// When the slot must ask again, [`Time::NEVER`] while nobody waits.
+    /// When the slot must ask again, [`Time::NEVER`] while no vCPU waits.
     pub until: Time,
 }
 
@@ -97,7 +98,7 @@ impl Decision {
     /// Nothing to run.
     pub const IDLE: Self = Self { run: None, kick: None, pause: Nanos::ZERO, held: false };
 
-    /// The same, but asked again at this time at the latest.
+    /// This decision, but the slot asks again at this time at the latest.
     pub(super) fn not_beyond(self, latest: Time) -> Self {
         let run = self.run.map(|lease| Lease { until: lease.until.min(latest), ..lease });
         Self { run, ..self }

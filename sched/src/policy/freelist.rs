@@ -1,9 +1,9 @@
 //! The baseline to beat: one list of free slots, one run queue of vCPUs that want one.
 //!
-//! This is how the rump kernel handed out its CPUs before its scheduler got a fast path: every entry took a CPU from a
-//! global list under a global lock, every exit gave it back, and who found none waited. An exit of a vCPU is such a
-//! scheduling point. Rump had no preemption, since its threads always leave; a guest that computes does not, so a lease
-//! ends after the interval.
+//! This is how the rump kernel handed out its CPUs before its scheduler got a fast path. Every entry took a CPU from a
+//! global list under a global lock, and every exit gave it back. A thread that found none waited. An exit of a vCPU is
+//! such a scheduling point. Rump had no preemption, since its threads always leave. A guest that computes does not
+//! leave, so here a lease ends after the interval.
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Why};
@@ -41,7 +41,7 @@ impl Freelist {
         }
     }
 
-    /// The same, but a woken vCPU takes the free slot nearest to where it ran last.
+    /// This policy, except that a woken vCPU takes the free slot nearest to where it ran last.
     pub fn with_affinity(self, topology: Topology) -> Self {
         Self { near: Some((Vec::new(), topology)), ..self }
     }

@@ -1,22 +1,25 @@
 //! Goodness: Linux 2.4's scheduler as a policy for vCPUs, with two yield bugs that can be switched back on.
 //!
-//! All runnable vCPUs stand in one list for all slots, and every pass of the scheduler walks it: who has the most left of
-//! its counter plus its priority runs next, with an advantage on the slot it last ran on. When all counters are used up,
-//! everybody's is refilled, sleepers' too, who so save up to twice as much. The walks, O(vCPUs) per pass and per refill,
-//! are part of the record and the reason why there was an O(1) scheduler.
+//! All runnable vCPUs stand in one list for all slots, and every pass of the scheduler walks it. The vCPU with the
+//! highest sum of counter and priority runs next, with an advantage on the slot it last ran on. When all counters are
+//! used up, the counters of all vCPUs are refilled. Sleepers' counters are refilled too, so they save up to twice as
+//! much. The walks, O(vCPUs) per pass and per refill, are part of the record and the reason why there was an O(1)
+//! scheduler.
 //!
 //! In 2.4.0-test8 two things were wrong with sched_yield, found with a statistics patch under VolanoMark, whose
-//! throughput rose by half on 4 CPUs and by 72 % on 8 when both were fixed in test9. [`YieldBugs`] brings back either, and
-//! [`Policy::yield_counts`] has the figures that gave them away:
-//! 1. A yielder counted as one whose counter is used up. So a sole runnable one made everybody's be refilled.
-//! 2. Whoever replaced a yielder found it waiting, better than itself, and was at once made to ask again: the yield was
-//!    taken back, for an extra pass.
+//! throughput rose by half on 4 CPUs and by 72 % on 8 when both were fixed in test9. [`YieldBugs`] brings back either,
+//! and [`Policy::yield_counts`] has the figures that gave them away:
+//! 1. A yielder counted as a vCPU whose counter is used up. So the yield of the only runnable vCPU refilled the
+//!    counters of all.
+//! 2. The vCPU that replaced a yielder found it waiting, better than itself, and was at once made to ask again: the
+//!    yield was taken back, for an extra pass.
 //!
-//! Fixed, a yielder comes behind everybody who can run, even if their counter is used up, until it has been replaced; it
-//! causes no refill by itself, nobody is made to ask again for its sake, and it changes nothing while nobody waits.
+//! Fixed, a yielder comes behind all vCPUs that can run, even those whose counter is used up, until it has been
+//! replaced. It causes no refill by itself. No slot is made to ask again for its sake. It changes nothing while no vCPU
+//! waits.
 //!
-//! What differs from 2.4: counters are in nanoseconds instead of ticks of 10 ms, and an rt vCPU that yields does let the
-//! next one of its class run. Class batch never preempts, idle comes behind everybody else.
+//! What differs from 2.4: counters are in nanoseconds instead of ticks of 10 ms, and an rt vCPU that yields does let
+//! the next one of its class run. Class batch never preempts, idle comes behind all others.
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Why};
@@ -30,7 +33,7 @@ use std::collections::VecDeque;
 /// A tick of 2.4 on x86: what a step of priority is worth.
 const TICK: Nanos = Nanos::from_millis(10);
 /// The most a counter can hold: twice the refill of nice -20, 11 ticks.
-pub const LONGEST_LEASE: Nanos = Nanos(2 * 11 * TICK.0);
+pub(crate) const LONGEST_LEASE: Nanos = Nanos(2 * 11 * TICK.0);
 /// What having run on a slot last is worth there (unit: ticks). Linux: PROC_CHANGE_PENALTY.
 const SAME_SLOT: i64 = 15;
 /// Worth of a yielder: below one whose counter is used up, which is worth 0.
@@ -166,7 +169,7 @@ impl Goodness {
         }
     }
 
-    /// Everybody's counter is refilled, and half of what was left is kept.
+    /// The counters of all vCPUs are refilled, and half of what was left is kept.
     fn recalculate(&mut self) {
         self.counts.recalculations += 1;
         self.vcpus.iter_mut().flatten().for_each(|v| v.counter = Nanos(v.counter.0 / 2) + refill(v.nice));
@@ -195,7 +198,7 @@ impl Goodness {
         if used_up {
             self.queue.push_back(current);
         } else if self.slots[slot.index()].resched {
-            // First of the list, so that it goes on unless somebody is better.
+            // First of the list, so that it goes on unless another is better.
             self.queue.push_front(current);
         } else {
             return self.go_on(slot, current);
@@ -285,8 +288,8 @@ impl Policy for Goodness {
             return self.pass(slot, None, now);
         };
         if why == Why::Free {
-            // Placed here while the slot was idle: its time starts now. If it has none, then neither had anybody else for
-            // whom this slot was free.
+            // Placed here while the slot was idle: its time starts now. If it has none, then no other vCPU for which
+            // this slot was free had any.
             if !self.vcpu(current).has_time() {
                 self.recalculate();
             }

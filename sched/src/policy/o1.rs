@@ -1,33 +1,35 @@
 //! O(1): Linux' scheduler from 2.5.2 to 2.6.22, by Ingo Molnar, as a policy for vCPUs.
 //!
 //! Every slot has a run queue of its own. Picking takes the first of the best level of its active array, whatever the
-//! number of vCPUs; who has used up its slice goes to the expired array, and when the active one is empty the two change
-//! places. A guess at who is interactive (`interactivity.rs`) moves a vCPU up to five levels up or down, and lets it go round
-//! among the active. That guess is what this policy is here to show: it serves many at the price of a newcomer, who
-//! waits for as many seconds as there are others (`o1_start_up_starvation` in `regressions.rs`).
+//! number of vCPUs. A vCPU that has used up its slice goes to the expired array. When the active array is empty the two
+//! change places. A guess at which vCPUs are interactive (`interactivity.rs`) moves a vCPU up to five levels up or
+//! down, and lets it go round among the active. That guess is what this policy is here to show: it serves many at the
+//! price of a newcomer, which waits for as many seconds as there are others (`o1_start_up_starvation` in
+//! `regressions.rs`).
 //!
 //! Rules, as of Linux 2.6.11 to 2.6.15:
 //! 1. *Slice.* 100 ms at nice 0, 800 ms at nice -20, 5 ms at nice 19; what is left of it is kept over sleep, preemption
 //!    and yield.
-//! 2. *Slice over.* A new slice and the level anew; to the tail of the expired array, or of the active one if interactive.
-//!    But once the first expired one has waited for a second times the number of runnable vCPUs on the slot, or one of
-//!    better nice value has expired, interactive ones expire too.
+//! 2. *Slice over.* A new slice and the level anew; to the tail of the expired array, or of the active one if
+//!    interactive. But once the first expired one has waited for a second times the number of runnable vCPUs on the
+//!    slot, or one of better nice value has expired, interactive ones expire too.
 //! 3. *Turns.* Interactive vCPUs of one level take turns, shorter ones the better their bonus.
 //! 4. *Sleep.* Sleeping earns bonus, running costs it; of the time from a wake until it runs, 30 % count as sleep.
-//! 5. *Wake.* On the slot it last ran on if that is idle, else on the nearest idle one, else it queues on the former, active, ahead
-//!    of the vCPU that runs there if its level is better.
+//! 5. *Wake.* On the slot it last ran on if that is idle, else on the nearest idle one, else it queues on the former,
+//!    active, ahead of the vCPU that runs there if its level is better.
 //! 6. *Yield.* To the tail of the expired array with what is left of its slice, whatever it waits for.
 //! 7. *Balance.* A slot that runs out of work takes some from the longest of eight queues; a busy one looks round every
 //!    200 ms and takes half of the difference, if that is a quarter of the longest or more.
 //!
 //! What differs: time is charged to the nanosecond instead of by tick; a new vCPU has no parent, so it starts without
-//! bonus and with half a slice; and balancing looks at the next eight queues with work in them and moves eight vCPUs at most, so that
-//! every decision takes bounded time. Classes, which Linux got later: rt is a FIFO above all levels, without slices; batch
-//! earns no bonus and preempts only idle; idle runs while no level has work, here or where it could be taken from.
+//! bonus and with half a slice; and balancing looks at the next eight queues with work in them and moves eight vCPUs at
+//! most, so that every decision takes bounded time. Classes, which Linux got later: rt is a FIFO above all levels,
+//! without slices; batch earns no bonus and preempts only idle; idle runs while no level has work, here or where it
+//! could be taken from.
 //!
 //! A vCPU steals a slot only from its equals and from worse ones, and only when it has just been woken.
 //!
-//! Invariant: while a slot is idle, nobody is queued anywhere.
+//! Invariant: while a slot is idle, no vCPU is queued anywhere.
 
 mod interactivity;
 mod runqueue;
@@ -46,7 +48,7 @@ use runqueue::{Place, Rank, RunQueues};
 use vcpu::VcpuState;
 
 /// The longest lease: that of nice -20. A vCPU without slices is asked again that often, and goes on.
-pub const LONGEST_LEASE: Nanos = LONGEST_SLICE;
+pub(crate) const LONGEST_LEASE: Nanos = LONGEST_SLICE;
 /// Queues that balancing looks at, so that its time is bounded.
 const LOOK: usize = 8;
 /// vCPUs that periodic balancing moves at most, for the same reason.
@@ -111,7 +113,7 @@ impl O1 {
         }
     }
 
-    /// The same, on slots that are this near to each other.
+    /// This policy on slots that are this near to each other.
     pub fn with_topology(self, topology: Topology) -> Self {
         Self { topology, ..self }
     }
@@ -146,7 +148,7 @@ impl O1 {
         if class == Class::Rt { self.below_rt.remove(slot) } else { self.below_rt.insert(slot) }
     }
 
-    /// The slot is nobody's.
+    /// No vCPU has the slot any more.
     fn vacate(&mut self, slot: Slot) {
         let s = &mut self.slots[slot.index()];
         (s.current, s.expired_since, s.best_expired) = (None, None, LEVELS);
@@ -172,7 +174,7 @@ impl O1 {
         true
     }
 
-    /// Where a vCPU queues whose slice is over.
+    /// Queues a vCPU whose slice is over, and returns its place.
     fn expire(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Place {
         let (rank, level, own) = {
             let v = self.vcpu(vcpu);
@@ -214,7 +216,8 @@ impl O1 {
         Decision::run(vcpu, s.charged + span)
     }
 
-    /// The next one of the slot's queue; before an idle one, and before idleness, somebody from another queue.
+    /// The next vCPU of the slot's queue. A vCPU from another queue comes before one of class idle, and before
+    /// idleness.
     fn pick(&mut self, slot: Slot, now: Time) -> Decision {
         if self.queues.has_no_work(slot)
             && let Some(from) = self.longest_queue(slot)
@@ -293,7 +296,8 @@ impl O1 {
         self.pick(slot, now)
     }
 
-    /// A busy slot whose vCPU a woken one goes ahead of: its home, or one where it need not wait for its equals.
+    /// A busy slot on which a woken vCPU goes ahead of the vCPU there: its home, or a slot where it need not wait for
+    /// its equals.
     fn victim(&self, vcpu: VcpuId) -> Option<Slot> {
         let v = self.vcpu(vcpu);
         let home = Some(v.home).filter(|_| v.class != Class::Batch);
@@ -371,7 +375,7 @@ impl Policy for O1 {
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let Some(robbed) = self.slots[slot.index()].current else { return false };
         let (rank, other) = (self.vcpu(thief).rank(), self.vcpu(robbed).rank());
-        // Only who has just been woken is sure to stand in the active array.
+        // Only a vCPU that has just been woken is sure to stand in the active array.
         let woken = self.vcpu(thief).woken.is_some() && self.queues.contains(thief);
         if !woken || rank == Rank::Rt || other == Rank::Rt || rank > other {
             return false;

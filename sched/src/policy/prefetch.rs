@@ -1,7 +1,7 @@
 //! Prefetching: asks the memory for what a later decision needs, so that it need not wait then.
 //!
-//! Changes what a decision costs, never what it is: nothing is read, written or allocated. Does nothing on machines other
-//! than x86-64.
+//! Changes what a decision costs, never what it is: nothing is read, written or allocated. Does nothing on machines
+//! other than x86-64.
 
 #![allow(unsafe_code, reason = "the instruction is only to be had as an unsafe function")]
 

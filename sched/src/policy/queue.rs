@@ -1,9 +1,9 @@
 //! The run queue: an endless staircase of FIFO lists, of which a window of [`WINDOW`] stairs is in use at any time.
 //!
 //! Order: lowest stair first, and within a stair the order of places. A place is given when a vCPU is put at the tail;
-//! one that comes back may take its old place again. vCPUs that computed when they were last seen, vCPUs that waited for
-//! somebody, and vCPUs that waited and looked in vain stand in separate lists, so that the first of each kind is found in
-//! constant time; seen together they are one queue.
+//! one that comes back may take its old place again. There are three lists: vCPUs that computed when they were last
+//! seen, vCPUs that waited for another, and vCPUs that waited and looked in vain. So the first of each kind is found in
+//! constant time. Seen together they are one queue.
 //!
 //! All lists are circular and linked through one table, with a sentinel each, so that a node can leave without knowing
 //! which list it is in, and a whole list can be moved by relinking its ends.
@@ -13,8 +13,8 @@ use crate::ids::VcpuId;
 
 /// Stairs that can be in use at once.
 pub(crate) const WINDOW: u64 = 128;
-/// Longest walk to an old place. Who comes back to its place was near the head when it left; if others with older places
-/// have come since, the walk ends here and it stands a little too far back.
+/// Longest walk to an old place. A vCPU that returns to its place was near the head when it left. If others with older
+/// places have come since, the walk ends here and the vCPU stands a little too far back.
 const PLACE_STEPS: usize = 16;
 const KINDS: usize = 3;
 const LISTS: usize = KINDS * WINDOW as usize;
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Computing,
     /// Waited for another vCPU.
     Waiting,
-    /// The same, and looked in vain since anybody got on.
+    /// Waited for another vCPU, and has looked in vain since a vCPU last made progress.
     InVain,
 }
 
@@ -80,7 +80,7 @@ impl Queue {
         self.nodes[node_of(vcpu)].next != NONE
     }
 
-    /// Raises the lowest stair in use, and brings along who is queued below.
+    /// Raises the lowest stair in use. vCPUs that are queued below it move up to it.
     pub(crate) fn raise_floor(&mut self, floor: u64) {
         while self.floor < floor {
             self.push_down(self.floor);
@@ -174,8 +174,8 @@ impl Queue {
         firsts.min_by_key(|&first| self.nodes[first].place).map(|first| VcpuId((first - LISTS) as u32))
     }
 
-    /// Who stands two behind a queued vCPU, among those of its kind on its stair. [Asks for](prefetch) that one's node,
-    /// so that the same question about the next vCPU does not wait for it.
+    /// The vCPU that stands two behind a queued vCPU, among those of its kind on its stair. [Asks for](prefetch) that
+    /// one's node, so that the same question about the next vCPU does not wait for it.
     pub(crate) fn second_behind(&self, vcpu: VcpuId) -> Option<VcpuId> {
         let next = self.nodes[node_of(vcpu)].next as usize;
         let second = self.nodes[next].next;
@@ -186,7 +186,7 @@ impl Queue {
         Some(VcpuId(second - LISTS as u32))
     }
 
-    /// Moves everybody on a stair behind those on the next one.
+    /// Moves all vCPUs on a stair behind those on the next one.
     pub(crate) fn push_down(&mut self, stair: u64) {
         for kind in Kind::ALL {
             let (from, to) = (self.sentinel(stair, kind), self.sentinel(stair + 1, kind));

@@ -1,27 +1,27 @@
 //! RSDL: the rotating staircase, on many slots, for vCPUs.
 //!
-//! Every vCPU stands on a [stair](matrix). Running uses up the quota it has there, and then it steps down to the next
-//! stair its nice value allows; what it ran too long is taken from the next quota. The lowest stair runs first, first
-//! come first served. There is no guess at who is interactive: who uses little stays high.
+//! Every vCPU stands on a [stair](matrix). Running uses up the quota it has there. Then it steps down to the next stair
+//! its nice value allows, and what it ran too long is taken from the next quota. The lowest stair runs first, first
+//! come first served. There is no guess at which vCPUs are interactive: a vCPU that uses little stays high.
 //!
 //! Rules, after Con Kolivas' RSDL and SD (2007), whose rotation and level become one number here:
-//! 1. *Charge.* CPU time is charged to the vCPU that ran, to nobody else, while there are more runnable vCPUs than slots.
-//!    What runs while nobody waits costs nothing, and whoever sleeps meanwhile gains that time instead.
-//! 2. *Rotation.* The stairs of the next rotation lie behind those of this one, so it begins when the last vCPU has left
-//!    this one. The first generation also rotates level by level ([`budgets`]).
-//! 3. *Sleep.* A vCPU comes back to the stair it left with the quota it had left, but never more than [`LAG`] stairs above
+//! 1. *Charge.* CPU time is charged to the vCPU that ran, and to no other, while there are more runnable vCPUs than
+//!    slots. What runs while no vCPU waits costs nothing, and vCPUs that sleep meanwhile gain that time instead.
+//! 2. *Rotation.* The stairs of the next rotation lie behind those of this one, so it begins when the last vCPU has
+//!    left this one. The first generation also rotates level by level (`budgets`).
+//! 3. *Sleep.* A vCPU comes back to the stair it left with the quota it had left, but never more than two stairs above
 //!    the one being served: sleeping saves up no more than that.
-//! 4. *Wake.* A woken vCPU takes a slot at once from one that stands on a worse stair, and queues on its own if there is
-//!    none. Where there is a [grain](RsdlConfig::grain), "at once" is once that one has run for so long.
-//! 5. *Start.* A new vCPU starts on the stair being served with half a quota, as a forked task shares its parent's slice:
-//!    starting many gains nothing.
+//! 4. *Wake.* A woken vCPU takes a slot at once from one that stands on a worse stair, and queues on its own if there
+//!    is none. Where there is a [grain](RsdlConfig::grain), "at once" is once that one has run for so long.
+//! 5. *Start.* A new vCPU starts on the stair being served with half a quota, as a forked task shares its parent's
+//!    slice: starting many gains nothing.
 //! 6. *Yield*: see [`YieldRule`] and [`polite`].
 //! 7. *Classes*: `rt` runs ahead of all stairs, within a [budget](rt), `idle` behind all of them; `batch` walks the
 //!    staircase without going ahead by waking.
 //!
-//! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them, `run_queue` queues and picks, `lease` says who
-//! runs on a slot and how long, `wake` where a woken vCPU goes, [`polite`] what a yield does and `silent` what one does that
-//! says nothing, `bound` how long anybody can wait.
+//! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them; `run_queue` queues and picks;
+//! `lease` says which vCPU runs on a slot and how long; `wake` says where a woken vCPU goes; [`polite`] says what a
+//! yield does, and `silent` what a yield without a hint does; `bound` says how long a vCPU can wait.
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Why};
@@ -33,7 +33,7 @@ use peer::Peer;
 use state::VcpuState;
 
 mod bound;
-pub mod budgets;
+mod budgets;
 mod charge;
 mod clock;
 mod config;
@@ -53,7 +53,7 @@ mod wake;
 
 pub use bound::wait_bound;
 pub use config::{RsdlConfig, YieldRule};
-pub use limits::{LAG, REACH};
+pub(crate) use limits::LONGEST_LEASE;
 pub use matrix::Variant;
 pub use polite_switches::PoliteSwitches;
 pub use state::Rsdl;
@@ -131,8 +131,8 @@ impl Policy for Rsdl {
                 self.pick_for(slot, now)
             }
         };
-        // A wake limits one slot only; while somebody waits, each question limits one more, so that none is spared for
-        // long and nobody tells all at once.
+        // A wake limits one slot only. While a vCPU waits, each question limits one more slot. So no slot is spared for
+        // long, and no question tells all slots at once.
         if self.queued() > 0 {
             decision.kick = decision.kick.or_else(|| self.limit_one(None));
         }

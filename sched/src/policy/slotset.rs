@@ -66,8 +66,8 @@ fn first_word(summary: u64) -> Option<usize> {
 
 /// Searches near a slot.
 impl SlotSet {
-    /// The slot of the set that is nearest to where a vCPU ran last: that one, one of its core, one behind its cache, any.
-    /// SpinProbe at words of 64 slots, and only at those of its core and its cache.
+    /// The slot of the set that is nearest to where a vCPU ran last: that one, one of its core, one behind its cache,
+    /// any. Looks at words of 64 slots, and only at those of its core and its cache.
     pub(crate) fn nearest(&self, last: Option<Slot>, topology: &Topology) -> Option<Slot> {
         let Some(last) = last else { return self.first() };
         if self.contains(last) {

@@ -5,11 +5,11 @@
 pub struct YieldCounts {
     /// Yields that the policy was told of.
     pub yields: u64,
-    /// Those while nobody else could run there.
+    /// Those while no other vCPU could run there.
     pub sole: u64,
     /// Refills of all counters, for whatever reason.
     pub recalculations: u64,
-    /// Passes that were only made because a yielder was better than who replaced it.
+    /// Passes that were made only because a yielder was better than the vCPU that replaced it.
     pub extra_passes: u64,
 }
 

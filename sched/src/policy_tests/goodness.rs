@@ -47,7 +47,7 @@ fn a_sole_yielder_makes_all_counters_be_refilled_only_with_the_bug() {
         machine.start(of_nice(0), yielder(), 0);
         machine.run(Nanos::from_millis(50));
         let counts = machine.policy().yield_counts();
-        // Who yields in vain is not even asked about, unless that changes something.
+        // A vCPU that yields in vain is not even asked about, unless that changes something.
         let each = if yield_recalculates { 49 } else { 0 };
         assert_eq!((counts.sole, counts.recalculations), (each, each), "{counts:?}");
     }

@@ -14,7 +14,7 @@ const QUOTA: Nanos = Nanos::from_millis(6);
 pub(super) enum Flaw {
     /// The yielder stands right behind the next one, with what it has not used.
     BehindNext,
-    /// Whoever the yielder names runs next, with a whole quota, as often as it is named.
+    /// The vCPU that the yielder names runs next, with a whole quota, as often as it is named.
     UnboundedDirection,
 }
 
@@ -108,8 +108,8 @@ impl Policy for FlawedQueue {
     }
 }
 
-/// SD's walk of an epoch over the levels of a row: who expires is queued at its first level, but the level is not marked
-/// as used. Returns the quotas granted in an epoch once that has happened.
+/// SD's walk of an epoch over the levels of a row: a task that expires is queued at its first level, but the level is
+/// not marked as used. Returns the quotas granted in an epoch once that has happened.
 pub(super) fn quotas_of_an_epoch(levels: &[u64]) -> usize {
     // Queued at the first level, unmarked: a grant.
     let mut grants = 1;

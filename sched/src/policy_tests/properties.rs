@@ -1,7 +1,7 @@
 //! What holds of the policies whatever the guests do.
 //!
-//! [`events`] sends random events, sense or no sense; [`caps`] holds groups of guests to their caps; this file runs random guests on the [`SimMachine`], which checks
-//! every step by itself.
+//! [`events`] sends random events, sense or no sense; [`caps`] holds groups of guests to their caps; this file runs
+//! random guests on the [`SimMachine`], which checks every step by itself.
 
 mod caps;
 mod events;
@@ -12,7 +12,7 @@ use crate::ids::{Nice, VcpuId};
 use crate::policy::goodness::{self, YieldBugs};
 use crate::policy::rsdl::matrix::Row;
 use crate::policy::rsdl::{PoliteSwitches, RsdlConfig, Variant, YieldRule, rt, wait_bound};
-use crate::policy::{Credit2, Freelist, Goodness, O1, Policy, Rsdl, credit2, o1};
+use crate::policy::{BUILT_IN, BuiltIn, Credit2, Goodness, Policy, Rsdl, credit2};
 use crate::sim::guest::Patience;
 use crate::sim::{Costs, Guest, SimMachine};
 use crate::time::Nanos;
@@ -24,6 +24,10 @@ const RR: Nanos = Nanos::from_millis(6);
 
 fn rsdl(yield_rule: YieldRule, slots: usize) -> Rsdl {
     Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, slots)
+}
+
+fn any_policy() -> impl Strategy<Value = BuiltIn> {
+    prop::sample::select(BUILT_IN)
 }
 
 fn row(nice: i8) -> Row {
@@ -59,7 +63,7 @@ fn polite() -> impl Strategy<Value = YieldRule> {
     prop_oneof![Just(PoliteSwitches::default()), any_switches()].prop_map(YieldRule::Polite)
 }
 
-/// Whom a guest may name: a neighbour, itself, one that never lived.
+/// The vCPU that a guest may name: a neighbour, itself, one that never lived.
 fn any_wait() -> impl Strategy<Value = Wait> {
     let somebody = prop_oneof![8 => 0u32..12, 1 => Just(1 << 20)].prop_map(VcpuId);
     prop_oneof![
@@ -83,7 +87,7 @@ fn any_guest() -> impl Strategy<Value = Guest> {
     ]
 }
 
-/// Starts these guests, some time apart; a pinger's peer is whoever has that number.
+/// Starts these guests, some time apart. A pinger's peer is the guest of that number.
 fn start_all<P: Policy>(machine: &mut SimMachine<P>, guests: &[(i8, Guest, u64)]) {
     for (nice, guest, apart) in guests {
         let attributes = Attributes { nice: Nice::new(*nice).unwrap(), ..Attributes::default() };
@@ -106,8 +110,8 @@ fn any_guests(nice: &'static [i8]) -> impl Strategy<Value = Vec<(i8, Guest, u64)
     prop::collection::vec((prop::sample::select(nice), any_guest(), 0u64..3000), 1..9)
 }
 
-/// What two vCPUs of equal weight may differ by at any moment: a quota, how far a named one may be let ahead, and the lease
-/// under way.
+/// What two vCPUs of equal weight may differ by at any moment: a quota, how far a named one may be let ahead, and the
+/// lease under way.
 const QUOTA_OR_SO: u64 = 7 * RR.0 / 2;
 
 /// A lease is at most the rest of a quota, less than half, and another.
@@ -146,6 +150,21 @@ fn vms_of_weights_1_2_and_4_get_cpu_time_in_that_ratio() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48 * BUILT_IN.len() as u32))]
+
+    #[test]
+    fn any_guests_keep_every_invariant_under_any_policy(
+        policy in any_policy(),
+        slots in 1usize..=5,
+        guests in any_guests(&[0, -20, -7, 3, 19]),
+    ) {
+        let mut machine = audited((policy.new)(slots), slots, policy.longest_lease);
+        start_all(&mut machine, &guests);
+        machine.run(Nanos::from_millis(400));
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
@@ -159,23 +178,6 @@ proptest! {
         let mut machine = audited(rsdl(rule, slots), slots, Nanos(row(-20).quota.0 / 2 * 3)).with_costs(costs);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(100));
-    }
-
-    #[test]
-    fn any_guests_keep_every_invariant_on_the_free_list(slots in 1usize..=5, guests in any_guests(&[0])) {
-        let mut machine = audited(Freelist::new(RR, slots), slots, RR);
-        start_all(&mut machine, &guests);
-        machine.run(Nanos::from_millis(50));
-    }
-
-    #[test]
-    fn any_guests_keep_every_invariant_under_o1(
-        slots in 1usize..=5,
-        guests in any_guests(&[0, -20, -7, 3, 19]),
-    ) {
-        let mut machine = audited(O1::new(slots), slots, o1::LONGEST_LEASE);
-        start_all(&mut machine, &guests);
-        machine.run(Nanos::from_millis(400));
     }
 
     #[test]
@@ -233,7 +235,7 @@ proptest! {
         apart in 0u64..20_000,
         kick in 0u64..60_000,
     ) {
-        // Each nice value occurs as often as there are slots, and one more: nobody's weight is above a slot.
+        // Each nice value occurs as often as there are slots, and one more: no vCPU's weight is above a slot.
         let nices: Vec<i8> = nices.repeat(slots + 1);
         let mut machine = audited(rsdl(YieldRule::Expire, slots), slots, LONGEST_LEASE)
             .with_costs(Costs { kick: Nanos(kick), ..COSTS });
@@ -243,7 +245,7 @@ proptest! {
         }
         let weights: u64 = nices.iter().map(|&nice| row(nice).per_rotation().0).sum();
         let rotations = Nanos(10 * weights / slots as u64);
-        // Who was there before the others has run ahead of them by a quota or so.
+        // vCPUs that were there before the others have run ahead of them by a quota or so.
         machine.run(Nanos(rotations.0 / 10));
         let before: Vec<u64> = (0..nices.len()).map(|v| machine.record(v).run.0).collect();
         machine.run(rotations);
@@ -298,7 +300,8 @@ proptest! {
         for (v, (stretch, _)) in yielders.iter().enumerate() {
             let turn = (Nanos::from_micros(*stretch).0 as f64 / RR.0 as f64).min(1.0);
             prop_assert!(run(v) <= most + QUOTA_OR_SO, "v{v} gained: {}, a hog {most}", run(v));
-            // A lease that follows a yield late in another is at least half a quota: of three turns two may be such halves.
+            // A lease that follows a yield late in another is at least half a quota: of three turns two may be such
+            // halves.
             prop_assert!(run(v) as f64 >= 0.66 * turn * least as f64, "v{v} lost turns: {}, a hog {least}", run(v));
         }
     }

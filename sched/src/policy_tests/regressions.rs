@@ -34,7 +34,7 @@ fn strict() -> YieldRule {
     YieldRule::Polite(PoliteSwitches { strict: true, ..PoliteSwitches::default() })
 }
 
-/// Every kind of yield, among them those that name nobody who lives.
+/// Every kind of yield, among them those that name a vCPU that does not exist.
 fn all_yields() -> Vec<Yield> {
     let waits = [Wait::Unknown, Wait::Spin, Wait::Lock(B), Wait::Message(B), Wait::Lock(A), Wait::Lock(VcpuId(77))];
     waits.into_iter().flat_map(|wait| [false, true].map(|again| Yield { wait, again })).collect()
@@ -49,7 +49,7 @@ fn a_runs_and_b_is_blocked(policy: &mut dyn Policy, nice: [i8; 2]) {
     assert_eq!(policy.next(P0, Why::Free, Time(0)).run.unwrap().vcpu, A);
 }
 
-/// Who runs from when, in the half second after B woke up, if A, alone until then, was asked for these reasons.
+/// Which vCPU runs from when, in the half second after B woke up, if A, alone until then, was asked for these reasons.
 fn turns_after(policy: &mut dyn Policy, why: Why) -> Vec<(VcpuId, Time)> {
     a_runs_and_b_is_blocked(policy, [0, 0]);
     for ms in 1..5 {
@@ -82,8 +82,8 @@ fn volanomark_1_a_yield_of_the_sole_runnable_vcpu_changes_nothing() {
     }
 }
 
-/// Whether B, of lower priority and waiting, gets a turn from each of A's yields, and keeps it when it is asked again at
-/// once, as a timer that was set earlier may do.
+/// Whether B, of lower priority and waiting, gets a turn from each of A's yields, and keeps it when it is asked again
+/// at once, as a timer that was set earlier may do.
 fn yields_give_turns(policy: &mut dyn Policy, y: Yield) -> bool {
     a_runs_and_b_is_blocked(policy, [0, 10]);
     let _ = policy.wake(B, Time(MS));
@@ -229,8 +229,8 @@ fn asked_in_turn_silent_lockers_never_stand_in_the_order_of_their_tickets() {
     }
 }
 
-/// SpinProbe that two vCPUs side by side take until they look at the same time, each outside its guest for twice as long as
-/// inside: as many as go on in vain, if they do not meet.
+/// Looks that two vCPUs side by side take until they look at the same time, each outside its guest for twice as
+/// long as inside: as many as go on in vain, if they do not meet.
 fn looks_until_they_meet(break_lockstep: bool, look: u64, exit: u64, both_outside_for: u64) -> usize {
     let switches = PoliteSwitches { break_lockstep, ..PoliteSwitches::default() };
     let mut policy = rsdl(YieldRule::Polite(switches), 2);
@@ -294,8 +294,8 @@ fn class_rt_leaves_its_part_of_every_slot_to_the_others() {
     assert!(machine.record(1).longest_wait <= Nanos::from_millis(900), "{:?}", machine.record(1).longest_wait);
 }
 
-/// How long a newcomer takes to its first 20 ms of CPU time on one slot beside NetBench's 48 clients: they sleep between
-/// their requests, and some forty of them can run at any time.
+/// How long a newcomer takes to its first 20 ms of CPU time on one slot beside NetBench's 48 clients: they sleep
+/// between their requests, and some forty of them can run at any time.
 fn start_up<P: Policy>(policy: P, longest_lease: Nanos) -> Nanos {
     const CLIENTS: usize = 48;
     let mut machine = audited(policy, 1, longest_lease);

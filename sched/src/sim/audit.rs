@@ -1,10 +1,11 @@
-//! What must hold of any policy, checked after every step. SpinProbe at every vCPU each time: for tests.
+//! What must hold of any policy, checked after every step. It looks at every vCPU each time: for tests.
 //!
-//! * no vCPU on two slots, no slot with two (the machine refuses both by itself); who is picked was runnable;
+//! * no vCPU is on two slots, and no slot has two (the machine refuses both by itself); a vCPU that is picked was
+//!   runnable;
 //! * [`Policy::waiting`] is the number of runnable vCPUs without a slot;
-//! * work conservation: no slot idles while somebody is queued, unless it has been told and is about to ask;
-//! * a lease ends after now, and at most `longest_lease` later unless nobody waits;
-//! * who is held back is not picked, and an alarm is set for it;
+//! * work conservation: no slot idles while a vCPU is queued, unless the slot has been told and is about to ask;
+//! * a lease ends after now, and at most `longest_lease` later unless no vCPU waits;
+//! * a vCPU that is held back is not picked, and an alarm is set for it;
 //! * CPU time is conserved: what vCPUs ran is what slots were busy.
 
 use super::machine::SimMachine;
@@ -36,7 +37,8 @@ impl Audit {
 }
 
 impl<P: Policy> SimMachine<P> {
-    /// The same, which panics as soon as the policy breaks a rule; no lease may be longer than this.
+    /// This machine, which panics as soon as the policy breaks a rule. No lease may be longer than `longest_lease`,
+    /// except one without an end.
     pub fn audited(mut self, longest_lease: Nanos) -> Self {
         self.audit = Some(Audit { longest_lease });
         self

@@ -2,8 +2,8 @@
 
 use crate::time::Nanos;
 
-/// What things cost (units: ns).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What things cost (units: ns). By default everything is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Costs {
     /// An exit and the return to a guest.
     pub exit: Nanos,

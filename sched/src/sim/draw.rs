@@ -2,8 +2,9 @@
 
 use crate::time::Nanos;
 
-/// How long exits take: the share of them (unit: thousandths) that take at most so much of the median (the same). Of three
-/// times 30,000 exits one by one on the machine of the built-in costs; the slowest hundredth met interrupts, ticks mostly.
+/// How long exits take: the share of them (unit: thousandths) that take at most so much of the median (the same). Of
+/// three times 30,000 exits one by one on the machine of the built-in costs; the slowest hundredth met interrupts,
+/// ticks mostly.
 const EXIT: [(u64, u64); 9] =
     [(0, 987), (100, 992), (250, 995), (500, 1000), (750, 1007), (900, 1016), (950, 1027), (990, 1476), (1000, 4900)];
 

@@ -1,8 +1,9 @@
 //! Modelled guests: what the built-in workloads do, as far as a scheduler can tell.
 //!
 //! A guest is a state machine that is asked for its next step when the last one is over. It waits as real ones do: it
-//! spins for a moment, then yields, says for whom it waits and whether it asks *again*, and looks anew. Where it is told who
-//! runs, it spins for longer for one who does, and not at all for one who does not.
+//! spins for a moment, then yields, names the vCPU that it waits for, says whether it yields *again* in this wait, and
+//! looks anew. A guest that is told which vCPUs run spins longer for one that runs, and not at all for one that does
+//! not.
 
 mod chatter;
 mod exchange;
@@ -35,7 +36,7 @@ pub enum Guest {
     },
     /// Takes a lock again and again.
     Locker {
-        /// Which.
+        /// The number of the lock.
         lock: usize,
         /// Work with the lock held.
         hold: Nanos,
@@ -48,7 +49,7 @@ pub enum Guest {
     },
     /// Answers every letter from its peer.
     Pinger {
-        /// Who.
+        /// The vCPU that it writes to.
         peer: usize,
         /// Work before an answer.
         work: Nanos,
@@ -68,7 +69,7 @@ pub enum Guest {
     },
     /// Wakes up periodically and works. A late wake hides none of the next ones.
     Prober {
-        /// From one wake to the next.
+        /// Time from one wake to the next.
         period: Nanos,
         /// Work at each.
         work: Nanos,
@@ -79,7 +80,7 @@ pub enum Guest {
     },
     /// Sends a request, idles until it is answered, and sends the next one.
     Requester {
-        /// Whom it asks.
+        /// The vCPU that it asks.
         server: usize,
         /// Which of the world's exchanges is next.
         exchange: u32,

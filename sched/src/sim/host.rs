@@ -1,23 +1,23 @@
 //! A model of the stock host scheduler, for simulations that compare with it: Linux's fair class as of 6.18.
 //!
 //! After the kernel's `kernel/sched/fair.c` and `kernel/sched/syscalls.c`, rule by rule; no line of it is here.
-//! * *Queues.* One for each pCPU. A thread has a virtual time that grows as it runs, by its weight, and a virtual deadline a
-//!   slice later. It is eligible while it has not run more than its share: its virtual time is not after the weighted mean
-//!   of its queue (`entity_eligible`). Of the eligible the earliest deadline runs (`pick_eevdf`).
-//! * *Turns.* Who runs is left alone until its deadline (`protect_slice`, RUN_TO_PARITY); that is noticed at a tick, or as
-//!   somebody is queued beside it (`update_curr`).
+//! * *Queues.* One for each pCPU. A thread has a virtual time that grows as it runs, by its weight, and a virtual
+//!   deadline a slice later. It is eligible while it has not run more than its share: its virtual time is not after the
+//!   weighted mean of its queue (`entity_eligible`). Of the eligible the earliest deadline runs (`pick_eevdf`).
+//! * *Turns.* The running thread is left alone until its deadline (`protect_slice`, RUN_TO_PARITY). That is noticed at
+//!   a tick, or as another thread is queued beside it (`update_curr`).
 //! * *Sleep.* The lag, what a thread was owed, is kept and given back (`place_entity`); what it owed melts away as the
 //!   others run meanwhile (DELAY_DEQUEUE).
-//! * *Yield.* A lone thread's changes nothing. Else, if it is eligible, it gives up the rest of its slice: its virtual time
-//!   becomes its deadline, and that goes a slice further (`yield_task_fair`).
-//! * *Places.* A woken thread goes to its last pCPU if that is idle, else to an idle one behind the same cache, else into its
-//!   last one's queue (`select_idle_sibling`); a new one to the least loaded (`sched_balance_find_dst_cpu`). A pCPU that
-//!   becomes idle pulls from another (`sched_balance_newidle`), and now and then each looks for a longer queue
-//!   (`sched_balance_rq`).
+//! * *Yield.* A lone thread's changes nothing. Else, if it is eligible, it gives up the rest of its slice: its virtual
+//!   time becomes its deadline, and that goes a slice further (`yield_task_fair`).
+//! * *Places.* A woken thread goes to its last pCPU if that is idle, else to an idle one behind the same cache, else
+//!   into its last one's queue (`select_idle_sibling`); a new one to the least loaded (`sched_balance_find_dst_cpu`). A
+//!   pCPU that becomes idle pulls from another (`sched_balance_newidle`), and now and then each looks for a longer
+//!   queue (`sched_balance_rq`).
 //!
-//! Left out: wake-ups that pull a thread to its waker's pCPU (`wake_affine`, for a policy is not told who wakes), loads that
-//! decay, cache hotness, groups, and the classes but for the weight of SCHED_IDLE. It allocates as its queues grow, unlike
-//! the policies that run real guests.
+//! Left out: wake-ups that pull a thread to its waker's pCPU (`wake_affine`, since a policy is not told which vCPU
+//! wakes another), loads that decay, cache hotness, groups, and the classes but for the weight of SCHED_IDLE. It
+//! allocates as its queues grow, unlike the policies that run real guests.
 
 mod queue;
 #[cfg(test)]
@@ -32,8 +32,8 @@ use crate::time::{Nanos, Time};
 use crate::topology::Topology;
 use queue::{Entity, RunQueue};
 
-/// The kernel's base slice for one pCPU; it grows with the logarithm of their number, up to 8 (`sysctl_sched_base_slice`,
-/// `get_update_sysctl_factor`).
+/// The kernel's base slice for one pCPU; it grows with the logarithm of their number, up to 8
+/// (`sysctl_sched_base_slice`, `get_update_sysctl_factor`).
 const BASE_SLICE: Nanos = Nanos(700_000);
 /// A pCPU that is busy looks for longer queues once in so many milliseconds for each pCPU (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
@@ -66,7 +66,7 @@ pub struct HostModel {
     entities: Vec<Option<Entity>>,
     queues: Vec<RunQueue>,
     idle: SlotSet,
-    /// Slots in whose queues somebody waits.
+    /// Slots in whose queues a thread waits.
     crowded: SlotSet,
     waiting: usize,
     draw: Draw,
@@ -91,7 +91,7 @@ impl HostModel {
         }
     }
 
-    /// The same, on pCPUs that are this near to each other.
+    /// This model on pCPUs that are this near to each other.
     pub fn with_topology(self, topology: Topology) -> Self {
         Self { topology, ..self }
     }
@@ -111,12 +111,12 @@ impl HostModel {
         let ran = now.since(queue.charged);
         queue.charged = now;
         if let Some(current) = queue.current {
-            let entity = self.entities[current.index()].as_mut().expect("who runs is known");
+            let entity = self.entities[current.index()].as_mut().expect("the running thread is known");
             queue.runs(entity, ran);
         }
     }
 
-    /// Puts a thread into a queue, behind nobody in particular.
+    /// Puts a thread into a queue, behind no thread in particular.
     fn enqueue(&mut self, slot: Slot, vcpu: VcpuId) {
         let entity = self.entities[vcpu.index()].as_mut().expect("the driver names only vCPUs it added");
         let queue = &mut self.queues[slot.index()];
@@ -130,7 +130,7 @@ impl HostModel {
     /// Takes a waiting thread out of its queue; it keeps what it is owed.
     fn dequeue(&mut self, slot: Slot, vcpu: VcpuId) {
         let most = self.most_lag();
-        let entity = self.entities[vcpu.index()].as_mut().expect("who waits is known");
+        let entity = self.entities[vcpu.index()].as_mut().expect("a waiting thread is known");
         let queue = &mut self.queues[slot.index()];
         queue.unwait(vcpu, entity);
         queue.leave(entity, most);
@@ -140,20 +140,21 @@ impl HostModel {
         self.waiting -= 1;
     }
 
-    /// Who runs there now gives way to the best of its queue, which may be itself.
+    /// The thread that runs there gives way to the best of its queue, which may be itself.
     fn reschedule(&mut self, slot: Slot, now: Time) -> Decision {
         let queue = &mut self.queues[slot.index()];
         let current = queue.current;
-        let running = current.map(|vcpu| (vcpu, self.entities[vcpu.index()].as_ref().expect("who runs is known")));
-        let best =
-            queue.best(running, |vcpu| self.entities[vcpu.index()].as_ref().expect("who waits is known").vruntime);
+        let running =
+            current.map(|vcpu| (vcpu, self.entities[vcpu.index()].as_ref().expect("the running thread is known")));
+        let best = queue
+            .best(running, |vcpu| self.entities[vcpu.index()].as_ref().expect("a waiting thread is known").vruntime);
         if let Some(next) = best.filter(|next| Some(*next) != current) {
             if let Some(vcpu) = current {
-                let entity = self.entities[vcpu.index()].as_mut().expect("who runs is known");
+                let entity = self.entities[vcpu.index()].as_mut().expect("the running thread is known");
                 queue.wait(vcpu, entity);
                 self.waiting += 1;
             }
-            let entity = self.entities[next.index()].as_mut().expect("who waits is known");
+            let entity = self.entities[next.index()].as_mut().expect("a waiting thread is known");
             queue.unwait(next, entity);
             queue.current = Some(next);
             self.waiting -= 1;
@@ -162,7 +163,7 @@ impl HostModel {
         self.runs_on(slot, now)
     }
 
-    /// The lease of whoever runs: until the first tick after its deadline.
+    /// The lease of the running thread: until the first tick after its deadline.
     fn runs_on(&mut self, slot: Slot, now: Time) -> Decision {
         let Some(vcpu) = self.queues[slot.index()].current else {
             self.idle.insert(slot);
@@ -204,18 +205,18 @@ impl HostModel {
         }
     }
 
-    /// Who runs there sleeps or ends.
+    /// The thread that runs there sleeps or ends.
     fn leaves(&mut self, slot: Slot, vcpu: VcpuId) {
         let most = self.most_lag();
         let queue = &mut self.queues[slot.index()];
-        let entity = self.entities[vcpu.index()].as_mut().expect("who runs is known");
+        let entity = self.entities[vcpu.index()].as_mut().expect("the running thread is known");
         queue.leave(entity, most);
         entity.debt_of = Some((slot, entity.vruntime));
         queue.current = None;
     }
 
-    /// Where a new thread goes: the kernel goes by loads that rise and decay, with whatever else runs, and leaves queues alone
-    /// that differ by one; so of those with at most one more than the shortest any may be taken.
+    /// Where a new thread goes: the kernel goes by loads that rise and decay, with whatever else runs, and leaves
+    /// queues alone that differ by one; so of those with at most one more than the shortest any may be taken.
     fn place_for_new(&mut self) -> Slot {
         let load = |slot: usize| self.queues[slot].waiting() + usize::from(self.queues[slot].current.is_some());
         let all = 0..self.queues.len();
@@ -312,7 +313,7 @@ impl Policy for HostModel {
             }
             Why::Yield(_) if !self.config.yields || self.queues[slot.index()].waiting() == 0 => self.runs_on(slot, now),
             Why::Yield(_) => {
-                let entity = self.entities[current.index()].as_mut().expect("who runs is known");
+                let entity = self.entities[current.index()].as_mut().expect("the running thread is known");
                 self.queues[slot.index()].forfeit(entity, slice);
                 self.reschedule(slot, now)
             }

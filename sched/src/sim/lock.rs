@@ -1,7 +1,7 @@
-//! The one lock under which executors ask: whoever comes while it is held waits, first come first served.
+//! The one lock under which executors ask: an executor that comes while it is held waits, first come first served.
 //!
-//! What a waiter does meanwhile, spin or sleep, and the lock's ways of passing by sleepers are not modelled: they are within
-//! the length of a section, as it is measured.
+//! What a waiter does meanwhile, spin or sleep, and the lock's ways of passing by sleepers are not modelled: they are
+//! within the length of a section, as it is measured.
 
 use crate::time::{Nanos, Time};
 
@@ -13,12 +13,12 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// A free lock that is held for so long each time; for no time at all, and nobody ever waits.
+    /// A free lock that is held for so long each time. If that is no time at all, no executor ever waits.
     pub(super) fn new(section: Nanos) -> Self {
         Self { free: Time(0), section }
     }
 
-    /// Somebody comes now: when it has the lock. It leaves it a [section](Self::section) later.
+    /// An executor comes now: when it has the lock. It leaves it a [section](Self::section) later.
     pub(super) fn enter(&mut self, now: Time) -> Time {
         let has = self.free.max(now);
         self.free = has + self.section;

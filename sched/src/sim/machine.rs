@@ -1,4 +1,5 @@
-//! The machine itself: who is on it, how time passes, and what came of it. What happens at each event is in `machine/steps.rs`.
+//! The machine itself: its vCPUs, how time passes, and what came of it. What happens at each event is in
+//! `machine/steps.rs`.
 
 mod steps;
 
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 /// When every machine's clock starts: not at 0, where a policy's own zeros would look like times.
 const BEGIN: Time = Time(1_000_000);
-/// Events of each slot that the ledger's rings keep: whoever wants them has them all kept.
+/// Events of each slot that the ledger's rings keep. A [traced](SimMachine::traced) machine keeps all events elsewhere.
 const KEPT: usize = 1;
 /// Waits beyond their bounds that are kept; the others are only counted.
 const LATE_KEPT: usize = 16;
@@ -40,7 +41,8 @@ pub struct SimMachine<P> {
     agenda: Agenda,
     pub(super) audit: Option<Audit>,
     draw: Draw,
-    /// How far a step's length is from what the guest asks for, and an exit's from its cost, at most (unit: thousandths).
+    /// How far a step's length is from what the guest asks for, and an exit's from its cost, at most (unit:
+    /// thousandths).
     noise: u64,
     /// Exits and yields: what a ledger does not see.
     totals: Totals,
@@ -74,24 +76,25 @@ impl<P: Policy> SimMachine<P> {
         }
     }
 
-    /// The same with other costs.
-    pub fn with_costs(self, costs: Costs) -> Self {
+    /// This machine with other costs.
+    #[cfg(test)]
+    pub(crate) fn with_costs(self, costs: Costs) -> Self {
         Self { costs, lock: Lock::new(costs.lock), ..self }
     }
 
-    /// The same with steps and exits that take up to so many thousandths less or longer than they should, as drawn from the
-    /// seed: without it guests may fall into a step that nothing real keeps.
+    /// This machine, with steps and exits that take up to so many thousandths less or longer than they should, as drawn
+    /// from the seed. Without it guests may fall into a step that nothing real keeps.
     pub fn with_noise(self, seed: u64, thousandths: u64) -> Self {
         Self { draw: Draw::new(seed), noise: thousandths.min(1000), ..self }
     }
 
-    /// The same with requests to go through, for guests that ask.
+    /// This machine with requests to go through, for guests that ask.
     pub fn with_traffic(mut self, exchanges: Arc<[Exchange]>) -> Self {
         self.world.traffic = exchanges;
         self
     }
 
-    /// The same, keeping every event.
+    /// This machine, keeping every event.
     pub fn traced(self) -> Self {
         Self { ledger: self.ledger.keeping_all(), ..self }
     }
@@ -121,7 +124,7 @@ impl<P: Policy> SimMachine<P> {
         v
     }
 
-    /// Opens the gates of all chat rooms: whoever waits there is told.
+    /// Opens the gates of all chat rooms, and wakes the vCPUs that wait there.
     pub fn open_gates(&mut self) {
         for room in &mut self.world.rooms {
             room.open = true;
@@ -208,7 +211,7 @@ impl<P: Policy> SimMachine<P> {
     }
 
     /// Whether a vCPU is runnable and without a slot.
-    pub fn is_queued(&self, v: usize) -> bool {
+    pub(crate) fn is_queued(&self, v: usize) -> bool {
         self.vcpus[v].place == Place::Queued
     }
 

@@ -1,5 +1,5 @@
-//! A bounded queue of messages with one reader, as the guests' pipes are: under a lock that yields and has no queue of its
-//! own, with conditions at which vCPUs block.
+//! A bounded queue of messages with one reader, as the guests' pipes are: under a lock that yields and has no queue of
+//! its own, with conditions at which vCPUs block.
 //!
 //! Nothing here takes time; the guest that has the lock says how long it keeps it.
 
@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// Messages that fit into it, as into the guests'.
 pub(super) const ROOM: usize = 256;
 
-/// A message: who sent it, and which of its messages it is.
+/// A message: its sender, and which of the sender's messages it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) user: u32,
@@ -19,7 +19,7 @@ pub(super) struct Message {
 #[derive(Debug, Default)]
 pub(super) struct MessageQueue {
     holder: Option<usize>,
-    /// Who has found the lock taken and has not had it since: spinning, yielding, or without a pCPU.
+    /// vCPUs that have found the lock taken and have not had it since: spinning, yielding, or without a pCPU.
     contenders: BTreeSet<usize>,
     messages: VecDeque<Message>,
     /// The reader blocks until there is a message.
@@ -33,9 +33,9 @@ pub(super) struct MessageQueue {
 pub(super) enum Look {
     /// The lock is taken.
     Taken,
-    /// It is full or empty; whoever looked is among those to be woken, and the lock is free.
+    /// It is full or empty. The vCPU that looked is among those to be woken, and the lock is free.
     Blocks,
-    /// Whoever looked has the lock, and can go on.
+    /// The vCPU that looked has the lock, and can go on.
     Has,
 }
 
@@ -45,8 +45,8 @@ impl MessageQueue {
         self.holder
     }
 
-    /// Takes the lock, if it is free, to write or to read. Those whose spinning may be over, or goes on after all, are added
-    /// to `noticed`.
+    /// Takes the lock, if it is free, to write or to read. Those whose spinning may be over, or goes on after all, are
+    /// added to `noticed`.
     pub(super) fn look(&mut self, me: usize, writes: bool, noticed: &mut Vec<usize>) -> Look {
         if self.holder.is_some() {
             self.contenders.insert(me);
@@ -94,7 +94,7 @@ impl MessageQueue {
         noticed.extend(&self.contenders);
     }
 
-    /// Nobody has the lock, waits for it, or blocks, and no message is left.
+    /// No vCPU has the lock, waits for it, or blocks, and no message is left.
     #[cfg(test)]
     pub(super) fn is_at_rest(&self) -> bool {
         let nobody = self.holder.is_none() && self.contenders.is_empty();

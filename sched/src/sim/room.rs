@@ -37,7 +37,8 @@ impl Room {
     }
 
     /// Messages that its clients receive before all is done.
-    pub fn deliveries(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn deliveries(&self) -> u64 {
         u64::from(self.users) * u64::from(self.users.saturating_sub(1)) * u64::from(self.messages)
     }
 
@@ -51,7 +52,7 @@ impl Room {
         &self.queues[self.place(leg, user)]
     }
 
-    /// The same, to change it.
+    /// The queue of a user on this leg, to change it.
     pub(super) fn queue_mut(&mut self, leg: Leg, user: u32) -> &mut MessageQueue {
         let place = self.place(leg, user);
         &mut self.queues[place]

@@ -22,7 +22,7 @@ pub struct Record {
 /// A vCPU that waited longer than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LateVcpu {
-    /// Who.
+    /// The vCPU.
     pub vcpu: VcpuId,
     /// When its wait was noticed, at its end or the run's.
     pub at: Time,

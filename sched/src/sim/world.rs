@@ -1,4 +1,5 @@
-//! What guests share: ticket locks, mailboxes, requests, chat rooms; and the gauges in which each counts what it has done.
+//! What guests share: ticket locks, mailboxes, requests, chat rooms; and the gauges in which each counts what it has
+//! done.
 
 use super::room::Room;
 use crate::time::{Nanos, Time};
@@ -48,11 +49,11 @@ pub struct World {
     waits: Vec<Histogram<u64>>,
     /// Letters by addressee.
     pub(super) mail: Vec<u32>,
-    /// Who asked last, and which exchange it was, by server.
+    /// The vCPU that asked last, and which exchange it was, by server.
     pub(super) asked: Vec<(usize, u32)>,
     /// The exchanges that clients go through, each from a place of its own.
     pub(super) traffic: Arc<[Exchange]>,
-    /// Who is on a pCPU, if guests are told.
+    /// Which vCPUs are on a pCPU, if guests are told.
     pub(super) told: Option<Vec<bool>>,
     /// vCPUs that got an event in this step.
     pub(super) events: Vec<usize>,
@@ -105,7 +106,7 @@ impl World {
         self.gauges[v].part = part;
     }
 
-    /// A first letter, so that somebody begins.
+    /// A first letter, so that the vCPU begins.
     pub fn post(&mut self, v: usize) {
         self.mail[v] += 1;
     }
@@ -117,7 +118,8 @@ impl World {
     }
 
     /// Operations of all these.
-    pub fn ops_of(&self, group: &[usize]) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn ops_of(&self, group: &[usize]) -> u64 {
         group.iter().map(|&v| self.gauges[v].ops).sum()
     }
 

@@ -1,7 +1,7 @@
 //! How CPUs were handed out before slots had words: the free ones in a list behind one lock.
 //!
-//! For comparison alone: each entry takes one from the list and each exit puts it back, so all who enter write to the same
-//! lines of memory, and who was where last is forgotten.
+//! For comparison alone: each entry takes a slot from the list and each exit puts it back. So all threads that enter
+//! write to the same lines of memory, and which vCPU was where last is forgotten.
 
 use crate::ids::Slot;
 use std::sync::{Mutex, MutexGuard, PoisonError};

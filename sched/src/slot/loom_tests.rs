@@ -12,7 +12,7 @@ use loom::thread;
 struct Pcpu {
     word: SlotWord,
     uses: UnsafeCell<u32>,
-    /// What the domain's lock guards: who waits.
+    /// What the domain's lock guards: the vCPUs that wait.
     queue: Mutex<Vec<VcpuId>>,
 }
 
@@ -30,7 +30,7 @@ impl Pcpu {
         self.uses.with(|uses| unsafe { *uses })
     }
 
-    /// Takes a slot that somebody released, as who finds it free and somebody waiting does.
+    /// Takes a slot that was released, as a thread does that finds it free while a vCPU waits.
     fn settle(&self, next: VcpuId) -> bool {
         let _queue = self.queue.lock().unwrap();
         let settled = self.word.settle().is_some();
@@ -98,8 +98,8 @@ fn loom_a_handed_slot_shows_what_the_last_holder_left() {
     });
 }
 
-/// The slot of a running vCPU: others queue something, stamp the slot and kick; the vCPU's thread, when it asks, takes the
-/// kick out, acknowledges, and looks into the queue.
+/// The slot of a running vCPU: others queue something, stamp the slot and kick; the vCPU's thread, when it asks, takes
+/// the kick out, acknowledges, and looks into the queue.
 #[derive(Default)]
 struct Asker {
     word: SlotWord,

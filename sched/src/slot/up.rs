@@ -1,11 +1,11 @@
 //! Slot words for a domain of one pCPU: the same operations without a bus lock.
 //!
-//! After the rump kernel's uniprocessor locks. Every thread that touches such a word is bound to the one pCPU, so threads
-//! interleave only between instructions, and one instruction is one step to all of them. `xchg` with memory locks the bus
-//! whatever one writes, so a swap is a `cmpxchg` too.
+//! After the rump kernel's uniprocessor locks. Every thread that touches such a word is bound to the one pCPU, so
+//! threads interleave only between instructions, and one instruction is one step to all of them. `xchg` with memory
+//! locks the bus whatever one writes, so a swap is a `cmpxchg` too.
 //!
-//! Should somebody move a thread to another CPU from outside, the words stay memory like any other; what is lost is the
-//! promise that a slot has one vCPU at a time.
+//! If a thread is moved to another CPU from outside, the words stay memory like any other. What is lost is the promise
+//! that a slot has one vCPU at a time.
 #![allow(unsafe_code, reason = "instructions without a lock prefix")]
 
 use super::word::Word;

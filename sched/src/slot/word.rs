@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 /// A word that is read and replaced in one step, as seen by all threads that may touch it.
 ///
-/// What was written before a successful [`replace`](Self::replace) or a [`swap`](Self::swap) is seen by whoever replaces
-/// or swaps what it wrote.
+/// What was written before a successful [`replace`](Self::replace) or a [`swap`](Self::swap) is visible to the thread
+/// that next replaces or swaps the value so written.
 pub trait Word: Debug + Send + Sync + 'static {
     /// Whether threads on any CPU may touch the word. If not, only those bound to one and the same CPU may.
     const ANY_CPU: bool;
@@ -40,8 +40,8 @@ impl Word for Smp {
     }
 
     fn swap(&self, value: u32) -> u32 {
-        // Release pairs with the Acquire of the next swap or replace: the next holder sees what the last one left, and a
-        // holder that takes notice of a stamp sees what the stamper did before.
+        // Release pairs with the Acquire of the next swap or replace: the next holder sees what the last one left, and
+        // a holder that takes notice of a stamp sees what the stamper did before.
         self.0.swap(value, Ordering::AcqRel)
     }
 

@@ -11,7 +11,7 @@ use shuttle as checker;
 use std::num::NonZeroU32;
 
 /// The kernel compares the word and begins to wait in one step; here a lock makes it one. Bits are not modelled: all
-/// who wait are woken, most of them for no reason.
+/// waiters are woken, most of them for no reason.
 #[derive(Debug)]
 pub(crate) struct Futex {
     pub(crate) word: AtomicU32,

@@ -1,4 +1,4 @@
-//! Whether the calling thread holds a queue lock, so that debug builds can tell who enters the kernel with it.
+//! Whether the calling thread holds a queue lock, so that debug builds find a thread that enters the kernel with it.
 //!
 //! Release builds keep no mark and check nothing.
 

@@ -15,13 +15,13 @@ pub(crate) struct Futex {
 }
 
 impl Futex {
-    /// Waits if the word is as expected, until somebody wakes this thread or the time comes; may also return for no
+    /// Waits if the word is as expected, until another thread wakes this one or the time comes; may also return for no
     /// reason. False: the time came.
     pub(crate) fn wait(&self, expected: u32, until: Time) -> bool {
         self.wait_masked(expected, until, NonZeroU32::MAX)
     }
 
-    /// Waits for those who wake one of these bits.
+    /// Waits for a wake of one of these bits.
     pub(crate) fn wait_masked(&self, expected: u32, until: Time, mask: NonZeroU32) -> bool {
         assert_not_held();
         let time = Timespec { tv_sec: (until.0 / 1_000_000_000) as i64, tv_nsec: (until.0 % 1_000_000_000) as i64 };
@@ -37,7 +37,7 @@ impl Futex {
         let _ = futex::wake(&self.word, futex::Flags::PRIVATE, 1);
     }
 
-    /// Wakes all who wait for one of these bits.
+    /// Wakes all waiters of one of these bits.
     pub(crate) fn wake_masked(&self, mask: NonZeroU32) {
         assert_not_held();
         // As above.

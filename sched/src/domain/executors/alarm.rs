@@ -1,7 +1,8 @@
 //! The policy's alarm: which executor tells it the time.
 //!
-//! One of them watches, by its timer or, idle, by its parker. Who asks takes the watch over if the alarm is earlier than
-//! what is watched: it sets its timer anyway. Whoever else makes the alarm earlier tells the watcher.
+//! One of them watches, by its timer or, idle, by its parker. An executor that asks takes the watch over if the alarm
+//! is earlier than what is watched: it sets its timer anyway. Any other thread that makes the alarm earlier tells the
+//! watcher.
 //!
 //! Invariant, outside the lock: the watcher asks when the alarm comes, or has been told to ask.
 
@@ -10,7 +11,7 @@ use crate::ids::Slot;
 use crate::policy::Placement;
 use crate::time::Time;
 
-/// Who watches, and what for.
+/// The executor that watches, and what for.
 #[derive(Debug)]
 pub(super) struct Watch {
     slot: Slot,
@@ -40,7 +41,7 @@ impl Shared {
         state.watch.of(slot)
     }
 
-    /// Something else than a question was answered: whom to tell of it.
+    /// After an answer to something else than a question: the watcher to tell of an earlier alarm.
     pub(super) fn tell_watcher(&self, state: &mut LockedState) -> Option<Act> {
         let at = state.ledger.alarm();
         let earlier = at < state.watch.at;

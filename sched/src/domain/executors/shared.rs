@@ -19,14 +19,15 @@ use crate::sync::{AtomicBool, Ordering};
 use crate::time::Time;
 use crate::vcpu::Vcpu;
 use std::sync::OnceLock;
-/// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest follows at once.
+/// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest
+/// follows at once.
 pub(super) const DUE_AT_ONCE: usize = 8;
 
 pub(super) struct Shared {
     pub(super) state: LedgerLock<LockedState>,
     pub(super) slots: Box<[SlotShared]>,
     pub(super) events: Box<[Events]>,
-    /// Somebody is queued. Written under the lock; read without, where being late only means one more exit.
+    /// A vCPU is queued. Written under the lock; read without, where being late only means one more exit.
     pub(super) waiters: AtomicBool,
     pub(super) policy: PolicyTraits,
     pub(super) detects_spinning: bool,
@@ -101,7 +102,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Completes a wake whose event found the vCPU blocked, unless somebody else has.
+    /// Completes a wake whose event found the vCPU blocked, unless another thread has.
     pub(super) fn unblock(&self, state: &mut LockedState, vcpu: VcpuId, now: Time) -> Option<Act> {
         if !self.events[vcpu.index()].unblock() {
             return None;
@@ -113,7 +114,8 @@ impl Shared {
         placed(state.ledger.wake(vcpu, now))
     }
 
-    /// `rechecks` is the thread that looks at its own slot's word next, if it is an executor at all: it is in the middle of a vCPU's exit.
+    /// `rechecks` is the thread that looks at its own slot's word next, if it is an executor at all: it is in the
+    /// middle of a vCPU's exit.
     pub(super) fn perform(&self, act: Act, rechecks: Option<kick::ThreadId>) {
         match act {
             Act::Rouse(slot) => {

@@ -126,7 +126,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Nobody waits, as far as is known without the lock.
+    /// No vCPU waits, as far as is known without the lock.
     fn is_alone(&self) -> bool {
         !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted()
     }
@@ -187,7 +187,7 @@ impl Executor<'_> {
         next
     }
 
-    /// Wakes the blocked vCPUs this slot watches whose time has come, and lets go on who was held back.
+    /// Wakes the blocked vCPUs this slot watches whose time has come, and resumes those that were held back.
     fn wake_due(&self, state: &mut LockedState, now: Time, acts: &mut Acts) {
         // This slot is asking already.
         let mine = |act: &Act| matches!(act, Act::Ask(slot) | Act::Rouse(slot) if *slot == self.slot);
@@ -288,7 +288,7 @@ impl Executor<'_> {
         current.id
     }
 
-    /// The slot word follows: under the lock, so that whoever finds the slot busy there can stamp it.
+    /// The slot word follows: under the lock, so that a thread that finds the slot busy there can stamp it.
     fn stamp_word(&self, before: Option<VcpuId>, next: Option<VcpuId>) {
         match (before, next) {
             (Some(_), None) => self.me.word.vacate(),

@@ -1,7 +1,7 @@
 //! Going on with vCPUs that another mechanism gave back.
 //!
-//! Their threads are started before that one gives them up ([`HostThreads::berths`]), so that a host without another thread to
-//! give refuses while nothing has changed.
+//! Their threads are started before that one gives them up ([`HostThreads::berths`]), so that a host without another
+//! thread to give refuses while nothing has changed.
 
 use super::{HostThreads, Record, carry, enter_attributes};
 use crate::attributes::Attributes;

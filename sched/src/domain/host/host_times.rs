@@ -1,8 +1,8 @@
-//! A vCPU's times by what the host says of its thread, told so that they contradict neither each other nor what was told
-//! before: run, wait and idleness make up the time since the vCPU was made, and none of them ever goes back.
+//! A vCPU's times by what the host says of its thread, told so that they contradict neither each other nor what was
+//! told before: run, wait and idleness make up the time since the vCPU was made, and none of them ever goes back.
 //!
-//! What the host itself says does neither: it counts a wait once it is over, and its figures are read one after the other
-//! while the thread goes on.
+//! What the host itself says does neither: it counts a wait once it is over, and its figures are read one after the
+//! other while the thread goes on.
 
 #![allow(unsafe_code, reason = "the clock of another thread: rustix has none of it")]
 
@@ -42,7 +42,8 @@ impl HostTimes {
 }
 
 impl Times {
-    /// Onward from here to these times, as far as they and the time since the vCPU was made allow. A wait is what is left of it.
+    /// Onward from here to these times, as far as they and the time since the vCPU was made allow. A wait is what is
+    /// left of it.
     fn onward(self, run: Nanos, idle: Nanos, alive: Nanos) -> Self {
         let mut left = alive - (self.run + self.wait + self.idle);
         let mut onward = |from: Nanos, to: Nanos| {
@@ -55,8 +56,8 @@ impl Times {
     }
 }
 
-/// Time without an event to act on. The host counts a wait only once it is over, and not what an event's way to its thread
-/// takes; so waits are what is left of a vCPU's time.
+/// Time without an event to act on. The host counts a wait only once it is over, and not what an event's way to its
+/// thread takes; so waits are what is left of a vCPU's time.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     /// When it began, 0 while the vCPU is not idle.
@@ -128,10 +129,11 @@ fn host_account(thread: ThreadId) -> HostAccount {
     }
 }
 
-/// How long a thread of this process has run; none once it has ended. To the moment, where the file `schedstat` is behind by
-/// up to a tick while the thread runs.
+/// How long a thread of this process has run; none once it has ended. To the moment, where the file `schedstat` is
+/// behind by up to a tick while the thread runs.
 fn cpu_time(thread: ThreadId) -> Nanos {
-    // A thread's id in a clock's, as CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED of Linux' include/linux/posix-timers.h have it.
+    // A thread's id in a clock's, as CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED of Linux' include/linux/posix-timers.h have
+    // it.
     let clock = (!thread.0 << 3) | 4 | 2;
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: room for the time, which is written unless the call fails.

@@ -5,8 +5,8 @@ use crate::kick::ThreadId;
 use arrayvec::ArrayVec;
 /// Most things to do for others after one turn with the lock.
 const ACTS: usize = 16;
-/// Room that a decision needs: its own kick, the grant, and the kick of a placement. A turn makes two beside settling, a
-/// wake and a steal.
+/// Room that a decision needs: its own kick, the grant, and the kick of a placement. A turn makes two beside settling,
+/// a wake and a steal.
 pub(super) const ACTS_OF_A_DECISION: usize = 3;
 
 /// Something to do once the lock is free.

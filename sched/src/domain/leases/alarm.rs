@@ -1,8 +1,8 @@
 //! The policy's alarm: a thread that tells it the time.
 //!
-//! Under leases nobody is sure to look at a given time: a thread without a slot sleeps until it is woken, and one with a
-//! slot may give it up. So a domain whose policy holds vCPUs back has one thread more, started with the first vCPU that can
-//! be. It sleeps until the alarm, takes a turn with the lock, which ticks, and sleeps again.
+//! Under leases no thread is sure to look at a given time: a thread without a slot sleeps until it is woken, and one
+//! with a slot may give it up. So a domain whose policy holds vCPUs back has one thread more, started with the first
+//! vCPU that can be held back. It sleeps until the alarm, takes a turn with the lock, which ticks, and sleeps again.
 //!
 //! Invariant, outside the lock: the thread looks when the alarm comes, or has been woken since the alarm was set.
 

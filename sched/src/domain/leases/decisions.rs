@@ -1,7 +1,8 @@
 //! Decisions, under the domain's lock: what the policy is told, and what its answers mean for slots and threads.
 //!
-//! Invariant: outside the lock, a slot's word is `idle` exactly if nobody is on it here; else that vCPU's, held, handed or
-//! free. What needs a system call, to wake, bind or kick a thread, is put into [`Acts`] and done once the lock is free.
+//! Invariant: outside the lock, a slot's word is `idle` exactly if no vCPU is on it here; else that vCPU's: held,
+//! handed or free. What needs a system call, to wake, bind or kick a thread, is put into [`Acts`] and done once the
+//! lock is free.
 
 use super::acts::{ACTS_OF_A_DECISION, Act, Acts};
 use super::locked_state::LockedState;
@@ -44,7 +45,7 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    /// Tells everybody whether somebody waits. True: there is more to settle, in another turn.
+    /// Publishes whether a vCPU waits. True: there is more to settle, in another turn.
     pub(super) fn publish(&self, state: &mut LockedState, now: Time, acts: &mut Acts) -> bool {
         while self.gate.publish(state.ledger.waiting() > 0) {
             if self.settle(state, now, acts) {
@@ -54,7 +55,7 @@ impl<W: Word> Shared<W> {
         false
     }
 
-    /// Completes a wake whose event found the vCPU blocked. False: somebody else has.
+    /// Completes a wake whose event found the vCPU blocked. False: another thread has.
     pub(super) fn unblock(&self, state: &mut LockedState, vcpu: VcpuId, now: Time, acts: &mut Acts) -> bool {
         if !self.records.of(vcpu).events.unblock() {
             return false;
@@ -85,7 +86,7 @@ impl<W: Word> Shared<W> {
         now: Time,
         acts: &mut Acts,
     ) -> Answer {
-        let vcpu = state.slots[slot.index()].on.expect("who asks is on its slot");
+        let vcpu = state.slots[slot.index()].on.expect("a vCPU that asks is on its slot");
         self.slots[slot.index()].word.acknowledge();
         let why = final_reason(self.records.of(vcpu), stopped, now);
         let decision = state.ledger.next(slot, why, now);
@@ -103,7 +104,7 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    /// Does what was decided for a slot that nobody is on.
+    /// Does what was decided for a slot that no vCPU is on.
     pub(super) fn follow(&self, state: &mut LockedState, slot: Slot, decision: Decision, now: Time, acts: &mut Acts) {
         decision.kick.into_iter().for_each(|slot| self.stamp(state, slot, acts));
         match decision.run {

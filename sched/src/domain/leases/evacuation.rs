@@ -22,8 +22,8 @@ impl<W: Word> Evacuate for Leases<W> {
     fn evacuate(&self) -> Evacuated {
         let mut state = self.shared.state.lock();
         let now = monotonic();
-        // A late sender of an event settles what naps, and must find nothing. Who is to run now does so elsewhere. Slot words
-        // may be touched from here: no thread of the domain is left.
+        // A late sender of an event settles what naps, and must find nothing. A vCPU that is to run now does so
+        // elsewhere. Slot words may be touched from here: no thread of the domain is left.
         let mut acts = Acts::new();
         while self.shared.settle(&mut state, now, &mut acts) {
             acts.clear();
@@ -51,7 +51,7 @@ impl<W: Word> Shared<W> {
             id,
             vcpu: left.vcpu,
             attributes,
-            // Who dozes waits inside its run, where the host's threads leave it.
+            // A vCPU that dozes waits inside its run, where the host's threads leave it.
             rests: (leaving.rests && !left.dozes).then_some(left.until),
             event: leaving.event,
             retiring: record.retiring.load(Ordering::Relaxed),

@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub(super) on: Option<Slot>,
     /// The slot to whose pCPU its thread is bound.
     pub(super) bound: Option<Slot>,
-    /// Somebody has tried to steal the slot that was handed to it, and nobody may again before it has run.
+    /// A thief has tried to steal the slot that was handed to it. No other may before it has run.
     pub(super) robbed: bool,
     pub(super) thread: Option<JoinHandle<()>>,
     /// What its thread left when it ended before the vCPU.

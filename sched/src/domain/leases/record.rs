@@ -1,7 +1,7 @@
 //! What other threads may see of a vCPU and its thread, found by id without a lock.
 //!
-//! A record belongs to an id, not to a vCPU: an event that crosses the end of a vCPU finds it still there. It is made anew
-//! ([`Records::admit`]) before the id's next vCPU exists.
+//! A record belongs to an id, not to a vCPU: an event that crosses the end of a vCPU finds it still there. It is made
+//! anew ([`Records::admit`]) before the id's next vCPU exists.
 
 use crate::domain::counts::Counts;
 use crate::domain::events::Events;
@@ -27,7 +27,7 @@ pub(super) struct Records(Box<[OnceLock<Box<[Record]>>]>);
 pub(super) struct Record {
     pub(super) events: Events,
     pub(super) parker: Parker,
-    /// Nobody tells its thread when the vCPU halts inside, so the watcher looks.
+    /// Its thread is not kicked when the vCPU halts inside, so the watcher looks.
     pub(super) watched: AtomicBool,
     /// The vCPU is to end. Set under the lock, before a wake and a kick; its thread looks after each of them.
     pub(super) retiring: AtomicBool,
@@ -89,7 +89,8 @@ impl Record {
         self.grant.waited.store(waited.0, Ordering::Relaxed);
     }
 
-    /// When the vCPU was handed its slot, and how long it had waited in all by then, for its thread once it has started.
+    /// When the vCPU was handed its slot, and how long it had waited in all by then, for its thread once it has
+    /// started.
     pub(super) fn handed(&self) -> (Time, Nanos) {
         (Time(self.grant.handed.load(Ordering::Relaxed)), Nanos(self.grant.waited.load(Ordering::Relaxed)))
     }
@@ -143,9 +144,9 @@ struct Grant {
     waited: AtomicU64,
 }
 
-/// CPU time used: twice the nanoseconds, plus one while the vCPU runs; then the time it began is taken off, so that what
-/// it has used is the sum with the time it is read. One word, so that it can be read at any moment. Written by the vCPU's
-/// thread only.
+/// CPU time used: twice the nanoseconds, plus one while the vCPU runs; then the time it began is taken off, so that
+/// what it has used is the sum with the time it is read. One word, so that it can be read at any moment. Written by the
+/// vCPU's thread only.
 #[derive(Debug, Default)]
 pub(super) struct CpuTime(AtomicU64);
 
@@ -178,8 +179,8 @@ impl CpuTime {
     }
 }
 
-/// Naps of which the policy does not know. A nap is ended by the vCPU's thread, once it has its slot back, or by who
-/// settles it under the lock, once it has taken the slot: only one of them can.
+/// Naps of which the policy does not know. A nap is ended by the vCPU's thread, once it has its slot back, or by the
+/// thread that settles it under the lock, once it has taken the slot. Only one of them can.
 #[derive(Debug, Default)]
 pub(super) struct Naps {
     /// When the nap under way began, 0 while there is none.
@@ -189,7 +190,7 @@ pub(super) struct Naps {
 }
 
 impl Naps {
-    /// A nap begins. Before the slot is released, which makes it known to who settles it.
+    /// A nap begins. Before the slot is released, which makes the nap known to threads that settle it.
     pub(super) fn begin(&self, now: Time) {
         self.since.store(now.0, Ordering::Relaxed);
     }

@@ -1,13 +1,13 @@
 //! The real-time boost: a thread whose deadline comes runs at once, in the host's real-time class, to ask for a slot.
 //!
-//! A thread that will wake by itself enters SCHED_FIFO at the lowest priority before it waits. It leaves the class before it
-//! runs its vCPU or waits for something else. While it sleeps, that takes nothing from anybody. Awake, it only takes the
-//! lock, asks and takes up the answer: some 10 us. So no guest ever runs in the class; nor does one whose vCPU dozes
-//! (`thread/doze.rs`).
+//! A thread that will wake by itself enters SCHED_FIFO at the lowest priority before it waits. It leaves the class
+//! before it runs its vCPU or waits for something else. While it sleeps, that takes no CPU time. Awake, it only takes
+//! the lock, asks and takes up the answer: some 10 us. So no guest ever runs in the class; nor does one whose vCPU
+//! dozes (`thread/doze.rs`).
 //!
-//! Boosts are charged to a budget of each pCPU, a twentieth of its time, so that the kernel's own limit on the class (95 % of
-//! a second) is never near. Once the budget is used up, the thread waits as an ordinary one: same questions, same answers. So
-//! it does where the host does not permit the class, which is tried once per domain.
+//! Boosts are charged to a budget of each pCPU, a twentieth of its time, so that the kernel's own limit on the class
+//! (95 % of a second) is never near. Once the budget is used up, the thread waits as an ordinary one: same questions,
+//! same answers. So it does where the host does not permit the class, which is tried once per domain.
 #![allow(unsafe_code, reason = "sched_setscheduler: rustix has it not")]
 
 use crate::ids::Slot;

@@ -47,12 +47,12 @@ pub(super) struct SlotShared<W> {
     pub(super) cpu: usize,
 }
 
-/// Who takes a turn with the lock.
+/// The thread that takes a turn with the lock.
 #[derive(Clone, Copy)]
 pub(super) struct Asker {
     pub(super) caller: Caller,
-    /// The calling thread, if it looks at its own slot's word next: it is in the middle of its vCPU's exit, if it carries
-    /// one at all.
+    /// The calling thread, if it looks at its own slot's word next: it is in the middle of its vCPU's exit, if it
+    /// carries one at all.
     pub(super) rechecks: Option<kick::ThreadId>,
 }
 
@@ -71,8 +71,8 @@ impl<W: Word> Shared<W> {
         W::ANY_CPU || HOME.get() == std::ptr::from_ref(self).addr()
     }
 
-    /// A turn with the lock: settles what napped, lets go on what was held back if it is time, does something, tells whether somebody waits; then does for others what
-    /// came of it.
+    /// Runs a closure under the lock, and its deferred actions once the lock is free. Before the closure it settles
+    /// what napped, and resumes vCPUs held back if it is time. After it, it publishes whether a vCPU waits.
     pub(super) fn turn<R>(&self, me: Asker, something: impl FnOnce(&mut LockedState, Time, &mut Acts) -> R) -> R {
         debug_assert!(self.may_touch_slots());
         let mut acts = Acts::new();
@@ -109,7 +109,8 @@ impl<W: Word> Shared<W> {
                 if bind && !cfg!(all(test, shuttle)) {
                     let mut only = CpuSet::new();
                     only.set(self.slots[slot.index()].cpu);
-                    // The CPU was checked when the domain was configured; should it have gone offline, the vCPU runs elsewhere.
+                    // The CPU was checked when the domain was configured; should it have gone offline, the vCPU runs
+                    // elsewhere.
                     let _ = rustix::thread::sched_setaffinity(Pid::from_raw(record.thread().0), &only);
                 }
                 record.grant(slot);
@@ -120,8 +121,8 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    /// Adds to the ledger's account of a vCPU what only its thread knows. What it was on a slot for and did not run was a
-    /// nap, or the way to the slot, which counts as waiting.
+    /// Adds to the ledger's account of a vCPU what only its thread knows. What it was on a slot for and did not run was
+    /// a nap, or the way to the slot, which counts as waiting.
     pub(super) fn complete(&self, mut account: Account, vcpu: VcpuId, now: Time) -> Account {
         let record = self.records.of(vcpu);
         let (run, napped) = record.times(now);

@@ -1,16 +1,17 @@
-//! Lateral steal: a vCPU whose own thread finds it runnable takes a slot that was handed to a thread which does not run yet.
+//! Lateral steal: a vCPU whose own thread finds it runnable takes a slot that was handed to a thread which does not run
+//! yet.
 //!
-//! A handed slot lies idle until the thread it was handed to has been woken and scheduled. A thread that is on that slot's
-//! pCPU meanwhile, because a deadline or an event has just brought it there, could use it at once. It may, if the policy
-//! says that it stands no worse.
+//! A handed slot lies idle until the thread it was handed to has been woken and scheduled. A thread that is on that
+//! slot's pCPU meanwhile, because a deadline or an event has just brought it there, could use it at once. It may, if
+//! the policy says that it stands no worse.
 //!
-//! Protocol, all under the domain's lock, which keeps everybody away but the robbed thread:
-//! 1. The grant of the robbed vCPU must have been delivered. Else it could arrive after that of another slot, and in its
-//!    stead.
+//! Protocol, all under the domain's lock, which keeps all threads away but the robbed one:
+//! 1. The grant of the robbed vCPU must have been delivered. Else it could arrive after that of another slot, and in
+//!    its stead.
 //! 2. One CAS takes the slot, unless its vCPU has started.
-//! 3. The policy is asked. If it refuses, the slot is handed back and granted anew, since the robbed thread may have looked
-//!    meanwhile and gone to sleep again.
-//! 4. Else the thief is handed the slot as anybody is, and finds its grant when it looks.
+//! 3. The policy is asked. If it refuses, the slot is handed back and granted anew, since the robbed thread may have
+//!    looked meanwhile and gone to sleep again.
+//! 4. Else the thief is handed the slot as any vCPU is, and finds its grant when it looks.
 //!
 //! A vCPU is robbed, or nearly, at most once before it runs: then the hand-over stands.
 
@@ -23,8 +24,8 @@ use crate::slot::Word;
 use crate::time::Time;
 
 impl<W: Word> Shared<W> {
-    /// The calling thread's vCPU, which has just been made runnable, takes the slot whose pCPU the thread is bound to, if it
-    /// was handed to somebody else and may be had.
+    /// The calling thread's vCPU, which has just been made runnable, takes the slot to whose pCPU the thread is bound,
+    /// if the slot was handed to another vCPU and may be had.
     pub(super) fn steal(&self, state: &mut LockedState, thief: VcpuId, now: Time, acts: &mut Acts) {
         let entry = state.entry(thief);
         let (None, Some(slot)) = (entry.on, entry.bound) else { return };

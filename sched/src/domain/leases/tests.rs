@@ -1,4 +1,5 @@
-//! Scripted vCPUs under leases, on one pCPU and on all, under policies that keep slots over exits and one that does not.
+//! Scripted vCPUs under leases, on one pCPU and on all, under policies that keep slots over exits and one that does
+//! not.
 
 use super::*;
 use crate::domain::testing::Script;

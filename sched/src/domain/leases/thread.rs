@@ -1,7 +1,8 @@
 //! The life of a vCPU's thread: wait for a slot, run the vCPU on it, ask the policy when there is something to say.
 //!
-//! While it waits, its vCPU is blocked, napping, queued, or has been handed a slot. It is woken for a grant, for an event
-//! that found it napping (with one pCPU: for any event), for its end, or by its deadline; each time it looks at all of them.
+//! While it waits, its vCPU is blocked, napping, queued, or has been handed a slot. It is woken for a grant, for an
+//! event that found it napping (with one pCPU: for any event), for its end, or by its deadline; each time it looks at
+//! all of them.
 
 mod doze;
 mod rest;
@@ -30,8 +31,8 @@ use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
-/// What a vCPU gets of a lease that ended while its thread was woken: a fifth of the shortest. With nothing, a host that
-/// takes longer to wake a thread than leases last would keep it from ever getting on.
+/// What a vCPU gets of a lease that ended while its thread was woken: a fifth of the shortest. With nothing, it would
+/// never make progress on a host that takes longer to wake a thread than leases last.
 const LEAST: Nanos = Nanos::from_micros(20);
 
 /// What comes after the vCPU ran: the thread waits, or the vCPU has ended.
@@ -311,8 +312,8 @@ impl<W: Word> Thread<'_, W> {
         &self.shared.slots[slot.index()].word
     }
 
-    /// Sees to it that the thread asks at this time. A timer that is set earlier is left: it costs a question, less often
-    /// than setting it would.
+    /// Sees to it that the thread asks at this time. A timer that is set earlier is left: it costs a question, less
+    /// often than setting it would.
     fn arm(&mut self, at: Time) {
         if at < self.armed {
             self.timer.set(at);
@@ -321,7 +322,8 @@ impl<W: Word> Thread<'_, W> {
     }
 }
 
-/// When a vCPU with this lease that begins to run has to ask: it gets on first, however late its thread was woken.
+/// When a vCPU with this lease that begins to run has to ask. It makes some progress first, however late its thread was
+/// woken.
 fn first_question(lease_end: Time, now: Time) -> Time {
     lease_end.max(now + LEAST)
 }

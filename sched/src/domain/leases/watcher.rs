@@ -1,8 +1,10 @@
-//! The watcher: a thread that finds out who halted while it holds a slot, where the kernel refuses to kick who leaves its CPU.
+//! The watcher: a thread that finds a vCPU that halted while it holds a slot, where the kernel refuses to kick a thread
+//! for leaving its CPU.
 //!
-//! Whoever holds a slot and has used no CPU time from one look to the next is kicked. If it did not halt but was kept from
-//! running, that costs an exit. So a halt is found within two periods; a look costs some half a microsecond for each slot
-//! and the domain's lock, whatever the number of vCPUs; and while no such vCPU holds a slot, the thread sleeps.
+//! A thread that holds a slot and has used no CPU time from one look to the next is kicked. If it did not halt but was
+//! kept from running, that costs an exit. So a halt is found within two periods. A look costs some half a microsecond
+//! for each slot and the domain's lock, whatever the number of vCPUs. While no such vCPU holds a slot, the watcher
+//! sleeps.
 #![allow(unsafe_code, reason = "the CPU clock of another thread: rustix names no such clock")]
 
 use super::shared::Shared;
@@ -28,12 +30,12 @@ const PERIOD: Nanos = Nanos::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Watcher {
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// It found nobody to look at, and waits until somebody begins to run.
+    /// It found no thread to look at, and waits until one begins to run.
     sleeps: AtomicBool,
     parker: Parker,
 }
 
-/// Who was on a slot at the last look, and the CPU time of its thread.
+/// The vCPU on a slot at the last look, and the CPU time of its thread.
 type Seen = Option<(VcpuId, Nanos)>;
 
 impl Watcher {
@@ -85,7 +87,7 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    /// Kicks who has used no CPU time since it was last seen. False: nobody is there to be looked at.
+    /// Kicks the threads that have used no CPU time since the last look. False: there is no thread to look at.
     fn kick_who_stands(&self, seen: &mut [Seen]) -> bool {
         let now: Vec<Seen> = {
             let state = self.state.lock();

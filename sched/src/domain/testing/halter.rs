@@ -1,5 +1,5 @@
-//! A vCPU that halts inside its run as one with an interrupt controller in the kernel does: it waits there, off its CPU,
-//! until an event comes that nobody else is told of, or a kick.
+//! A vCPU that halts inside its run as one with an interrupt controller in the kernel does: it waits there, off its
+//! CPU, until a kick, or until an event that nothing else is told of.
 
 use crate::kick;
 use crate::vcpu::{Stop, Vcpu};

@@ -5,15 +5,15 @@
 //! * what the machine below took (`steal` in `/proc/stat`);
 //! * how late the watchdog itself was, far beyond what scheduling takes: the process was stopped.
 //!
-//! The first two are divided by the number of pCPUs: a domain that lacks one of two for a second lacks half of its time. A
-//! thread that sleeps is not kept from running: if somebody waits meanwhile, that is the scheduler's own doing.
+//! The first two are divided by the number of pCPUs: a domain that lacks one of two for a second lacks half of its
+//! time. A thread that sleeps is not kept from running: if a vCPU waits meanwhile, the scheduler causes that itself.
 
 use crate::kick::ThreadId;
 use crate::time::{Nanos, Time};
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 
-/// SpinProbe that are remembered; a bound has four.
+/// Looks that are remembered; a bound has four.
 const KEPT: usize = 256;
 /// The watchdog was not just waiting for a CPU.
 const STOPPED: Nanos = Nanos::from_millis(50);
@@ -46,7 +46,7 @@ impl Absence {
         Self { pcpus, threads: HashMap::new(), stolen: None, total: Nanos::ZERO, history: VecDeque::new() }
     }
 
-    /// SpinProbe at the domain's threads, at a look that was planned for this time.
+    /// Looks at the domain's threads, at a look that was planned for this time.
     pub(super) fn sample(&mut self, threads: &[ThreadId], planned: Time, now: Time) {
         let readings = threads.iter().filter_map(|thread| Some((thread.0, reading(thread.0)?))).collect();
         self.add(readings, stolen(), planned, now);

@@ -6,14 +6,14 @@ use crate::ledger::Seen;
 use crate::time::{Nanos, Time};
 use std::collections::HashMap;
 
-/// The longest that a vCPU of these attributes waits beside these others; `None` if nobody promises anything.
+/// The longest that a vCPU of these attributes waits beside these others; `None` if the policy promises nothing.
 pub type BoundOf = Box<dyn Fn(Attributes, &[Attributes]) -> Option<Nanos> + Send>;
 
-/// What switches and kicks may add to a bound, for they are charged to nobody: this part of it, and this time.
+/// What switches and kicks may add to a bound, for they are charged to no vCPU: this part of it, and this time.
 const SLACK_PART: u64 = 4;
 const SLACK: Nanos = Nanos::from_millis(10);
 
-/// Whose fault it is that a vCPU waited so long beside a bound, while the host kept the pCPUs to itself for so long; `None` if
+/// What caused a vCPU to wait this long beside a bound, while the host kept the pCPUs to itself for so long; `None` if
 /// it did not wait too long.
 pub(super) fn judge(waited: Nanos, bound: Nanos, away: Nanos) -> Option<Cause> {
     let limit = bound + Nanos(bound.0 / SLACK_PART) + SLACK;
@@ -37,7 +37,7 @@ pub(super) struct Bounds {
 #[derive(Debug, Clone, Copy)]
 struct Bound {
     now: Option<Nanos>,
-    /// What was promised before, to those who may wait since then, and until when it still counts.
+    /// What was promised before, to vCPUs that may wait since then, and until when it still counts.
     before: Option<(Option<Nanos>, Time)>,
 }
 
@@ -46,7 +46,7 @@ impl Bounds {
         Self { of, census: HashMap::new(), bounds: HashMap::new() }
     }
 
-    /// Takes notice of who there is.
+    /// Takes notice of the vCPUs that there are.
     pub(super) fn update(&mut self, seen: &[Seen], now: Time) {
         let mut census = HashMap::new();
         seen.iter().for_each(|seen| *census.entry(seen.attributes).or_insert(0) += 1);
@@ -79,8 +79,8 @@ impl Bounds {
 }
 
 impl Bound {
-    /// A bound that becomes shorter holds for waits that begin now; earlier ones may last as long as was promised. So does a
-    /// new one: who was there before the first look is not known.
+    /// A bound that becomes shorter holds for waits that begin now; earlier ones may last as long as was promised. So
+    /// does a new bound: which vCPUs were there before the first look is not known.
     fn after(old: Option<Nanos>, new: Option<Nanos>, now: Time) -> Self {
         let before = match (old, new) {
             (Some(old), Some(new)) if old > new => Some((Some(old), now + old)),
@@ -136,7 +136,7 @@ mod tests {
         let mut bounds = bounds();
         assert_eq!(bounds.shortest(), None);
         bounds.update(&seen(&[Class::Normal, Class::Normal, Class::Idle]), Time(0));
-        assert_eq!(bounds.of(kind(Class::Normal), Time(199 * MS)), None, "who was there before is not known");
+        assert_eq!(bounds.of(kind(Class::Normal), Time(199 * MS)), None, "which vCPUs were there before is not known");
         let then = Time(200 * MS);
         assert_eq!(bounds.of(kind(Class::Normal), then), Some(Nanos::from_millis(200)));
         assert_eq!(bounds.of(kind(Class::Idle), then), None);

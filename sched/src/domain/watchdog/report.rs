@@ -1,4 +1,4 @@
-//! What there is to say of a starved vCPU: who ran meanwhile, the events that led there, and all of it in words.
+//! The report on a starved vCPU: what ran meanwhile, the events that led there, and all of it in words.
 
 use crate::attributes::Attributes;
 use crate::ids::VcpuId;
@@ -13,7 +13,7 @@ const OF_SLOTS: usize = 7;
 /// Names that are told at most in a list.
 const NAMES: usize = 6;
 
-/// Whose fault it is that a vCPU waited.
+/// Whether the policy or the host caused a vCPU's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The policy, or the threads that carry it out.
@@ -25,7 +25,7 @@ pub enum Cause {
 /// A vCPU that waited for a pCPU beyond its bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Starvation {
-    /// Who.
+    /// The vCPU.
     pub vcpu: VcpuId,
     /// What its policy knows of it.
     pub attributes: Attributes,
@@ -33,7 +33,7 @@ pub struct Starvation {
     pub waited: Nanos,
     /// How long it should have waited at most.
     pub bound: Nanos,
-    /// Whose fault it is.
+    /// What caused the wait.
     pub cause: Cause,
     /// How long the host was away meanwhile, in time of the whole domain.
     pub away: Nanos,
@@ -50,7 +50,7 @@ pub struct Starvation {
 pub struct Meanwhile {
     /// How far back the record of all slots reaches within the wait.
     pub recorded: Nanos,
-    /// Who ran how long in that time, longest first.
+    /// How long each vCPU ran in that time, longest first.
     pub ran: Vec<(VcpuId, Nanos)>,
     /// The latest events that concern the vCPU, and the latest of all, oldest first.
     pub events: Vec<Event>,
@@ -136,7 +136,7 @@ pub(super) fn meanwhile(trace: &Trace, vcpu: VcpuId, since: Time, now: Time) -> 
     Meanwhile { recorded: now.since(from), ran, events: own }
 }
 
-/// Adds up who ran from when to when, by one slot's events.
+/// Adds up the time of each vCPU between two times, by one slot's events.
 fn run_times(events: &[Event], (from, to): (Time, Time), ran: &mut HashMap<VcpuId, Nanos>) {
     let mut charge = |vcpu: Option<VcpuId>, begin: Time, end: Time| {
         if let Some(vcpu) = vcpu {

@@ -41,7 +41,7 @@ impl Stage {
         vcpu
     }
 
-    /// Runs a policy's answer for so long, asking when leases end; gives who is on the slot then.
+    /// Runs a policy's answer for so long, asking when leases end. Returns the vCPU on the slot then.
     fn pass(&mut self, span: Nanos) -> Option<VcpuId> {
         let end = self.now + span;
         loop {

@@ -1,4 +1,4 @@
-//! What everybody did during one wait, and what follows.
+//! What all vCPUs did during one wait, and what follows.
 
 use super::{Cause, Explanation, Link, Ran};
 use crate::ids::{Slot, VcpuId};
@@ -7,7 +7,7 @@ use crate::ledger::spans::{Began, Doing, Span, Spans};
 use crate::time::{Nanos, Time};
 use crate::wait::Wait;
 
-/// Everybody's spans during one wait.
+/// The spans of all vCPUs during one wait.
 #[derive(Debug)]
 pub struct Scene {
     wait: Span,
@@ -92,8 +92,8 @@ impl Scene {
         }
     }
 
-    /// Follows whom a vCPU waited for, and whom that one waited for; gives who stands at the end. `None`: it waited for
-    /// nobody who did not get on.
+    /// Follows the chain of the vCPU that this one waited for, the vCPU that that one waited for, and so on. Returns
+    /// the one at the end. `None`: it waited for no vCPU, or for one that made progress.
     fn follow(&self, wait: Span, chain: &mut Vec<Link>) -> Option<VcpuId> {
         let Doing::Wait(Began::Yielded(y)) = wait.doing else { return None };
         let (Wait::Lock(target) | Wait::Message(target)) = y.wait else { return None };
@@ -115,7 +115,7 @@ impl Scene {
             _ => None,
         });
         if ran >= waited && ran >= idled {
-            // It got on, and nothing tells whether it still had what the other one wanted.
+            // It made progress, and nothing tells whether it still had what the other one wanted.
             return None;
         }
         chain.push(Link { waiter: wait.vcpu, wait: y.wait, target, waited, ran, idled, began });
@@ -134,7 +134,7 @@ impl Scene {
         self.spans.iter().map(cut).filter(|span| span.from < span.to)
     }
 
-    /// Who ran, and where, within a part of the wait: longest first.
+    /// What ran, and where, within a part of the wait: longest first.
     fn ran(&self, from: Time, to: Time) -> Vec<Ran> {
         let mut ran: Vec<Ran> = Vec::new();
         for span in self.within(from, to) {
@@ -149,14 +149,14 @@ impl Scene {
         ran
     }
 
-    /// Who ran longest on all slots within a part of the wait.
+    /// The vCPU that ran longest on all slots within a part of the wait.
     fn ran_most(&self, from: Time, to: Time) -> Option<(VcpuId, Nanos)> {
         let ran = self.ran(from, to);
         let all_of = |vcpu| Nanos(ran.iter().filter(|ran| ran.vcpu == vcpu).map(|ran| ran.time.0).sum());
         ran.iter().map(|ran| (ran.vcpu, all_of(ran.vcpu))).max_by_key(|&(vcpu, time)| (time, std::cmp::Reverse(vcpu)))
     }
 
-    /// The longest that any one slot had somebody on it during the wait.
+    /// The longest time that any one slot had a vCPU during the wait.
     fn busy(&self) -> u64 {
         let ran = self.ran(self.wait.from, self.wait.to);
         let on = |slot| ran.iter().filter(|ran| ran.slot == slot).map(|ran| ran.time.0).sum::<u64>();

@@ -1,21 +1,20 @@
 //! A cap as a clock: how much of it has been drawn is one point in time.
 //!
 //! This is the generic cell rate algorithm (ITU-T I.371, there for cells of a network): instead of a balance that grows
-//! with time, keep the time by which what was drawn is *paid*. Drawing a slice moves it by the time in which the cap yields
-//! that slice, from now on if all was paid; a slice may be drawn if it is paid within half a period. Nothing has to be
-//! counted while nothing is drawn, and debt is a time that lies further ahead.
+//! with time, keep the time by which what was drawn is *paid*. Drawing a slice moves it by the time in which the cap
+//! yields that slice, from now on if all was paid; a slice may be drawn if it is paid within half a period. Nothing has
+//! to be counted while nothing is drawn, and debt is a time that lies further ahead.
+//! With `n` members a slice is the `2n`-th part of the period's budget, and takes the `2n`-th part of the period to
+//! pay. Each member has two turns in a period, and these lie evenly within it. A lone member has four, so that one that
+//! comes a little late to draw can make up for it. A slice is at least the [shortest turn](Cap::SHORTEST_TURN): where a
+//! budget is too small for so many, turns are fewer.
 //!
-//! With `n` members a slice is the `2n`-th part of the period's budget, and takes the `2n`-th part of the period to pay: each
-//! member has two turns in a period, and these lie evenly within it. A lone one has four, so that who comes a little late
-//! to draw can make up for it. (A slice is at least the [shortest turn](Cap::SHORTEST_TURN): where a budget is too small for
-//! so many, turns are fewer.)
-//!
-//! Half a budget at most is drawn before it is paid, and each member has one slice at most: who still has a rest of one draws
-//! only what is missing, and who drew a larger one while there were fewer members runs no more than one of now (but a turn
-//! under way as another joins is run to its end). All slices together are half a budget, and more where turns are fewer. So in
-//! any span the members run at most what the cap yields in it, half a budget, a slice each, and what each last ran beyond its
-//! slice, which is paid back: where turns are not fewer, one period's budget on top of the yield. Who draws nothing for half a
-//! period loses what the cap yields from then on.
+//! Half a budget at most is drawn before it is paid. Each member has one slice at most: one that still has a rest of a
+//! slice draws only what is missing. One that drew a larger slice while there were fewer members runs no more than a
+//! slice of now, but a turn under way as another joins is run to its end. All slices together are half a budget, and
+//! more where turns are fewer. So in any span the members run at most what the cap yields in it, half a budget, a slice
+//! each, and what each last ran beyond its slice, which is paid back: where turns are not fewer, one period's budget on
+//! top of the yield. A group that draws nothing for half a period loses what the cap yields from then on.
 
 use crate::attributes::Cap;
 use crate::time::{Nanos, Time};
@@ -39,7 +38,7 @@ impl Budget {
         self.paid + self.turn(members) - self.ahead()
     }
 
-    /// Draws a slice, ready or not, or what is missing of one to who has kept a rest of the last.
+    /// Draws a slice, ready or not. A member that has kept a rest of its last slice draws what is missing of one.
     pub(super) fn draw(&mut self, members: u32, kept: Nanos, now: Time) -> Nanos {
         let slice = self.slice(members);
         match kept {
@@ -54,7 +53,8 @@ impl Budget {
         Nanos(self.cap.budget().0 / self.turns(members))
     }
 
-    /// The time in which the cap yields a slice; rounded up, since a nanosecond too little in each would exceed the cap.
+    /// The time in which the cap yields a slice; rounded up, since a nanosecond too little in each would exceed the
+    /// cap.
     pub(super) fn turn(&self, members: u32) -> Nanos {
         Nanos(self.cap.period().0.div_ceil(self.turns(members)))
     }

@@ -1,7 +1,8 @@
 //! Queued vCPUs: for every slot a heap of those that are at home there, the next one to run on top.
 //!
 //! The heaps are leftist trees linked through one table indexed by vCPU. So queueing and leaving, from any place, take
-//! logarithmic time, the top is found in constant time, and memory is in vCPUs plus slots. A vCPU is in one heap at most.
+//! logarithmic time, the top is found in constant time, and memory is in vCPUs plus slots. A vCPU is in one heap at
+//! most.
 
 use super::credit::Credit;
 use crate::ids::{Slot, VcpuId};

@@ -52,8 +52,8 @@ impl Credit2 {
         ranks.into_iter().find_map(|rank| self.head_of(queue, rank).or_else(|| self.elsewhere(queue, rank)))
     }
 
-    /// The queued vCPU that may have the slot of this one, both running by credit: the first that the migration resistance
-    /// lets through, if it has more credit or if that does not matter.
+    /// The queued vCPU that may have the slot of this one, both running by credit: the first that the migration
+    /// resistance lets through, if it has more credit or if that does not matter.
     pub(super) fn candidate(&self, slot: Slot, current: VcpuId, whatever_credit: bool) -> Option<VcpuId> {
         let own = self.credit(current);
         let head = self.head_of(self.slots[slot.index()].queue, Rank::Credit)?;

@@ -72,8 +72,8 @@ impl RunQueue {
     }
 }
 
-/// A run queue for each last-level cache. Where more slots than [`MOST_SLOTS`] share one, they are split evenly over the
-/// fewest run queues.
+/// A run queue for each last-level cache. Where more slots than [`MOST_SLOTS`] share one, they are split evenly over
+/// the fewest run queues.
 pub(super) fn arrange(slots: usize, topology: &Topology) -> Vec<RunQueue> {
     let mut caches: Vec<Vec<Slot>> = Vec::new();
     for slot in (0..slots).map(|slot| Slot(slot as u16)) {

@@ -1,7 +1,7 @@
-//! How the O(1) scheduler guesses who is interactive: the sleep average, and what it buys.
+//! How the O(1) scheduler guesses which vCPUs are interactive: the sleep average, and what it buys.
 //!
-//! IdAllocator and formulas are those of Linux 2.6.11 to 2.6.15 (kernel/sched.c), in nanoseconds where Linux counts ticks. All
-//! here is arithmetic; who sleeps, runs and queues is the policy's business.
+//! Numbers and formulas are those of Linux 2.6.11 to 2.6.15 (kernel/sched.c), in nanoseconds where Linux counts ticks.
+//! All here is arithmetic. The policy knows which vCPU sleeps, runs and queues.
 
 use crate::ids::Nice;
 use crate::time::Nanos;

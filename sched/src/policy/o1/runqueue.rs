@@ -1,7 +1,7 @@
 //! The run queues: for every slot two arrays of FIFO lists with a bitmap each, and a list above and one below them.
 //!
-//! All lists are linked through one table indexed by vCPU, so that queueing, leaving and picking take constant time and
-//! memory is in vCPUs plus slots. A vCPU is in one list at most, and a queue never knows who runs.
+//! All lists are linked through one table indexed by vCPU, so that queueing, leaving and picking take constant time,
+//! and memory grows with vCPUs plus slots. A vCPU is in one list at most, and a queue never knows which vCPU runs.
 
 use super::interactivity::LEVELS;
 use crate::ids::{Slot, VcpuId};
@@ -59,7 +59,7 @@ struct RunQueue {
 pub(super) struct RunQueues {
     slots: Box<[RunQueue]>,
     nodes: Vec<Node>,
-    /// Slots with somebody queued.
+    /// Slots with a queued vCPU.
     busy: SlotSet,
     len: usize,
 }
@@ -87,7 +87,7 @@ impl RunQueues {
         self.slots[slot.index()].len
     }
 
-    /// Slots with somebody queued.
+    /// Slots with a queued vCPU.
     pub(super) fn busy(&self) -> &SlotSet {
         &self.busy
     }
@@ -96,7 +96,7 @@ impl RunQueues {
         self.nodes[vcpu.index()].list != NONE
     }
 
-    /// Whether nobody is queued on this slot but idle ones.
+    /// Whether no vCPU is queued on this slot, or only idle ones.
     pub(super) fn has_no_work(&self, slot: Slot) -> bool {
         let queue = &self.slots[slot.index()];
         queue.ends[RT].0 == NONE && queue.bits == [0; 2]
@@ -167,8 +167,8 @@ impl RunQueues {
         Some((first, new_round))
     }
 
-    /// Takes out whom another slot should have, and where it stood: an rt vCPU; else from the tail of a list those that
-    /// would run here last, since caches have forgotten them; idle ones in the end.
+    /// Takes out the vCPU that another slot should have, and returns it with its place: an rt vCPU first; else from the
+    /// tail of a list the one that would run here last, since caches have forgotten it; an idle one in the end.
     pub(super) fn give_away(&mut self, slot: Slot) -> Option<(VcpuId, Place)> {
         let queue = &self.slots[slot.index()];
         let lowest = |array: usize| queue.bits[array].trailing_zeros() as u8;
@@ -202,7 +202,7 @@ impl RunQueues {
     }
 
     fn link(&mut self, slot: Slot, vcpu: VcpuId, list: usize, prev: u32, next: u32) {
-        debug_assert!(!self.contains(vcpu), "who is queued is not queued again");
+        debug_assert!(!self.contains(vcpu), "a queued vCPU is not queued again");
         self.nodes[vcpu.index()] = Node { prev, next, list: (slot.index() * LISTS + list) as u32 };
         let queue = &mut self.slots[slot.index()];
         match prev {

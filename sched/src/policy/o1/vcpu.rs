@@ -33,7 +33,7 @@ impl VcpuState {
         Self { nice, class, sleep, level, slice, home, asleep: None, woken: None }
     }
 
-    /// Among whom it runs.
+    /// The rank among which it runs.
     pub(super) fn rank(&self) -> Rank {
         match self.class {
             Class::Rt => Rank::Rt,

@@ -2,25 +2,26 @@
 //!
 //! Let a vCPU be queued on stair `x` while stair `s` is served.
 //!
-//! * `x` is at most [`deepest`] below `s`, for it or for whoever was head when it yielded and took its place behind it.
-//! * Whoever sleeps, wakes or yields stands at most [`LAG`] above `s`.
-//! * Whoever runs before it stands on a stair above it, or was let past the head of the run queue from at most
+//! * `x` is at most [`deepest`] below `s`, for the vCPU itself or for the one that was head when it yielded and took
+//!   its place behind it.
+//! * A vCPU that sleeps, wakes or yields stands at most [`LAG`] above `s`.
+//! * A vCPU that runs before it stands on a stair above it, or was let past the head of the run queue from at most
 //!   [`WAITERS_REACH`] further down.
 //!
-//! So all that can run before it is what the others may use on these `w = LAG + deepest + WAITERS_REACH + 1` stairs: as many
-//! quotas each as its row has of them ([`Row::most_among`]), and one that was begun before. With `S` slots that takes
-//! `sum(quotas) / S`, and the last lease, of one and a half quotas, may have just begun. Where a yield lends a lease, that one
-//! may be its own.
+//! So all that can run before it is what the others may use on these `w = LAG + deepest + WAITERS_REACH + 1` stairs: as
+//! many quotas each as its row has of them ([`Row::most_among`]), and one that was begun before. With `S` slots that
+//! takes `sum(quotas) / S`, and the last lease, of one and a half quotas, may have just begun. Where a yield lends a
+//! lease, that one may be its own.
 //!
 //! Where a yield costs what is left of a rotation ([`YieldRule::Expire`]), or a level's budget pushes others down
 //! ([`Variant::LevelQuota`]), `x` can be further down, as far as the queue's window reaches. Then the bound is four
 //! rotations.
 //!
-//! *Classes.* Beside class rt the staircase has only what its budget leaves, and a period's budget may come first. An rt
-//! vCPU waits for nobody but others of its class, who may run without end, and for the budget's next period. Class idle has
-//! no bound while there are others enough for all slots.
+//! *Classes.* Beside class rt the staircase has only what its budget leaves, and a period's budget may come first. An
+//! rt vCPU waits only for others of its class, which may run without end, and for the budget's next period. Class idle
+//! has no bound while there are others enough for all slots.
 //!
-//! Not in the bound: what switches and kicks take, which is charged to nobody, and what the host takes from the pCPUs.
+//! Not in the bound: what switches and kicks take, which is charged to no vCPU, and what the host takes from the pCPUs.
 //! The properties hold the bound against random guests.
 
 use super::config::{RsdlConfig, YieldRule};

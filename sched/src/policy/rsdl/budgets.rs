@@ -1,8 +1,8 @@
 //! Minor rotation, the first generation's: a level may be used for only so long.
 //!
-//! Each stair has a budget, the sum of the quotas granted on it. When it is used up, all who still queue there are pushed
-//! to the next stair whatever quota they have left, so that everybody's wait is bounded by the budgets of the stairs above.
-//! The final staircase did without; here it is a part of [`Variant::LevelQuota`](super::Variant::LevelQuota).
+//! Each stair has a budget, the sum of the quotas granted on it. When it is used up, all vCPUs that still queue there
+//! are pushed to the next stair whatever quota they have left. So every wait is bounded by the budgets of the stairs
+//! above. The final staircase did without; here it is a part of [`Variant::LevelQuota`](super::Variant::LevelQuota).
 
 use super::matrix::Stair;
 use crate::policy::queue::WINDOW;
@@ -10,7 +10,7 @@ use crate::time::Nanos;
 
 /// Budget left by stair, modulo the queue's window.
 #[derive(Debug)]
-pub struct Budgets([Nanos; WINDOW as usize]);
+pub(super) struct Budgets([Nanos; WINDOW as usize]);
 
 impl Default for Budgets {
     fn default() -> Self {

@@ -1,4 +1,4 @@
-//! Who pays: running moves a vCPU down the staircase, sleeping never does.
+//! Charging: running moves a vCPU down the staircase, sleeping never does.
 
 use super::limits::{COMPUTES, DEEPEST, LAG, STAYS, WORKS, deepest};
 use super::matrix::{LEVELS, Stair};
@@ -38,7 +38,7 @@ impl Rsdl {
 
     fn pay(&mut self, vcpu: VcpuId, paid: Nanos) {
         let served = self.served;
-        let v = self.vcpus[vcpu.index()].as_mut().expect("who pays is known");
+        let v = self.vcpus[vcpu.index()].as_mut().expect("the vCPU that is charged is known");
         let (before, mut left) = (v.stair, paid);
         let exhausted = v.used + paid >= v.row.quota;
         // Each stair's budget pays for what was used of its quota.

@@ -5,9 +5,9 @@ use crate::time::{Nanos, Time};
 
 /// Time as the staircase counts it.
 ///
-/// While there are more runnable vCPUs than slots, the *pace* moves: it is where a vCPU stands that has always had exactly
-/// its share, a rotation further for each rotation's worth of time that all runnable vCPUs together have had. It is a
-/// fluid fair scheduler's virtual time (Parekh and Gallager, 1993), in stairs. Otherwise time is *free*.
+/// While there are more runnable vCPUs than slots, the *pace* moves: it is where a vCPU stands that has always had
+/// exactly its share, a rotation further for each rotation's worth of time that all runnable vCPUs together have had.
+/// It is a fluid fair scheduler's virtual time (Parekh and Gallager, 1993), in stairs. Otherwise time is *free*.
 #[derive(Debug)]
 pub(super) struct Clock {
     pub(super) now: Time,
@@ -65,7 +65,7 @@ impl Clock {
         self.pace += fractions(ran, self.rotation);
     }
 
-    /// Somebody who never slept has only now used up its quota on this stair: so far, and no further, is the pace.
+    /// A vCPU that never slept has only now used up its quota on this stair: the pace goes this far, and no further.
     pub(super) fn hold(&mut self, stair: Stair) {
         self.pace = self.pace.min(stair * FRACTIONS);
     }
@@ -74,7 +74,7 @@ impl Clock {
         self.pace / FRACTIONS
     }
 
-    /// The pace keeps to where the vCPUs are: weights beyond a slot's time cannot be served, and move nobody.
+    /// The pace keeps to where the vCPUs are: weights beyond a slot's time cannot be served, and move no vCPU.
     pub(super) fn keep_within(&mut self, lowest: Stair, highest: Stair) {
         self.pace = self.pace.clamp(lowest * FRACTIONS, highest * FRACTIONS);
     }

@@ -1,4 +1,4 @@
-//! Leases: who runs on a slot, and until when.
+//! Leases: which vCPU runs on a slot, and until when.
 
 use super::config::YieldRule;
 use super::matrix::{LEVELS, Stair};
@@ -10,8 +10,8 @@ use crate::policy::decision::{Decision, Why};
 use crate::time::{Nanos, Time};
 use crate::wait::Yield;
 
-/// A vCPU runs for so long before one that was woken takes its slot: who hands things to many others, and wakes each, would
-/// otherwise be interrupted for each, and they would find one thing each.
+/// How long a vCPU runs before a woken one takes its slot. A vCPU that hands things to many others, and wakes each,
+/// would otherwise be interrupted for each, and each would find one thing.
 const GRAIN: Nanos = Nanos::from_micros(250);
 /// No vCPU stands here: for a pick in the head's turn.
 pub(super) const ANYWHERE: Stair = Stair::MAX;
@@ -33,8 +33,9 @@ impl Rsdl {
         self.install(slot, vcpu, end, now)
     }
 
-    /// As long as the vCPU's quota lasts; if that is less than half of it, the next one as well, lest who yields late in
-    /// each quota has every other turn for a sliver. In class rt, what is left of the slot's budget.
+    /// As long as the vCPU's quota lasts. If that is less than half of it, the next one as well: otherwise a vCPU that
+    /// yields late in each quota would have every other turn for a sliver. In class rt, what is left of the slot's
+    /// budget.
     fn lease_of(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Nanos {
         let (left, v) = (self.quota_left(vcpu), self.vcpu(vcpu));
         let (quota, class) = (v.row.quota, v.class);
@@ -45,13 +46,13 @@ impl Rsdl {
         }
     }
 
-    /// The vCPU on the slot goes on; limited only if somebody waits.
+    /// The vCPU on the slot goes on; limited only if another waits.
     pub(super) fn go_on(&mut self, slot: Slot, vcpu: VcpuId) -> Decision {
         let endless = self.queued() + self.reserved == 0;
         let left = self.quota_left(vcpu);
         let s = &mut self.slots[slot.index()];
         s.endless = endless;
-        // Only a reservation waits, for another slot: there is nobody to give a used-up lease to.
+        // Only a reservation waits, for another slot: there is no vCPU to give a used-up lease to.
         if !endless && s.lease_end <= s.charged {
             s.lease_end = s.charged + left;
         }
@@ -114,7 +115,7 @@ impl Rsdl {
         }
     }
 
-    /// A lease that had no end while nobody waited gets one, now that somebody does.
+    /// A lease that had no end while no vCPU waited gets one, now that one does.
     pub(super) fn begin_lease(&mut self, slot: Slot, current: VcpuId, now: Time) {
         let left = self.quota_left(current);
         let s = &mut self.slots[slot.index()];

@@ -1,23 +1,27 @@
-//! The limits of the staircase and of yields: how far a vCPU may stand from the served stair, and how long it may go on.
+//! The limits of the staircase and of yields: how far a vCPU may stand from the served stair, and how long it may go
+//! on.
 
 use super::matrix::{Row, Stair};
 use crate::policy::queue::WINDOW;
 use crate::time::Nanos;
 
+/// The longest lease with the default interval: half of nice -20's quota of 60 ms, and a whole one. Class rt has 80 ms.
+pub(crate) const LONGEST_LEASE: Nanos = Nanos::from_millis(90);
+
 /// How far above the served stair a woken vCPU may stand: one quota's step at nice 0.
-pub const LAG: Stair = 2;
-/// Unbroken running that ends a wait: who computes this long has got what it yielded for.
+pub(crate) const LAG: Stair = 2;
+/// Unbroken running that ends a wait: a vCPU that computes this long has got what it yielded for.
 pub(super) const COMPUTES: Nanos = Nanos::from_millis(1);
 /// Unbroken running after which yields are forgiven anew.
 pub(super) const WORKS: Nanos = Nanos::from_micros(200);
-/// How far below the served stair anybody can fall.
+/// How far below the served stair a vCPU can fall.
 pub(super) const DEEPEST: Stair = WINDOW - LAG - 2;
-/// How far a vCPU can fall beyond two steps of its row. One that gets there drags the served stair along, and with it those
-/// who always let others through: they save up no more than that. What a stalled host adds beyond that at once is
+/// How far a vCPU can fall beyond two steps of its row. A vCPU that gets there moves the served stair along. So a vCPU
+/// that always lets others through saves up no more than that. What a stalled host adds beyond that at once is
 /// forgiven.
 pub(super) const DEBT: Stair = 8;
 /// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
-pub const REACH: Stair = 2;
+pub(crate) const REACH: Stair = 2;
 /// Yields in a row that let a vCPU go on while the peer it waits for runs.
 pub(crate) const STAYS: u32 = 20;
 

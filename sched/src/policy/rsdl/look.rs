@@ -2,7 +2,7 @@
 
 use crate::time::Nanos;
 
-/// What a vCPU runs from the beginning of its spinning until it yields, when it does not get on (units: ns).
+/// What a vCPU runs from the beginning of its spinning until it yields, when it makes no progress (units: ns).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look(Nanos);
 
@@ -11,7 +11,8 @@ impl Look {
     const MARGIN: u64 = 16;
     /// Half of a new length is known after about three looks.
     const LEARN: u64 = 4;
-    /// While it gets on at every look, its estimate grows by one part in so many: spinning may have become slower.
+    /// While it makes progress at every look, its estimate grows by one part in so many: spinning may have become
+    /// slower.
     const GROW: u64 = 4096;
 
     /// As good as infinite: the first looks are in vain until the length is known.
@@ -19,7 +20,7 @@ impl Look {
         Self(Nanos::from_millis(1))
     }
 
-    /// Whether a vCPU that ran so long got on; learns from it.
+    /// Whether a vCPU that ran so long made progress; learns from it.
     pub(super) fn got_on(&mut self, ran: Nanos) -> bool {
         let Self(Nanos(look)) = *self;
         let got_on = ran.0 > look + look / Self::MARGIN;

@@ -1,6 +1,6 @@
 //! Nice values as stairs and quotas.
 //!
-//! A rotation has [`LEVELS`] levels. A vCPU may run one quota at each level its row of the matrix allows, `20 - nice` of
+//! A rotation has 40 levels. A vCPU may run one quota at each level its row of the matrix allows, `20 - nice` of
 //! them, the last level always among them. Which they are is what the two generations differ in ([`Variant`]); the
 //! algorithms and constants are Con Kolivas'.
 //!
@@ -13,20 +13,20 @@ use crate::ids::Nice;
 use crate::time::Nanos;
 
 /// Levels of a rotation.
-pub const LEVELS: u64 = 40;
+pub(crate) const LEVELS: u64 = 40;
 
 /// A position on the staircase: rotation and level in one.
-pub type Stair = u64;
+pub(crate) type Stair = u64;
 
 /// The two generations of the staircase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Variant {
     /// Staircase Deadline, as in 2.6.22-ck1 (kernel/sched.c, Documentation/sched-design.txt): a row's levels are spread
-    /// evenly, so that who has fewer waits for each no longer than it must.
+    /// evenly, so that a vCPU with fewer levels waits for each no longer than it must.
     #[default]
     Dithered,
-    /// RSDL as first posted in March 2007: a row's levels are its own and all below it, and each level has a
-    /// [budget](super::budgets) that pushes everybody down when it is used up.
+    /// RSDL as first posted in March 2007: a row's levels are its own and all below it. Each level has a budget, which
+    /// pushes all vCPUs down when it is used up.
     LevelQuota,
 }
 
@@ -36,7 +36,7 @@ pub struct Row {
     /// Bit per allowed level.
     allowed: u64,
     /// The most stairs between two that it allows.
-    pub longest_step: Stair,
+    pub(crate) longest_step: Stair,
     /// CPU time at one level (units: ns).
     pub quota: Nanos,
 }
@@ -51,7 +51,7 @@ impl Row {
     }
 
     /// The row of a nice value whose levels are its own and all below.
-    pub fn consecutive(nice: Nice, rr_interval: Nanos) -> Self {
+    pub(crate) fn consecutive(nice: Nice, rr_interval: Nanos) -> Self {
         Self::of((1 << LEVELS) - (1 << level(nice)), quota(nice, rr_interval))
     }
 
@@ -62,14 +62,14 @@ impl Row {
     }
 
     /// The most of its stairs that any so many stairs in a row can hold.
-    pub fn most_among(self, stairs: u64) -> u64 {
+    pub(crate) fn most_among(self, stairs: u64) -> u64 {
         let allowed = |stair| self.at_or_after(stair) == stair;
         let among = |first| (first..first + stairs).filter(|&stair| allowed(stair)).count() as u64;
         (0..LEVELS).map(among).max().unwrap_or(0)
     }
 
     /// The first allowed stair at or after this one.
-    pub fn at_or_after(self, stair: Stair) -> Stair {
+    pub(crate) fn at_or_after(self, stair: Stair) -> Stair {
         let (rotation, level) = (stair / LEVELS, stair % LEVELS);
         let rest = self.allowed >> level;
         if rest != 0 {
@@ -80,12 +80,12 @@ impl Row {
     }
 
     /// The next allowed stair.
-    pub fn after(self, stair: Stair) -> Stair {
+    pub(crate) fn after(self, stair: Stair) -> Stair {
         self.at_or_after(stair + 1)
     }
 
     /// The allowed stair before this one; the first of all has none before it and stays.
-    pub fn before(self, stair: Stair) -> Stair {
+    pub(crate) fn before(self, stair: Stair) -> Stair {
         let (rotation, level) = (stair / LEVELS, stair % LEVELS);
         let above = self.allowed & ((1 << level) - 1);
         match (above, rotation) {
@@ -96,7 +96,7 @@ impl Row {
     }
 
     /// Number of allowed levels.
-    pub fn levels(self) -> u32 {
+    pub(crate) fn levels(self) -> u32 {
         self.allowed.count_ones()
     }
 

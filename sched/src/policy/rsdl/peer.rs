@@ -15,7 +15,7 @@ impl Peer {
     /// So soon another can take its place.
     const MOST: u8 = 8;
 
-    /// Who it is.
+    /// The peer, if it is known.
     pub(super) fn known(self) -> Option<VcpuId> {
         self.candidate.filter(|_| self.votes >= Self::SURE)
     }

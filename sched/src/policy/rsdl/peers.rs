@@ -1,9 +1,10 @@
-//! Whom a vCPU gets on with, if its yields do not say.
+//! Guesses which vCPU a yield without a hint waits for.
 //!
-//! Two that talk to each other get on only side by side, and then run for long without a yield. Beside whom a vCPU did so
-//! is a vote for each of those: its peer is among them every time, all others by chance. One candidate and a count find a
-//! majority (Boyer and Moore, MJRTY, 1981; "A fast majority vote algorithm"). Lockers, who need all others in turn, find
-//! none, and nor does one that gets on alone for as long as it computes beside others in turn.
+//! Two vCPUs that talk to each other make progress only side by side, and then run for long without a yield. Each vCPU
+//! beside which one did so gets a vote: its peer is among them every time, all others by chance. One candidate and a
+//! count find a majority (Boyer and Moore, MJRTY, 1981; "A fast majority vote algorithm"). Lockers, which need all
+//! others in turn, find none. Nor does a vCPU that makes progress alone for as long as it computes beside others in
+//! turn.
 
 use super::limits::{STAYS, WORKS};
 use super::peer::Peer;
@@ -24,8 +25,8 @@ impl Rsdl {
         self.vcpu(current).peer.vote(beside, other);
     }
 
-    /// Whom a vCPU that says nothing waits for, as far as is known. It asks as often as one that names its peer may go on in
-    /// vain; then it knows nobody.
+    /// The vCPU that a yield without a hint waits for, as far as is known. It is asked for as often as a vCPU that
+    /// names its peer may go on in vain; then no peer is known.
     pub(super) fn guess_peer(&mut self, current: VcpuId) -> Option<VcpuId> {
         let v = self.vcpu(current);
         if v.stays == STAYS {
@@ -60,7 +61,8 @@ mod tests {
     const A: VcpuId = VcpuId(0);
     const C: VcpuId = VcpuId(2);
 
-    /// What A is told when it yields and says nothing while B queues, having run beside B, the other one, for so many leases.
+    /// What A is told when it yields and says nothing while B queues, having run beside B, the other one, for so many
+    /// leases.
     fn told_after(leases: usize, guess_peer: bool) -> Decision {
         let yield_rule = YieldRule::Polite(PoliteSwitches { guess_peer, forgive: false, ..PoliteSwitches::default() });
         let mut policy = Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, 2);

@@ -1,28 +1,27 @@
 //! The polite yield: let the next one through without going to the back of the run queue.
 //!
-//! A yield never gains its vCPU CPU time: whoever runs pays. It never loses it either: the vCPU stays on its stair. What
-//! it says decides who goes next, as long as that is fair: nobody is let past the head of the queue from more than
-//! [`REACH`] stairs further down, so directing yields past the head gains at most that much.
+//! A yield never gains its vCPU CPU time: the vCPU that runs is charged. It never costs CPU time either: the vCPU stays
+//! on its stair. The hint decides which vCPU goes next, as long as that is fair: no vCPU is let past the head of the
+//! queue from more than two stairs further down, so directing yields past the head gains at most that much.
 //!
-//! 1. *Lock, holder queued*: the holder goes next and the lease's end stays, so that a chain of yields ends when the first
-//!    lease ends. A holder of class idle runs at the yielder's cost.
-//! 2. *Lock, holder running* (or out of reach): the first queued vCPU that is not itself waiting for somebody goes next,
+//! 1. *Lock, holder queued*: the holder goes next and the lease's end stays, so that a chain of yields ends when the
+//!    first lease ends. A holder of class idle runs at the yielder's cost.
+//! 2. *Lock, holder running* (or out of reach): the first queued vCPU that does not itself wait for another goes next,
 //!    else the head, with a new lease. Letting in another waiter would only make it yield as well.
-//! 3. *Message, peer running*: the vCPU goes on, at most `STAYS` times in a row: an answer is nearer than a switch. One of
-//!    the two pauses first, lest they look at each other in turns.
-//!    *Peer queued*: it takes another slot, whose vCPU is evicted to its place in the queue, and both leases end together:
-//!    two that talk to each other get on only side by side. Not if that slot's vCPU was evicted before and has not had its
-//!    turn since, is half of such a pair itself, or has less than `WORTH` of its lease left; then as 1.
-//! 4. *Nothing known*: as in 3, if there is a vCPU beside which it used to get on (`peers.rs`). Else forgiven, as often in a
-//!    row as it has paid lately: twice as often after each time that the vCPU got on by it, half as often after it did not.
-//!    Else the vCPU goes behind all others of its stair and the head's, and the head runs, or, if the head only waits as
-//!    well, who is most likely to get on (`silent.rs`).
-//!    Who was seen spinning is not forgiven, having spun for long, and whether it got on is known.
-//!    Going just behind the head instead makes the two front vCPUs swap while a third, that holds what they both want,
-//!    starves.
+//! 3. *Message, peer running*: the vCPU goes on, at most `STAYS` times in a row: an answer is nearer than a switch. One
+//!    of the two pauses first, lest they look at each other in turns. *Peer queued*: it takes another slot, whose vCPU
+//!    is evicted to its place in the queue, and both leases end together: two vCPUs that talk to each other make
+//!    progress only side by side. No vCPU is evicted that was evicted before and has not had its turn since, is half of
+//!    such a pair itself, or has less than `WORTH` of its lease left; then as 1.
+//! 4. *Nothing known*: as in 3, if there is a vCPU beside which it used to make progress (`peers.rs`). Else forgiven,
+//!    as often in a row as it has paid lately: twice as often after each time that the vCPU made progress by it, half
+//!    as often after it did not. Else the vCPU goes behind all others of its stair and the head's. Then the head runs
+//!    or, if the head only waits as well, the vCPU that is most likely to make progress (`silent.rs`). A vCPU that was
+//!    seen spinning is not forgiven: it has spun for long, and whether it made progress is known. Going just behind the
+//!    head instead makes the two front vCPUs swap, while a third, which holds what they both want, starves.
 //!
-//! A vCPU that yields *again* in the same wait goes back to its old place in the run queue, the first time to the tail of its
-//! stair.
+//! A vCPU that yields *again* in the same wait goes back to its old place in the run queue, the first time to the tail
+//! of its stair.
 
 use super::limits::{LAG, REACH, STAYS, WORTH};
 use super::polite_switches::PoliteSwitches;
@@ -170,7 +169,7 @@ impl Rsdl {
         Decision { kick: Some(other), ..self.stay(slot, current) }
     }
 
-    /// Ends a slot's reservation, and tells for whom and until when it was.
+    /// Ends a slot's reservation. Returns the vCPU that had it, and until when.
     pub(super) fn take_reservation(&mut self, slot: Slot) -> Option<(VcpuId, Time)> {
         let reservation = self.slots[slot.index()].reserved.take()?;
         self.reserving.remove(slot);
@@ -178,7 +177,7 @@ impl Rsdl {
         Some(reservation)
     }
 
-    /// A slot that would idle takes a vCPU that waits for another slot; then nobody need be evicted there.
+    /// A slot that would idle takes a vCPU that waits for another slot; then no vCPU need be evicted there.
     pub(super) fn take_over(&mut self, slot: Slot, now: Time) -> Decision {
         let reserved = self.reserving.first().and_then(|other| self.take_reservation(other));
         let (peer, lease_end) = reserved.expect("the set of reserved slots is as large as its count");
@@ -196,10 +195,10 @@ impl Rsdl {
         decision
     }
 
-    /// Goes on beside its peer. Where an exit takes longer than a look, two can miss each other for as long as their leases
-    /// last, each outside while the other looks. So one of the two stays outside longer, by a quarter of a turn, which is a
-    /// look and an exit: it moves through the other's turn in four steps, none of which passes over a look that takes an
-    /// eighth of a turn or more.
+    /// Goes on beside its peer. Where an exit takes longer than a look, two can miss each other for as long as their
+    /// leases last, each outside while the other looks. So one of the two stays outside longer, by a quarter of a turn,
+    /// which is a look and an exit: it moves through the other's turn in four steps, none of which passes over a look
+    /// that takes an eighth of a turn or more.
     fn meets(&mut self, switches: PoliteSwitches, slot: Slot, current: VcpuId, peer: VcpuId) -> Decision {
         let s = &self.slots[slot.index()];
         let turn = s.charged.since(s.since);
@@ -221,7 +220,7 @@ impl Rsdl {
         self.go_on(slot, current)
     }
 
-    /// Two that wait for each other's lock get on only together.
+    /// Two that wait for each other's lock make progress only together.
     fn side_by_side(
         &mut self,
         switches: PoliteSwitches,
@@ -243,14 +242,14 @@ impl Rsdl {
         Some(self.evict(slot, current, other, holder))
     }
 
-    /// Whom a vCPU that the guest named last waited for.
+    /// The vCPU that a named vCPU last waited for.
     fn waits_for(&self, vcpu: VcpuId) -> Option<VcpuId> {
         self.vcpus.get(vcpu.index())?.as_ref()?.waited_for
     }
 
-    pub(super) fn mark_waiting(&mut self, vcpu: VcpuId, whom: Option<VcpuId>) {
+    pub(super) fn mark_waiting(&mut self, vcpu: VcpuId, target: Option<VcpuId>) {
         let v = self.vcpu(vcpu);
-        (v.waits, v.waited_for, v.protected) = (true, whom, false);
+        (v.waits, v.waited_for, v.protected) = (true, target, false);
     }
 
     fn put_back(&mut self, switches: PoliteSwitches, vcpu: VcpuId, again: bool) {

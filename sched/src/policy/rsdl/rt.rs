@@ -1,23 +1,24 @@
-//! Class rt: ahead of everybody, as long as its budget lasts.
+//! Class rt: ahead of all other classes, as long as its budget lasts.
 //!
 //! Strict FIFO: an rt vCPU runs until it blocks, yields or the budget ends. The class may use [`SHARE`] of each slot's
-//! time in a [`PERIOD`]; beyond that its vCPUs stand behind the whole staircase there until the next period begins, so that an
-//! rt guest that computes without end takes its part and not the host. The idea is the kernel's sched_rt_runtime_us. A slot's use
-//! is known whenever it asks; of a budget that slots share, what runs elsewhere is not known yet, and would be used twice.
+//! time in each 100 ms; beyond that its vCPUs stand behind the whole staircase there until the next period begins, so
+//! that an rt guest that computes without end takes its part and not the host. The idea is the kernel's
+//! sched_rt_runtime_us. A slot's use is known whenever it asks; of a budget that slots share, what runs elsewhere is
+//! not known yet, and would be used twice.
 
 use crate::time::{Nanos, Time};
 
 /// Span after which the budget is full again.
-pub const PERIOD: Nanos = Nanos::from_millis(100);
+pub(crate) const PERIOD: Nanos = Nanos::from_millis(100);
 /// Part of a period's time that class rt may use of each slot (unit: percent).
 pub const SHARE: u64 = 80;
 
 /// What a slot's whole budget is.
-pub const FULL: Nanos = Nanos(PERIOD.0 * SHARE / 100);
+pub(crate) const FULL: Nanos = Nanos(PERIOD.0 * SHARE / 100);
 
 /// What the class may still use of a slot.
 #[derive(Debug, Clone)]
-pub struct RtBudget {
+pub(crate) struct RtBudget {
     left: Nanos,
     period: Time,
 }

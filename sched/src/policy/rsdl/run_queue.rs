@@ -1,4 +1,4 @@
-//! The run queue: who stands where, and who is next.
+//! The run queue: the place of each queued vCPU, and the one that is next.
 
 use super::limits::{DEEPEST, LAG};
 use super::matrix::Stair;
@@ -14,7 +14,8 @@ use crate::time::Nanos;
 pub(super) enum Join {
     /// Behind all others of its stair, or of this one if that is further down.
     Tail(Stair),
-    /// The same, but it keeps its place in the order of time, and is not asked before those who were not in vain.
+    /// As [`Tail`](Self::Tail), but it keeps its place in the order of time, and runs after those that did not look in
+    /// vain.
     InVain(Stair),
     /// Where it stood before it ran, if it is still on that stair.
     OldPlace,
@@ -50,7 +51,7 @@ impl Rsdl {
         queue.map(|queue| queue.remove(vcpu)).is_some()
     }
 
-    /// Takes the next one out of the run queue, whose turn on this slot it is: the served stair moves on to where it stands, but
+    /// Takes the next vCPU out of the run queue to run on this slot. The served stair moves on to where it stands, but
     /// not past `at_most`, where a vCPU stands that lets it through.
     pub(super) fn pick(&mut self, slot: Slot, at_most: Stair) -> Option<VcpuId> {
         if let Some((vcpu, _)) = self.rt.head()
@@ -74,8 +75,8 @@ impl Rsdl {
         Some(vcpu)
     }
 
-    /// Takes one out of the staircase whose turn it is, and asks for the state of the one whose turn comes two decisions
-    /// later: among many vCPUs it is in no near cache, and one decision is too short to fetch it.
+    /// Takes a vCPU out of the staircase, and asks for the state of the vCPU that comes two decisions later: among many
+    /// vCPUs it is in no near cache, and one decision is too short to fetch it.
     pub(super) fn take(&mut self, vcpu: VcpuId) {
         if let Some(later) = self.queue.second_behind(vcpu) {
             prefetch(&self.vcpus[later.index()]);
@@ -91,13 +92,13 @@ impl Rsdl {
                 return Some((vcpu, stair));
             }
             self.queue.push_down(stair);
-            // Who has a quota left there brings it along.
+            // A vCPU with a quota left there brings it along.
             let left = self.quota_left(vcpu);
             self.grant(stair + 1, left);
         }
     }
 
-    /// The served stair moves on, and brings along who is queued below.
+    /// The served stair moves on. vCPUs that are queued below it move up to it.
     pub(super) fn serve(&mut self, stair: Stair) {
         while self.served < stair {
             if let Some(budgets) = &mut self.budgets {

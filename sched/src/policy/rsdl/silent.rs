@@ -1,21 +1,23 @@
 //! Yields that say nothing of what they wait for.
 //!
-//! Whoever waits for the next ticket of a lock, or for an answer, cannot be told from whoever waits for the one after
-//! next. Asked in turn, each spins for its limit in vain and yields, and as everybody goes to the tail, the run queue is never
+//! A vCPU that waits for the next ticket of a lock, or for an answer, cannot be told from one that waits for the ticket
+//! after next. Run in turn, each spins for its limit in vain and yields. As all go to the tail, the run queue is never
 //! put in the order of the tickets: of sixteen lockers half a round looks in vain for each lock taken, for ever.
 //!
-//! But how long a vCPU runs until it yields tells whether it *got on*. One that did not always runs equally long: as long as
-//! its spinning takes. That length is learnt ([`Look`](super::look::Look)). From it follow two rules:
+//! But how long a vCPU runs until it yields tells whether it *made progress*. One that did not always runs equally
+//! long: as long as its spinning takes. That length is learnt ([`Look`](super::look::Look)). From it follow two rules:
 //!
-//! 1. Who got on goes to the tail, and who did not keeps its place. So the run queue is kept in the order in which the vCPUs last
-//!    got on, which is the order of the tickets they have drawn since.
-//! 2. Who did not get on is not asked again before another got on, and may have released something, or all have been asked.
+//! 1. A vCPU that made progress goes to the tail. One that did not keeps its place. So the run queue is kept in the
+//!    order in which the vCPUs last made progress, which is the order of the tickets they have drawn since.
+//! 2. A vCPU that made no progress does not run again until another has made progress, and may have released something,
+//!    or until all have run.
 //!
-//! A mistake costs one round: the place is wrong until the vCPU gets on next. Work that is short against the spinning, or
-//! a host that takes the pCPU away again and again, makes mistakes frequent; then the run queue is as good as one in turn.
+//! A mistake costs one round: the place is wrong until the vCPU next makes progress. Work that is short against the
+//! spinning, or a host that takes the pCPU away again and again, makes mistakes frequent. Then the run queue is as good
+//! as one in turn.
 //!
-//! Somewhere among those that wait may be one that computes and is what all of them wait for: it takes part by its age as
-//! soon as the staircase would not prefer the others.
+//! Somewhere among those that wait may be one that computes and is what all of them wait for: it takes part by its age
+//! as soon as the staircase would not prefer the others.
 
 use super::limits::REACH;
 use super::matrix::Stair;
@@ -30,7 +32,7 @@ use crate::time::Time;
 pub(super) const WAITERS_REACH: Stair = 2 * REACH;
 
 impl Rsdl {
-    /// Whether the vCPU that yields on this slot got on since it was given it.
+    /// Whether the vCPU that yields on this slot made progress since it was given it.
     pub(super) fn got_on(&mut self, slot: Slot, current: VcpuId) -> bool {
         let s = &self.slots[slot.index()];
         let ran = s.charged.since(s.since);
@@ -47,8 +49,8 @@ impl Rsdl {
         self.give_turn(slot, current, join, now)
     }
 
-    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands. Where the head only waits
-    /// as well, whoever has waited longest within reach.
+    /// Behind all others of its stair and the head's, so that the head runs, wherever it stands. If the head only waits
+    /// as well, the vCPU that has waited longest within reach runs.
     pub(super) fn give_turn(&mut self, slot: Slot, current: VcpuId, join: fn(Stair) -> Join, now: Time) -> Decision {
         let head = self.queue.head().map_or(0, |(_, stair)| stair);
         self.enqueue(current, join(head));
@@ -59,7 +61,7 @@ impl Rsdl {
         }
     }
 
-    /// Takes out of the run queue who has waited longest within reach, if the head waits.
+    /// If the head waits, takes the vCPU within reach that has waited longest out of the run queue.
     fn longest_waiting(&mut self) -> Option<VcpuId> {
         let (head, stair) = self.queue.head()?;
         if self.rt.len() > 0 || !self.vcpu(head).waits {

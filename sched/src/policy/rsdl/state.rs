@@ -34,15 +34,15 @@ pub(super) struct VcpuState {
     pub(super) slept: bool,
     /// Its last yield was a wait, and it has not computed since.
     pub(super) waits: bool,
-    /// Whom it last waited for.
+    /// The vCPU that it last waited for.
     pub(super) waited_for: Option<VcpuId>,
     /// Yields that let it go on although others waited, since it last worked.
     pub(super) stays: u32,
-    /// As often it may say nothing and go on.
+    /// How often it may yet go on after a yield without a hint.
     pub(super) patience: u32,
-    /// How long it runs until it yields if it does not get on.
+    /// How long it runs until it yields if it makes no progress.
     pub(super) look: Look,
-    /// Whom it gets on with.
+    /// The vCPU beside which it makes progress.
     pub(super) peer: Peer,
     /// Was evicted for a pair, and is not again before it has had its turn.
     pub(super) protected: bool,
@@ -57,15 +57,16 @@ pub(super) struct SlotState {
     /// Running without a break since.
     pub(super) since: Time,
     pub(super) lease_end: Time,
-    /// The driver was told to run without end; the lease starts anew once somebody waits.
+    /// The driver was told to run without end; the lease starts anew once a vCPU waits.
     pub(super) endless: bool,
     /// Its vCPU and one on another slot wait for each other.
     pub(super) paired: bool,
-    /// Who takes the slot over when it next asks, and until when.
+    /// The vCPU that takes the slot over when the slot next asks, and until when.
     pub(super) reserved: Option<(VcpuId, Time)>,
-    /// Who woke up on a better stair; the next check gives way to it.
+    /// The vCPU that woke up on a better stair; the next check gives way to it.
     pub(super) contested: Option<VcpuId>,
-    /// Who let its vCPU of class idle through, and pays for it: else two could run on that for ever.
+    /// The vCPU that let the slot's vCPU of class idle through, and is charged for it: else two could run on that for
+    /// ever.
     pub(super) lender: Option<VcpuId>,
     pub(super) rt_budget: RtBudget,
 }
@@ -77,7 +78,7 @@ pub struct Rsdl {
     pub(super) topology: Topology,
     pub(super) vcpus: Vec<Option<VcpuState>>,
     pub(super) slots: Vec<SlotState>,
-    /// Everybody in the run queue but for the two classes below.
+    /// All vCPUs in the run queue but those of the two classes below.
     pub(super) queue: Queue,
     /// Class rt, first come first served; all on stair 0.
     pub(super) rt: Queue,
@@ -136,7 +137,7 @@ impl Rsdl {
         }
     }
 
-    /// The same, on slots that are this near to each other.
+    /// This policy on slots that are this near to each other.
     pub fn with_topology(self, topology: Topology) -> Self {
         Self { topology, ..self }
     }

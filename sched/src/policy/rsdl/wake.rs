@@ -41,8 +41,8 @@ impl Rsdl {
         self.vcpu(vcpu).on = Some(slot);
     }
 
-    /// See [`Policy::steals`](crate::policy::Policy::steals). Who is given a slot for a pair keeps it, and a class that does
-    /// not go ahead by waking does not steal. The robbed vCPU has not run, so it pays nothing.
+    /// See [`Policy::steals`](crate::policy::Policy::steals). A vCPU that was given a slot for a pair keeps it. A class
+    /// that does not go ahead by waking does not steal. The robbed vCPU has not run, so it pays nothing.
     pub(super) fn takes_from_equal(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let s = &self.slots[slot.index()];
         let Some(robbed) = s.current else { return false };
@@ -58,8 +58,8 @@ impl Rsdl {
         true
     }
 
-    /// A slot whose vCPU stands worse than this one: the slot the woken one knows, or one more. `None` if both are better
-    /// or have to make room already.
+    /// A slot whose vCPU stands worse than this one: the slot the woken one knows, or one more. `None` if both are
+    /// better or have to make room already.
     fn victim(&mut self, woken: VcpuId, last: Option<Slot>, now: Time) -> Option<Slot> {
         if matches!(self.vcpu(woken).class, Class::Batch | Class::Idle) {
             return None;
@@ -95,7 +95,7 @@ impl Rsdl {
         }
     }
 
-    /// A slot whose vCPU has no limit, which is to get one now that somebody waits.
+    /// A slot whose vCPU has no limit, which is to get one now that another waits.
     pub(super) fn limit_one(&mut self, last: Option<Slot>) -> Option<Slot> {
         let known = last.filter(|&slot| self.unlimited.contains(slot));
         let slot = known.or_else(|| self.unlimited.first())?;
@@ -119,8 +119,9 @@ mod tests {
     const P0: Slot = Slot(0);
 
     proptest! {
-        /// Then what a wake takes is the host's and the mechanism's time alone, not a lease's. Before, both may stand on the
-        /// stair on which they were added; each wait there is one of the two or so leases that a first quota makes.
+        /// Then what a wake takes is the host's and the mechanism's time alone, not a lease's. Before, both may stand
+        /// on the stair on which they were added; each wait there is one of the two or so leases that a first quota
+        /// makes.
         #[test]
         fn who_sleeps_more_than_it_runs_takes_the_slot_at_once_of_one_that_has_used_up_its_first_quota(
             spans in prop::collection::vec((1..500u64, 1..10u64), 20..100),

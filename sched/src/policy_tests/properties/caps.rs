@@ -1,18 +1,19 @@
 //! Caps: what a group runs in any span, how evenly, and that nobody is held back for long.
 
-use super::{RR, any_guest, rsdl, start_one};
+use super::{RR, any_guest, any_policy, rsdl, start_one};
 use crate::attributes::{Attributes, Cap, Group, GroupId};
 use crate::ids::{Slot, VcpuId};
 use crate::policy::capped::LEAST;
 use crate::policy::rsdl::{PoliteSwitches, YieldRule};
-use crate::policy::{Capped, Credit2, Decision, Freelist, Goodness, O1, Policy, Why};
+use crate::policy::{BUILT_IN, BuiltIn, Capped, Decision, Freelist, Policy, Why};
 use crate::policy_tests::harness::{COSTS, audited, of_nice};
 use crate::sim::guest::{Manners, Patience};
 use crate::sim::{Guest, SimMachine};
 use crate::time::{Nanos, Time};
 use proptest::prelude::*;
 
-/// What a slice may be overrun by: a pause and the exit before it take no interrupt, and who goes on has a sliver at least.
+/// What a slice may be overrun by: a pause and the exit before it take no interrupt, and a vCPU that goes on has a
+/// sliver at least.
 const OVERRUN: Nanos = Nanos(Decision::PAUSE_MAX.0 + COSTS.exit.0 - LEAST.0);
 const MS: u64 = 1_000_000;
 
@@ -20,13 +21,10 @@ fn polite(slots: usize) -> Box<dyn Policy> {
     Box::new(rsdl(YieldRule::Polite(PoliteSwitches::default()), slots))
 }
 
-const POLICIES: [fn(usize) -> Box<dyn Policy>; 5] = [
-    polite,
-    |slots| Box::new(Freelist::new(RR, slots)),
-    |slots| Box::new(O1::new(slots)),
-    |slots| Box::new(Goodness::new(Default::default(), slots)),
-    |slots| Box::new(Credit2::new(slots)),
-];
+/// Whether hogs under this policy have short turns.
+fn has_short_turns(policy: &BuiltIn) -> bool {
+    matches!(policy.name, "rsdl" | "freelist")
+}
 
 fn machine(policy: fn(usize) -> Box<dyn Policy>, slots: usize) -> SimMachine<Capped> {
     audited(Capped::new(policy(slots), slots), slots, Nanos::from_millis(1000))
@@ -77,14 +75,14 @@ fn a_vm_capped_at_half_a_cpu_gets_it_under_any_policy_and_no_vcpu_waits_two_peri
     let locker = |patience| Guest::locker(Nanos::from_micros(50), Nanos::from_micros(200), patience);
     let guests = [Guest::Hog, locker(Patience::Hints), locker(Patience::Mute)];
     let period = Nanos::from_millis(100);
-    for (number, policy) in POLICIES.into_iter().enumerate() {
+    for policy in BUILT_IN {
         for (guest, vcpus, hogs) in every_vm(&guests) {
-            // Beside hogs, whose yields say nothing, or cost it its turn, may not get as far as its cap.
+            // Beside hogs, a guest whose yields say nothing, or cost it its turn, may not get as far as its cap.
             let silent = matches!(guest, Guest::Locker { manners: Manners { patience: Patience::Mute, .. }, .. });
-            if hogs > 0 && (silent || number > 0 && !matches!(guest, Guest::Hog)) {
+            if hogs > 0 && (silent || policy.name != "rsdl" && !matches!(guest, Guest::Hog)) {
                 continue;
             }
-            let mut machine = machine(policy, 2);
+            let mut machine = machine(policy.new, 2);
             let vm: Vec<usize> = (0..vcpus).map(|_| machine.start(under(cap(500, period)), guest.clone(), 0)).collect();
             (0..hogs).for_each(|_| _ = machine.start(of_nice(0), Guest::Hog, 0));
             machine.run(Nanos::from_millis(500));
@@ -93,12 +91,14 @@ fn a_vm_capped_at_half_a_cpu_gets_it_under_any_policy_and_no_vcpu_waits_two_peri
             let got = (run(&machine, &vm) - before) as f64 / (10_000 * MS) as f64;
             assert!(
                 (0.495..=0.505).contains(&got),
-                "policy {number}, {guest:?}, {vcpus} vCPUs beside {hogs} hogs: {got}"
+                "{}: {guest:?}, {vcpus} vCPUs beside {hogs} hogs: {got}",
+                policy.name
             );
             let gap = vm.iter().map(|&v| machine.record(v).longest_wait).max().unwrap();
             assert!(
                 gap <= Nanos(2 * period.0),
-                "{guest:?}, {vcpus} vCPUs beside {hogs} hogs under policy {number}: {gap:?}"
+                "{}: {guest:?}, {vcpus} vCPUs beside {hogs} hogs: {gap:?}",
+                policy.name
             );
         }
     }
@@ -172,12 +172,17 @@ fn a_vcpu_frozen_as_it_wakes_goes_on_in_time_although_the_first_slot_idles() {
     let period = Nanos::from_millis(18);
     let us = Nanos::from_micros;
     let vm = [Guest::pinger(1, Patience::Blocks), Guest::prober(us(4500), us(101)), Guest::Hog];
-    for policy in POLICIES {
-        let mut machine = machine(policy, 3);
+    for policy in BUILT_IN {
+        let mut machine = machine(policy.new, 3);
         vm.iter().for_each(|guest| start_one(&mut machine, guest, under(cap(476, period)), vm.len(), 0));
         let mut holds = Holds::new();
         holds.run(&mut machine, &[0, 1, 2], Nanos(30 * period.0), Nanos(period.0 / 10));
-        assert!(holds.longest > 0 && holds.longest <= 2 * period.0, "held back for {} of {period:?}", holds.longest);
+        assert!(
+            holds.longest > 0 && holds.longest <= 2 * period.0,
+            "{}: held back for {} of {period:?}",
+            policy.name,
+            holds.longest
+        );
     }
 }
 
@@ -237,13 +242,13 @@ proptest! {
     #[test]
     fn in_no_span_does_a_group_run_more_than_its_cap_half_a_budget_and_a_slice_each(
         slots in 1usize..=4,
-        policy in prop::sample::select(&POLICIES[..]),
+        policy in any_policy(),
         per_mille in 50u64..3000,
         period in 10u64..100,
         vm in prop::collection::vec(any_guest(), 1..6),
         others in prop::collection::vec(any_guest(), 0..4),
     ) {
-        let mut machine = machine(policy, slots);
+        let mut machine = machine(policy.new, slots);
         let period = Nanos::from_millis(period);
         let (attributes, of) = (under(cap(per_mille, period)), vm.len() + others.len());
         vm.iter().for_each(|guest| start_one(&mut machine, guest, attributes, of, 0));
@@ -251,8 +256,8 @@ proptest! {
         let vcpus: Vec<usize> = (0..vm.len()).collect();
         let (mut holds, mut least) = (Holds::new(), 0i128);
         let (budget, members) = (period.0 * per_mille / 1000, vm.len() as u64);
-        // Half a budget is drawn ahead. A slice is in hand of each, which may have slept, or waited for its turn; its last one
-        // may be overrun. Earlier overruns are paid for before another slice is drawn.
+        // Half a budget is drawn ahead. A slice is in hand of each, which may have slept, or waited for its turn; its
+        // last one may be overrun. Earlier overruns are paid for before another slice is drawn.
         let slice = budget / (2 * members).max(4).min(budget / Cap::SHORTEST_TURN.0);
         let bound = budget / 2 + members * (slice + OVERRUN.0);
         for step in 0i128..300 {
@@ -271,16 +276,16 @@ proptest! {
         slots in 1u64..=4,
         vcpus in 1u64..8,
         (policy, hogs, part, period) in prop_oneof![
-            (0usize..5, Just(0u64), 5u64..90, 10u64..200),
-            // Beside hogs it first waits for its turn; what the cap yields beyond half a period meanwhile is lost. So that is
-            // long enough for policies of short turns.
-            (0usize..2, 1u64..3, 5u64..=50, 100u64..200),
+            (any_policy(), Just(0u64), 5u64..90, 10u64..200),
+            // Beside hogs it first waits for its turn; what the cap yields beyond half a period meanwhile is lost. So
+            // that is long enough for policies of short turns.
+            (any_policy().prop_filter("long turns", has_short_turns), 1u64..3, 5u64..=50, 100u64..200),
         ],
     ) {
         // So many hundredths of what the group gets anyway, beside these hogs.
         let most = 1000 * vcpus.min(slots) * slots.min(vcpus + hogs) / (vcpus.min(slots) + hogs).max(slots);
         let (per_mille, period) = (most * part / 100, Nanos::from_millis(period));
-        let mut machine = machine(POLICIES[policy], slots as usize);
+        let mut machine = machine(policy.new, slots as usize);
         let vm: Vec<usize> =
             (0..vcpus).map(|_| machine.start(under(cap(per_mille, period)), Guest::Hog, 0)).collect();
         (0..hogs).for_each(|_| _ = machine.start(of_nice(0), Guest::Hog, 0));

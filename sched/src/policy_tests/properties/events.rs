@@ -1,11 +1,11 @@
 //! Random events against a slow model that knows only where every vCPU is.
 
-use super::{RR, any_bugs, any_rule, any_wait, row};
+use super::{any_bugs, any_policy, any_rule, any_wait, row};
 use crate::attributes::{Attributes, Cap, Class, Group, GroupId};
 use crate::ids::{Nice, Slot, VcpuId};
 use crate::policy::rsdl::{RsdlConfig, rt};
 use crate::policy::{
-    Capped, Credit2, Decision, Freelist, Goodness, O1, Placement, Policy, Resumed, Rsdl, Why, credit2, goodness, o1,
+    BUILT_IN, Capped, Credit2, Decision, Goodness, Placement, Policy, Resumed, Rsdl, Why, credit2, goodness,
 };
 use crate::time::{Nanos, Time};
 use crate::topology::Topology;
@@ -38,7 +38,7 @@ fn rsdl_lease(of: Attributes) -> Nanos {
     if of.class == Class::Rt { quotas.max(Nanos(rt::PERIOD.0 * rt::SHARE / 100)) } else { quotas }
 }
 
-/// The same for leases that may be handed on, and so be anybody's.
+/// The longest lease where leases may be handed on, and so may be any vCPU's.
 fn any_rsdl_lease(_: Attributes) -> Nanos {
     rsdl_lease(Attributes { nice: Nice::new(-20).unwrap(), class: Class::Rt, group: None })
 }
@@ -82,11 +82,11 @@ struct Model<P> {
     /// The slot has a vCPU that may not have begun to run.
     handed: Vec<bool>,
     /// What no lease of such a vCPU may exceed.
-    longest_lease: fn(Attributes) -> Nanos,
+    longest_lease: Box<dyn Fn(Attributes) -> Nanos>,
 }
 
 impl<P: Policy> Model<P> {
-    fn new(policy: P, slots: usize, longest_lease: fn(Attributes) -> Nanos) -> Self {
+    fn new(policy: P, slots: usize, longest_lease: impl Fn(Attributes) -> Nanos + 'static) -> Self {
         let (at, attributes) = (vec![At::Nowhere; VCPUS as usize], vec![Attributes::default(); VCPUS as usize]);
         Self {
             policy,
@@ -97,7 +97,7 @@ impl<P: Policy> Model<P> {
             told: vec![false; slots],
             until: vec![Time::NEVER; slots],
             handed: vec![false; slots],
-            longest_lease,
+            longest_lease: Box::new(longest_lease),
         }
     }
 
@@ -229,6 +229,20 @@ impl<P: Policy> Model<P> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256 * BUILT_IN.len() as u32))]
+
+    #[test]
+    fn any_policy_knows_where_everybody_is(
+        policy in any_policy(),
+        slots in 1usize..=5,
+        events in prop::collection::vec((any_event(), any_span()), 1..250),
+    ) {
+        let mut model = Model::new((policy.new)(slots), slots, move |_| policy.longest_lease);
+        events.iter().for_each(|(event, span)| model.step(event, *span));
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
@@ -248,32 +262,16 @@ proptest! {
     #[test]
     fn caps_know_where_everybody_is_around_any_policy(
         slots in 1usize..=5,
-        policy in 0..5,
+        policy in any_policy(),
         groups in prop::collection::vec(prop::option::of(0u32..3), VCPUS as usize),
         per_mille in prop::collection::vec(10u64..3000, 3),
         events in prop::collection::vec((any_event(), any_span()), 1..250),
     ) {
-        let inner: Box<dyn Policy> = match policy {
-            0 => Box::new(Freelist::new(RR, slots)),
-            1 => Box::new(O1::new(slots)),
-            2 => Box::new(Goodness::new(Default::default(), slots)),
-            3 => Box::new(Credit2::new(slots)),
-            _ => Box::new(Rsdl::new(RsdlConfig::default(), slots)),
-        };
         // Alone, a vCPU has a whole slice; the policies' own leases have tests of their own.
-        let mut model = Model::new(Capped::new(inner, slots), slots, |_| Nanos::from_millis(1000));
+        let mut model = Model::new(Capped::new((policy.new)(slots), slots), slots, |_| Nanos::from_millis(1000));
         let period = Nanos::from_millis(20);
         let cap = |group: u32| Cap::new(Nanos(period.0 * per_mille[group as usize] / 1000), period).unwrap();
         model.groups = groups.iter().map(|of| of.map(|id| Group { id: GroupId(id), cap: cap(id) })).collect();
-        events.iter().for_each(|(event, span)| model.step(event, *span));
-    }
-
-    #[test]
-    fn the_free_list_knows_where_everybody_is(
-        slots in 1usize..=5,
-        events in prop::collection::vec((any_event(), any_span()), 1..250),
-    ) {
-        let mut model = Model::new(Freelist::new(RR, slots), slots, |_| RR);
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
 
@@ -298,15 +296,6 @@ proptest! {
         let topology = Topology::new(&cpus, [], [&cpus[..slots.min(border)], &cpus]);
         let policy = Credit2::new(slots).with_topology(&topology);
         let mut model = Model::new(policy, slots, |_| credit2::LONGEST_LEASE);
-        events.iter().for_each(|(event, span)| model.step(event, *span));
-    }
-
-    #[test]
-    fn o1_knows_where_everybody_is(
-        slots in 1usize..=5,
-        events in prop::collection::vec((any_event(), any_span()), 1..250),
-    ) {
-        let mut model = Model::new(O1::new(slots), slots, |_| o1::LONGEST_LEASE);
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
 }

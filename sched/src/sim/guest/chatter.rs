@@ -1,9 +1,9 @@
-//! The threads of a chat room, four for each user: who sends for the client, who receives for the server and puts each
-//! message into everybody else's queue, who sends for the server, and who receives for the client and counts.
+//! The threads of a chat room, four for each user. One sends for the client. One receives for the server and puts each
+//! message into the queue of every other user. One sends for the server. One receives for the client and counts.
 //!
-//! An access to a queue is: its lock, for which a guest waits as it does for any; under the lock either the work, or blocking.
-//! Whoever blocks is woken by an exit of the other side, made with the lock in hand where Java's monitors have it so (the
-//! queues) and after its release elsewhere.
+//! An access to a queue is: its lock, for which a guest waits as it does for any; under the lock either the work, or
+//! blocking. A thread that blocks is woken by an exit of the other side, made with the lock in hand where Java's
+//! monitors have it so (the queues) and after its release elsewhere.
 
 use super::manners::Manners;
 use super::step::{Phase, Step};
@@ -18,9 +18,9 @@ use std::collections::VecDeque;
 /// Payload of a message (unit: bytes).
 const BYTES: u64 = 100;
 
-/// What a message takes of a CPU beside exits and waits. Of the real guests with one pCPU under the host's scheduler, 12 and
-/// 56 deliveries a message: each kind of thread's CPU time without its exits' was for each of its messages 40 to 47 ns for
-/// each access to a queue, 140 ns for composing and writing one, and 140 ns for reading and checking one.
+/// What a message takes of a CPU beside exits and waits. Of the real guests with one pCPU under the host's scheduler,
+/// 12 and 56 deliveries a message: each kind of thread's CPU time without its exits' was for each of its messages 40 to
+/// 47 ns for each access to a queue, 140 ns for composing and writing one, and 140 ns for reading and checking one.
 mod work {
     use crate::time::Nanos;
 
@@ -58,7 +58,7 @@ enum Place {
     Wants,
     /// It works under the lock.
     Inside,
-    /// It wakes those who blocked at the queue.
+    /// It wakes the threads that blocked at the queue.
     Wakes,
     /// It has done its work.
     Over,
@@ -90,7 +90,7 @@ pub struct Chatter {
     done: u32,
     /// Queues that have the message in hand.
     copies: u32,
-    /// Whom it has yet to wake.
+    /// The vCPUs that it has yet to wake.
     wakes: VecDeque<usize>,
     /// How many messages it has heard of each user.
     heard: Vec<u32>,
@@ -222,7 +222,7 @@ impl Chatter {
         }
     }
 
-    /// It has copied the message, and lets go of the lock now or when it has woken who blocked.
+    /// It has copied the message, and lets go of the lock now or when it has woken the threads that blocked.
     fn has_worked(&mut self, world: &mut World, me: usize, now: Time) -> Step {
         let Access { leg, user, writes } = self.access;
         let queue = world.rooms[self.room].queue_mut(leg, user);

@@ -8,7 +8,7 @@ use crate::wait::{Wait, Yield};
 /// How a guest waits once it has spun for its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// Yields and says for whom it waits.
+    /// Yields and names the vCPU that it waits for.
     Hints,
     /// Yields and says nothing.
     Mute,
@@ -18,7 +18,7 @@ pub enum Patience {
     Blocks,
 }
 
-/// Spins for one who runs before it yields, as the guests' runtime has it.
+/// Spins before a yield for a target that runs, as the guests' runtime has it.
 const FOR_ONE_WHO_RUNS: u32 = 16;
 
 /// How a guest waits for others.
@@ -55,7 +55,7 @@ impl Manners {
         }
     }
 
-    /// Whether the one who is waited for runs, if it is told.
+    /// Whether the vCPU that it waits for runs, if it is told.
     fn runs(self, wait: Wait, world: &World) -> Option<bool> {
         match wait {
             Wait::Lock(vcpu) | Wait::Message(vcpu) if self.patience == Patience::Hints => world.runs(vcpu.index()),

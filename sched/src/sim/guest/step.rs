@@ -27,7 +27,7 @@ pub enum Phase {
     Waiting {
         /// It has yielded for it already.
         again: bool,
-        /// How often it spins on for one who runs.
+        /// How often it spins on for a target that runs.
         looks: u32,
     },
     /// It yielded, or went to sleep, for what it waits for.

@@ -1,7 +1,7 @@
-//! The queue of one pCPU: virtual times, deadlines, and who is eligible.
+//! The queue of one pCPU: virtual times, deadlines, and which threads are eligible.
 //!
-//! A thread is in exactly one place: running ([`RunQueue::current`]), waiting in the tree, or away. The sums are over those
-//! who run or wait.
+//! A thread is in exactly one place: running ([`RunQueue::current`]), waiting in the tree, or away. The sums are over
+//! the threads that run or wait.
 
 use crate::ids::{Slot, VcpuId};
 use crate::time::{Nanos, Time};
@@ -58,15 +58,15 @@ impl Entity {
 #[derive(Debug, Default)]
 pub(super) struct RunQueue {
     pub(super) current: Option<VcpuId>,
-    /// Who runs is charged up to here.
+    /// The running thread is charged up to here.
     pub(super) charged: Time,
     pub(super) next_balance: Time,
-    /// Who waits, by deadline.
+    /// Waiting threads, by deadline.
     tree: BTreeSet<(i64, VcpuId)>,
     /// Sums of the weights, and of weights by virtual times.
     weights: i128,
     moments: i128,
-    /// The mean when somebody was last here.
+    /// The mean when a thread was last here.
     stood: i128,
 }
 
@@ -140,12 +140,12 @@ impl RunQueue {
         self.tree.remove(&(entity.deadline, vcpu));
     }
 
-    /// Who has the latest deadline of those who wait.
+    /// The waiting thread with the latest deadline.
     pub(super) fn last(&self) -> Option<VcpuId> {
         self.tree.last().map(|&(_, vcpu)| vcpu)
     }
 
-    /// The eligible thread with the earliest deadline, of those who wait and who runs.
+    /// The eligible thread with the earliest deadline, of the waiting ones and the running one.
     pub(super) fn best(&self, running: Option<(VcpuId, &Entity)>, vruntime: impl Fn(VcpuId) -> i64) -> Option<VcpuId> {
         let running = running.filter(|(_, entity)| self.is_eligible(entity.vruntime));
         let waits = self.tree.iter().find(|(_, vcpu)| self.is_eligible(vruntime(*vcpu)));
@@ -153,7 +153,7 @@ impl RunQueue {
             (Some((vcpu, entity)), Some(&(deadline, _))) if entity.deadline <= deadline => Some(vcpu),
             (Some((vcpu, _)), None) => Some(vcpu),
             (_, Some(&(_, vcpu))) => Some(vcpu),
-            // Whoever is least is eligible, so this is nobody at all.
+            // The thread of the least virtual time is eligible, so there is none at all.
             (None, None) => None,
         }
     }

@@ -76,7 +76,7 @@ fn a_yield_lets_others_through_and_a_lone_one_changes_nothing() {
     let turns: Vec<u32> = (1..=90).map(|us| who(model.next(Slot(0), YIELD, Time(us * 1_000)))).collect();
     assert_eq!(turns[..3], [1, 2, 0]);
     let of = |vcpu| turns.iter().filter(|&&turn| turn == vcpu).count();
-    // One who has run a little too much gives up nothing by its yield, and comes again sooner.
+    // A thread that has run a little too much gives up nothing by its yield, and comes again sooner.
     assert!((0..3).all(|vcpu| of(vcpu) >= 90 / 6), "{turns:?}");
 }
 
@@ -98,7 +98,7 @@ fn who_wakes_does_not_take_the_pcpu_before_the_slice_is_over() {
     let _ = model.next(Slot(0), Why::Block, Time(20_000));
     assert_eq!(model.wake(VcpuId(1), Time(30_000)), Placement::Queue(None));
     assert_eq!(who(model.next(Slot(0), Why::Check, Time(40_000))), 0);
-    // Between its deadline and the next tick, whoever comes makes the kernel look.
+    // Between its deadline and the next tick, any thread that comes makes the kernel look.
     let _ = model.next(Slot(0), Why::Yield(Yield { wait: Wait::Unknown, again: false }), Time(50_000));
     let _ = model.next(Slot(0), Why::Block, Time(60_000));
     assert_eq!(model.wake(VcpuId(1), Time(3_500_000)), Placement::Preempt(Slot(0)));

@@ -9,14 +9,14 @@ use crate::sim::vcpu::Place;
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
 
-/// Who makes a vCPU runnable.
+/// What makes a vCPU runnable.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Waker {
     /// A slot that asks anyway, and has the lock.
     Asks(usize),
     /// The vCPU on a slot, by an exit, after which the slot looks whether it is wanted.
     Exits(usize),
-    /// Anybody else.
+    /// Anything else.
     Other,
 }
 
@@ -52,7 +52,7 @@ impl<P: Policy> SimMachine<P> {
     pub(super) fn advance(&mut self, slot: usize) {
         let now = self.now;
         if let Some(asks) = self.slots[slot].asks {
-            // Who was told something meanwhile hears of it next.
+            // A slot that was told something meanwhile hears of it next.
             return if asks.at <= now {
                 self.goes_on(slot, asks)
             };
@@ -168,7 +168,7 @@ impl<P: Policy> SimMachine<P> {
         }
     }
 
-    /// Counts a yield; true: nobody waits, so the vCPU just goes on.
+    /// Counts a yield. True: no vCPU waits, so this one just goes on.
     fn is_alone(&mut self, slot: usize, y: Yield) -> bool {
         let count = &mut self.totals.yields;
         *match y.wait {
@@ -306,8 +306,8 @@ impl<P: Policy> SimMachine<P> {
         }
     }
 
-    /// Lets events come to those they are for. They are sent by the exit of the vCPU on `slot`, if that is named, which looks
-    /// whether it is wanted before it goes on.
+    /// Lets events come to those they are for. They are sent by the exit of the vCPU on `slot`, if that is named, which
+    /// looks whether it is wanted before it goes on.
     pub(super) fn deliver(&mut self, slot: Option<usize>) {
         while let Some(v) = self.world.events.pop() {
             match self.vcpus.get_mut(v) {
@@ -329,7 +329,7 @@ impl<P: Policy> SimMachine<P> {
             }
         }
         self.decisions += 1;
-        // Who asks anyway has the lock.
+        // A slot that asks anyway has the lock.
         let waits = if asking.is_none() { self.lock.enter(self.now).since(self.now) } else { Nanos::ZERO };
         let alarm = self.ledger.alarm();
         let placement = self.ledger.wake(VcpuId(v as u32), self.now);

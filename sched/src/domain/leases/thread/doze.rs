@@ -1,12 +1,14 @@
-//! vCPUs that halt inside [`Vcpu::run`], where nobody sees it and only what is inside sees the event that ends it.
+//! vCPUs that halt inside [`Vcpu::run`], where no exit tells of it, and only what is inside sees the event that ends
+//! it.
 //!
-//! * *Who halts while it holds a slot* is made to come out: its thread leaves the CPU by halting, and that kicks it
-//!   ([`kick::Departure`]); where the kernel refuses this, the [watcher](super::super::watcher) does. It then blocks or naps
-//!   as any vCPU that waits.
+//! * *A vCPU that halts while it holds a slot* is made to come out: its thread leaves the CPU by halting, and that
+//!   kicks it ([`kick::Departure`]). Where the kernel refuses this, the [watcher](super::super::watcher) does. It then
+//!   blocks or naps as any vCPU that waits.
 //! * *Without a slot* its thread dozes: it waits inside, but in a way that ends with the event and runs no guest code
-//!   ([`Vcpu::doze`]). So there is nothing to bound and nothing to charge between waking and the lease, and the thread may
-//!   be boosted ([`rt_boost`](super::super::rt_boost)). An event then is what a deadline is to others: the thread takes its slot back, or asks for one.
-//! * *Who has something for such a thread* finds it away from its parker, and kicks it.
+//!   ([`Vcpu::doze`]). So there is nothing to bound and nothing to charge between waking and the lease, and the thread
+//!   may be boosted ([`rt_boost`](super::super::rt_boost)). An event then is what a deadline is to others: the thread
+//!   takes its slot back, or asks for one.
+//! * *A sender that has something for such a thread* finds it away from its parker, and kicks it.
 //!
 //! Invariant: while the thread is away, no guest code runs.
 
@@ -74,7 +76,7 @@ impl<W: Word> Thread<'_, W> {
         now
     }
 
-    /// Waits for the event that only the vCPU sees. True: it did not come, but somebody has something for the thread.
+    /// Waits for the event that only the vCPU sees. True: it did not come, but there is something for the thread.
     pub(super) fn doze(&mut self) -> bool {
         if !self.me.parker.leave() {
             return true;

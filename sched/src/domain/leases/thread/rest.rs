@@ -19,7 +19,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Until somebody wakes the thread.
+    /// Until another thread wakes it.
     pub(super) const PLAIN: Self = Self { until: Time::NEVER, dozes: false, nap: None };
 }
 
@@ -64,7 +64,8 @@ impl<W: Word> Thread<'_, W> {
         }
     }
 
-    /// The thread is about to wait: for a deadline or an event that comes to it alone, which the boost is for, or without one.
+    /// The thread is about to wait: for a deadline or an event that comes to it alone, which the boost is for, or
+    /// without one.
     fn arm_boost(&mut self, rest: Rest) {
         let until = if rest.dozes { monotonic() } else { rest.until };
         if until == Time::NEVER {
@@ -83,8 +84,8 @@ impl<W: Word> Thread<'_, W> {
         }
     }
 
-    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on, and
-    /// since when it has it back.
+    /// An event has come: the end of a nap, or a wake that this thread has to make known. Gives the slot it napped on,
+    /// and since when it has it back.
     fn seen_to(&mut self, rest: &mut Rest) -> Option<(Slot, Time)> {
         (rest.until, rest.dozes) = (Time::NEVER, false);
         if let Some(slot) = rest.nap.take()
