@@ -21,9 +21,10 @@ mod transmit;
 
 pub use address::{Mac, PREFIX_LENGTH, PortNumber};
 pub use counters::{DropReason, Drops, PortStats};
-pub use device::NetDevice;
+pub use device::VirtioNet;
 pub use events::VmEvents;
 pub use frame::{Frame, HEADER_BYTES, MAX_FRAME, MIN_FRAME};
 pub use receive::WAITING_MAX;
+pub use switch::device::{NetDevice, SwitchPort};
 pub use switch::{AttachError, Delivery, Port, Sink, Switch, Wakes};
-pub use tap::{Tap, TapDevice, TapError};
+pub use tap::{Tap, TapDevice, TapError, TapPort};

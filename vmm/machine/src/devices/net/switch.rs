@@ -7,6 +7,8 @@
 //! a guest that invents addresses uses up its own share and nobody else's. The table lock is never held during
 //! [`Sink::deliver`] or [`Sink::notify`].
 
+pub(super) mod device;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use vmm_sys_util::ioctl_iow_nr;
 
 mod device;
 
-pub use device::TapDevice;
+pub use device::{TapDevice, TapPort};
 
 const DEVICE: &str = "/dev/net/tun";
 /// Longest name of an interface (units: bytes); IFNAMSIZ with its NUL.
