@@ -33,12 +33,12 @@ pub struct Range {
     pub end: u64,
 }
 
-/// A virtual machine of either kind, to run it and to read its figures.
+/// A virtual machine of either kind: to run it, and to read its figures.
 pub trait VirtualMachine: Send + Sync {
     /// Its vCPUs.
     fn vcpu_set(&self) -> &VcpuSet;
 
-    /// The wait that a vCPU was told of last; `None` where guests are told nothing.
+    /// The wait (steal time) that the guest was last told for a vCPU; `None` where guests are told nothing.
     ///
     /// # Panics
     /// If the VM has no such vCPU.
@@ -46,7 +46,7 @@ pub trait VirtualMachine: Send + Sync {
         None
     }
 
-    /// The figures that its workload reported by a doorbell, in order.
+    /// The named figures that the workload reported by a doorbell, in the order of the reports.
     fn results(&self) -> Vec<(String, u64)> {
         Vec::new()
     }
