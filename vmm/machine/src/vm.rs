@@ -1,9 +1,9 @@
 //! What both kinds of virtual machine share: a name, vCPUs in a domain, text output, and an end.
 //!
-//! [`VmStatus`] is shared by the vCPUs and the owner of the VM: the domain, the milestones reached, the outcome, and the
-//! accounts of vCPUs that have ended. [`VcpuSet`] is the owner's handle: it starts all vCPUs together, waits for them, and
-//! stops them when it is dropped. [`unikernel`](crate::unikernel) and [`linux`](crate::linux) add memory, devices and the
-//! state in which vCPUs start.
+//! [`VmStatus`] is shared by the vCPUs and the owner of the VM: the domain, the milestones reached, the outcome, and
+//! the accounts of vCPUs that have ended. [`VcpuSet`] is the owner's handle: it starts all vCPUs together, waits for
+//! them, and stops them when it is dropped. [`unikernel`](crate::unikernel) and [`linux`](crate::linux) add memory,
+//! devices and the state in which vCPUs start.
 
 pub mod console;
 mod make;
