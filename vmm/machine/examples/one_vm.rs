@@ -1,7 +1,7 @@
 //! Runs one VM with four vCPUs on the host's CPUs 0 and 1, scheduled by the policy `rsdl`.
 //!
-//! It needs `stile-machine`, `stile-sched` and KVM. The guest is one of the built-in images; any static ELF program that
-//! is built on `stile-rt` would do. A guest that has not ended after a second is stopped.
+//! It needs `stile-machine`, `stile-sched` and KVM. The guest is one of the built-in images. Any static ELF program
+//! that is built on `stile-rt` would do. A guest that has not ended after a second is stopped.
 //!
 //! ```text
 //! cargo run -p stile-machine --example one_vm            # hog: every vCPU computes without end

@@ -1,7 +1,7 @@
 //! The virtio-net device (virtio 1.2, section 5.1): one queue pair, a fixed MAC, no offloads, no control queue.
 //!
-//! It joins the two halves ([`super::receive`], [`super::transmit`]). A [`Backend`] is the network behind them: a port of
-//! the switch or a tap.
+//! [`VirtioNet`] joins the two halves ([`super::receive`], [`super::transmit`]). A [`Backend`] is the network behind
+//! them: a port of the switch, or a tap.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ pub struct VirtioNet<B> {
     pub(super) backend: B,
 }
 
-/// The network behind a device. The methods run on the thread of the vCPU that rang, or on the worker of its VM.
+/// The network behind a device. Its methods run on the thread of the vCPU that rang, or on the worker of its VM.
 pub(super) trait Backend: Send + Sync {
     /// Where the guest's frames go, for one turn.
     fn uplink(&self) -> impl Uplink;
 
-    /// Fetches frames for the guest, at most a turn's worth, while it has buffers for them. A backend that is handed its
-    /// frames by their sender has nothing to fetch.
+    /// Fetches frames for the guest while it has buffers for them, at most one turn's worth. A backend that gets its
+    /// frames from their senders has nothing to fetch.
     fn fetch(&self, _receiver: &Receiver) -> Progress {
         Progress::Done
     }
@@ -44,7 +44,7 @@ pub(super) trait Backend: Send + Sync {
         None
     }
 
-    /// Takes note that [`host_events`](Self::host_events) may have polled readable. [`fetch`](Self::fetch) follows.
+    /// Is called before [`fetch`](Self::fetch) when [`host_events`](Self::host_events) may have polled readable.
     fn host_ready(&self) {}
 }
 

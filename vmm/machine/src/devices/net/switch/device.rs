@@ -32,8 +32,8 @@ impl NetDevice {
         Ok(MmioTransport::new(device, line, memory))
     }
 
-    /// Makes a device without registers and attaches it to `switch` as port `number`. The caller makes the registers, and
-    /// `line`, by which the device tells the VM of its events.
+    /// Makes a device without registers and attaches it to `switch` as port `number`. The caller makes the registers
+    /// and `line`, by which the device tells the VM of its events.
     pub fn on_switch(
         switch: &Arc<Switch>,
         number: PortNumber,

@@ -1,7 +1,8 @@
 //! The virtio-net device on a tap.
 //!
-//! While the guest has no buffers, frames wait in the tap's own queue, which the host bounds: at most one frame is taken
-//! for which there is no room. The tap is watched edge by edge, so that a guest that does not look costs nothing.
+//! While the guest has no buffers, frames wait in the tap's own queue, which the host bounds. At most one frame is
+//! taken for which the guest has no room. The tap is watched edge by edge, so that a guest that does not look costs
+//! nothing.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -25,13 +26,13 @@ const FRAMES_PER_TURN: usize = 64;
 /// A guest's network device on a tap.
 pub type TapDevice = VirtioNet<TapPort>;
 
-/// The network of a [`TapDevice`]: a tap, and what is known of the frames in it.
+/// The network of a [`TapDevice`]: a tap, whether frames wait in it, and counters.
 #[derive(Debug)]
 pub struct TapPort {
     tap: Tap,
-    /// Holds the tap alone.
+    /// Watches the tap, and nothing else.
     epoll: Epoll,
-    /// The tap has had frames and was not seen empty since. Only the worker reads and writes it, so relaxed.
+    /// Whether the tap has had frames and was not seen empty since. Only the worker reads and writes it, so relaxed.
     readable: AtomicBool,
     counters: Counters,
 }
@@ -48,14 +49,14 @@ impl TapDevice {
         Ok(Self { mac, receiver, transmitter, backend })
     }
 
-    /// Frames and drops; sent and received are the guest's view.
+    /// Counts of frames and drops. *Sent* and *received* are the guest's view.
     pub fn stats(&self) -> PortStats {
         self.backend.counters.read()
     }
 }
 
 impl TapPort {
-    /// Hands `bytes` over by way of `frame`; whether the guest wants to be told.
+    /// Delivers `bytes`, copied to `frame`. Returns whether the guest wants to be told.
     fn deliver(&self, receiver: &Receiver, bytes: &[u8], frame: &mut Frame) -> bool {
         if bytes.len() > MAX_FRAME {
             self.counters.dropped(DropReason::Oversize);
@@ -101,7 +102,7 @@ impl Backend for TapPort {
     }
 
     fn fetch(&self, receiver: &Receiver) -> Progress {
-        // One byte more than a frame may have, to see which one has more.
+        // One byte longer than the longest frame, to find frames that are too long.
         let (mut bytes, mut frame) = ([0; MAX_FRAME + 1], Frame::new());
         let mut notify = false;
         let mut progress = Progress::More;
@@ -126,7 +127,7 @@ impl Backend for TapPort {
     }
 
     fn host_ready(&self) {
-        // Takes the edge, if this is no later part of the same turn.
+        // Takes the edge, if this is the first part of the turn.
         if self.epoll.wait(0, &mut [EpollEvent::default()]).is_ok_and(|edges| edges > 0) {
             self.readable.store(true, Ordering::Relaxed);
         }
