@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_branch_into_the_middle_of_what_is_executed_makes_no_loop() {
-        // 0: mov eax, 0x90f3..: a PAUSE only for who jumps into it; 5: jmp 1.
+        // 0: mov eax, 0x90f3..: a PAUSE only after a jump into it; 5: jmp 1.
         let code = [0xb8, 0xf3, 0x90, 0x90, 0x90, 0xeb, 0xfa];
-        assert!(spins(&code, 5), "who jumps there spins");
+        assert!(spins(&code, 5), "a vCPU that jumps there spins");
         assert!(!spins(&code, 0));
     }
 
