@@ -15,7 +15,7 @@ pub struct Deadlines {
     burst: u64,
     rest: u64,
     first: Ticks,
-    /// The period whose job is next, counted from `first`.
+    /// The period of the next job, counted from `first`.
     current: u64,
 }
 

@@ -42,7 +42,7 @@ impl Fake {
         fake
     }
 
-    /// The queues whose register was written since the last call.
+    /// The queues that the driver has notified since the last call.
     pub(super) fn notified(&self) -> Vec<u16> {
         core::mem::take(&mut self.0.borrow_mut().notified)
     }
