@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use stile_compare::{End, Options, Plan, Progress, Ran, Runner};
 use stile_host::allowed_cpus;
-use stile_results::{Metric, Sample, Suite};
+use stile_results::Sample;
+use stile_suites::{Metric, Suite};
 use stile_tests::require_kvm;
 
 fn options(suite: Suite, policies: &[&str], sizes: &[u32], setups: &[&str]) -> Options {

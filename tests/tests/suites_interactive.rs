@@ -1,13 +1,14 @@
 //! The suite `interactive`: every load with its probes as real guests, briefly.
 
 use std::sync::atomic::AtomicBool;
-use stile_compare::{CompareError, End, Load, Options, Plan, Progress, Ran, Runner, Setup};
+use stile_compare::{CompareError, End, Options, Plan, Progress, Ran, Runner};
 use stile_host::allowed_cpus;
 use stile_machine::vm::Outcome;
-use stile_report::sources::interactive;
+use stile_report::sources;
+use stile_results::Report;
 use stile_results::model::{ParamValue, Sample};
 use stile_results::rating::Probe;
-use stile_results::{Metric, Report, Suite};
+use stile_suites::{Load, Metric, RunKind, Setup, Suite};
 use stile_tests::{Carrier, Recipe, require_kvm, wait_for};
 
 const POLICIES: [&str; 2] = ["host", "rsdl+polite"];
@@ -20,7 +21,7 @@ fn options(loads: &[Load], settings: &[(&str, u64)]) -> Options {
         reps: Some(1),
         duration: Some(0.2),
         settings: settings.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect(),
-        quick: true,
+        kind: RunKind::Quick,
         ..Options::new(Suite::Interactive, policies, pcpus)
     }
 }
@@ -66,8 +67,8 @@ fn runs(load: Load) {
             assert!((0.0..=100.0).contains(&missed), "{policy}, {probe:?}: {missed}");
         }
     }
-    let table = interactive::table(&Report::from_samples(&samples, Default::default()))
-        .expect("the report has cells of the suite");
+    let tables = sources::tables(&Report::from_samples(&samples, Default::default()));
+    let [table] = &tables[..] else { panic!("the report has cells of this suite alone: {tables:?}") };
     assert!(table.rows.iter().all(|row| row.len() == table.header.len()), "{table:?}");
 }
 

@@ -17,78 +17,28 @@ mod check;
 mod compare;
 mod demands;
 mod ending;
+mod failure;
 mod guest_images;
 mod guests;
+mod interrupt;
 mod linux;
+mod outcome;
 mod output;
 mod pipe;
 mod recordings;
+mod request;
+mod rounds;
 mod run;
 mod sim;
+mod simulation;
 mod small;
 mod stats;
 mod terminal;
 
 use args::{Cli, Command};
+use failure::Failure;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-
-/// Why a command did not do what it was asked.
-#[derive(Debug)]
-enum Failure {
-    /// A message for the user, as a report.
-    Input(miette::Report),
-    /// KVM cannot be used.
-    NoKvm(stile_host::KvmUnavailable),
-    /// KVM is there, but not for such a guest.
-    Unsuited(miette::Report),
-    /// The run failed.
-    Run(miette::Report),
-    /// Guests asked for a reboot.
-    Rebooted(miette::Report),
-    /// Guests' kernels panicked.
-    Panicked(miette::Report),
-    /// It is worse than its baseline, which was told.
-    Worse,
-    /// The user ended it.
-    Interrupted,
-    /// Nobody reads standard output any more.
-    Unread,
-}
-
-impl Failure {
-    fn input(error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self::Input(miette::Report::from_err(error))
-    }
-
-    fn run(error: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Self::Run(miette::Report::from_err(error))
-    }
-
-    /// Tells the user.
-    fn tell(&self) {
-        match self {
-            Self::Input(report)
-            | Self::Unsuited(report)
-            | Self::Run(report)
-            | Self::Rebooted(report)
-            | Self::Panicked(report) => output::note(format_args!("{report:?}")),
-            Self::NoKvm(why) => output::note(format_args!("stile: {why}")),
-            Self::Worse | Self::Interrupted | Self::Unread => {}
-        }
-    }
-
-    fn code(&self) -> u8 {
-        match self {
-            Self::Run(_) | Self::Worse | Self::Unread => 1,
-            Self::Input(_) => 2,
-            Self::NoKvm(_) | Self::Unsuited(_) => 3,
-            Self::Rebooted(_) => 4,
-            Self::Panicked(_) => 5,
-            Self::Interrupted => 130,
-        }
-    }
-}
 
 /// Runs the command line of this process.
 pub(crate) fn main() -> ExitCode {

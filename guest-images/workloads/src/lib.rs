@@ -16,8 +16,10 @@
 //! | `period_us`, `work_us` | terminal: time between keys, work of both vCPUs for each | 20000, 500 |
 //! | `buffer_mb` | memload: what is copied | 16 |
 //! | `touch_kb`, `work_us` | script: memory it fills, work | 128, 200 |
-//! | `jobs`, `cached`, `io_us` | make: compilations, percent of them in the cache, each wait for the disk | 64, 0, 2000
-//! |
+//! | `strategy` | theft: `tick`, `slice`, `boost`, `yields`: when it stops | `tick` |
+//! | `tick_us`, `slice_us` | theft: the tick that it dodges, how long it works in a slice | 10000, 5500 |
+//! | `burst_us`, `rest_us` | theft: how long it works in a burst, how long it sleeps | 200, 100 |
+//! | `jobs`, `cached`, `io_us` | make: compilations, percent of them in the cache, each wait for the disk | 64, 0, 2000 |
 //! | `net.ip` | netbench: own address, `10.0.0.1/16` | none |
 //! | `server` | netbench-client: its server's address | none |
 //! | `seed` | netbench-client: which sequence of operations | 1 |
@@ -49,6 +51,7 @@ pub mod probe;
 pub mod script;
 pub mod tbench;
 pub mod terminal;
+pub mod theft;
 pub mod ticket;
 pub mod volano;
 

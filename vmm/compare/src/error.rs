@@ -1,8 +1,6 @@
 //! Why a comparison cannot go on.
 
-use super::cells::netbench::StepError;
-use super::linux::{LinuxError, PeerError};
-use super::window::audit::Discrepancy;
+use std::error::Error;
 use std::time::Duration;
 use stile_assembly::AssemblyError;
 use stile_machine::unikernel::CreateError;
@@ -10,6 +8,10 @@ use stile_machine::vm::Outcome;
 use stile_recording::RecordError;
 use stile_results::journal::JournalError;
 use stile_sched::sim::LateVcpu;
+use stile_suites::Suite;
+
+/// A cause that is known only where it comes from.
+pub(super) type Cause = Box<dyn Error + Send + Sync>;
 
 /// Why a comparison cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -37,11 +39,16 @@ pub enum CompareError {
         label: String,
         /// Cause.
         #[source]
-        source: Box<LinuxError>,
+        source: Cause,
     },
-    /// The monitor that Linux guests are compared with.
-    #[error(transparent)]
-    Peer(#[from] PeerError),
+    /// The suite has no guests of this kind.
+    #[error("{suite} has no {kind} guests")]
+    NoGuests {
+        /// The suite.
+        suite: Suite,
+        /// Linux, built-in, or simulated.
+        kind: &'static str,
+    },
     /// A guest ended while it was measured.
     #[error("VM {name} ended under {label}: {outcome}")]
     Ended {
@@ -81,7 +88,7 @@ pub enum CompareError {
         label: String,
         /// How.
         #[source]
-        source: Discrepancy,
+        source: Cause,
     },
     /// A simulated vCPU waited longer than its policy promises.
     #[error(
@@ -102,10 +109,17 @@ pub enum CompareError {
     /// A recording.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The folder of a step.
+    /// The monitor that Linux guests are compared with, or the folder of a step.
     #[error(transparent)]
-    Step(#[from] StepError),
+    Other(Cause),
     /// The samples.
     #[error(transparent)]
     Keep(#[from] JournalError),
+}
+
+impl CompareError {
+    /// A failure that says itself what failed.
+    pub(super) fn other(cause: impl Error + Send + Sync + 'static) -> Self {
+        Self::Other(Box::new(cause))
+    }
 }

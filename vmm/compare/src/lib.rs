@@ -9,12 +9,17 @@
 //! |---|---|
 //! | `plan` | what is asked for: suites, sizes, setups, parameters, rounds; and what is run for that, in which order |
 //! | `scenario` | the same as the file of `stile sim` says it |
-//! | `runner` | runs a plan cell by cell, records, and tells how far it is and what disturbed it |
-//! | `workload` | what a suite's guests run, and which vCPU plays which part |
+//! | `error` | why a comparison cannot go on |
+//! | `workload` | how guests are made |
+//! | `window` | what is read before and after, its audit, and the metrics that are made of it |
+//! | `measurement` | what a cell gives |
 //! | `cells` | how each suite is measured with guests |
 //! | `linux` | the same where guests are Linux |
 //! | `simulated` | the same without guests |
-//! | `window` | what is read before and after, its audit, and the metrics that are made of it |
+//! | `runner` | runs a plan cell by cell, records, and tells how far it is and what disturbed it |
+//!
+//! Each uses those above it, and none below. What there is to say of a suite is said in [`stile_suites`]; only
+//! `runner/dispatch` tells suites apart.
 //!
 //! Words: a *case* is a size and a *setup*, such as one pCPU or all; a *cell* is a case under a policy in a round, as planned
 //! and as measured; a *site* is where it is measured, its domain and pCPUs; its *window* is what is between two *readings* of
@@ -28,6 +33,7 @@ mod cells;
 mod error;
 mod linux;
 pub mod measure;
+mod measurement;
 mod plan;
 mod runner;
 mod scenario;
@@ -35,14 +41,19 @@ mod simulated;
 mod window;
 mod workload;
 
-pub use cells::netbench::{STEPS, remove_steps};
+pub use cells::netbench::step::{STEPS, remove_steps};
 pub use error::CompareError;
-pub use linux::{Linux, LinuxError, Peer, PeerError};
+pub use plan::case::Case;
+pub use plan::linux::{Linux, Peer};
+pub use plan::options::{Hint, Options, default_policies, labelled};
+pub use plan::reports::reports;
 pub use plan::settings::{SettingError, check as check_settings};
 pub use plan::sizes::{SizeError, check as check_sizes, divisions};
-pub use plan::{
-    Case, Hint, Load, Machine, Options, Plan, REPORTED, Setup, UnknownSetup, Until, VmShape, default_policies, reports,
-};
-pub use runner::{End, Progress, Ran, Runner};
-pub use scenario::{Counts, PCPUS, Pcpus, Scenario, Shape, scenario_markdown, scenario_schema};
-pub use simulated::{Simulation, TwinError, has_model, simulate_twin};
+pub use plan::until::Until;
+pub use plan::{CellPlan, Plan};
+pub use runner::progress::Progress;
+pub use runner::{End, Ran, Runner};
+pub use scenario::schema::{scenario_markdown, scenario_schema};
+pub use scenario::{Counts, PCPUS, Pcpus, Scenario, Shape};
+pub use simulated::stage::Simulation;
+pub use simulated::twin::{TwinError, simulate_twin};

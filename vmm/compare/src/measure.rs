@@ -25,9 +25,8 @@ use stile_machine::vm::console::Sink;
 use stile_sched::attributes::Attributes;
 use stile_sched::domain::DomainError;
 use stile_sched::domain::parker::Parker;
-use stile_sched::kick;
 use stile_sched::time::monotonic;
-use stile_sched::{Domain, Stop, Time, Vcpu, VcpuId};
+use stile_sched::{Domain, Stop, Time, Vcpu, VcpuId, kick};
 use vm_memory::{Bytes, GuestAddress};
 
 /// Each pass takes some samples of all figures, so that what disturbs the host for a moment does not meet all of one.

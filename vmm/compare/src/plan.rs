@@ -3,33 +3,30 @@
 //! | module | concern |
 //! |---|---|
 //! | `options` | everything that is asked for, and what is taken where nothing is said |
-//! | `case`, `load` | what a cell runs besides its policy |
+//! | `linux` | what Linux guests boot |
+//! | `case` | what a cell runs besides its policy |
+//! | `guests`, `work` | the VMs of a cell, and work of theirs that has an end |
 //! | `sizes`, `settings` | which sizes and parameters a suite has: what is refused before anything runs |
 //! | `until` | how many rounds are enough |
 //! | `reports` | the suites of the reports, one after the other |
 
-mod case;
-mod load;
-mod options;
-mod reports;
+pub(super) mod case;
+pub(super) mod guests;
+pub(super) mod linux;
+pub(super) mod options;
+pub(super) mod reports;
 pub(super) mod settings;
 pub(super) mod sizes;
 pub(super) mod until;
+pub(super) mod work;
 
-pub use case::{Case, Machine, Setup, UnknownSetup, VmShape};
-pub use load::Load;
-pub use options::{Hint, Options, default_policies};
-pub use reports::{SUITES as REPORTED, reports};
-pub use until::Until;
-
-use super::cells::ending::Work;
-use super::cells::interactive;
-use super::{linux, workload};
-
+use case::Case;
+use options::Options;
 use std::time::Duration;
 use stile_config::PolicyConfig;
-use stile_results::suite::Suite;
 use stile_sched::sim::Draw;
+use stile_suites::{Builtin, Length, RunKind, Setup};
+use work::Work;
 
 /// Before a window: guests start, caches fill, the policy settles.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
@@ -40,17 +37,10 @@ const PER_CELL: f64 = 0.08;
 const PER_VM: f64 = 0.008;
 /// The same for a vCPU where a VM has dozens.
 const PER_VCPU: f64 = 0.001;
-/// What a default and a quick run may take (units: s), with some room for what cannot be foreseen.
-const DEFAULT_BUDGET: f64 = 110.0;
-const QUICK_BUDGET: f64 = 17.0;
-/// The same for `interactive`, which compares more policies, and each beside six loads.
-const INTERACTIVE_BUDGET: f64 = 230.0;
-const QUICK_INTERACTIVE_BUDGET: f64 = 27.0;
 /// Bounds of a window's length if the user names none (units: s).
 const WINDOW: std::ops::RangeInclusive<f64> = 0.4..=3.0;
-
-/// Rotations in a window of `weights`.
-const ROTATIONS: f64 = 10.0;
+/// From asking for a Linux guest until its first process runs and has loaded what it needs, about (unit: s).
+const LINUX_BOOT: f64 = 1.0;
 
 /// One measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,9 +119,13 @@ impl Plan {
     /// What is about to run.
     pub fn scope(&self, options: &Options) -> String {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
-        let what = match options.suite {
-            Suite::Interactive => format!("loads {}", list(&mut options.setups().iter().map(Setup::to_string))),
-            suite => format!("{} {}", list(&mut options.sizes().iter().map(u32::to_string)), suite.counted().words()),
+        let loads = options.setups().iter().all(|setup| matches!(setup, Setup::Load(_)));
+        let what = match loads {
+            true => format!("loads {}", list(&mut options.setups().iter().map(Setup::to_string))),
+            false => {
+                let sizes = list(&mut options.sizes().iter().map(u32::to_string));
+                format!("{sizes} {}", options.suite.counted().words())
+            }
         };
         let rounds = match options.until {
             Some(until) => format!("rounds until intervals are at most {} wide,", stile_text::percent(until.width)),
@@ -148,72 +142,84 @@ impl Plan {
     }
 }
 
-/// What the run may take unless it is told (units: s).
+/// What the run may take unless it is told (unit: s).
 fn usual_budget(options: &Options) -> f64 {
-    match (options.suite, options.quick) {
-        (Suite::Interactive, true) => QUICK_INTERACTIVE_BUDGET,
-        (Suite::Interactive, false) => INTERACTIVE_BUDGET,
-        (_, true) => QUICK_BUDGET,
-        (_, false) => DEFAULT_BUDGET,
+    let budget = options.suite.descriptor().budget;
+    match options.kind {
+        RunKind::Quick => budget.quick,
+        RunKind::Usual | RunKind::Full => budget.usual,
     }
 }
 
-/// Length of a cell's window; `fitting` is what the time of the run allows (units: s).
+/// Length of a cell's window; `fitting` is what the time of the run allows (unit: s).
 fn window(options: &Options, size: u32, fitting: f64) -> Duration {
-    let of_linux = options.linux.is_some() || options.suite.is_of_linux();
-    if let Some(work) = Work::of(options, size).filter(|_| !of_linux) {
-        return Duration::from_secs_f64(work.expected());
-    }
-    let own = match options.suite {
-        Suite::Weights => rotations(options, size),
-        _ => fitting.clamp(*WINDOW.start(), *WINDOW.end()),
+    let fitting = || fitting.clamp(*WINDOW.start(), *WINDOW.end());
+    let own = match options.suite.descriptor().length {
+        Length::Work(_) => match Work::of(options, size).filter(|_| !options.has_linux_guests()) {
+            Some(work) => return Duration::from_secs_f64(work.expected()),
+            None => fitting(),
+        },
+        Length::Rotations(count) => count * rotation(options, size),
+        Length::Fitting => fitting(),
     };
     Duration::from_secs_f64(options.duration.unwrap_or(own))
 }
 
-/// As many rotations of the slowest policy as even out who has just had a turn (units: s).
-fn rotations(options: &Options, size: u32) -> f64 {
-    let guests = workload::guests(options.suite, size);
+/// A rotation of the slowest policy (unit: s).
+fn rotation(options: &Options, size: u32) -> f64 {
+    let guests = guests::guests(options.suite, size);
     let of = |policy: &PolicyConfig| {
         let seconds = |nice| policy.rotation(nice).0 as f64 / 1e9;
         guests.iter().map(|guest| f64::from(guest.vcpus) * seconds(guest.nice)).sum::<f64>()
     };
     let rotation = options.policies.iter().map(|(_, policy)| of(policy)).fold(0.0, f64::max);
-    ROTATIONS * rotation / options.pcpus.iter().count() as f64
+    rotation / options.pcpus.iter().count() as f64
 }
 
-/// Time of a cell outside its window (units: s).
+/// Time of a cell outside its window (unit: s).
 fn overhead(options: &Options, case: Case) -> f64 {
-    let (suite, warm_up) = (options.suite, WARM_UP.as_secs_f64());
-    if options.linux.is_some() || suite.is_of_linux() {
-        return linux::overhead(options, case);
+    let descriptor = options.suite.descriptor();
+    match (options.has_linux_guests(), &descriptor.builtin, &descriptor.linux) {
+        (true, _, Some(linux)) => {
+            // A batch that boots is its own window.
+            if linux.measures_boot {
+                return 0.0;
+            }
+            let at_a_time = options.pcpus.len().max(1) as f64;
+            LINUX_BOOT * (f64::from(guests::count(linux.vms, case.size)) / at_a_time).max(1.0)
+        }
+        (false, Some(guests), _) => of_builtin(options, case, guests),
+        (true, _, None) | (false, None, _) => 0.0,
     }
+}
+
+/// The same of built-in guests.
+fn of_builtin(options: &Options, case: Case, guests: &Builtin) -> f64 {
     if let Some(work) = Work::of(options, case.size) {
-        return PER_CELL + PER_VCPU * f64::from(work.vms()) * f64::from(work.vcpus);
+        return PER_CELL + PER_VCPU * f64::from(work.vms) * f64::from(work.vcpus);
     }
-    let (waits, vms) = match (suite, case.setup) {
-        (_, Setup::Bare(_)) => (0.0, 0),
-        (Suite::Netbench, _) => (warm_up + RAMP_DOWN.as_secs_f64(), 2 * case.size + 5),
-        (Suite::Interactive, _) => (warm_up, interactive::PROBE_VMS + case.size),
-        (Suite::Partition, _) => (2.0 * warm_up, case.size + 1),
-        (Suite::Boot, _) => (0.0, case.size),
-        _ => (warm_up, workload::guests(suite, case.size).len() as u32),
-    };
-    waits + PER_CELL + PER_VM * f64::from(vms)
+    if let Setup::Bare(_) = case.setup {
+        return PER_CELL;
+    }
+    let ramp_down = if guests.ramps_down { RAMP_DOWN } else { Duration::ZERO };
+    let waits = guests.warm_ups * WARM_UP + ramp_down;
+    waits.as_secs_f64() + PER_CELL + PER_VM * f64::from(guests::count(guests.vms, case.size))
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
+    use stile_suites::Suite;
+    use until::Until;
 
-    pub(crate) fn options(suite: Suite, policies: &[&str], quick: bool) -> Options {
+    fn options(suite: Suite, policies: &[&str], kind: RunKind) -> Options {
         let policies = policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect();
-        Options { quick, ..Options::new(suite, policies, "0-1".parse().unwrap()) }
+        Options { kind, ..Options::new(suite, policies, "0-1".parse().unwrap()) }
     }
 
     #[test]
     fn every_round_runs_every_policy_once_with_every_size() {
-        let options = options(Suite::Ticket, &["host", "rsdl", "freelist"], false);
+        let options = options(Suite::Ticket, &["host", "rsdl", "freelist"], RunKind::Usual);
         let plan = Plan::new(&options);
         for round in 0..options.rounds() {
             for size in options.sizes() {
@@ -228,9 +234,9 @@ pub(super) mod tests {
     #[test]
     fn the_default_runs_stay_within_their_time() {
         for suite in Suite::ALL.into_iter().filter(|suite| *suite != Suite::Interactive) {
-            let default = Plan::new(&options(suite, &["host", "rsdl"], false));
+            let default = Plan::new(&options(suite, &["host", "rsdl"], RunKind::Usual));
             assert!(default.estimate().as_secs() < 120, "{suite}");
-            let quick = Plan::new(&options(suite, &["host", "rsdl"], true));
+            let quick = Plan::new(&options(suite, &["host", "rsdl"], RunKind::Quick));
             assert!(quick.estimate().as_secs() < 20, "{suite}");
         }
     }
@@ -238,15 +244,15 @@ pub(super) mod tests {
     #[test]
     fn interactive_stays_within_its_time_with_all_its_loads_and_policies() {
         let policies = ["host", "host-noyield", "rsdl+none", "rsdl+expire", "rsdl+polite"];
-        let run = |quick| Plan::new(&options(Suite::Interactive, &policies, quick));
-        assert!(run(false).estimate().as_secs() < 240, "{:?}", run(false).estimate());
-        assert!(run(true).estimate().as_secs() < 30, "{:?}", run(true).estimate());
-        assert_eq!(run(true).cells.len(), 6 * policies.len());
+        let run = |kind| Plan::new(&options(Suite::Interactive, &policies, kind));
+        assert!(run(RunKind::Usual).estimate().as_secs() < 240, "{:?}", run(RunKind::Usual).estimate());
+        assert!(run(RunKind::Quick).estimate().as_secs() < 30, "{:?}", run(RunKind::Quick).estimate());
+        assert_eq!(run(RunKind::Quick).cells.len(), 6 * policies.len());
     }
 
     #[test]
     fn windows_of_weights_hold_ten_rotations_of_their_size_unless_the_user_names_a_length() {
-        let options = Options { sizes: vec![6, 12], ..options(Suite::Weights, &["host", "rsdl"], false) };
+        let options = Options { sizes: vec![6, 12], ..options(Suite::Weights, &["host", "rsdl"], RunKind::Usual) };
         let windows = |options: &Options| {
             let of = |size| Plan::new(options).cells.iter().find(|cell| cell.case.size == size).map(|cell| cell.window);
             [of(6), of(12)].map(Option::unwrap)
@@ -262,7 +268,9 @@ pub(super) mod tests {
     #[test]
     fn a_run_until_intervals_are_narrow_takes_its_limit_or_one_round() {
         let until = |seconds| Some(Until { width: 0.05, limit: Duration::from_secs(seconds) });
-        let of = |until| Plan::new(&Options { until, ..options(Suite::Ticket, &["host", "rsdl"], false) }).estimate();
+        let of = |until| {
+            Plan::new(&Options { until, ..options(Suite::Ticket, &["host", "rsdl"], RunKind::Usual) }).estimate()
+        };
         assert_eq!(of(until(600)), Duration::from_secs(600));
         let round = of(until(1));
         assert!(round > Duration::from_secs(1) && round < of(None), "{round:?}");
@@ -270,7 +278,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_order_follows_the_seed_alone() {
-        let a = options(Suite::Ticket, &["host", "rsdl"], false);
+        let a = options(Suite::Ticket, &["host", "rsdl"], RunKind::Usual);
         assert_eq!(Plan::new(&a), Plan::new(&a));
         let b = Options { seed: 2, ..a.clone() };
         assert_ne!(Plan::new(&a).cells, Plan::new(&b).cells);

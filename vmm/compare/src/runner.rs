@@ -1,23 +1,25 @@
 //! Runs a plan, cell by cell, and keeps what comes of it: samples, remarks, recordings, and how it ended.
 
+mod dispatch;
 mod disturbed;
-mod progress;
-
-pub use progress::Progress;
+pub(super) mod progress;
 
 use super::cells::context::Context;
-use super::cells::netbench::{self, Step};
+use super::cells::netbench::step::{Step, configuration, place};
 use super::cells::site::Site;
-use super::cells::{self, Measured, Measurement, bare};
+use super::cells::{bare, netbench};
 use super::error::CompareError;
+use super::measurement::{Measured, Measurement};
+use super::plan::options::Options;
 use super::plan::until::Watch;
 use super::plan::{CellPlan, Plan};
-use super::{Options, Setup, Simulation, simulated};
-
+use super::simulated;
+use super::simulated::stage::Simulation;
 use crate::measure::hop;
 use disturbed::Disturbances;
 use kvm_ioctls::Kvm;
 use parking_lot::Mutex;
+use progress::Progress;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,8 +30,8 @@ use stile_results::disturbed::Disturbed;
 use stile_results::journal::Journal;
 use stile_results::model::{Params, Sample};
 use stile_results::moment::MOMENT;
-use stile_results::suite::Suite;
 use stile_sched::Domain;
+use stile_suites::Setup;
 
 /// What a reader should know of a run.
 #[derive(Default)]
@@ -155,7 +157,7 @@ impl<'a> Runner<'a> {
                     break 'rounds;
                 }
             }
-            if let Some(why) = watch.as_mut().and_then(|watch| watch.enough(options, &samples)) {
+            if let Some(why) = watch.as_mut().and_then(|watch| watch.enough(options.labels(), options.seed, &samples)) {
                 remarks.notes.push(why);
                 break;
             }
@@ -261,11 +263,7 @@ impl<'a> Runner<'a> {
             Site { context, planned, label, pcpus, domain, recorder: place.recorder.as_ref(), names: Mutex::default() }
         });
         let sites: Vec<Site<'_>> = sites.collect();
-        let measured = match (self.options.suite, &sites[..]) {
-            (Suite::Netbench, sites) => self.step(planned, params, sites, remarks),
-            (_, [site]) => cells::measure(site),
-            _ => unreachable!("only netbench is divided into parts"),
-        };
+        let measured = dispatch::measure(&sites, |sites| self.step(planned, params, sites, remarks));
         drop(sites);
         // A cell that failed has its recording, too.
         let recorded = places.iter().filter_map(|place| place.recorder.as_ref());
@@ -297,12 +295,14 @@ impl<'a> Runner<'a> {
     ) -> Result<Measured, CompareError> {
         let Some(steps) = &self.steps else { return netbench::measure(sites, None) };
         let (label, policy) = &self.options.policies[planned.policy];
-        let folder = netbench::place(steps, planned, &safe(label));
+        let folder = place(steps, planned, &safe(label));
         // One that fails is this run's, too.
         remarks.steps.push(folder.clone());
-        let step = Step::begin(folder, &netbench::configuration(policy, planned, params, sites))?;
+        let configuration = configuration(policy, planned, params, sites);
+        let step = Step::begin(folder, &configuration).map_err(CompareError::other)?;
         let measured = netbench::measure(sites, Some(&step));
-        step.finish(measured.as_ref().ok().and_then(|measured| measured.as_ref()?.first()))?;
+        let first = measured.as_ref().ok().and_then(|measured| measured.as_ref()?.first());
+        step.finish(first).map_err(CompareError::other)?;
         measured
     }
 

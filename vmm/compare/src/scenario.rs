@@ -4,11 +4,10 @@
 //! is said at the fields here, and `docs/simulation-file.md` is made of them.
 
 mod check;
-mod schema;
+pub(super) mod schema;
 
-pub use schema::{scenario_markdown, scenario_schema};
-
-use super::{Hint, Options};
+use super::plan::options::{Hint, Options};
+use schema::scenario_schema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,7 +16,7 @@ use std::path::{Path, PathBuf};
 use stile_config::{ConfigError, FileKind, read, text_of};
 use stile_host::{CostsError, HostCosts, MeasuredCosts, Neighbours};
 use stile_results::distinct_labels;
-use stile_results::suite::Suite;
+use stile_suites::{Counted, Suite};
 
 /// How many pCPUs can be simulated.
 pub const PCPUS: RangeInclusive<u32> = 1..=512;
@@ -167,16 +166,21 @@ impl Scenario {
 
     /// Numbers of vCPUs or clients on a machine of so many pCPUs.
     fn sizes(&self, pcpus: u32) -> Vec<u32> {
-        let netbench = self.suite == Suite::Netbench;
-        match self.per_pcpu() {
-            Some(each) => vec![each.saturating_mul(pcpus)],
-            None if netbench => self.clients.clone(),
-            None => self.vcpus.clone(),
+        match (self.per_pcpu(), self.suite.counted()) {
+            (Some(each), _) => vec![each.saturating_mul(pcpus)],
+            (None, Counted::Clients) => self.clients.clone(),
+            (None, Counted::Vcpus) => self.vcpus.clone(),
+            // The file has no key for these, and is refused.
+            (None, Counted::Vms | Counted::Groups | Counted::Rooms) => Vec::new(),
         }
     }
 
     fn per_pcpu(&self) -> Option<u32> {
-        if self.suite == Suite::Netbench { self.clients_per_pcpu } else { self.vcpus_per_pcpu }
+        match self.suite.counted() {
+            Counted::Clients => self.clients_per_pcpu,
+            Counted::Vcpus => self.vcpus_per_pcpu,
+            Counted::Vms | Counted::Groups | Counted::Rooms => None,
+        }
     }
 
     /// What to compare on each machine, and how near its pCPUs are to each other.

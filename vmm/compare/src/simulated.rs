@@ -1,73 +1,32 @@
 //! A cell without guests: the same suite, sizes and metrics, from the simulator.
 //!
-//! Each guest program has a model ([`stile_sched::sim::guest`]); here it is said which vCPU of a suite is which, and what
-//! came of them is put into the same [`Window`] that measured guests are read into. In every run of `rsdl` nobody may wait
-//! longer than it promises ([`stile_assembly::wait_bound`]): one who does ends the comparison.
+//! Each guest program has a model ([`stile_sched::sim::guest`]). `cast` says which vCPU of a suite is which, `stage` runs the
+//! simulated machine, and what came of it is put into the same [`Window`](super::window::Window) that measured guests are
+//! read into. In every run of `rsdl` no vCPU may wait longer than it promises
+//! ([`wait_bound`](stile_assembly::wait_bound)): one that does ends the comparison.
 
 mod cast;
 mod ending;
+pub(super) mod stage;
 mod traffic;
-mod twin;
+pub(super) mod twin;
 
-pub use twin::{TwinError, simulate_twin};
-
-use super::cells::ending::Work;
 use super::cells::netbench;
-use super::cells::{Measured, Measurement};
 use super::error::CompareError;
-use super::plan::{CellPlan, WARM_UP};
+use super::measurement::{Measured, Measurement};
+use super::plan::options::Options;
+use super::plan::work::Work;
+use super::plan::{CellPlan, WARM_UP, guests};
 use super::window::metrics::{detail, of_suite};
-use super::window::weights;
-use super::window::{VcpuCounts, Wall, Window};
-use super::{Options, workload};
-use cast::{Actor, Cast, HOG_STEP};
+use super::window::{Window, weights};
 use serde_json::json;
+use stage::{Simulation, Stage};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use stile_abi::gauge::{BUCKETS, bucket_of};
-use stile_assembly::Simulated;
-use stile_host::{HostCosts, Neighbours};
-use stile_recording::{Header, RecordError};
+use std::sync::atomic::AtomicBool;
 use stile_results::model::Params;
-use stile_results::suite::Suite;
-use stile_sched::attributes::Attributes;
-use stile_sched::histogram::Histogram;
-use stile_sched::ledger::Account;
-use stile_sched::ledger::{Totals, Usage};
-use stile_sched::policy::Policy;
-use stile_sched::sim::{Costs, Draw, Guest, SimMachine};
-use stile_sched::{Nanos, Time};
-
-/// Steps of guests and exits are up to so many thousandths shorter or longer than they should.
-const NOISE: u64 = 50;
-/// All VMs of a cell are started within this time.
-const STARTS_WITHIN: Nanos = Nanos::from_millis(2);
-/// How long a run goes on, at most, when the user has ended it; in its own time.
-const END_NOTICED_WITHIN: Nanos = Nanos::from_millis(20);
-/// From asking for a VM until its vCPU can run, beside which the wait for a pCPU is what a policy makes of it.
-const CREATE: Nanos = Nanos::from_millis(1);
-/// What a new VM does.
-const NEWCOMER: Nanos = Nanos::from_micros(100);
-/// Part of a bound that switches may add, which are charged to nobody; as in the policy's own tests.
-const SWITCHING: u64 = 50;
-/// Kicks and switches that may have been under way.
-const UNDER_WAY: u64 = 10;
-
-/// Whether there are models of this suite's guests. There are none of doorbells that ask for nothing, of hackbench's groups, nor
-/// of memory that is copied and VMs that are made.
-pub fn has_model(suite: Suite) -> bool {
-    use Suite::{Boot, Entry, Hackbench, Interactive, Partition};
-    !(matches!(suite, Interactive | Entry | Partition | Boot | Hackbench) || suite.is_of_linux())
-}
-
-/// A machine that is not there.
-#[derive(Debug)]
-pub struct Simulation {
-    /// Which of its pCPUs are near each other; they are those of the options' list.
-    pub neighbours: Neighbours,
-    /// What things cost on it.
-    pub costs: HostCosts,
-}
+use stile_sched::Nanos;
+use stile_suites::{Metric, Model, Vms};
 
 /// One cell, recorded into a file if one is named.
 pub(super) fn measure(
@@ -77,13 +36,15 @@ pub(super) fn measure(
     recording: Option<(&Path, Params)>,
     interrupted: &AtomicBool,
 ) -> Result<Measured, CompareError> {
-    let mut stage = Stage::new(options, simulation, planned, interrupted);
+    let no_model = CompareError::NoGuests { suite: options.suite, kind: "simulated" };
+    let model = options.suite.model().ok_or(no_model)?;
+    let mut stage = Stage::new(options, simulation, planned, model, interrupted);
     if recording.is_some() {
         stage.machine = stage.machine.traced();
     }
     let work = Work::of(options, planned.case.size);
     if let Some(work) = work {
-        stage.build(work)?;
+        ending::build(&mut stage, work)?;
     }
     stage.start();
     if !stage.run(WARM_UP.into()) {
@@ -101,209 +62,28 @@ pub(super) fn measure(
         stage.record(path, params)?;
     }
     stage.judge()?;
-    let (_, policy) = &options.policies[planned.policy];
     let mut detail = detail(&window);
     detail["decisions"] = json!(stage.machine.decisions());
-    let values = match options.suite {
-        Suite::Netbench => {
-            let starts: Vec<f64> = newcomers.iter().map(|&newcomer| stage.start_latency(newcomer)).collect();
-            netbench::values(&window, planned.case.size as usize, 0, &starts)
-        }
-        Suite::Weights => {
-            let guests = workload::guests(options.suite, planned.case.size);
-            weights::values(policy, &guests, options.pcpus.len(), &window)
-        }
-        suite => of_suite(suite, &window),
-    };
-    Ok(Measurement::only(values, detail))
+    let starts: Vec<f64> = newcomers.iter().map(|&newcomer| stage.start_latency(newcomer)).collect();
+    Ok(Measurement::only(values(options, planned, model, &window, &starts), detail))
 }
 
-/// A cell on its way.
-struct Stage<'a> {
-    options: &'a Options,
-    simulation: &'a Simulation,
-    planned: &'a CellPlan,
-    interrupted: &'a AtomicBool,
-    machine: SimMachine<Box<dyn Policy>>,
-    costs: Costs,
-    cast: Cast,
-}
-
-/// Everything at one moment.
-struct Readings {
-    vcpus: Vec<Reading>,
-    totals: Totals,
-    kicks: Histogram,
-}
-
-/// A vCPU's counts so far.
-struct Reading {
-    account: Account,
-    ops: u64,
-    bytes: u64,
-}
-
-impl<'a> Stage<'a> {
-    fn new(
-        options: &'a Options,
-        simulation: &'a Simulation,
-        planned: &'a CellPlan,
-        interrupted: &'a AtomicBool,
-    ) -> Self {
-        let (_, policy) = &options.policies[planned.policy];
-        // The policies of a round meet the same chances.
-        let seed = Draw::new(options.seed).number() ^ u64::from(planned.round);
-        let Simulated { decides, threads, one_lock } = stile_assembly::simulated(
-            policy,
-            options.pcpus.len(),
-            simulation.neighbours.topology(&options.pcpus),
-            seed,
-        );
-        let costs = simulation.costs.simulated(threads, one_lock);
-        let cast = Cast::new(options, planned.case.size, &simulation.costs);
-        let mut machine = SimMachine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
-        if options.suite == Suite::Netbench {
-            machine = machine.with_traffic(traffic::draw(seed));
+/// The metrics of a window; of file servers, with the time that each newcomer took to start (unit: us).
+fn values(
+    options: &Options,
+    planned: &CellPlan,
+    model: Model,
+    window: &Window,
+    starts: &[f64],
+) -> BTreeMap<Metric, f64> {
+    let (suite, size) = (options.suite, planned.case.size);
+    match (model, suite.builtin().map(|guests| guests.vms)) {
+        (Model::FileServer, _) => netbench::values(window, size as usize, 0, starts),
+        (Model::Roles, Some(Vms::Nices(_))) => {
+            let (_, policy) = &options.policies[planned.policy];
+            weights::values(policy, &guests::guests(suite, size), options.pcpus.len(), window)
         }
-        Self { options, simulation, planned, interrupted, machine, costs, cast }
-    }
-
-    /// Starts everybody, with the longest wait that the policy promises each.
-    fn start(&mut self) {
-        let apart = Nanos(STARTS_WITHIN.0 / self.cast.actors.len().max(1) as u64);
-        let mut bounds: Vec<(Attributes, Nanos)> = Vec::new();
-        for n in 0..self.cast.actors.len() {
-            let Actor { attributes, guest, part, posts } = self.cast.actors[n].clone();
-            let v = self.machine.start(attributes, guest, part);
-            if posts {
-                self.machine.world.post(v);
-            }
-            let known = bounds.iter().find(|(of, _)| *of == attributes).map(|(_, bound)| *bound);
-            let bound = known.unwrap_or_else(|| self.bound(attributes));
-            if known.is_none() {
-                bounds.push((attributes, bound));
-            }
-            self.machine.bound(v, bound);
-            self.machine.run(apart);
-        }
-    }
-
-    /// The longest that a vCPU with these attributes may wait beside all others.
-    fn bound(&self, me: Attributes) -> Nanos {
-        let (_, policy) = &self.options.policies[self.planned.policy];
-        let newcomers = vec![Attributes::default(); self.cast.newcomers as usize];
-        let mut others: Vec<Attributes> = self.cast.actors.iter().map(|actor| actor.attributes).collect();
-        others.swap_remove(others.iter().position(|other| *other == me).unwrap_or(0));
-        others.extend(newcomers);
-        let bound = stile_assembly::wait_bound(policy, me, &others, self.options.pcpus.len());
-        let Costs { exit, switch, kick, wake, .. } = self.costs;
-        let under_way = UNDER_WAY * (exit + switch + kick + wake).0;
-        bound.map_or(Nanos(u64::MAX), |bound| Nanos(bound.0 + bound.0 / SWITCHING + under_way))
-    }
-
-    /// Lets time pass; false if the user ended the run meanwhile.
-    fn run(&mut self, span: Nanos) -> bool {
-        let mut left = span;
-        while left > Nanos::ZERO {
-            if self.interrupted.load(Ordering::Relaxed) {
-                return false;
-            }
-            let part = left.min(END_NOTICED_WITHIN);
-            self.machine.run(part);
-            left = left - part;
-        }
-        true
-    }
-
-    /// Lets a window pass; with newcomers, one begins with each of its parts. `None` if the user ended the run meanwhile.
-    fn pass(&mut self, window: Nanos) -> Option<Vec<(usize, Time)>> {
-        let parts = self.cast.newcomers.max(1);
-        let begin = |part: u32| window.0 * u64::from(part) / u64::from(parts);
-        let mut newcomers = Vec::new();
-        for part in 0..parts {
-            if self.cast.newcomers > 0 {
-                newcomers.push(self.newcomer());
-            }
-            if !self.run(Nanos(begin(part + 1) - begin(part))) {
-                return None;
-            }
-        }
-        Some(newcomers)
-    }
-
-    /// Starts a VM that has next to nothing to do.
-    fn newcomer(&mut self) -> (usize, Time) {
-        let now = self.machine.now();
-        (self.machine.start(Attributes::default(), Guest::newcomer(NEWCOMER), cast::NEWCOMERS), now)
-    }
-
-    /// From asking for a VM until it ran (units: us).
-    fn start_latency(&self, (newcomer, asked): (usize, Time)) -> f64 {
-        let ran = self.machine.first_ran(newcomer).unwrap_or(self.machine.now());
-        (CREATE + ran.since(asked)).0 as f64 / 1000.0
-    }
-
-    fn read(&self) -> Readings {
-        let read = |v: usize| {
-            let (record, gauge) = (self.machine.record(v), self.machine.world.gauges[v]);
-            let hog = matches!(self.cast.actors[v].guest, Guest::Hog);
-            let ops = if hog { record.worked.0 / HOG_STEP.0 } else { gauge.ops };
-            Reading { account: self.machine.account(v), ops, bytes: gauge.bytes }
-        };
-        Readings {
-            vcpus: (0..self.cast.actors.len()).map(read).collect(),
-            totals: self.machine.totals(),
-            kicks: self.machine.kicks().clone(),
-        }
-    }
-
-    fn window(&self, before: &Readings, after: &Readings, span: Nanos) -> Window {
-        let mut told = [false; u8::MAX as usize + 1];
-        let vcpu = |&v: &usize| {
-            let (a, b, part) = (&before.vcpus[v], &after.vcpus[v], self.cast.actors[v].part);
-            let first = !std::mem::replace(&mut told[usize::from(part)], true);
-            VcpuCounts {
-                ops: b.ops - a.ops,
-                bytes: b.bytes - a.bytes,
-                usage: Usage::of(&b.account).since(&Usage::of(&a.account)),
-                waits: b.account.waits.since(&a.account.waits),
-                wall: Wall { least: span, most: span },
-                waiting_ns: self.machine.world.gauges[v].waits_since.map_or(0, |at| self.machine.now().since(at).0),
-                latency: if first { self.histogram(part) } else { Box::default() },
-                ..VcpuCounts::default()
-            }
-        };
-        let vcpus = self.cast.order.iter().map(vcpu).collect();
-        Window {
-            seconds: span.0 as f64 / 1e9,
-            span,
-            vcpus,
-            totals: after.totals.since(&before.totals),
-            kicks: Some(after.kicks.since(&before.kicks)),
-        }
-    }
-
-    /// Waits of a part, in the buckets of the guests' gauges.
-    fn histogram(&self, part: u8) -> Box<[u32]> {
-        let mut buckets = vec![0_u32; BUCKETS];
-        for (wait, count) in self.machine.world.waits_of(part) {
-            let bucket = &mut buckets[bucket_of(wait.0)];
-            *bucket = bucket.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-        }
-        buckets.into()
-    }
-
-    fn record(&self, path: &Path, params: Params) -> Result<(), RecordError> {
-        let (_, policy) = &self.options.policies[self.planned.policy];
-        let (pcpus, neighbours) = (&self.options.pcpus, self.simulation.neighbours.clone());
-        let header = Header::simulated(policy, pcpus, neighbours, self.options.suite.name(), params);
-        stile_recording::write(path, header, self.machine.trace())
-    }
-
-    fn judge(&self) -> Result<(), CompareError> {
-        let (late, count) = self.machine.late();
-        let Some(first) = late.first() else { return Ok(()) };
-        Err(CompareError::Late { label: self.label(), size: self.planned.case.size, count, first: *first })
+        (Model::Roles | Model::ChatRooms, _) => of_suite(suite, window),
     }
 }
 

@@ -9,10 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stile_sched::attributes::Attributes;
 use stile_sched::domain::host::HostYield;
+use stile_sched::policy::credit2;
 use stile_sched::policy::goodness;
 use stile_sched::policy::o1;
 use stile_sched::policy::rsdl::{self, RsdlConfig, matrix, rt};
-use stile_sched::policy::{Freelist, Goodness, O1, Policy, Rsdl};
+use stile_sched::policy::{Credit2, Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::{Nanos, Nice, Topology};
 
 use super::types::{PolicyConfig, Variant, YieldRule};
@@ -34,6 +35,8 @@ pub enum Algorithm {
     O1,
     /// Linux 2.4's scheduler: one list; the vCPU with the highest sum of counter and priority runs.
     Goodness,
+    /// Xen's Credit2: a run queue per last-level cache; the vCPU with the most credit runs.
+    Credit2,
 }
 
 /// What stile knows of an algorithm.
@@ -132,6 +135,15 @@ static ROWS: &[Row] = &[
         takes: &["goodness"],
         run_by: RunBy::Stile(|policy, slots, _| Box::new(Goodness::new(policy.goodness, slots))),
         weight: Some(|_, nice| goodness::refill(nice).0 as f64),
+        wait_bound: None,
+        rt_share: Some(1.0),
+    },
+    Row {
+        algorithm: Algorithm::Credit2,
+        name: "credit2",
+        takes: &[],
+        run_by: RunBy::Stile(|_, slots, topology| Box::new(Credit2::new(slots).with_topology(&topology))),
+        weight: Some(|_, nice| f64::from(credit2::weight(nice))),
         wait_bound: None,
         rt_share: Some(1.0),
     },

@@ -15,8 +15,8 @@ use toml::Spanned;
 use toml::de::{DeArray, DeInteger, DeTable, DeValue};
 
 use super::error::{Finding, Misplaced};
+use super::formats;
 use super::keypath::KeyPath;
-use super::values;
 
 /// A known name at least this similar (Jaro-Winkler) to an unknown one is suggested.
 const SIMILAR: f64 = 0.8;
@@ -218,7 +218,7 @@ impl<'a> Checker<'a> {
             }
             return;
         }
-        if let Some(Err(error)) = schema["format"].as_str().and_then(|format| values::check_format(format, text)) {
+        if let Some(Err(error)) = schema["format"].as_str().and_then(|format| formats::check_format(format, text)) {
             self.note(path, span, error.wrong, "not accepted", Some(format!("accepted: {}", error.accepted)));
             return;
         }

@@ -16,6 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::LoadContext;
 use super::algorithm::Algorithm;
+use super::bounds;
 use super::check::{integer, list, nearest, number};
 use super::defaults;
 use super::error::{Finding, Misplaced};
@@ -115,7 +116,7 @@ fn name(vm: &DeTable<'_>, path: &KeyPath, names: &mut HashMap<String, KeyPath>) 
     let value = vm.get("name")?;
     let count = vm.get("count").map_or(Some(defaults::COUNT.into()), |count| integer(count.get_ref()))?;
     // An excessive count is a mistake of its own; it must not make this loop long.
-    let count = u32::try_from(count).ok().filter(|count| *count <= defaults::COUNT_MAX)?;
+    let count = u32::try_from(count).ok().filter(|count| *count <= bounds::COUNT_MAX)?;
     let mut clash = None;
     for name in instance_names(value.get_ref().as_str()?, count) {
         match names.get(&name) {
@@ -140,7 +141,7 @@ fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misp
     let period =
         vm.get("cap_period").map_or(Some(defaults::CAP_PERIOD), |period| period.get_ref().as_str()?.parse().ok())?;
     let vcpus = vm.get("vcpus").map_or(Some(defaults::VCPUS.into()), |vcpus| integer(vcpus.get_ref()))?;
-    let vcpus = u32::try_from(vcpus).ok().filter(|vcpus| (1..=defaults::VCPUS_MAX).contains(vcpus))?;
+    let vcpus = u32::try_from(vcpus).ok().filter(|vcpus| (1..=bounds::VCPUS_MAX).contains(vcpus))?;
     let shown = number(value.get_ref())?;
     let finding = if let Some(host) = host {
         Finding {
@@ -155,7 +156,7 @@ fn cap(vm: &DeTable<'_>, host: Option<Algorithm>, path: &KeyPath) -> Option<Misp
         Finding {
             wrong: format!("a cap of {shown} is more than {vcpus} vCPUs can use"),
             label: "never reached".to_owned(),
-            help: Some(format!("accepted: {} to {vcpus}, or more `vcpus`", defaults::CAP_MIN)),
+            help: Some(format!("accepted: {} to {vcpus}, or more `vcpus`", bounds::CAP_MIN)),
         }
     } else {
         too_short(cap, period, vcpus)?
@@ -172,7 +173,7 @@ fn too_short(cap: CpuCap, period: CapPeriod, vcpus: u32) -> Option<Finding> {
     }
     let millis = (least as f64 / cap.cpus() / 1e6).ceil();
     let cpus = (least as f64 / Nanos::from(period.duration()).0 as f64 * 1000.0).ceil() / 1000.0;
-    let longer = if millis <= defaults::CAP_PERIOD_MAX.duration().as_secs_f64() * 1000.0 {
+    let longer = if millis <= bounds::CAP_PERIOD_MAX.as_secs_f64() * 1000.0 {
         format!("a `cap_period` of {millis}ms or more, or ")
     } else {
         String::new()

@@ -13,10 +13,12 @@
 //! `docs/configuration.md` follow from there.
 
 mod algorithm;
+mod bounds;
 mod check;
 mod cross;
 pub mod defaults;
 mod error;
+mod formats;
 mod keypath;
 mod policy_keys;
 mod policy_name;

@@ -123,9 +123,21 @@ fn both<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
+/// Completes the descriptions in the schema of a configuration: which policies take which key.
+pub(super) fn describe(schema: &mut Schema) {
+    let Some(types) = schema.get_mut("$defs").and_then(Value::as_object_mut) else { return };
+    let described = |schema: Option<&mut Value>, describe: fn(&mut Schema)| {
+        if let Some(Ok(schema)) = schema.map(<&mut Schema>::try_from) {
+            describe(schema);
+        }
+    };
+    described(types.get_mut("PolicyConfig"), describe_policy);
+    described(types.get_mut("VmConfig").and_then(|vm| vm.pointer_mut("/properties/nice")), describe_nice);
+}
+
 /// Adds to each description of a key of `[policy]` which policies take it, and to that of the table how a command line
 /// names a policy.
-pub(super) fn describe_policy(schema: &mut Schema) {
+fn describe_policy(schema: &mut Schema) {
     let names = super::check::list(PolicyConfig::names());
     append(
         schema,
@@ -144,7 +156,7 @@ pub(super) fn describe_policy(schema: &mut Schema) {
 }
 
 /// Adds to the description of `nice` which policies look at it.
-pub(super) fn describe_nice(schema: &mut Schema) {
+fn describe_nice(schema: &mut Schema) {
     append(schema, &format!(" For {}.", all_but(|row| row.weight.is_none())));
 }
 
@@ -169,16 +181,20 @@ mod tests {
 
     #[test]
     fn a_key_is_for_the_policies_whose_rows_take_it_or_for_all_that_stile_carries_out() {
-        assert_eq!(applies_to("rr_interval"), "`rsdl` and `freelist`");
+        let interval = applies_to("rr_interval");
+        assert!(interval.starts_with("`rsdl`") && interval.contains("`freelist`") && !interval.contains("`o1`"));
+        assert_eq!(both(["a", "b", "c"].into_iter()), "`a`, `b` and `c`");
+        assert_eq!(applies_to("variant"), "`rsdl`");
         assert_eq!(applies_to("polite.strict"), "`rsdl` with polite yields");
         assert_eq!(applies_to("lock.lateral"), "all policies but `host` and `host-noyield`");
     }
 
     #[test]
     fn schema_says_for_each_key_which_policies_take_it() {
-        let schema = schemars::schema_for!(PolicyConfig);
+        let mut schema = schemars::schema_for!(PolicyConfig);
+        describe_policy(&mut schema);
         let of = |key: &str| schema.as_value()["properties"][key]["description"].as_str().unwrap().to_owned();
-        assert!(of("affinity").ends_with("For `rsdl` and `freelist`."), "{}", of("affinity"));
+        assert!(of("affinity").ends_with(&format!("For {}.", applies_to("affinity"))), "{}", of("affinity"));
         assert!(of("spin_detection").ends_with("For all policies but `host` and `host-noyield`."));
         assert!(schema.as_value()["description"].as_str().unwrap().contains("`rsdl+expire`"));
     }

@@ -284,7 +284,7 @@ mod tests {
         for (name, told) in [
             ("o1:grain", "`grain` means nothing to `o1`: it is for `rsdl`; accepted: `executors`"),
             ("freelist:yield_bounces", "it is for `goodness`; accepted:"),
-            ("goodness:3ms", "it is for `rsdl` and `freelist`"),
+            ("goodness:3ms", "`3ms` means nothing to `goodness`: it is for `rsdl`"),
             ("rsdl+expire:no-forgive", "it is for `rsdl` with polite yields"),
             ("host:leases", "it is for all policies but `host` and `host-noyield`; it has no switches"),
             ("freelist:level-quota", "`affinity`, `lateral` or `adaptive`, or a duration"),
@@ -346,7 +346,7 @@ mod tests {
             ("rsdl:polite.strict=\nlock.lateral = 1", "expected true or false"),
             ("rsdl:rr_intervals=3ms", "did you mean `rr_interval`?"),
             ("rsdl:algorithm=o1", "is no option of a policy"),
-            ("o1:rr_interval=3ms", "it is for `rsdl` and `freelist`"),
+            ("o1:rr_interval=3ms", "`rr_interval=3ms` means nothing to `o1`: it is for `rsdl`"),
         ] {
             let error = name.parse::<PolicyConfig>().unwrap_err().to_string();
             assert!(error.contains(told), "{name}: {error}");

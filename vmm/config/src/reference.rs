@@ -6,6 +6,7 @@ use schemars::Schema;
 use serde_json::Value;
 
 use super::check::{accepted, resolve};
+use super::policy_keys;
 use super::types::Config;
 
 /// The words around the tables of the reference page.
@@ -29,7 +30,9 @@ pub(super) const EXAMPLE: &str = include_str!("example.toml");
 ///
 /// `x-range` and `x-default` say in words what the standard keywords cannot.
 pub fn schema() -> Schema {
-    schemars::schema_for!(Config)
+    let mut schema = schemars::schema_for!(Config);
+    policy_keys::describe(&mut schema);
+    schema
 }
 
 /// The reference page, `docs/configuration.md`.

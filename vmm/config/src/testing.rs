@@ -1,6 +1,6 @@
 //! Checks of schemas, for the tests of those that read files by them.
 
-use crate::values;
+use crate::formats;
 use serde_json::Value;
 
 /// What the checker or the reference page reads, or what only informs the reader of the schema.
@@ -53,6 +53,6 @@ pub fn assert_checked(schema: &Value) {
         }
     }
     if let (Some("string"), Some(format)) = (schema["type"].as_str(), schema["format"].as_str()) {
-        assert!(values::check_format(format, "").is_some(), "{format} has no value type");
+        assert!(formats::check_format(format, "").is_some(), "{format} has no value type");
     }
 }

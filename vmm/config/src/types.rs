@@ -11,8 +11,8 @@ use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::PoliteSwitches;
 
 use super::algorithm::Algorithm;
+use super::bounds;
 use super::defaults;
-use super::policy_keys;
 use super::values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,
     VmName,
@@ -55,11 +55,10 @@ pub struct HostConfig {
     pub halt_poll: HaltPoll,
 }
 
-// The descriptions below get a sentence each about the policies that take the key.
+// In the schema each description gets a sentence about the policies that take the key.
 /// How vCPUs share the pCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(transform = policy_keys::describe_policy)]
 pub struct PolicyConfig {
     /// The algorithm that decides which vCPU runs next.
     #[schemars(extend("x-also-called" = ["policy", "scheduler"]))]
@@ -193,7 +192,7 @@ pub struct VmConfig {
     pub initrd: Option<FilePath>,
     /// Number of vCPUs. A Linux guest has at most 64.
     #[serde(default = "defaults::vcpus")]
-    #[schemars(range(min = 1, max = defaults::VCPUS_MAX), extend("x-also-called" = ["cpus", "cores", "smp"]))]
+    #[schemars(range(min = 1, max = bounds::VCPUS_MAX), extend("x-also-called" = ["cpus", "cores", "smp"]))]
     pub vcpus: u32,
     /// Guest memory, a multiple of 4K. A unikernel has at most 3328M.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,9 +202,8 @@ pub struct VmConfig {
     /// `nice(1)`'s: see docs/weights.md.
     #[serde(default)]
     #[schemars(
-        range(min = defaults::NICE_MIN, max = defaults::NICE_MAX),
-        extend("x-also-called" = ["weight", "weights", "shares", "priority"]),
-        transform = policy_keys::describe_nice
+        range(min = bounds::NICE_MIN, max = bounds::NICE_MAX),
+        extend("x-also-called" = ["weight", "weights", "shares", "priority"])
     )]
     pub nice: i8,
     /// CPUs that all vCPUs of the VM together may use on average over `cap_period` (unit: CPUs), no more than it has
@@ -224,7 +222,7 @@ pub struct VmConfig {
     /// puts `console=ttyS0` before it unless the text names a console, `panic=-1` unless the text sets `panic`, and
     /// `reboot=panic_warm`, which tells a panic from a reboot.
     #[serde(default)]
-    #[schemars(length(max = defaults::CMDLINE_MAX), extend("x-also-called" = ["append", "args", "arguments"]))]
+    #[schemars(length(max = bounds::CMDLINE_MAX), extend("x-also-called" = ["append", "args", "arguments"]))]
     pub cmdline: String,
     /// A network device on the switch that connects the VMs of this process.
     #[serde(default)]
@@ -249,7 +247,7 @@ pub struct VmConfig {
     pub vsock: Option<FilePath>,
     /// Number of equal VMs to start. If it is more than one, their names are `NAME-0`, `NAME-1` and so on.
     #[serde(default = "defaults::count")]
-    #[schemars(range(min = 1, max = defaults::COUNT_MAX))]
+    #[schemars(range(min = 1, max = bounds::COUNT_MAX))]
     pub count: u32,
 }
 

@@ -11,9 +11,8 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::defaults;
-use super::types::PolicyConfig;
-use stile_host::CpuList;
+use super::bounds;
+use unit::{number_with_unit, write_with_unit};
 
 /// Ties a text value into serde and into the schema. `format` is how the checker finds the value's `FromStr` again.
 macro_rules! text_value {
@@ -55,40 +54,16 @@ macro_rules! text_value {
 
 mod cap;
 mod devices;
+mod error;
 mod file;
 mod time;
+mod unit;
 
 pub use cap::{CapPeriod, CpuCap};
 pub use devices::{DiskConfig, TapName};
+pub use error::ValueError;
 pub use file::FilePath;
 pub use time::{HaltPoll, RrInterval, StarvationBound};
-
-/// A text that is not accepted as a value: what is wrong, and what would be accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{wrong}; accepted: {accepted}")]
-pub struct ValueError {
-    /// What is wrong with the text.
-    pub wrong: String,
-    /// What would be accepted in its place.
-    pub accepted: String,
-}
-
-/// Splits `text` into a number and the factor that its unit stands for.
-fn number_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
-    number.parse::<u64>().ok()?.checked_mul(*factor)
-}
-
-/// Writes `value` in the largest unit that needs no fraction. `units` go from large to small and end with factor 1.
-fn write_with_unit(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let exact = units.iter().find(|(_, factor)| value.is_multiple_of(*factor) && value >= *factor);
-    match exact.or(units.last()) {
-        Some((unit, factor)) => write!(f, "{}{unit}", value / factor),
-        None => write!(f, "{value}"),
-    }
-}
 
 /// Units of memory, in bytes.
 const SIZE_UNITS: [(&str, u64); 3] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
@@ -114,7 +89,7 @@ impl FromStr for MemorySize {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (min, max) = (defaults::MEMORY_MIN, defaults::MEMORY_MAX);
+        let (min, max) = (Self(bounds::MEMORY_MIN), Self(bounds::MEMORY_MAX));
         let accepted = || format!("{min} to {max}");
         let Some(bytes) = number_with_unit(text, &SIZE_UNITS) else {
             return Err(ValueError {
@@ -158,13 +133,13 @@ impl FromStr for VmName {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let accepted = format!("1 to {} characters of a-z, 0-9, `-`, `_` and `.`", defaults::NAME_MAX);
+        let accepted = format!("1 to {} characters of a-z, 0-9, `-`, `_` and `.`", bounds::NAME_MAX);
         let allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_' | '.');
         let wrong = if text.is_empty() {
             "the name is empty".to_owned()
         } else if let Some(odd) = text.chars().find(|c| !allowed(*c)) {
             format!("`{}` is not allowed in a name", odd.escape_debug())
-        } else if text.len() > defaults::NAME_MAX {
+        } else if text.len() > bounds::NAME_MAX {
             format!("the name has {} characters", text.len())
         } else {
             return Ok(Self(text.to_owned()));
@@ -229,36 +204,16 @@ impl fmt::Display for ImageRef {
 
 text_value!(MemorySize, "memory-size", {
     "pattern": "^[0-9]+[KMG]$",
-    "x-range": format!("{} to {}", defaults::MEMORY_MIN, defaults::MEMORY_MAX)
+    "x-range": format!("{} to {}", MemorySize(bounds::MEMORY_MIN), MemorySize(bounds::MEMORY_MAX))
 });
 text_value!(VmName, "vm-name", {
-    "pattern": format!("^[a-z0-9_.-]{{1,{}}}$", defaults::NAME_MAX),
-    "x-range": format!("1 to {} of a-z 0-9 - _ .", defaults::NAME_MAX)
+    "pattern": format!("^[a-z0-9_.-]{{1,{}}}$", bounds::NAME_MAX),
+    "x-range": format!("1 to {} of a-z 0-9 - _ .", bounds::NAME_MAX)
 });
 text_value!(ImageRef, "image", {
     "minLength": 1,
     "x-range": "builtin:NAME or a path"
 });
-
-/// Checks `text` as the kind of value that the schema calls `format`; `None` if the schema means something else.
-pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueError>> {
-    Some(match format {
-        RrInterval::FORMAT => RrInterval::from_str(text).map(drop),
-        HaltPoll::FORMAT => HaltPoll::from_str(text).map(drop),
-        StarvationBound::FORMAT => StarvationBound::from_str(text).map(drop),
-        CapPeriod::FORMAT => CapPeriod::from_str(text).map(drop),
-        MemorySize::FORMAT => MemorySize::from_str(text).map(drop),
-        VmName::FORMAT => VmName::from_str(text).map(drop),
-        ImageRef::FORMAT => ImageRef::from_str(text).map(drop),
-        TapName::FORMAT => TapName::from_str(text).map(drop),
-        FilePath::FORMAT => FilePath::from_str(text).map(drop),
-        CpuList::FORMAT => CpuList::from_str(text)
-            .map(drop)
-            .map_err(|error| ValueError { wrong: error.wrong(), accepted: CpuList::ACCEPTED.to_owned() }),
-        PolicyConfig::FORMAT => PolicyConfig::from_str(text).map(drop).map_err(ValueError::from),
-        _ => return None,
-    })
-}
 
 #[cfg(test)]
 mod tests {

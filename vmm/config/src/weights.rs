@@ -4,7 +4,7 @@
 use stile_sched::Nice;
 
 use super::algorithm::{Algorithm, Row};
-use super::defaults::{NICE_MAX, NICE_MIN};
+use super::bounds::{NICE_MAX, NICE_MIN};
 use super::types::PolicyConfig;
 
 const INTRODUCTION: &str = "\
@@ -15,7 +15,7 @@ pCPU of its own. The table has it for each nice value under each algorithm. `sti
 follows for each VM of a configuration.
 
 This page is generated from the rows of the algorithms. To write it anew after a change:
-`STILE_BLESS=1 cargo test -p stile weights_page`.
+`STILE_BLESS=1 cargo test -p stile-config weights_page`.
 
 ## What is promised
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn weights_page_is_what_the_rows_say() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/weights.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/weights.md");
         if env::var_os("STILE_BLESS").is_some() {
             fs::write(&path, weights_markdown()).unwrap();
         }

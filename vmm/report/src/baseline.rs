@@ -8,10 +8,10 @@ use super::check::{CheckError, read_report};
 use super::{format, view};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use stile_results::metric::Better;
 use stile_results::model::{BASELINE, Cell, Params, Report};
 use stile_results::stats::{Interval, MIN_FOR_INTERVAL};
-use stile_results::suite::Suite;
+use stile_suites::Better;
+use stile_suites::Suite;
 use thiserror::Error;
 
 /// Facts of a host that measured figures depend on.
@@ -205,7 +205,7 @@ impl Baseline {
 
     /// Compares a report with the baseline.
     pub fn judge<'a>(&'a self, report: &'a Report) -> Judgement<'a> {
-        let headline = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
+        let headline = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.suite.judges(cell.metric);
         let earlier = |cell: &Cell| {
             self.report.cells.iter().find(|old| {
                 (old.suite, &old.policy, &old.params, old.metric)
@@ -271,9 +271,9 @@ fn is_worse(new: &Cell, old: &Cell, tolerance: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stile_results::metric::Metric;
     use stile_results::model::{RunContext, Sample};
     use stile_results::testing::ticket;
+    use stile_suites::Metric;
 
     fn report(samples: &[Vec<Sample>]) -> Report {
         Report::from_samples(&samples.concat(), RunContext::default())

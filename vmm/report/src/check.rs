@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::view;
 use stile_results::model::{Cell, OLDEST_SCHEMA, Report, SCHEMA};
 use stile_results::stats::Interval;
-use stile_results::suite::Suite;
+use stile_suites::Suite;
 
 /// Relative slack when a number is held against others: files hold decimal digits, not the bits that were computed
 /// with.
@@ -210,7 +210,7 @@ fn check_cell(cell: &Cell, report: &Report) -> Result<(), CellProblem> {
     if !cell.rounds.as_ref().is_none_or(is_of_samples) {
         return Err(CellProblem::Rounds);
     }
-    if cell.unit != cell.metric.unit(cell.suite) || cell.better != cell.metric.better() {
+    if cell.unit != cell.suite.unit(cell.metric) || cell.better != cell.metric.better() {
         return Err(CellProblem::Unit { unit: cell.unit.clone() });
     }
     if !holds(Interval { lo, hi }, cell.median) {
@@ -243,9 +243,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use stile_results::metric::Metric;
     use stile_results::model::RunContext;
     use stile_results::testing::ticket;
+    use stile_suites::Metric;
 
     fn valid() -> Value {
         let host = ticket("host", Metric::Throughput, &[1.1, 2.3, 3.7]);

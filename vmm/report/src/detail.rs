@@ -71,9 +71,9 @@ mod tests {
     use super::*;
     use crate::view;
     use serde_json::json;
-    use stile_results::metric::Metric;
     use stile_results::model::{Report, RunContext};
     use stile_results::testing::ticket;
+    use stile_suites::Metric;
 
     fn samples(details: &[Value]) -> Vec<Sample> {
         let mut samples = ticket("rsdl", Metric::Throughput, &vec![1.0; details.len()]);

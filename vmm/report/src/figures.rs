@@ -4,22 +4,14 @@ use super::detail::Details;
 use super::plot::bars::{Bars, Group};
 use super::plot::{self, Plot, PlotError, Point, Scale, Series, timeline};
 use super::view::Block;
-use stile_results::metric::Metric;
 use stile_results::model::{Params, Sample};
 use stile_results::moment::Moment;
 use stile_results::stats;
+use stile_suites::Metric;
 
 /// The quantiles of a distribution that are plotted.
-const QUANTILES: [(f64, &str); 8] = [
-    (0.1, "10 %"),
-    (0.25, "25 %"),
-    (0.5, "50 %"),
-    (0.75, "75 %"),
-    (0.9, "90 %"),
-    (0.99, "99 %"),
-    (0.999, "99.9 %"),
-    (1.0, "100 %"),
-];
+const QUANTILES: [(f64, &str); 8] =
+    [(0.1, "10"), (0.25, "25"), (0.5, "50"), (0.75, "75"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (1.0, "100")];
 
 /// A plot with its caption.
 #[derive(Debug)]
@@ -76,7 +68,7 @@ fn distribution(block: &Block<'_>, palette: Palette<'_>, details: Details<'_>) -
     let size = largest.size_label();
     let plot = Plot {
         title: format!("Quantiles of the latency of {} by policy with {size}", block.title()),
-        x_title: "part of all waits that took no longer".to_owned(),
+        x_title: "% of all waits that took no longer".to_owned(),
         y_title: "time (log scale)".to_owned(),
         categories: QUANTILES.iter().map(|(_, name)| (*name).to_owned()).collect(),
         series,
@@ -136,7 +128,7 @@ fn figure(block: &Block<'_>, palette: Palette<'_>, metric: Metric) -> Result<Fig
     let time = metric.is_time();
     // On machines from one to hundreds of pCPUs throughput spans powers of ten as well.
     let log = time || metric == Metric::Throughput && block.size_axis() == Params::PCPUS;
-    let unit = if time { "time" } else { metric.unit(block.suite) };
+    let unit = if time { "time" } else { block.suite.unit(metric) };
     let y_title = if log { format!("{unit} (log scale)") } else { unit.to_owned() };
     let plot = Plot {
         title: format!("{} of {} by policy over {}", caption, block.title(), block.size_axis()),
@@ -148,7 +140,7 @@ fn figure(block: &Block<'_>, palette: Palette<'_>, metric: Metric) -> Result<Fig
         reference: metric.is_share().then_some(1.0),
         tick: if time { plot::time_tick } else { plot::number_tick },
     };
-    let caption = format!("{caption} ({}{})", simulated(block), metric.direction(block.suite));
+    let caption = format!("{caption} ({}{})", simulated(block), block.suite.direction(metric));
     Ok(Figure { caption, svg: plot.svg()? })
 }
 

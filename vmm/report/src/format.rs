@@ -1,18 +1,19 @@
 //! The values of metrics and intervals as readers see them.
 
-use stile_results::metric::Metric;
 use stile_results::stats::Interval;
-use stile_results::suite::Suite;
+use stile_suites::Metric;
+use stile_suites::Suite;
+use stile_suites::metric::Kind;
 use stile_text::{bytes, ratio, si, significant, time_us};
 
 /// A value with its metric's unit where the number alone does not tell it: "30.6k", "1.20 ms", "0.99".
 pub fn value(metric: Metric, suite: Suite, value: f64) -> String {
     if metric.is_time() {
         time_us(value)
-    } else if metric.is_share() || matches!(metric, Metric::Jain | Metric::JainCpu) {
+    } else if matches!(metric.kind(), Kind::Share | Kind::Index) {
         format!("{value:.2}")
     } else {
-        match metric.unit(suite) {
+        match suite.unit(metric) {
             // The prefix is in the unit already.
             "Mbit/s" if value >= 1000.0 => format!("{value:.0}"),
             "Mbit/s" => significant(value),
@@ -26,13 +27,13 @@ pub fn value(metric: Metric, suite: Suite, value: f64) -> String {
 
 /// Whether [`value`] tells the unit.
 pub fn tells_unit(metric: Metric, suite: Suite) -> bool {
-    metric.is_time() || matches!(metric.unit(suite), "KiB" | "MiB" | "%")
+    metric.is_time() || matches!(suite.unit(metric), "KiB" | "MiB" | "%")
 }
 
 /// A value with its unit always: "30.6k locks/s".
 pub fn value_with_unit(metric: Metric, suite: Suite, number: f64) -> String {
     let shown = value(metric, suite, number);
-    if tells_unit(metric, suite) { shown } else { format!("{shown} {}", metric.unit(suite)) }
+    if tells_unit(metric, suite) { shown } else { format!("{shown} {}", suite.unit(metric)) }
 }
 
 /// A ratio's interval: "[1.18, 1.27]".

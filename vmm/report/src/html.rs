@@ -13,10 +13,10 @@ use super::plot::{self, PlotError};
 use super::summary::{self, Summary};
 use super::view::{self, Block};
 use super::{facts, format, sources};
-use stile_results::metric::Metric;
 use stile_results::model::{Cell, Params, Report, Sample};
-use stile_results::suite::Suite;
 use stile_results::verdict::Verdict;
+use stile_suites::Metric;
+use stile_suites::Suite;
 
 const STYLE: &str = include_str!("style.css");
 /// Up to so many remarks are shown without a click.
@@ -186,9 +186,9 @@ fn without_unit(cell: &Cell) -> String {
 /// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times are shown with their units, and the
 /// labels of counts and shares name what they count.
 fn metric_heading(metric: Metric, suite: Suite) -> Markup {
-    let unit = Some(metric.unit(suite)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
+    let unit = Some(suite.unit(metric)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
     let unit = unit.unwrap_or_default();
-    html! { (metric.label()) (unit) span.value { (metric.direction(suite)) } }
+    html! { (metric.label()) (unit) span.value { (suite.direction(metric)) } }
 }
 
 fn class(verdict: Verdict) -> &'static str {
@@ -269,7 +269,7 @@ fn full_table(block: &Block<'_>) -> Markup {
             td.number { @if let Some(ci) = cell.ci95 {
                 (format::value(cell.metric, cell.suite, ci.lo)) " to " (format::value(cell.metric, cell.suite, ci.hi))
             } }
-            td { @if !format::tells_unit(cell.metric, cell.suite) { (cell.unit) } } td { (cell.metric.direction(cell.suite)) }
+            td { @if !format::tells_unit(cell.metric, cell.suite) { (cell.unit) } } td { (cell.suite.direction(cell.metric)) }
             (judged(block, Some(cell), |_| "–".to_owned(), false))
             td.number { (cell.samples.len()) }
         }

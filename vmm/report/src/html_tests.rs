@@ -7,10 +7,10 @@ use serde_json::json;
 use super::page;
 use crate::table::{self, Screen};
 use crate::{plot, writer};
-use stile_results::metric::Metric;
 use stile_results::model::{Params, Report, RunContext, Sample};
-use stile_results::suite::Suite;
 use stile_results::testing::ticket;
+use stile_suites::Metric;
+use stile_suites::Suite;
 
 /// Opening tags that have an end tag in a page, with the number of those that are open at the end.
 fn unbalanced(page: &str) -> Vec<&'static str> {
@@ -44,6 +44,27 @@ fn many_remarks_are_folded_and_few_are_not() {
     };
     assert!(!page(3).contains("remarks on the run"));
     assert!(page(4).contains("<summary>4 remarks on the run</summary><ul class=\"notes\">"));
+}
+
+#[test]
+fn disturbances_of_every_run_stand_above_the_summary_and_others_among_the_remarks() {
+    let mut report = report(&ticket("host", Metric::Throughput, &[1.0; 5]));
+    report.disturbed.notes.push("Other programs ran.".to_owned());
+    report.disturbed.count("host", true);
+    let place = |report: &Report, text: &str| super::page(report, &[]).unwrap().find(text);
+    assert!(place(&report, "<li>Other programs ran.") < place(&report, "class=\"summary\""));
+    assert!(place(&report, "class=\"warning\"").is_some());
+    report.disturbed.count("host", false);
+    assert!(place(&report, "class=\"notes\"><li>Other programs ran.").is_some());
+    assert_eq!(place(&report, "class=\"warning\""), None);
+}
+
+#[test]
+fn the_tables_of_sources_stand_below_the_figures_of_the_run() {
+    let mut samples = ticket("host", Metric::Throughput, &[1.0; 3]);
+    samples.iter_mut().for_each(|sample| sample.suite = Suite::Netbench);
+    let page = page(&report(&samples), &[]).unwrap();
+    assert!(page.find("Figures of netbench").unwrap() < page.find("class=\"source\"").unwrap());
 }
 
 #[test]

@@ -55,9 +55,9 @@ fn case(cell: &Cell, reference: &str, old: Option<&Cell>) -> TestCase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stile_results::metric::Metric;
     use stile_results::model::RunContext;
     use stile_results::testing::ticket;
+    use stile_suites::Metric;
 
     #[test]
     fn each_cell_is_a_case_and_an_early_end_an_error() {

@@ -16,7 +16,7 @@ use stile_results::raw::JSON_LINES;
 
 /// Name of the first folder that is chosen where none is named.
 pub const DEFAULT: &str = "stile-report";
-/// Folders that are tried. Not configurable: who keeps more reports than that names folders.
+/// Folders that are tried. Not configurable: a user who keeps more reports names the folders with `--out`.
 const TRIED: usize = 1000;
 
 /// Where the user wants the report.

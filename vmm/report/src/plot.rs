@@ -7,6 +7,7 @@
 pub mod axis;
 pub mod bars;
 pub mod headline;
+pub mod ratio_axis;
 pub mod timeline;
 
 use axis::Axis;

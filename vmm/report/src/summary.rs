@@ -4,11 +4,11 @@
 
 use super::view;
 use stile_results::aggregate::headline_ratios;
-use stile_results::metric::Metric;
 use stile_results::model::{Cell, Report};
 use stile_results::stats::{Interval, MIN_FOR_INTERVAL, MIN_FOR_VERDICT, miss};
-use stile_results::suite::Suite;
 use stile_results::verdict::Verdict;
+use stile_suites::Metric;
+use stile_suites::Suite;
 
 /// A report in words.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, ContentArr
 use super::summary::{self, Summary};
 use super::view::{self, Block};
 use super::{format, sources};
-use stile_results::metric::Metric;
 use stile_results::model::{Cell, Params, Report};
 use stile_results::verdict::Verdict;
+use stile_suites::Metric;
 
 /// Width if the output is no terminal: what fits a mail or a wide editor.
 const DEFAULT_WIDTH: usize = 120;
@@ -265,9 +265,9 @@ fn markdown_cell(cell: Option<&Cell>, reference: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stile_results::aggregate::tests::ticket;
     use stile_results::disturbed::Disturbed;
     use stile_results::model::{BASELINE, RunContext};
+    use stile_results::testing::ticket;
 
     const PLAIN: Screen = Screen { width: 120, colour: false };
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use stile_results::metric::Metric;
 use stile_results::model::{Cell, Params, Report};
-use stile_results::suite::Suite;
+use stile_suites::Metric;
+use stile_suites::Suite;
 
 /// The cells of one suite with one set of parameters other than the size.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::html;
 use super::plot::PlotError;
 use stile_results::model::{Report, Sample};
 use stile_results::raw;
-use stile_results::suite::Suite;
+use stile_suites::Suite;
 
 /// Name of the report for programs, in a comparison's directory.
 pub const REPORT: &str = "report.json";
@@ -171,9 +171,9 @@ mod tests {
 
     use super::*;
     use crate::check::check_report;
-    use stile_results::metric::Metric;
     use stile_results::model::RunContext;
     use stile_results::testing::ticket;
+    use stile_suites::Metric;
 
     fn fixture() -> (Report, Vec<Sample>) {
         let samples = ticket("host", Metric::Throughput, &[1.0, 2.0, 3.0]);

@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::metric::Metric;
 use super::model::{BASELINE, Cell, Params, Report, RunContext, SCHEMA, Sample};
 use super::stats;
-use super::suite::Suite;
+use stile_suites::{Metric, Suite};
 
 /// Values of one cell by round.
 type Rounds = BTreeMap<u32, f64>;
@@ -28,8 +27,17 @@ pub fn distinct_labels(policies: &[String]) -> Vec<String> {
 impl Report {
     /// The report of a run. Of two samples for the same run and round the later one counts.
     pub fn from_samples(samples: &[Sample], context: RunContext) -> Self {
-        let RunContext { command, host, mut policies, seed, interrupted, simulated, reference, mut notes, disturbed } =
-            context;
+        let RunContext {
+            command,
+            host,
+            mut policies,
+            seed,
+            interrupted,
+            simulated,
+            reference,
+            mut notes,
+            mut disturbed,
+        } = context;
         for sample in samples {
             if !policies.contains(&sample.policy) {
                 policies.push(sample.policy.clone());
@@ -44,7 +52,7 @@ impl Report {
                 policy: policies[rank].clone(),
                 params: params.clone(),
                 metric,
-                unit: metric.unit(suite).to_owned(),
+                unit: suite.unit(metric).to_owned(),
                 better: metric.better(),
                 median: stats::median(&values).expect("a group exists because it has a value"),
                 ci95: stats::median_interval(&values, seed),
@@ -57,6 +65,7 @@ impl Report {
         let cells = cells.collect();
         let rounds = samples.iter().map(|sample| sample.round).collect::<BTreeSet<_>>().len() as u32;
         let reference = reference.unwrap_or_else(|| BASELINE.to_owned());
+        disturbed.runs.sort_by_key(|runs| policies.iter().position(|policy| *policy == runs.policy));
         let schema = SCHEMA;
         let mut report =
             Self { schema, command, host, seed, rounds, interrupted, simulated, reference, notes, disturbed, cells };
@@ -87,7 +96,7 @@ fn group<'a>(samples: &'a [Sample], policies: &[String], notes: &mut Vec<String>
 
 /// The cells whose ratios to the reference decide how a policy went: those of the headline metrics that a ratio judges.
 pub fn headline_ratios(report: &Report) -> impl Iterator<Item = &Cell> {
-    let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.metric.is_judged(cell.suite);
+    let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.suite.judges(cell.metric);
     report.cells.iter().filter(|cell| !cell.is_of(&report.reference) && cell.ratio.is_some()).filter(decides)
 }
 

@@ -53,8 +53,8 @@ impl Disturbed {
         let policies: Vec<&str> = self.wholly().iter().map(|runs| runs.policy.as_str()).collect();
         (!policies.is_empty()).then(|| {
             format!(
-                "Every run under {} was disturbed, so the figures say as much about what else the machine did. Repeat \
-                 this comparison on a quiet machine before you rely on them.",
+                "Every run under {} was disturbed, so these figures are not reliable. Repeat the comparison on a quiet \
+                 machine.",
                 stile_text::list(&policies)
             )
         })

@@ -83,8 +83,8 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Metric;
     use crate::testing::ticket;
+    use stile_suites::Metric;
 
     #[test]
     fn samples_are_there_as_soon_as_they_are_added() {

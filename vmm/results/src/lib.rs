@@ -17,19 +17,15 @@
 pub mod aggregate;
 pub mod disturbed;
 pub mod journal;
-pub mod metric;
 pub mod model;
 pub mod moment;
 pub mod rating;
 pub mod raw;
 pub mod reference;
 pub mod stats;
-pub mod suite;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod verdict;
 
 pub use aggregate::distinct_labels;
-pub use metric::{Better, Metric};
 pub use model::{BASELINE, Cell, Params, Report, RunContext, Sample};
-pub use suite::{Counted, Suite};

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::disturbed::Disturbed;
-use super::metric::{Better, Metric};
 use super::stats::Interval;
-use super::suite::{Counted, Suite};
+use stile_suites::{Better, Counted, Metric, Suite};
 
 /// Version of the report format.
 pub const SCHEMA: u32 = 2;

@@ -49,9 +49,9 @@ fn quote(field: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Metric;
     use crate::model::Params;
     use crate::testing::ticket;
+    use stile_suites::Metric;
 
     #[test]
     fn each_value_is_a_line_and_missing_parameters_are_empty() {

@@ -61,9 +61,9 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Metric;
     use crate::model::{RunContext, Sample};
     use crate::testing::ticket;
+    use stile_suites::Metric;
 
     fn samples() -> Vec<Sample> {
         let of = |policy, work: &[f64]| ticket(policy, Metric::Throughput, work);

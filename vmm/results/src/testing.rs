@@ -1,10 +1,10 @@
 //! Samples for tests.
 
-use crate::metric::Metric;
 use crate::model::{Params, Sample};
-use crate::suite::Suite;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use stile_suites::Metric;
+use stile_suites::Suite;
 
 /// Samples of one metric of `ticket` at 4 vCPUs, one per round.
 pub fn ticket(policy: &str, metric: Metric, values: &[f64]) -> Vec<Sample> {

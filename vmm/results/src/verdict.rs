@@ -5,9 +5,9 @@
 //! with enough rounds for the interval to have its nominal coverage (see [`super::stats`]). No correction is made for
 //! the number of cells: chance alone marks about one in twenty cells that do not differ, and the reading guide says so.
 
-use crate::metric::Better;
 use crate::model::Cell;
 use crate::stats::MIN_FOR_VERDICT;
+use stile_suites::Better;
 
 /// A relative difference below this does not count. Not configurable: reports must be comparable.
 pub const MATTERS: f64 = 0.005;
@@ -53,7 +53,7 @@ impl Verdict {
 impl Cell {
     /// What the samples say about this cell against the reference. Metrics that a ratio does not judge are left open.
     pub fn verdict(&self) -> Verdict {
-        let Some(interval) = self.ratio_ci95.filter(|_| self.metric.is_judged(self.suite)) else {
+        let Some(interval) = self.ratio_ci95.filter(|_| self.suite.judges(self.metric)) else {
             return Verdict::Open;
         };
         let higher = interval.lo > 1.0 + MATTERS;
@@ -70,9 +70,9 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Metric;
     use crate::model::{Report, RunContext};
     use crate::testing::ticket;
+    use stile_suites::Metric;
 
     fn verdict(metric: Metric, host: &[f64], ours: &[f64]) -> Verdict {
         let mut samples = ticket("host", metric, host);

@@ -6,11 +6,10 @@ use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
-use stile_compare::{Hint, Setup};
+use stile_compare::Hint;
 use stile_config::PolicyConfig;
 use stile_host::CpuList;
-use stile_report::place::Wanted;
-use stile_results::suite::{Suite, UnknownSuite};
+use stile_suites::{Setup, Suite, UnknownSuite};
 
 /// A virtual machine monitor that schedules its guests' vCPUs itself.
 #[derive(Debug, Parser)]
@@ -212,10 +211,7 @@ pub(super) struct SimArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
-    /// netbench, ticket, pingpong, mixed, threeway, probe, hogs, weights, interactive, volano, hackbench, entry,
-    /// partition or boot; with Linux guests hackbench, tbench, cyclictest or boot; or reports, for those of the reports
-    /// that this project grew from, one after the other in a quarter of an hour
-    #[arg(default_value = "netbench")]
+    #[arg(default_value = "netbench", help = subjects())]
     pub(super) suite: Subject,
     /// What guests are: the built-in ones, or linux for those of `stile guest build linux`, or linux:DIR for those of
     /// its --out DIR
@@ -321,13 +317,6 @@ fn policies() -> String {
     )
 }
 
-impl CompareArgs {
-    /// Where the report goes.
-    pub(super) fn place(&self) -> Wanted<'_> {
-        Wanted { out: self.out.as_deref(), force: self.force }
-    }
-}
-
 /// What the guests of a comparison are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GuestKind {
@@ -347,6 +336,27 @@ impl FromStr for GuestKind {
             Some(("linux", folder)) if !folder.is_empty() => Ok(Self::Linux(Some(folder.into()))),
             _ => Err("builtin, linux and linux:DIR are accepted".to_owned()),
         }
+    }
+}
+
+/// What the suite can be, for `--help`.
+fn subjects() -> String {
+    let with = |wanted: fn(Suite) -> bool| {
+        one_of(&Suite::ALL.into_iter().filter(|suite| wanted(*suite)).map(Suite::name).collect::<Vec<_>>())
+    };
+    format!(
+        "{}; with Linux guests {}; or reports, for those of the reports that this project grew from, one after the other in \
+         a quarter of an hour",
+        with(|suite| !suite.is_of_linux()),
+        with(Suite::takes_linux)
+    )
+}
+
+/// "a, b or c".
+pub(super) fn one_of(names: &[&str]) -> String {
+    match names {
+        [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
     }
 }
 

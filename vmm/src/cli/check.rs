@@ -4,8 +4,9 @@ mod expected;
 mod long_waits;
 
 use super::args::CheckArgs;
+use super::failure::Failure;
 use super::guests::Guests;
-use super::{Failure, output, small};
+use super::{output, small};
 use expected::{Demand, expected};
 use serde::Serialize;
 use std::iter;

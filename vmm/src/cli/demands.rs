@@ -1,8 +1,8 @@
 //! What is asked of a comparison beside its report: not to be worse than an earlier one, and to be told to a build server.
 
-use super::args::CompareArgs;
+use super::failure::Failure;
+use super::output;
 use super::small::report_in;
-use super::{Failure, output};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use stile_compare::{Case, Options};
@@ -11,6 +11,21 @@ use stile_report::baseline::{Baseline, BaselineError, Judgement, Wanted};
 use stile_report::{junit, writer};
 use stile_results::model::Report;
 use stile_results::stats::MIN_FOR_INTERVAL;
+
+/// What a command line demands.
+#[derive(Debug)]
+pub(super) struct Demanded {
+    /// An earlier report, or its folder.
+    pub(super) baseline: Option<PathBuf>,
+    /// Whether a baseline is refused in which every run of a policy was disturbed.
+    pub(super) strict_baseline: bool,
+    /// Part by which a figure may be worse than in that.
+    pub(super) tolerance: f64,
+    /// The file for a build server.
+    pub(super) junit: Option<PathBuf>,
+    /// The policy that ratios refer to, as it was named.
+    pub(super) reference: Option<String>,
+}
 
 /// The demands of a command line; by default none.
 #[derive(Debug, Default)]
@@ -43,24 +58,30 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 impl Demands {
-    /// Those of this command line, if what is going to be run can meet them.
-    pub(super) fn new(args: &CompareArgs, parts: &[Options], simulated: bool) -> Result<Self, Failure> {
-        args.junit.as_deref().map_or(Ok(()), writer::check_junit).map_err(Failure::input)?;
+    /// Those of this command line, if what is going to be run can meet them. `out` is the folder that is named for the report.
+    pub(super) fn new(
+        demanded: &Demanded,
+        out: Option<&Path>,
+        parts: &[Options],
+        simulated: bool,
+    ) -> Result<Self, Failure> {
+        let Demanded { baseline, strict_baseline, tolerance, junit, reference } = demanded;
+        junit.as_deref().map_or(Ok(()), writer::check_junit).map_err(Failure::input)?;
         let labels = parts.iter().flat_map(|options| &options.policies).map(|(label, _)| label.as_str());
         // Parts of a comparison may have the same policies.
         let mut seen = BTreeSet::new();
         let policies: Vec<&str> = labels.filter(|label| seen.insert(*label)).collect();
-        let reference = args.reference.as_deref().map(|named| reference_among(&policies, named)).transpose()?;
-        let demands = Self { baseline: None, junit: args.junit.clone(), reference, notes: Vec::new() };
-        let Some(path) = args.baseline.as_deref().map(report_in) else { return Ok(demands) };
+        let reference = reference.as_deref().map(|named| reference_among(&policies, named)).transpose()?;
+        let demands = Self { baseline: None, junit: junit.clone(), reference, notes: Vec::new() };
+        let Some(path) = baseline.as_deref().map(report_in) else { return Ok(demands) };
         if parts.iter().any(|options| (options.rounds() as usize) < MIN_FOR_INTERVAL) {
             return Err(Failure::Input(miette::miette!(
                 help = format!("--reps {MIN_FOR_INTERVAL} or more"),
                 "--baseline: with so few rounds a figure has no interval, and nothing can be told from chance"
             )));
         }
-        let baseline = Baseline::read(&path, args.tolerance).map_err(Failure::input)?;
-        if args.out.as_deref().is_some_and(|out| is_same(&path, &out.join(writer::REPORT))) {
+        let baseline = Baseline::read(&path, *tolerance).map_err(Failure::input)?;
+        if out.is_some_and(|out| is_same(&path, &out.join(writer::REPORT))) {
             return Err(Failure::Input(miette::miette!(
                 help = "keep the baseline elsewhere, or name another folder with --out",
                 "--baseline {}: the report of this comparison would take its place",
@@ -72,7 +93,7 @@ impl Demands {
         let doubt = baseline.doubt(&policies);
         baseline.fits(&Wanted { settings, policies, simulated }).map_err(Failure::input)?;
         match doubt {
-            Some(doubt) if args.strict_baseline => Err(Failure::input(BaselineError::Disturbed(doubt))),
+            Some(doubt) if *strict_baseline => Err(Failure::input(BaselineError::Disturbed(doubt))),
             Some(doubt) => {
                 output::note(format_args!("warning: {doubt}"));
                 Ok(Self { baseline: Some(baseline), notes: vec![format!("Warning: {doubt}")], ..demands })

@@ -1,6 +1,7 @@
 //! How the VMs of a run ended: a line for each, and the program's exit code.
 
-use super::{Failure, output};
+use super::failure::Failure;
+use super::output;
 use stile_machine::vm::{Outcome, VirtualMachine};
 
 /// Prints how each VM ended. The error is what the program ends with if one ended badly.

@@ -1,7 +1,8 @@
 //! `stile guest`: lists images, and makes the kernel and the initramfs of Linux guests.
 
 use super::args::{GuestCommand, GuestImage};
-use super::{Failure, output};
+use super::failure::Failure;
+use super::output;
 use std::path::Path;
 use stile_linux_images::guest::{self, Built, Image};
 use stile_linux_images::{Cache, digest};

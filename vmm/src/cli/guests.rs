@@ -1,6 +1,7 @@
 //! What the VMs of a configuration boot: read and checked before anything starts, and made into VMs.
 
-use super::{Failure, output};
+use super::failure::Failure;
+use super::output;
 
 use kvm_ioctls::Kvm;
 use std::borrow::Cow;

@@ -1,14 +1,13 @@
 //! `stile compare --guest linux`: which suites have such guests, and what they boot.
 
-use super::Failure;
-use super::args::{CompareArgs, GuestKind};
-use super::compare::labelled;
+use super::args::{CompareArgs, GuestKind, one_of};
+use super::failure::Failure;
 use super::guests;
 use std::path::Path;
-use stile_compare::{Hint, Linux, Options, Peer, check_settings};
+use stile_compare::{Hint, Linux, Options, Peer, check_settings, labelled};
 use stile_config::{Mechanism, PolicyConfig};
 use stile_linux_images::{Cache, guest};
-use stile_results::suite::Suite;
+use stile_suites::{LinuxGuests, Suite};
 
 /// The comparison with Linux guests, if those are asked for; refused where it cannot be made.
 pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Options>, Failure> {
@@ -19,7 +18,12 @@ pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Optio
             true => Err(Failure::Input(miette::miette!(help = "--guest linux", "{suite} has no built-in guests"))),
         };
     };
-    if let Some(problem) = problem(args, asked) {
+    let own = suite
+        .descriptor()
+        .linux
+        .as_ref()
+        .ok_or_else(|| Failure::Input(miette::miette!(help = suites(), "{suite} has no Linux guests")))?;
+    if let Some(problem) = problem(args, asked, own) {
         return Err(Failure::Input(problem));
     }
     let mut policies = match &asked.policies[..] {
@@ -34,7 +38,7 @@ pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Optio
     }
     guests::linux_runs_here(args.force)?;
     let (kernel, initrd) = image(folder.as_deref())?;
-    let peer = if suite == Suite::Boot { peer(&mut policies) } else { None };
+    let peer = if own.measures_boot { peer(&mut policies) } else { None };
     Ok(Some(Options { policies, linux: Some(Linux { kernel, initrd, peer }), ..asked.clone() }))
 }
 
@@ -42,16 +46,20 @@ fn known(policy: &str) -> PolicyConfig {
     policy.parse().expect("the default policies are known")
 }
 
+/// The suites that can have Linux guests: "compare boot, hackbench, tbench or cyclictest".
+pub(super) fn suites() -> String {
+    let names: Vec<&str> = Suite::ALL.into_iter().filter(|suite| suite.takes_linux()).map(Suite::name).collect();
+    format!("compare {}", one_of(&names))
+}
+
 /// What does not go together with Linux guests.
-fn problem(args: &CompareArgs, asked: &Options) -> Option<miette::Report> {
+fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<miette::Report> {
     let suite = asked.suite;
-    let settings: &[&str] = if suite == Suite::Hackbench { &["fan", "loops"] } else { &[] };
+    let settings = own.parameters;
     let set = asked.settings.iter().map(|(key, value)| (key.as_str(), *value));
     let unknown = asked.settings.iter().find(|(key, _)| !settings.contains(&key.as_str()));
     let executors = asked.policies.iter().find(|(_, policy)| policy.mechanism == Mechanism::Executors);
-    if !suite.takes_linux() {
-        Some(miette::miette!(help = "compare hackbench, tbench, cyclictest or boot", "{suite} has no Linux guests"))
-    } else if args.sim {
+    if args.sim {
         Some(miette::miette!("--sim: there is no model of Linux guests"))
     } else if args.hint != Hint::Full {
         Some(miette::miette!("--hint {}: Linux guests do not tell what they wait for", args.hint.name()))
@@ -85,20 +93,21 @@ fn image(folder: Option<&Path>) -> Result<(std::path::PathBuf, std::path::PathBu
 fn peer(policies: &mut Vec<(String, PolicyConfig)>) -> Option<Peer> {
     let found = Peer::find(policies.len());
     match &found {
-        Some(_) => policies.push((Peer::label().to_owned(), known("host"))),
-        None => eprintln!("warning: {}\n  remedy: {}", no_peer(), Peer::remedy()),
+        Some(_) => policies.push((Peer::LABEL.to_owned(), known("host"))),
+        None => eprintln!("warning: {}\n  remedy: {}", no_peer(), Peer::REMEDY),
     }
     found
 }
 
 fn no_peer() -> String {
-    format!("QEMU is not installed: Linux guests boot without {} beside them, to compare with", Peer::label())
+    format!("QEMU is not installed: Linux guests boot without {} beside them, to compare with", Peer::LABEL)
 }
 
 /// What a reader of the report has to know.
 pub(super) fn notes(parts: &[Options]) -> Vec<String> {
     let alone = |options: &Options| {
-        options.suite == Suite::Boot && options.linux.as_ref().is_some_and(|linux| linux.peer.is_none())
+        let has_peer = options.suite.descriptor().linux.as_ref().is_some_and(|guests| guests.measures_boot);
+        has_peer && options.linux.as_ref().is_some_and(|linux| linux.peer.is_none())
     };
     parts.iter().filter(|options| alone(options)).map(|_| format!("{}.", no_peer())).collect()
 }

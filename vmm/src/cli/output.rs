@@ -3,7 +3,7 @@
 //! If standard output cannot be written, the command fails. If standard error cannot be written, nothing happens: there
 //! is no place left for a message.
 
-use super::Failure;
+use super::failure::Failure;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! Commands on recordings: `stile trace`, `stile why`, `stile replay`.
 
-use super::{Failure, output};
+use super::failure::Failure;
+use super::output;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use std::fs::File;

@@ -1,10 +1,11 @@
 //! `stile run`: the virtual machines of a configuration file, from start to end.
 
 use super::args::RunArgs;
+use super::failure::Failure;
 use super::guests::{Guests, Sinks, Vms};
 use super::stats::Stats;
 use super::terminal::Keyboard;
-use super::{Failure, ending, output, pipe, small};
+use super::{ending, output, pipe, small};
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -35,7 +36,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     }
     guests.suit_host(args.force)?;
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
-    let interrupted = super::compare::on_interrupt()?;
+    let interrupted = super::interrupt::on_interrupt()?;
     let unread = Arc::new(AtomicBool::new(false));
     pipe::tell_when_closed(&unread).map_err(Failure::run)?;
     let watched = Watched::new(&config).map_err(Failure::run)?;

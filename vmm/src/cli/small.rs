@@ -2,7 +2,8 @@
 
 use super::args::ShowArgs;
 use super::demands::reference_among;
-use super::{Failure, output};
+use super::failure::Failure;
+use super::output;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

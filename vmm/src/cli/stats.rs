@@ -4,7 +4,8 @@
 //! printed for every interval. Nothing here measures: see [`stile_metrics`].
 
 use super::args::RunArgs;
-use super::{Failure, output};
+use super::failure::Failure;
+use super::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};

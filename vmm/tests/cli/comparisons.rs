@@ -25,7 +25,7 @@ fn a_comparison_that_cannot_be_is_refused_before_it_begins() {
         (["--set", "users=5"], "it is a parameter of volano"),
         (["--set", "hold_ns=9999999999"], "0 to 1000000000 ns of work with the lock held"),
         (["--policies", "o1:grain"], "`grain` means nothing to `o1`: it is for `rsdl`"),
-        (["--policies", "rsdl:bug1"], "neither a duration"),
+        (["--policies", "rsdl:bug1"], "`bug1` behind a policy's name is no option of a policy; accepted: KEY=VALUE"),
         (["--junit", "nowhere/cells.xml"], "cannot write nowhere/cells.xml; name a file in a folder that exists"),
     ] {
         let (status, stdout, stderr) = output(stile(folder.path(), &[&["compare", "ticket"], &arguments[..]].concat()));
@@ -70,7 +70,8 @@ fn a_report_has_the_steps_of_its_last_run_and_what_others_have_put_beside_them()
     let folder = TempDir::new().unwrap();
     let steps = folder.path().join("report/netbench");
     let run = |policy: &str| {
-        let compare = format!("compare netbench --clients 1 --policies {policy} --reps 1 --duration 0.05 --out report");
+        let compare =
+            format!("compare netbench --clients 1 --policies {policy} --reps 1 --duration 0.05 --out report --force");
         let (status, _, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
         assert_eq!(status, Some(0), "{stderr}");
         ["host", "rsdl"].map(|policy| steps.join(format!("usual/{policy}/1-clients/round-0/results.json")).exists())

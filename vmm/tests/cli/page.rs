@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use stile_report::write_all;
 use stile_results::model::ParamValue;
-use stile_results::{Metric, Params, Report, RunContext, Sample, Suite};
+use stile_results::{Params, Report, RunContext, Sample};
+use stile_suites::{Metric, Suite};
 use stile_tests::chromium;
 
 const POLICIES: [&str; 2] = ["host", "rsdl"];

@@ -6,8 +6,8 @@
 //! back; and where the host decides, a thread that leaves calls the kernel, with the cheapest of calls.
 
 use super::context::Context;
-use super::{Measured, Measurement};
 use crate::error::CompareError;
+use crate::measurement::{Measured, Measurement};
 use crate::plan::CellPlan;
 use crate::window::jitter::{jitter, rates};
 use crate::window::metrics::{LATENCY, quantiles, shares};
@@ -16,15 +16,16 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 use stile_abi::gauge::{BUCKETS, bucket_of, bucket_top};
-use stile_assembly::AssemblyError;
+use stile_assembly::{self, AssemblyError};
 use stile_config::PolicyConfig;
 use stile_host::{CpuList, topology};
-use stile_results::metric::Metric;
 use stile_sched::VcpuId;
 use stile_sched::slot::{FreeList, SlotWord, Smp, Up, Word};
+use stile_suites::Metric;
 
 /// Operations that are timed together: reading the clock takes longer than one.
 const AT_ONCE: u64 = 256;

@@ -6,20 +6,19 @@
 
 use super::at_once::at_once;
 use super::site::Site;
-use super::{Measured, Measurement};
 use crate::error::CompareError;
+use crate::measurement::{Measured, Measurement};
 use crate::window::Reading;
-use crate::window::metrics::{LATENCY, quantiles_of};
+use crate::window::metrics::{LATENCY, Quantile, quantiles_of};
 use crate::workload::spec;
-use crate::{Setup, VmShape};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use stile_host::memory;
 use stile_machine::unikernel::{Spec, Vm};
-use stile_results::metric::Metric;
 use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Time};
+use stile_suites::{Metric, Setup, VmShape};
 
 /// A batch that is not ready after this long ends the run: a hundred VMs take a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -29,7 +28,7 @@ const IDLE: Duration = Duration::from_millis(20);
 const USUAL: VmShape = VmShape { vcpus: 1, mib: 8 };
 
 /// The quantiles of the times until VMs run.
-const STARTS: [Metric; 3] = [Metric::StartP50, Metric::StartP99, Metric::StartLatencyMax];
+const STARTS: &[Quantile] = &[(Metric::StartP50, 0.5), (Metric::StartP99, 0.99), (Metric::StartLatencyMax, 1.0)];
 
 /// What came of a batch.
 struct Batch {
@@ -43,7 +42,7 @@ struct Batch {
     kib: Option<f64>,
 }
 
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
     let begun = Instant::now();
     let mut batches = Vec::new();
     while batches.is_empty() || begun.elapsed() < site.planned.window {
@@ -102,7 +101,7 @@ fn ask_for(site: &Site<'_>) -> Result<Vec<(Time, Vm)>, CompareError> {
     let size = site.planned.case.size as usize;
     let VmShape { vcpus, mib } = match site.planned.case.setup {
         Setup::Each(shape) => shape,
-        _ => USUAL,
+        Setup::Usual | Setup::On(_) | Setup::Affinity | Setup::Bare(_) | Setup::Locks(_) | Setup::Load(_) => USUAL,
     };
     at_once(size, |n| {
         let name = format!("vm-{n}");

@@ -1,6 +1,6 @@
 //! What the cells of a run share.
 
-use crate::Options;
+use crate::plan::options::Options;
 use kvm_ioctls::Kvm;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,87 +2,25 @@
 //! together, and are waited for until the last one has done its work. The window is that time.
 
 use super::site::Site;
-use super::{Measured, Measurement};
-use crate::Options;
 use crate::error::CompareError;
-use crate::window::metrics::{activity, detail, ops_rate};
-use crate::window::{Reading, Window, ops};
+use crate::measurement::{Measured, Measurement};
+use crate::plan::guests;
+use crate::plan::work::{PATIENCE, Work};
+use crate::window::metrics::{self, activity, detail, ops_of};
+use crate::window::{Reading, VcpuCounts, Window, ops};
 use crate::workload::{self, spec};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use stile_host::memory;
 use stile_machine::unikernel::{Spec, Vm};
-use stile_results::metric::Metric;
-use stile_results::suite::Suite;
 use stile_sched::policy::YieldCounts;
 use stile_sched::time::monotonic;
-
-/// What a cell may take besides its work: on a busy host, a thousand vCPUs begin within seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How many times as long as expected the work may take.
-const SLOWEST: f64 = 20.0;
-
-/// What is expected at most, so that sums stay within bounds (unit: s).
-const LONGEST: f64 = 1e6;
-
-/// Messages that each user of a chat room sends.
-pub(crate) const VOLANO_MESSAGES: u64 = 100;
-
-/// What the VMs of a cell do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Work {
-    suite: Suite,
-    vms: u32,
-    /// Of each VM.
-    pub(crate) vcpus: u32,
-    /// Messages that are received in each VM.
-    messages: u64,
-}
-
-impl Work {
-    /// The work of a suite of this size with these settings; `None` if the suite's has no end.
-    pub(crate) fn of(options: &Options, vms: u32) -> Option<Self> {
-        let set = |key, default| options.setting(key).unwrap_or(default);
-        let suite = options.suite;
-        let (vcpus, messages) = match suite {
-            Suite::Hackbench => {
-                let fan = set("fan", 20);
-                (fan.saturating_mul(2), fan.saturating_mul(fan).saturating_mul(set("loops", 100)))
-            }
-            Suite::Volano => {
-                let users = set("users", 20);
-                let heard = users.saturating_mul(users.saturating_sub(1));
-                (users.saturating_mul(4), heard.saturating_mul(set("messages", VOLANO_MESSAGES)))
-            }
-            _ => return None,
-        };
-        Some(Self { suite, vms, vcpus: u32::try_from(vcpus).unwrap_or(u32::MAX), messages })
-    }
-
-    /// How long it takes, about (units: s).
-    pub(crate) fn expected(self) -> f64 {
-        let per_second = if self.suite == Suite::Hackbench { 400e3 } else { 60e3 };
-        (f64::from(self.vms) * self.messages as f64 / per_second).min(LONGEST)
-    }
-
-    /// VMs.
-    pub(crate) fn vms(self) -> u32 {
-        self.vms
-    }
-
-    /// Messages that are received in all VMs.
-    pub(crate) fn all_messages(self) -> u64 {
-        self.messages.saturating_mul(self.vms.into())
-    }
-
-    /// After so long it will not end.
-    pub(crate) fn deadline(self) -> Duration {
-        PATIENCE + Duration::from_secs_f64(self.expected() * SLOWEST)
-    }
-}
+use stile_suites::Metric;
 
 /// One cell; `None` if the user ended it.
-pub(super) fn measure(site: &Site<'_>, work: Work) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+    let (options, size) = (site.context.options, site.planned.case.size);
+    let no_end = CompareError::NoGuests { suite: options.suite, kind: "built-in" };
+    let work = Work::of(options, size).ok_or(no_end)?;
     let memory_is_fresh = memory::forget_peak();
     let vms = create(site, work)?;
     vms.iter().for_each(|vm| vm.start());
@@ -111,12 +49,11 @@ pub(super) fn measure(site: &Site<'_>, work: Work) -> Result<Measured, CompareEr
 /// The metrics of a window that ends with the work.
 pub(crate) fn values(window: &Window) -> BTreeMap<Metric, f64> {
     let mut values = activity(window);
-    let rate = ops_rate(&window.vcpus.iter().collect::<Vec<_>>(), window.seconds);
+    let vcpus: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let (yields, told) = (window.totals.yields, window.totals.told);
     let per_second = |n: u64| n as f64 / window.seconds;
+    values.extend(metrics::work(ops_of(&vcpus), window.seconds, &vcpus));
     values.extend([
-        (Metric::Throughput, rate),
-        (Metric::OpsPerS, rate),
         (Metric::RunTime, window.seconds * 1e6),
         (Metric::LoneYieldsPerS, per_second(yields.alone + told.sole)),
     ]);
@@ -129,49 +66,11 @@ pub(crate) fn values(window: &Window) -> BTreeMap<Metric, f64> {
 
 /// VMs of this cell that do not run yet.
 fn create(site: &Site<'_>, work: Work) -> Result<Vec<Vm>, CompareError> {
-    let suite = work.suite;
-    let image = workload::image(suite);
+    let image = guests::image(site.context.options.suite);
     let cmdline = workload::cmdline(site.context.options, work.vcpus, site.context.loops_per_us);
     let create = |n| {
         let memory = workload::memory(work.vcpus);
         site.create(&Spec { vcpus: work.vcpus, ..spec(image, &format!("{image}-{n}"), memory, &cmdline) }, None)
     };
     (0..work.vms).map(create).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::tests::options;
-
-    fn work(suite: Suite, settings: &[(&str, u64)], vms: u32) -> Option<Work> {
-        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
-        Work::of(&Options { settings, ..options(suite, &[], false) }, vms)
-    }
-
-    #[test]
-    fn the_work_is_the_source_s_unless_it_is_set() {
-        let of = |suite, settings: &[_]| work(suite, settings, 1).map(|work| (work.vcpus, work.messages));
-        assert_eq!(of(Suite::Hackbench, &[]), Some((40, 40_000)));
-        assert_eq!(of(Suite::Hackbench, &[("fan", 3), ("loops", 2), ("fan", 4)]), Some((8, 32)));
-        assert_eq!(of(Suite::Volano, &[]), Some((80, 38_000)));
-        assert_eq!(of(Suite::Volano, &[("users", 4), ("messages", 10)]), Some((16, 120)));
-        assert_eq!(of(Suite::Ticket, &[]), None, "it has a window");
-    }
-
-    #[test]
-    fn nonsense_does_not_overflow() {
-        for suite in [Suite::Hackbench, Suite::Volano] {
-            let work = work(suite, &[("fan", u64::MAX), ("users", u64::MAX)], 1).unwrap();
-            assert_eq!(work.vcpus, u32::MAX, "which no host has");
-        }
-    }
-
-    #[test]
-    fn the_deadline_is_far_beyond_what_is_expected() {
-        for groups in [1, 50] {
-            let work = work(Suite::Hackbench, &[], groups).unwrap();
-            assert!(work.deadline() > Duration::from_secs_f64(10.0 * work.expected()));
-        }
-    }
 }

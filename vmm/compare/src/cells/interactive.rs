@@ -10,12 +10,12 @@ mod loads;
 mod probes;
 
 use super::site::Site;
-use super::{Measured, Measurement};
 use crate::error::CompareError;
+use crate::measurement::{Measured, Measurement};
 use crate::plan::WARM_UP;
-use crate::window::metrics::{activity, detail, fairness, latency, ops_rate};
+use crate::plan::case::Case;
+use crate::window::metrics::{activity, detail, fairness, latency, ops_of, work};
 use crate::window::{Reading, VcpuCounts, Window};
-use crate::{Case, Load, Setup};
 use build::Built;
 use forks::Forks;
 use loads::Loaded;
@@ -23,16 +23,13 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stile_machine::unikernel::Vm;
-use stile_results::metric::Metric;
 use stile_results::model::Params;
+use stile_suites::{Load, Metric, Setup};
 
 /// Until everybody is ready: well beyond what it takes beside ten loads on a slow host.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// The VMs of the five probes.
-pub(crate) const PROBE_VMS: u32 = probes::PROFILES.len() as u32;
-
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
     let Case { size, setup: Setup::Load(load) } = site.planned.case else {
         unreachable!("every case of this suite has a load");
     };
@@ -101,13 +98,13 @@ impl Cell<'_> {
         let first: usize = self.probes.iter().map(|vm| vm.state().vcpus() as usize).sum();
         let vcpus: Vec<&VcpuCounts> = window.vcpus[first..].iter().collect();
         let mut values = activity(window);
-        let rate = match (self.load, built) {
+        let done = match (self.load, built) {
             (Load::None, _) => None,
-            (Load::Forkload, _) => Some(forked as f64 / window.seconds),
-            (_, Some(built)) => Some(ops_rate(&vcpus, built.real.as_secs_f64())),
-            (_, None) => Some(ops_rate(&vcpus, window.seconds)),
+            (Load::Forkload, _) => Some((forked, window.seconds)),
+            (_, Some(built)) => Some((ops_of(&vcpus), built.real.as_secs_f64())),
+            (_, None) => Some((ops_of(&vcpus), window.seconds)),
         };
-        values.extend(rate.into_iter().flat_map(|rate| [(Metric::Throughput, rate), (Metric::OpsPerS, rate)]));
+        values.extend(done.into_iter().flat_map(|(ops, seconds)| work(ops, seconds, &vcpus)));
         fairness(&vcpus, &mut values);
         latency(&vcpus, &mut values);
         values.extend(built.map(|built| times(built, &vcpus)).into_iter().flatten());

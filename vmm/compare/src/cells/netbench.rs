@@ -7,28 +7,26 @@
 //!
 //! With affinity there is a domain for each pCPU, and a client, its server and the frames between them stay in one.
 
-mod step;
-
-pub use step::{STEPS, remove_steps};
-pub(crate) use step::{Step, StepError, configuration, place};
+pub(crate) mod step;
 
 use super::site::Site;
-use super::{Measured, Measurement};
 use crate::error::CompareError;
+use crate::measurement::{Measured, Measurement};
 use crate::plan::{RAMP_DOWN, WARM_UP};
-use crate::window::metrics::{activity, detail, fairness, latency, ops_rate};
+use crate::window::metrics::{activity, detail, fairness, latency, operations, ops_of};
 use crate::window::{Reading, VcpuCounts, Window, errors};
 use crate::workload::spec;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use step::Step;
 use stile_machine::devices::net::{PortNumber, Switch};
 use stile_machine::unikernel::{Spec, Vm};
 use stile_machine::vm::console::Sink;
-use stile_results::metric::{Metric, START_GIVEN_UP};
 use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Time};
+use stile_suites::metric::{Metric, START_GIVEN_UP};
 
 /// Memory of a client or server (units: bytes).
 const MEMORY: u64 = 6 << 20;
@@ -111,7 +109,9 @@ pub(crate) fn values(window: &Window, clients: usize, dropped: u64, starts: &[f6
     let sum = |of: fn(&VcpuCounts) -> u64| clients.iter().map(|v| of(v)).sum::<u64>() as f64;
     let mut values = activity(window);
     values.insert(Metric::Throughput, sum(|v| v.bytes) * 8.0 / 1e6 / window.seconds);
-    values.insert(Metric::OpsPerS, ops_rate(&clients, window.seconds));
+    // A server's vCPU has its part in each of its client's requests.
+    let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
+    values.extend(operations(ops_of(&clients), window.seconds, &all));
     values.insert(Metric::ClientErrors, sum(|v| v.errors));
     values.insert(Metric::DroppedFrames, dropped as f64);
     values.extend(starts.iter().copied().reduce(f64::max).map(|max| (Metric::StartLatencyMax, max)));

@@ -6,16 +6,15 @@
 
 use super::fixed;
 use super::site::Site;
-use super::{Measured, Measurement};
-use crate::Setup;
 use crate::error::CompareError;
-use crate::window::metrics::{activity, detail, fairness, latency, ops_rate};
+use crate::measurement::{Measured, Measurement};
+use crate::window::metrics::{activity, detail, fairness, latency, ops_of, ops_rate, work};
 use crate::window::{VcpuCounts, Window};
 use crate::workload::{self, spec};
 use std::collections::BTreeMap;
 use stile_machine::unikernel::{Spec, Vm};
-use stile_results::metric::Metric;
 use stile_results::model::Params;
+use stile_suites::{Metric, Setup};
 
 /// How the vCPUs are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl Split {
     }
 }
 
-pub(super) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
     let order = match site.planned.round % 2 {
         0 => [Split::No, Split::Yes],
         _ => [Split::Yes, Split::No],
@@ -62,7 +61,7 @@ fn rate(window: &Window) -> f64 {
 fn values(window: &Window) -> BTreeMap<Metric, f64> {
     let vcpus: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let mut values = activity(window);
-    values.extend([(Metric::Throughput, rate(window)), (Metric::OpsPerS, rate(window))]);
+    values.extend(work(ops_of(&vcpus), window.seconds, &vcpus));
     fairness(&vcpus, &mut values);
     latency(&vcpus, &mut values);
     values

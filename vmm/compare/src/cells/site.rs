@@ -3,9 +3,8 @@
 use super::context::Context;
 use crate::error::CompareError;
 use crate::plan::CellPlan;
-use crate::window::Window;
 use crate::window::audit::audit;
-use crate::window::moment;
+use crate::window::{Window, moment};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +12,7 @@ use stile_host::CpuList;
 use stile_machine::devices::net::{PortNumber, Switch};
 use stile_machine::unikernel;
 use stile_machine::unikernel::{Spec, Vm};
-use stile_machine::vm::Outcome;
-use stile_machine::vm::VcpuSet;
+use stile_machine::vm::{Outcome, VcpuSet};
 use stile_recording::{Named, Names, Recorder};
 use stile_sched::Domain;
 
@@ -123,7 +121,7 @@ impl Site<'_> {
             let names = self.names.lock().clone().into();
             *self.context.moment.lock() = moment::longest(&trace, &self.pcpus, &names, longest);
         }
-        let unsound = |source| CompareError::Unsound { label: self.label.to_owned(), source };
+        let unsound = |source| CompareError::Unsound { label: self.label.to_owned(), source: Box::new(source) };
         audit(window, self.pcpus.len()).map_err(unsound)
     }
 

@@ -10,10 +10,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use stile_abi::linux::{OPEN, REPORT_PORT, Report};
+use stile_machine::devices::vsock::HostSocket;
 use stile_sched::Time;
 use stile_sched::time::monotonic;
-
-use stile_machine::devices::vsock::HostSocket;
 
 /// One guest's.
 #[derive(Debug)]

@@ -6,12 +6,12 @@
 //! Neither the reading of the files that a guest boots nor anything else is done beforehand. What stile itself takes to start
 //! is no part of it: one process makes all VMs.
 
-use super::Linux;
 use super::lab::{Lab, PATIENCE};
 use crate::cells::at_once::at_once;
 use crate::cells::site::Site;
-use crate::cells::{Measured, Measurement};
 use crate::error::CompareError;
+use crate::measurement::{Measured, Measurement};
+use crate::plan::linux::Linux;
 use crate::window::Reading;
 use crate::window::metrics::{LATENCY, quantiles_of};
 use serde_json::json;
@@ -22,9 +22,9 @@ use stile_abi::linux::{CONSOLE_PREFIX, Report};
 use stile_host::memory;
 use stile_machine::linux::LinuxVm;
 use stile_machine::vm::console::Sink;
-use stile_results::metric::Metric;
 use stile_sched::Time;
 use stile_sched::time::monotonic;
+use stile_suites::Metric;
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion, MemoryRegionAddress};
 
 /// What guests that have booted do.
@@ -39,7 +39,7 @@ pub(super) struct Batch {
     pub(super) monitor: Option<u64>,
 }
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     let lab = Lab::new(site, linux, site.planned.case.size);
     batches(site, || batch(&lab))
 }

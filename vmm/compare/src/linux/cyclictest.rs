@@ -1,18 +1,18 @@
 //! cyclictest in one Linux guest, a thread for each vCPU, while all vCPUs of the other guests compute. How late its threads
 //! wake has the guest's own part in it and the scheduler's: the latter is what policies differ by.
 
-use super::Linux;
 use super::lab::{Lab, PATIENCE};
 use crate::cells::site::Site;
-use crate::cells::{Measured, Measurement};
 use crate::error::CompareError;
-use crate::window::metrics::{activity, detail};
+use crate::measurement::{Measured, Measurement};
+use crate::plan::linux::Linux;
+use crate::window::metrics::{LATENCY, activity, detail};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use stile_results::metric::Metric;
 use stile_results::stats::percentile;
+use stile_suites::Metric;
 
 /// Between two wakes of a thread, as in the suite `probe` (unit: us).
 const INTERVAL_US: u64 = 5000;
@@ -22,7 +22,7 @@ const MOST_US: u64 = 20_000;
 /// Where the program leaves its figures in the guest.
 const FIGURES: &str = "/tmp/figures.json";
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     let vms = site.planned.case.size;
     let lab = Lab::new(site, linux, vms);
     let vcpus = lab.shape.vcpus;
@@ -97,8 +97,7 @@ impl Figures {
 
     fn latencies(&self) -> Vec<(Metric, f64)> {
         let late = self.late();
-        let parts = [(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyMax, 1.0)];
-        parts.into_iter().filter_map(|(metric, part)| Some((metric, percentile(&late, part)? as f64))).collect()
+        LATENCY.iter().filter_map(|&(metric, part)| Some((metric, percentile(&late, part)? as f64))).collect()
     }
 }
 
@@ -116,7 +115,12 @@ mod tests {
         assert_eq!(figures.wakes(), 5);
         assert_eq!(
             figures.latencies(),
-            [(Metric::LatencyP50, 70.0), (Metric::LatencyP99, 5000.0), (Metric::LatencyMax, 5000.0)]
+            [
+                (Metric::LatencyP50, 70.0),
+                (Metric::LatencyP99, 5000.0),
+                (Metric::LatencyP999, 5000.0),
+                (Metric::LatencyMax, 5000.0)
+            ]
         );
     }
 }

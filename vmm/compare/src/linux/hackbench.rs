@@ -1,17 +1,17 @@
 //! hackbench in Linux guests: each runs the program with one group, and all begin at the same moment. The window is from then
 //! until the last one has done its work.
 
-use super::Linux;
 use super::lab::{Guest, Lab, PATIENCE};
 use crate::cells::site::Site;
-use crate::cells::{Measured, Measurement};
 use crate::error::CompareError;
-use crate::window::Window;
-use crate::window::metrics::{activity, detail};
+use crate::measurement::{Measured, Measurement};
+use crate::plan::linux::Linux;
+use crate::window::metrics::{activity, detail, work};
+use crate::window::{VcpuCounts, Window};
 use serde_json::json;
 use std::time::Duration;
-use stile_results::metric::Metric;
 use stile_sched::time::monotonic;
+use stile_suites::Metric;
 
 /// Senders of a group, and receivers.
 const FAN: u64 = 20;
@@ -20,7 +20,7 @@ const LOOPS: u64 = 1000;
 /// A guest that handles fewer messages hangs (unit: messages/s).
 const SLOWEST: u64 = 500;
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     let set = |key, default| site.context.options.setting(key).unwrap_or(default);
     let (fan, loops) = (set("fan", FAN), set("loops", LOOPS));
     let vms = site.planned.case.size;
@@ -41,9 +41,10 @@ pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
     let window = lab.window(&guests, &before)?;
     let ended = guests.iter().filter_map(|guest| guest.heard(|heard| heard.ended("hackbench"))).max().unwrap_or(begun);
     let window = Window { seconds: ended.since(begun).0 as f64 / 1e9, ..window };
-    let rate = messages as f64 / window.seconds;
+    let vcpus: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let mut values = activity(&window);
-    values.extend([(Metric::Throughput, rate), (Metric::OpsPerS, rate), (Metric::RunTime, window.seconds * 1e6)]);
+    values.extend(work(messages, window.seconds, &vcpus));
+    values.insert(Metric::RunTime, window.seconds * 1e6);
     let mut detail = detail(&window);
     detail["printed"] =
         json!(guests.iter().map(|guest| guest.heard(|h| h.output("hackbench").to_vec())).collect::<Vec<_>>());

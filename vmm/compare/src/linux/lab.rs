@@ -1,10 +1,11 @@
 //! The Linux guests of a cell: made, waited for until they are where they should be, and read.
 
 use super::agent::{Agent, Heard};
-use super::{Linux, shape};
-use crate::VmShape;
 use crate::cells::site::Site;
 use crate::error::CompareError;
+use crate::plan::case::Case;
+use crate::plan::linux::Linux;
+use crate::plan::options::Options;
 use crate::window::{Reading, Window};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ use stile_machine::linux::devices::{self, DeviceConfig, Unavailable};
 use stile_machine::linux::{self, LinuxVm, Payload, PayloadError};
 use stile_machine::vm::console::Sink;
 use stile_sched::attributes::Attributes;
+use stile_suites::{Setup, VmShape};
 
 /// What guests may take to boot and gather, also where an emulator runs them.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
@@ -23,7 +25,7 @@ const LAST_LINES: usize = 5;
 
 /// Why there is no Linux guest.
 #[derive(Debug, thiserror::Error)]
-pub enum LinuxError {
+pub(super) enum LinuxError {
     /// What it boots.
     #[error(transparent)]
     Payload(#[from] PayloadError),
@@ -203,7 +205,55 @@ impl Guest {
     }
 }
 
+/// The shape of a case's guests.
+pub(super) fn shape(case: Case) -> VmShape {
+    match case.setup {
+        Setup::Each(shape) => shape,
+        Setup::Usual | Setup::On(_) | Setup::Affinity | Setup::Bare(_) | Setup::Locks(_) | Setup::Load(_) => {
+            Options::LINUX_SHAPE
+        }
+    }
+}
+
 /// The command line of a guest with these orders, but for what stile itself says on it.
 pub(super) fn cmdline(orders: &str) -> String {
     format!("quiet stile.run=\"{orders}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use stile_suites::Suite;
+
+    fn with_linux(suite: Suite) -> Options {
+        let linux = Linux { kernel: "vmlinuz".into(), initrd: "initramfs.cpio".into(), peer: None };
+        let policies = ["host", "rsdl"].map(|name| (name.to_owned(), name.parse().unwrap())).to_vec();
+        Options { linux: Some(linux), ..Options::new(suite, policies, "0-1".parse().unwrap()) }
+    }
+
+    #[test]
+    fn all_guests_have_the_usual_shape_unless_one_is_chosen_and_reports_tell_it() {
+        for suite in [Suite::Boot, Suite::Hackbench, Suite::Tbench, Suite::Cyclictest] {
+            let usual = with_linux(suite);
+            assert!(Case::all(&usual).into_iter().all(|case| shape(case) == Options::LINUX_SHAPE), "{suite}");
+            let chosen = Options { setups: vec!["1x128M".parse().unwrap()], sizes: vec![3], ..usual };
+            let [case] = Case::all(&chosen)[..] else { panic!() };
+            assert_eq!(shape(case), VmShape { vcpus: 1, mib: 128 });
+            let told = case.params(&chosen);
+            assert_eq!(told.get("guest").unwrap().to_string(), "linux");
+            assert!(told.get("hint").is_none() && told.get("mib").is_some());
+        }
+    }
+
+    #[test]
+    fn time_to_boot_is_planned_for_all_guests_of_a_cell() {
+        let time = |sizes: &[u32]| {
+            let options = Options { sizes: sizes.to_vec(), duration: Some(1.0), ..with_linux(Suite::Cyclictest) };
+            Plan::new(&options).estimate().as_secs_f64()
+        };
+        // Five rounds of two policies, two guests booting at a time.
+        assert!((time(&[2]) - 20.0).abs() < 0.1, "{}", time(&[2]));
+        assert!((time(&[8]) - 50.0).abs() < 0.1, "{}", time(&[8]));
+    }
 }

@@ -4,13 +4,12 @@
 //! A VM is a process. Its time begins before the process is asked for, and it is killed once it was looked at.
 
 use super::boot::{self, Batch, ORDERS, note};
-use super::lab::{PATIENCE, cmdline};
-use super::{Linux, shape};
-use crate::VmShape;
-use crate::cells::Measured;
+use super::lab::{PATIENCE, cmdline, shape};
 use crate::cells::at_once::at_once;
 use crate::cells::site::Site;
 use crate::error::CompareError;
+use crate::measurement::Measured;
+use crate::plan::linux::{Linux, Peer};
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -21,26 +20,14 @@ use stile_host::{CpuList, memory};
 use stile_machine::linux::cmdline::Cmdline;
 use stile_sched::Time;
 use stile_sched::time::monotonic;
+use stile_suites::VmShape;
 
-/// Its program.
-const PROGRAM: &str = "qemu-system-x86_64";
-/// What it is called in reports.
-const LABEL: &str = "qemu-microvm";
 /// How much of what it says is told if it fails (unit: bytes).
 const COMPLAINT_MAX: u64 = 2000;
 
-/// A monitor to compare with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    /// The program.
-    program: PathBuf,
-    /// The place among the policies that is its.
-    pub(super) column: usize,
-}
-
 /// Why the peer did not boot its guests.
 #[derive(Debug, thiserror::Error)]
-pub enum PeerError {
+pub(super) enum PeerError {
     /// It cannot be started.
     #[error("cannot start {program}")]
     Start {
@@ -51,53 +38,34 @@ pub enum PeerError {
         source: io::Error,
     },
     /// It has ended.
-    #[error("{LABEL} ended before its guest had booted: {said}")]
+    #[error("{} ended before its guest had booted: {said}", Peer::LABEL)]
     Ended {
         /// What it said.
         said: String,
     },
     /// Its guest does not come to its first process.
-    #[error("a guest of {LABEL} had not booted after {PATIENCE:?}")]
+    #[error("a guest of {} had not booted after {PATIENCE:?}", Peer::LABEL)]
     Stuck,
 }
 
-impl Peer {
-    /// The peer as the policy after so many others, if its program is installed.
-    pub fn find(policies: usize) -> Option<Self> {
-        let path = std::env::var_os("PATH")?;
-        let program = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|program| program.is_file());
-        Some(Self { program: program?, column: policies })
-    }
-
-    /// What it is called in reports.
-    pub fn label() -> &'static str {
-        LABEL
-    }
-
-    /// Which package has it.
-    pub fn remedy() -> &'static str {
-        "apt-get install --no-install-recommends qemu-system-x86"
-    }
-
-    /// A process that boots a guest, with its serial port on standard output.
-    fn command(&self, linux: &Linux, shape: VmShape) -> Command {
-        let mut command = Command::new(&self.program);
-        // Of the PC's old devices those that stile has: none but the serial port.
-        command.args(["-M", "microvm,rtc=off,pit=off,pic=off", "-accel", "kvm", "-cpu", "host"]);
-        command.args(["-smp", &shape.vcpus.to_string(), "-m", &shape.mib.to_string()]);
-        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]);
-        command.args(["-device", "virtio-rng-device", "-device", "virtio-serial-device"]);
-        command.args(["-chardev", "null,id=hvc0", "-device", "virtconsole,chardev=hvc0"]);
-        command.args([
-            OsString::from("-kernel"),
-            linux.kernel.clone().into(),
-            "-initrd".into(),
-            linux.initrd.clone().into(),
-        ]);
-        command.args(["-append", Cmdline::new(&cmdline(ORDERS)).as_str()]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
+/// A process that boots a guest, with its serial port on standard output.
+fn command(peer: &Peer, linux: &Linux, shape: VmShape) -> Command {
+    let mut command = Command::new(&peer.program);
+    // Of the PC's old devices those that stile has: none but the serial port.
+    command.args(["-M", "microvm,rtc=off,pit=off,pic=off", "-accel", "kvm", "-cpu", "host"]);
+    command.args(["-smp", &shape.vcpus.to_string(), "-m", &shape.mib.to_string()]);
+    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]);
+    command.args(["-device", "virtio-rng-device", "-device", "virtio-serial-device"]);
+    command.args(["-chardev", "null,id=hvc0", "-device", "virtconsole,chardev=hvc0"]);
+    command.args([
+        OsString::from("-kernel"),
+        linux.kernel.clone().into(),
+        "-initrd".into(),
+        linux.initrd.clone().into(),
+    ]);
+    command.args(["-append", Cmdline::new(&cmdline(ORDERS)).as_str()]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 /// A process and its guest, killed when it is let go.
@@ -115,21 +83,23 @@ impl Drop for Running {
     }
 }
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux, peer: &Peer) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>, linux: &Linux, peer: &Peer) -> Result<Measured, CompareError> {
     boot::batches(site, || batch(site, linux, peer))
 }
 
 fn batch(site: &Site<'_>, linux: &Linux, peer: &Peer) -> Result<Option<Batch>, CompareError> {
     let size = site.planned.case.size as usize;
-    let mut all = at_once(size, |_| start(peer.command(linux, shape(site.planned.case)), &peer.program, &site.pcpus))?;
+    let mut all = at_once(size, |_| {
+        start(command(peer, linux, shape(site.planned.case)), &peer.program, &site.pcpus).map_err(CompareError::other)
+    })?;
     let begun = Instant::now();
     let all_booted = site.look(|| {
         let Some(late) = all.iter_mut().find(|running| running.booted.get().is_none()) else { return Ok(Some(())) };
         if let Ok(Some(_)) = late.child.try_wait() {
-            return Err(PeerError::Ended { said: complaint(&mut late.child) }.into());
+            return Err(CompareError::other(PeerError::Ended { said: complaint(&mut late.child) }));
         }
         if begun.elapsed() > PATIENCE {
-            return Err(PeerError::Stuck.into());
+            return Err(CompareError::other(PeerError::Stuck));
         }
         Ok(None)
     })?;

@@ -1,17 +1,17 @@
 //! tbench between two Linux guests on the switch inside the process: the clients in one of them, their servers in the other.
 //! The window is the program's whole time; its figures are those that it prints.
 
-use super::Linux;
 use super::lab::{Guest, Lab, PATIENCE};
 use crate::cells::site::Site;
-use crate::cells::{Measured, Measurement};
 use crate::error::CompareError;
+use crate::measurement::{Measured, Measurement};
+use crate::plan::linux::Linux;
 use crate::window::metrics::{activity, detail};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use stile_machine::devices::net::{PortNumber, Switch};
-use stile_results::metric::Metric;
+use stile_suites::Metric;
 
 /// Its first second is the program's warm-up (unit: s).
 const WARM_UP: u64 = 1;
@@ -22,7 +22,7 @@ const LISTENS_WITHIN: f64 = 0.5;
 /// How much of what the program printed is told if it has measured nothing (unit: lines).
 const LAST_LINES: usize = 4;
 
-pub(super) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     let clients = site.planned.case.size;
     let seconds = site.planned.window.as_secs_f64().ceil().max(1.0) as u64 + WARM_UP;
     let (lab, switch) = (Lab::new(site, linux, 2), Switch::new());

@@ -3,8 +3,7 @@
 use parking_lot::Mutex;
 use stile_sched::attributes::Attributes;
 use stile_sched::domain::DomainError;
-use stile_sched::ledger::Account;
-use stile_sched::ledger::Totals;
+use stile_sched::ledger::{Account, Totals};
 use stile_sched::{Domain, Vcpu, VcpuId};
 
 /// The vCPUs that nobody has taken.

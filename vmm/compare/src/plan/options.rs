@@ -1,11 +1,12 @@
 //! What a comparison is asked to do.
 
-use super::{Setup, Until};
-use crate::Linux;
+use super::linux::Linux;
+use super::until::Until;
 use clap::ValueEnum;
 use stile_config::PolicyConfig;
 use stile_host::CpuList;
-use stile_results::suite::Suite;
+use stile_results::aggregate::distinct_labels;
+use stile_suites::{RunKind, Setup, Suite, VmShape};
 
 /// A comparison, as the user wants it.
 #[derive(Debug, Clone)]
@@ -32,10 +33,8 @@ pub struct Options {
     pub settings: Vec<(String, u64)>,
     /// Linux in place of the built-in guests.
     pub linux: Option<Linux>,
-    /// A short run.
-    pub quick: bool,
-    /// The sizes of the report that the suite comes from, whatever time they take.
-    pub full: bool,
+    /// What kind of run it is.
+    pub kind: RunKind,
     /// What the run may take, about (units: s); `None`: what its kind may.
     pub budget: Option<f64>,
     /// More rounds than usual, until intervals are narrow.
@@ -69,18 +68,15 @@ impl Hint {
 }
 
 /// What a suite compares unless it is told.
-pub fn default_policies(suite: Suite, full: bool) -> Vec<PolicyConfig> {
-    let names: &[&str] = match suite {
-        Suite::Netbench if full => &["host", "o1", "rsdl"],
-        Suite::Entry => &["host", "freelist", "rsdl"],
-        Suite::Interactive => &["host", "host-noyield", "rsdl+none", "rsdl+expire", "rsdl+polite"],
-        // The stages of the source: neither, lateral steal, and adaptive spinning.
-        Suite::Hackbench => &["host", "rsdl:no-lateral:no-adaptive", "rsdl:no-adaptive", "rsdl"],
-        // The source's two schedulers, and two meanings of a yield.
-        Suite::Volano => &["host", "goodness:yield_recalculates:yield_bounces", "goodness", "rsdl+expire", "rsdl"],
-        _ => &["host", "rsdl"],
-    };
+pub fn default_policies(suite: Suite, kind: RunKind) -> Vec<PolicyConfig> {
+    let names = suite.descriptor().policies.of(kind);
     names.iter().map(|name| name.parse().expect("the default policies are known")).collect()
+}
+
+/// Policies with labels that tell them apart.
+pub fn labelled(policies: &[PolicyConfig]) -> Vec<(String, PolicyConfig)> {
+    let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
+    distinct_labels(&names).into_iter().zip(policies.iter().cloned()).collect()
 }
 
 impl Options {
@@ -98,8 +94,7 @@ impl Options {
             hint: Hint::Full,
             settings: Vec::new(),
             linux: None,
-            quick: false,
-            full: false,
+            kind: RunKind::Usual,
             budget: None,
             until: None,
             reference: None,
@@ -107,47 +102,28 @@ impl Options {
         }
     }
 
+    /// The policies' labels, in order.
+    pub fn labels(&self) -> Vec<String> {
+        self.policies.iter().map(|(label, _)| label.clone()).collect()
+    }
+
+    /// Whether its guests are Linux: because the user wants that, or because the suite has no others.
+    pub(crate) fn has_linux_guests(&self) -> bool {
+        self.linux.is_some() || self.suite.is_of_linux()
+    }
+
     /// The sizes to run.
     pub fn sizes(&self) -> Vec<u32> {
         if !self.sizes.is_empty() {
             return self.sizes.clone();
         }
-        if self.linux.is_some() || self.suite.is_of_linux() {
-            return self.linux_sizes();
-        }
-        match (self.suite, self.quick) {
-            (Suite::Netbench, _) if self.full => (4..=48).step_by(4).collect(),
-            (Suite::Netbench, true) => vec![4, 48],
-            (Suite::Netbench, false) => vec![4, 16, 32, 48],
-            (Suite::Threeway, true) => vec![6, 12],
-            (Suite::Threeway, false) => vec![6, 12, 24],
-            (Suite::Weights, true) => vec![6],
-            (Suite::Entry, _) => vec![2],
-            // Each load has a usual size of its own.
-            (Suite::Interactive, _) => Vec::new(),
-            (Suite::Partition, true) => vec![8],
-            (Suite::Boot, true) => vec![1, 100],
-            (Suite::Boot, false) => vec![1, 10, 100],
-            (Suite::Hackbench, _) if self.full => vec![50],
-            (Suite::Volano, _) if self.full => vec![1, 2, 5, 10],
-            (Suite::Hackbench, true) => vec![2],
-            (Suite::Hackbench, false) => vec![1, 5],
-            (Suite::Volano, true) => vec![1],
-            (Suite::Volano, false) => vec![1, 2],
-            (_, true) => vec![4, 8],
-            (Suite::Hogs | Suite::Weights, false) => vec![2, 8, 16],
-            (_, false) => vec![4, 8, 16],
-        }
-    }
-
-    /// The sizes of suites with Linux guests.
-    fn linux_sizes(&self) -> Vec<u32> {
-        match (self.suite, self.quick) {
-            (Suite::Boot, true) => vec![1],
-            (_, true) => vec![2],
-            (Suite::Boot, false) => vec![1, 4, 16],
-            (_, false) => vec![1, 2, 4],
-        }
+        let descriptor = self.suite.descriptor();
+        let sizes = match (self.has_linux_guests(), &descriptor.builtin, &descriptor.linux) {
+            (false, Some(guests), _) => guests.sizes,
+            (_, _, Some(guests)) => guests.sizes,
+            (_, _, None) => return Vec::new(),
+        };
+        sizes.of(self.kind).to_vec()
     }
 
     /// The last value that the user has set for a parameter of the workload.
@@ -155,26 +131,27 @@ impl Options {
         self.settings.iter().rfind(|(name, _)| name == key).map(|(_, value)| *value)
     }
 
-    /// The setups to run.
+    /// The value of a parameter that has a default: the last one that the user has set, or else the suite's.
+    pub(crate) fn number(&self, key: &str) -> u64 {
+        let default = || self.suite.parameter(key).and_then(|parameter| parameter.default);
+        self.setting(key).or_else(default).expect("the suite has the parameter, and a default for it")
+    }
+
+    /// The set-ups to run.
     pub fn setups(&self) -> Vec<Setup> {
         match (&self.setups[..], &self.linux) {
-            ([], Some(_)) => vec![Setup::Each(Linux::USUAL)],
-            ([], None) => Setup::of(self.suite, self.full, self.quick),
+            ([], Some(_)) => vec![Setup::Each(Self::LINUX_SHAPE)],
+            ([], None) => self.suite.setups(self.kind).to_vec(),
             (chosen, _) => chosen.to_vec(),
         }
     }
 
-    /// The rounds that windows are made to fit: with five an interval can be given, and the quick run's time allows
-    /// three; `interactive` has many cells, and time for fewer.
+    /// The shape of Linux guests unless it is chosen.
+    pub(crate) const LINUX_SHAPE: VmShape = VmShape { vcpus: 2, mib: 256 };
+
+    /// The rounds that windows are made to fit.
     pub fn rounds(&self) -> u32 {
-        let usual = match (self.suite, self.quick, self.full) {
-            (Suite::Interactive, true, _) => 1,
-            // As many as the source lists.
-            (Suite::Hackbench, false, true) => 10,
-            (Suite::Interactive, false, _) | (_, true, _) | (_, _, true) => 3,
-            _ => 5,
-        };
-        self.reps.unwrap_or(usual)
+        self.reps.unwrap_or(self.suite.descriptor().rounds.of(self.kind))
     }
 
     /// The rounds to run at most.

@@ -1,41 +1,47 @@
 //! The suites of the reports that this project grew from, as one comparison after the other.
 
-use super::{Options, default_policies, settings};
-use stile_results::suite::Suite;
+use super::options::{Options, default_policies};
+use stile_suites::{RunKind, Suite};
 
-/// The suites, in the order of their running.
-pub const SUITES: [Suite; 5] = [Suite::Interactive, Suite::Volano, Suite::Hackbench, Suite::Netbench, Suite::Entry];
 /// What all of them may take together where they are scaled (units: s), with some room for what cannot be foreseen.
 const BUDGET: f64 = 840.0;
 
 /// What the reports' suites are asked to do, each with its own policies unless the user has named some. `common` has
 /// what they share.
 pub fn reports(common: &Options) -> Vec<Options> {
+    let suites = Suite::from_reports();
+    let budget = match common.kind {
+        RunKind::Usual => Some(BUDGET / suites.len() as f64),
+        RunKind::Full => Some(f64::INFINITY),
+        RunKind::Quick => None,
+    };
     let of = |suite: Suite| {
         let chosen = !common.policies.is_empty();
         let default =
-            || default_policies(suite, common.full).into_iter().map(|policy| (policy.to_string(), policy)).collect();
+            || default_policies(suite, common.kind).into_iter().map(|policy| (policy.to_string(), policy)).collect();
         let policies = if chosen { common.policies.clone() } else { default() };
-        let budget = if common.full { f64::INFINITY } else { BUDGET / SUITES.len() as f64 };
-        let budget = (!common.quick).then_some(budget);
-        let own = common.settings.iter().filter(|(key, _)| settings::has(suite, key)).cloned();
+        let own = common.settings.iter().filter(|(key, _)| suite.parameter(key).is_some()).cloned();
         Options { suite, policies, budget, settings: own.collect(), ..common.clone() }
     };
-    SUITES.map(of).into()
+    suites.into_iter().map(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::plan::tests::options;
+
+    fn options(policies: &[&str]) -> Options {
+        let policies = policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect();
+        Options::new(Suite::Netbench, policies, "0-1".parse().unwrap())
+    }
 
     #[test]
     fn scaled_reports_take_a_quarter_of_an_hour_and_full_ones_all_sizes_with_whole_windows() {
-        let common = Options { policies: Vec::new(), ..options(Suite::Netbench, &[], false) };
+        let common = Options { policies: Vec::new(), ..options(&[]) };
         let whole: f64 = reports(&common).iter().map(|options| Plan::new(options).estimate().as_secs_f64()).sum();
         assert!(whole < 900.0, "{whole}");
-        let full = reports(&Options { full: true, ..common });
+        let full = reports(&Options { kind: RunKind::Full, ..common });
         let netbench = full.iter().find(|options| options.suite == Suite::Netbench).unwrap();
         assert_eq!(netbench.sizes().len(), 12);
         assert!(Plan::new(netbench).cells.iter().all(|cell| cell.window.as_secs() == 3));
@@ -44,7 +50,7 @@ mod tests {
     #[test]
     fn parameters_are_those_that_a_suite_has() {
         let set = ["spins", "users", "fan"].map(|key| (key.to_owned(), 5));
-        let all = reports(&Options { settings: set.to_vec(), ..options(Suite::Netbench, &["host"], false) });
+        let all = reports(&Options { settings: set.to_vec(), ..options(&["host"]) });
         let of = |suite| {
             let options = all.iter().find(|options| options.suite == suite).unwrap();
             options.settings.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>()
@@ -55,9 +61,11 @@ mod tests {
 
     #[test]
     fn policies_are_each_suites_own_unless_some_are_named() {
-        let common = options(Suite::Netbench, &["host"], false);
+        let common = options(&["host"]);
         assert!(reports(&common).iter().all(|options| options.policies.len() == 1));
         let own = reports(&Options { policies: Vec::new(), ..common });
-        assert!(own.iter().all(|options| options.policies.len() == default_policies(options.suite, false).len()));
+        assert!(
+            own.iter().all(|options| options.policies.len() == default_policies(options.suite, RunKind::Usual).len())
+        );
     }
 }

@@ -4,60 +4,7 @@
 
 use std::ops::RangeInclusive;
 use stile_config::{list, nearest};
-use stile_results::suite::Suite;
-
-/// A number that some suites' guests take.
-#[derive(Debug)]
-struct Parameter {
-    key: &'static str,
-    suites: &'static [Suite],
-    range: RangeInclusive<u64>,
-    /// Of the number.
-    unit: &'static str,
-}
-
-/// Most PAUSEs before a yield: a tenth of a second, about.
-const SPINS: RangeInclusive<u64> = 0..=1_000_000;
-/// Longest piece of work: a second, in which nothing else gets on in the guest's vCPU.
-const WORK_NS: RangeInclusive<u64> = 0..=1_000_000_000;
-const WORK_US: RangeInclusive<u64> = 0..=1_000_000;
-/// Messages are numbered in 32 bits, and there are a few dozen of each.
-const COUNT: RangeInclusive<u64> = 1..=1_000_000;
-
-const LOCKS: &[Suite] = &[Suite::Ticket, Suite::Mixed, Suite::Threeway, Suite::Partition];
-const PAIRS: &[Suite] = &[Suite::Pingpong, Suite::Threeway];
-const MESSAGES: &[Suite] = &[Suite::Hackbench, Suite::Volano];
-const SPINNERS: &[Suite] = &[
-    Suite::Ticket,
-    Suite::Pingpong,
-    Suite::Mixed,
-    Suite::Threeway,
-    Suite::Partition,
-    Suite::Interactive,
-    Suite::Hackbench,
-    Suite::Volano,
-];
-
-/// All of them. A key may stand here more than once, for suites that bound it differently.
-#[rustfmt::skip] // a table
-const PARAMETERS: [Parameter; 16] = [
-    Parameter { key: "hold_ns",   suites: LOCKS,                 range: WORK_NS,        unit: "ns of work with the lock held" },
-    Parameter { key: "gap_ns",    suites: LOCKS,                 range: WORK_NS,        unit: "ns of work without the lock" },
-    Parameter { key: "work_ns",   suites: PAIRS,                 range: WORK_NS,        unit: "ns of work before each message" },
-    Parameter { key: "spins",     suites: SPINNERS,              range: SPINS,          unit: "PAUSEs before a yield" },
-    Parameter { key: "period_us", suites: &[Suite::Probe],       range: 100..=1_000_000, unit: "us from one wake to the next" },
-    Parameter { key: "work_us",   suites: &[Suite::Probe],       range: WORK_US,        unit: "us of work after each wake" },
-    Parameter { key: "fan",       suites: &[Suite::Hackbench],   range: 1..=64,         unit: "senders, and as many receivers, in a group" },
-    Parameter { key: "loops",     suites: &[Suite::Hackbench],   range: COUNT,          unit: "messages of each sender to each receiver" },
-    Parameter { key: "users",     suites: &[Suite::Volano],      range: 2..=64,         unit: "users in a room" },
-    Parameter { key: "messages",  suites: &[Suite::Volano],      range: COUNT,          unit: "messages of each user" },
-    Parameter { key: "corrupt",   suites: MESSAGES,              range: 0..=1,          unit: "(1 damages a message, which the run must notice)" },
-    Parameter { key: "buffer_mb", suites: &[Suite::Interactive], range: 1..=1024,       unit: "MB that a memload copies" },
-    Parameter { key: "jobs",      suites: &[Suite::Interactive], range: 1..=1816,       unit: "compilations of a build" },
-    Parameter { key: "io_us",     suites: &[Suite::Interactive], range: 0..=1_000_000,  unit: "us for which a compilation waits for its files, each time" },
-    Parameter { key: "touch_kb",  suites: &[Suite::Interactive], range: 0..=2048,       unit: "KB that each life of an execload writes" },
-    Parameter { key: "work_us",   suites: &[Suite::Interactive], range: WORK_US,        unit: "us of work in each life of an execload" },
-];
+use stile_suites::{Parameter, Suite};
 
 /// A parameter that cannot be set so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,8 +40,8 @@ fn unknown(key: &str, suites: &[Suite], known: &[&'static str]) -> String {
         [one] => format!("the guests of {one}"),
         _ => "the guests of these suites".to_owned(),
     };
-    let elsewhere: Vec<&str> =
-        PARAMETERS.iter().filter(|p| p.key == key).flat_map(|p| p.suites).map(|s| s.name()).collect();
+    let has_it = |suite: &Suite| suite.parameter(key).is_some();
+    let elsewhere: Vec<&str> = Suite::ALL.into_iter().filter(has_it).map(Suite::name).collect();
     let meant = match (nearest(key, known.iter().copied()), &elsewhere[..]) {
         (Some(near), _) => format!("did you mean `{near}`? "),
         (None, []) => String::new(),
@@ -108,31 +55,17 @@ fn unknown(key: &str, suites: &[Suite], known: &[&'static str]) -> String {
     format!("{who} have no parameter `{key}`; {meant}{accepted}")
 }
 
-fn parameters(suite: Suite) -> impl Iterator<Item = &'static Parameter> {
-    const ALL: &[Parameter] = &PARAMETERS;
-    ALL.iter().filter(move |parameter| parameter.suites.contains(&suite))
-}
-
-/// Whether a suite's guests take a parameter of this name.
-pub(super) fn has(suite: Suite, key: &str) -> bool {
-    parameters(suite).any(|parameter| parameter.key == key)
-}
-
 /// Finds what is wrong with these parameters, each of which one of the suites must have, and all that have it accept.
 pub fn check<'a>(suites: &[Suite], settings: impl IntoIterator<Item = (&'a str, u64)>) -> Result<(), SettingError> {
     for (key, value) in settings {
-        let mut owners = suites
-            .iter()
-            .flat_map(|&suite| parameters(suite).filter(|p| p.key == key).map(move |p| (suite, p)))
-            .peekable();
+        let mut owners = suites.iter().filter_map(|&suite| Some((suite, suite.parameter(key)?))).peekable();
         if owners.peek().is_none() {
-            let mut known: Vec<&str> = suites.iter().flat_map(|&suite| parameters(suite)).map(|p| p.key).collect();
+            let mut known: Vec<&str> = suites.iter().flat_map(|suite| suite.parameters()).map(|p| p.key).collect();
             known.sort_unstable();
             known.dedup();
             return Err(SettingError::Unknown { key: key.to_owned(), suites: suites.to_vec(), known });
         }
-        if let Some((suite, &Parameter { key, ref range, unit, .. })) = owners.find(|(_, p)| !p.range.contains(&value))
-        {
+        if let Some((suite, Parameter { key, range, unit, .. })) = owners.find(|(_, p)| !p.range.contains(&value)) {
             return Err(SettingError::OutOfRange { key, value, suite, range: range.clone(), unit });
         }
     }
@@ -184,13 +117,16 @@ mod tests {
             1_000_000 => "10^6".to_owned(),
             n => n.to_string(),
         };
-        for Parameter { key, suites, range, .. } in &PARAMETERS {
+        for (suite, parameter) in Suite::ALL.into_iter().flat_map(|s| s.parameters().iter().map(move |p| (s, p))) {
+            let Parameter { key, range, default, .. } = parameter;
             let row = page.lines().find(|line| {
-                let whose = suites.len() > 4 || suites.iter().all(|suite| line.contains(suite.name()));
+                let whose = line.contains(suite.name()) || (line.contains("wait for each other") && suite.waits());
                 line.starts_with("| `") && line.contains(&format!("`{key}`")) && whose
             });
-            let row = row.unwrap_or_else(|| panic!("no row for {key}"));
+            let row = row.unwrap_or_else(|| panic!("no row for {key} of {suite}"));
             let [least, most] = [range.start(), range.end()].map(|bound| number(*bound));
+            let default = default.map_or("by the window".to_owned(), |default| default.to_string());
+            assert!(row.contains(&default), "{key} is {default} by default: {row}");
             assert!(
                 [" to ", " or "].iter().any(|word| row.contains(&format!("{least}{word}{most}"))),
                 "{key} from {least} to {most}: {row}"
@@ -206,6 +142,5 @@ mod tests {
             refused(&suites, "fans", 3)
                 .contains("the guests of these suites have no parameter `fans`; did you mean `fan`?")
         );
-        assert!(has(Suite::Volano, "users") && !has(Suite::Hackbench, "users"));
     }
 }

@@ -1,10 +1,13 @@
 //! Which sizes a suite can have, and how its vCPUs are divided where they cannot be divided evenly.
 
-use super::{Case, Load, Options, Setup, VmShape};
-use crate::workload::{self, Part, part};
+use super::case::Case;
+use super::guests;
+use super::options::Options;
 use stile_machine::unikernel::image::Image;
 use stile_machine::unikernel::layout::{Layout, LayoutError};
-use stile_results::suite::Suite;
+use stile_suites::descriptor::Least;
+use stile_suites::parts::uneven;
+use stile_suites::{Load, Setup, Suite, VmShape, Vms};
 
 /// Most workers that the guest of a build has room for.
 const WORKERS: u32 = 64;
@@ -56,32 +59,19 @@ fn check_case(suite: Suite, Case { size, setup }: Case) -> Result<(), SizeError>
             Err(SizeError::TooMany { load: load.name(), size })
         }
         Setup::Each(VmShape { vcpus, mib }) => {
-            let file = stile_guest_images::image(workload::image(suite)).expect("the suites run built-in images");
+            let file = stile_guest_images::image(guests::image(suite)).expect("the suites run built-in images");
             let end = Image::parse(file).expect("the built-in images are sound").end();
             let fits = Layout::new(u64::from(mib) << 20, vcpus, end);
             fits.map(drop).map_err(|why| SizeError::Memory { setup, why })
         }
-        _ => Ok(()),
+        Setup::Load(_) | Setup::Usual | Setup::On(_) | Setup::Affinity | Setup::Bare(_) | Setup::Locks(_) => Ok(()),
     }
 }
 
 /// With so many vCPUs, a part of the suite would have none.
 pub(crate) fn too_few(suite: Suite, size: u32) -> Option<SizeError> {
-    let (least, why) = least(suite).filter(|(least, _)| size < *least)?;
+    let Least { size: least, why } = suite.descriptor().least.filter(|least| size < least.size)?;
     Some(SizeError::TooFew { suite, size, least, why })
-}
-
-/// The fewest vCPUs with which each part of the suite has one, and what they are for; `None` where one part is all.
-fn least(suite: Suite) -> Option<(u32, &'static str)> {
-    Some(match suite {
-        Suite::Pingpong => (2, "a pair"),
-        Suite::Mixed => (2, "one at the lock and one that computes"),
-        Suite::Probe => (2, "one that wakes and one that computes"),
-        Suite::Weights => (2, "one of nice 0 and one of nice 5"),
-        Suite::Partition => (2, "to be one VM or two"),
-        Suite::Threeway => (4, "a pair, one at the lock and one that computes"),
-        _ => return None,
-    })
 }
 
 /// A sentence for each size of these options that does not divide evenly.
@@ -91,21 +81,14 @@ pub fn divisions(options: &Options) -> Vec<String> {
 
 /// A sentence on a size that does not divide evenly among the suite's parts; `None` where it does.
 fn division(suite: Suite, size: u32) -> Option<String> {
-    let of = |wanted| (0..size as usize).filter(|&vcpu| part(suite, vcpu, size as usize) == wanted).count();
-    let (main, pair, hog, odd) = (of(Part::Main), of(Part::Pair), of(Part::Hog), of(Part::Odd));
-    let how = match suite {
-        Suite::Pingpong if odd > 0 => format!("{main} play in pairs, and {odd} idles"),
-        Suite::Mixed if main != hog => format!("{main} at the lock, {hog} computing"),
-        Suite::Probe if main != hog => format!("{main} waking, {hog} computing"),
-        Suite::Threeway if main != pair || main != hog => {
-            format!("{pair} in pairs, {main} at the lock, {hog} computing")
-        }
-        Suite::Weights if !size.is_multiple_of(3) => {
-            let guests = workload::guests(suite, size);
+    let how = match suite.builtin()?.vms {
+        Vms::Nices(nices) if !size.is_multiple_of(nices.len() as u32) => {
+            let guests = guests::guests(suite, size);
             let each = guests.iter().map(|guest| format!("{} of nice {}", guest.vcpus, guest.nice.get()));
             stile_text::list(&each.collect::<Vec<_>>())
         }
-        _ => return None,
+        Vms::Nices(_) | Vms::One | Vms::Beside { .. } => uneven(suite.parts(), size as usize)?,
+        Vms::PerSize { .. } => return None,
     };
     Some(format!("Of {size} vCPUs of {suite}: {how}."))
 }
@@ -113,18 +96,24 @@ fn division(suite: Suite, size: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::options;
+    use stile_suites::{Part, RunKind};
+
+    fn options(suite: Suite, policies: &[&str], kind: RunKind) -> Options {
+        let policies = policies.iter().map(|p| ((*p).to_owned(), p.parse().unwrap())).collect();
+        Options { kind, ..Options::new(suite, policies, "0-1".parse().unwrap()) }
+    }
 
     fn checked(suite: Suite, sizes: &[u32], setups: &[&str]) -> Result<(), String> {
         let setups = setups.iter().map(|setup| setup.parse().unwrap()).collect();
-        check(&Options { sizes: sizes.to_vec(), setups, ..options(suite, &["rsdl"], false) }).map_err(|e| e.to_string())
+        check(&Options { sizes: sizes.to_vec(), setups, ..options(suite, &["rsdl"], RunKind::Usual) })
+            .map_err(|e| e.to_string())
     }
 
     #[test]
     fn the_suites_own_sizes_are_all_accepted() {
         for suite in Suite::ALL {
-            for full in [false, true] {
-                let own = Options { full, ..options(suite, &["host"], false) };
+            for kind in [RunKind::Usual, RunKind::Quick, RunKind::Full] {
+                let own = options(suite, &["host"], kind);
                 check(&own).unwrap_or_else(|e| panic!("{suite}: {e}"));
             }
         }
@@ -136,8 +125,8 @@ mod tests {
         assert_eq!(told, "pingpong means nothing with 1 vCPU: it needs 2 at least, a pair");
         assert!(checked(Suite::Threeway, &[3], &[]).unwrap_err().contains("4 at least"));
         for suite in [Suite::Pingpong, Suite::Mixed, Suite::Probe, Suite::Threeway] {
-            let (least, _) = least(suite).unwrap();
-            let played = |wanted| (0..least as usize).any(|vcpu| part(suite, vcpu, least as usize) == wanted);
+            let least = suite.descriptor().least.unwrap().size as usize;
+            let played = |wanted| (0..least).any(|vcpu| suite.part(vcpu, least) == wanted);
             assert!(played(Part::Main) && !played(Part::Odd), "{suite}");
         }
         assert_eq!(checked(Suite::Ticket, &[1], &[]), Ok(()));

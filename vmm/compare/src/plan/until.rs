@@ -3,7 +3,6 @@
 //! What ends a run is how *narrow* the intervals are, never where they lie: a run that went on until a difference
 //! showed would find one. It needs [`MIN_FOR_VERDICT`] rounds, below which intervals are the samples' range.
 
-use super::Options;
 use std::time::{Duration, Instant};
 use stile_results::aggregate::headline_ratios;
 use stile_results::model::{Report, RunContext, Sample};
@@ -37,14 +36,12 @@ impl Watch {
         Self { until, began: now, round_began: now, longest_round: Duration::ZERO }
     }
 
-    /// A round is over: a sentence that says why it was the last one; `None` if it was not.
-    pub(crate) fn enough(&mut self, options: &Options, samples: &[Sample]) -> Option<String> {
+    /// A round of these policies is over: a sentence that says why it was the last one; `None` if it was not.
+    pub(crate) fn enough(&mut self, policies: Vec<String>, seed: u64, samples: &[Sample]) -> Option<String> {
         let now = Instant::now();
         self.longest_round = self.longest_round.max(now - self.round_began);
         self.round_began = now;
-        let policies = options.policies.iter().map(|(label, _)| label.clone()).collect();
-        let reference = options.reference.clone();
-        let context = RunContext { policies, seed: options.seed, reference, ..RunContext::default() };
+        let context = RunContext { policies, seed, ..RunContext::default() };
         self.until.enough(&Report::from_samples(samples, context), now - self.began + self.longest_round)
     }
 }
@@ -80,9 +77,9 @@ impl Until {
 mod tests {
     use super::*;
     use serde_json::Value;
-    use stile_results::metric::Metric;
     use stile_results::model::Params;
-    use stile_results::suite::Suite;
+    use stile_suites::Metric;
+    use stile_suites::Suite;
 
     const WISH: Until = Until { width: 0.05, limit: Duration::from_secs(60) };
 

@@ -5,7 +5,7 @@
 //! far. A run that goes on until its intervals are narrow has a limit instead of a plan: the bar is the part of that time
 //! that is over, and what is left of it is the most that the run still takes.
 
-use crate::Options;
+use crate::plan::options::Options;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -4,14 +4,13 @@
 //! Works on the document as written; whatever has a wrong type here is left to the schema.
 
 use super::{CLIENTS_MAX, PCPUS, VCPUS_MAX};
-use crate::has_model;
 use crate::plan::{settings, sizes};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 use stile_config::{Finding, KeyPath, Misplaced, integer};
 use stile_host::MeasuredCosts;
-use stile_results::suite::Suite;
+use stile_suites::{Counted, Suite};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -44,10 +43,13 @@ fn window(suite: Suite, span: Range<usize>) -> Option<Misplaced> {
 
 /// What a suite's sizes count, and what does not fit.
 fn counted(document: &DeTable<'_>, suite: Suite, at: Range<usize>) -> Vec<Misplaced> {
-    let (unit, wrong, most) = match suite {
-        Suite::Netbench => ("clients", "vcpus", CLIENTS_MAX),
-        _ if suite.has_end() || !has_model(suite) => return Vec::new(),
-        _ => ("vcpus", "clients", VCPUS_MAX),
+    if suite.has_end() || suite.model().is_none() {
+        return Vec::new();
+    }
+    let (unit, wrong, most) = match suite.counted() {
+        Counted::Clients => ("clients", "vcpus", CLIENTS_MAX),
+        Counted::Vcpus => ("vcpus", "clients", VCPUS_MAX),
+        Counted::Vms | Counted::Groups | Counted::Rooms => return Vec::new(),
     };
     let each = format!("{unit}_per_pcpu");
     let has_no_meaning = |key: &str| {

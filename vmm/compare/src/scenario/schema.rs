@@ -1,11 +1,10 @@
 //! The schema of a simulation file, where it does not follow from the types alone, and the page made of it.
 
 use super::{PCPUS, Scenario, Shape};
-use crate::has_model;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use stile_config::page;
 use stile_host::HostCosts;
-use stile_results::suite::Suite;
+use stile_suites::Suite;
 
 /// The words around the tables of the page.
 const INTRODUCTION: &str = "\
@@ -35,7 +34,7 @@ pub fn scenario_markdown() -> String {
 
 /// The suites that can be simulated.
 pub(super) fn suite(_: &mut SchemaGenerator) -> Schema {
-    let names: Vec<&str> = Suite::ALL.into_iter().filter(|suite| has_model(*suite)).map(Suite::name).collect();
+    let names: Vec<&str> = Suite::ALL.into_iter().filter(|suite| suite.model().is_some()).map(Suite::name).collect();
     json_schema!({ "type": "string", "enum": names })
 }
 

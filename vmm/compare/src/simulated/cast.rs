@@ -1,15 +1,15 @@
 //! Who plays what in a simulated suite, as the guests of the measured one divide it.
 
-use crate::cells::ending::Work;
 use crate::cells::netbench;
-use crate::workload::{self, Part, part};
-use crate::{Hint, Options};
+use crate::plan::guests;
+use crate::plan::options::{Hint, Options};
+use crate::plan::work::Work;
 use stile_host::HostCosts;
-use stile_results::suite::Suite;
 use stile_sched::attributes::Attributes;
 use stile_sched::sim::Guest;
 use stile_sched::sim::guest::{Chatter, Manners, Patience, Phase};
 use stile_sched::{Nanos, Time};
+use stile_suites::{Model, Part, Role};
 
 /// Work of an operation of a hog, as the guest program counts them.
 pub(super) const HOG_STEP: Nanos = Nanos::from_micros(10);
@@ -40,15 +40,22 @@ pub(super) struct Cast {
 }
 
 impl Cast {
-    pub(super) fn new(options: &Options, size: u32, costs: &HostCosts) -> Self {
+    pub(super) fn new(options: &Options, model: Model, size: u32, costs: &HostCosts) -> Self {
         let params = Params { options, costs };
-        match (options.suite, Work::of(options, size)) {
-            (Suite::Netbench, _) => return Self::netbench(size as usize),
-            (Suite::Volano, Some(work)) => return Self::volano(work, params.manners()),
-            _ => {}
+        match model {
+            Model::FileServer => Self::netbench(size as usize),
+            Model::ChatRooms => {
+                let work = Work::of(options, size).expect("the work of chat rooms has an end");
+                Self::volano(work, params.manners())
+            }
+            Model::Roles => Self::of_roles(&params, size),
         }
+    }
+
+    /// Each vCPU as its role has it.
+    fn of_roles(params: &Params<'_>, size: u32) -> Self {
         let mut actors = Vec::new();
-        for guest in workload::guests(options.suite, size) {
+        for guest in guests::guests(params.options.suite, size) {
             let attributes = Attributes { nice: guest.nice, ..Attributes::default() };
             for vcpu in 0..guest.vcpus as usize {
                 actors.push(params.actor(attributes, vcpu, guest.vcpus as usize));
@@ -59,7 +66,7 @@ impl Cast {
 
     /// All threads of all rooms, room by room.
     fn volano(work: Work, manners: Manners) -> Self {
-        let all = (0..work.vms() as usize).flat_map(|room| (0..work.vcpus as usize).map(move |n| (room, n)));
+        let all = (0..work.vms as usize).flat_map(|room| (0..work.vcpus as usize).map(move |n| (room, n)));
         let actor = |(room, n)| {
             let guest = Guest::chatter(Chatter::new(room, n, manners));
             Actor { attributes: Attributes::default(), guest, part: Part::Main as u8, posts: false }
@@ -91,20 +98,17 @@ struct Params<'a> {
 }
 
 impl Params<'_> {
-    fn number(&self, key: &str, default: u64) -> u64 {
-        self.options.setting(key).unwrap_or(default)
-    }
-
     /// The vCPU of this index in a VM.
     fn actor(&self, attributes: Attributes, vcpu: usize, vcpus: usize) -> Actor {
         let suite = self.options.suite;
-        let part = part(suite, vcpu, vcpus);
-        let guest = match (suite, part) {
-            (Suite::Hogs | Suite::Weights, _) | (_, Part::Hog) => Guest::Hog,
-            (_, Part::Odd) => Guest::newcomer(Nanos::ZERO),
-            (Suite::Pingpong, _) | (_, Part::Pair) => self.pinger(vcpu),
-            (Suite::Probe, _) => self.prober(vcpu, vcpus),
-            (_, Part::Main) => self.locker(),
+        let part = suite.part(vcpu, vcpus);
+        let guest = match suite.role(vcpu, vcpus) {
+            Role::Computes => Guest::Hog,
+            Role::Idles => Guest::newcomer(Nanos::ZERO),
+            Role::Talks => self.pinger(vcpu),
+            Role::Wakes => self.prober(vcpu, vcpus),
+            Role::Locks => self.locker(),
+            Role::Own => unreachable!("a suite that is simulated by roles has none of its own"),
         };
         let posts = matches!(guest, Guest::Pinger { .. }) && vcpu.is_multiple_of(2);
         Actor { attributes, guest, part: part as u8, posts }
@@ -112,24 +116,24 @@ impl Params<'_> {
 
     fn manners(&self) -> Manners {
         let patience = if self.options.hint == Hint::Full { Patience::Hints } else { Patience::Mute };
-        Manners { spin: Nanos(self.number("spins", 200).saturating_mul(self.costs.pause_ns)), patience }
+        Manners { spin: Nanos(self.options.number("spins").saturating_mul(self.costs.pause_ns)), patience }
     }
 
     fn locker(&self) -> Guest {
-        let (hold, gap) = (Nanos(self.number("hold_ns", 2_000)), Nanos(self.number("gap_ns", 5_000)));
+        let (hold, gap) = (Nanos(self.options.number("hold_ns")), Nanos(self.options.number("gap_ns")));
         let (manners, phase) = (self.manners(), Phase::Apart);
         Guest::Locker { lock: 0, hold: hold + BOOKKEEPING, gap: gap + BOOKKEEPING, manners, phase }
     }
 
     fn pinger(&self, vcpu: usize) -> Guest {
-        let work = Nanos(self.number("work_ns", 0)) + BOOKKEEPING;
+        let work = Nanos(self.options.number("work_ns")) + BOOKKEEPING;
         Guest::Pinger { peer: vcpu ^ 1, work, manners: self.manners(), phase: Phase::Apart }
     }
 
     /// Probes start spread over a period.
     fn prober(&self, vcpu: usize, vcpus: usize) -> Guest {
-        let period = Nanos::from_micros(self.number("period_us", 5_000));
-        let work = Nanos::from_micros(self.number("work_us", 200));
+        let period = Nanos::from_micros(self.options.number("period_us"));
+        let work = Nanos::from_micros(self.options.number("work_us"));
         let due = Time(period.0 * vcpu as u64 / vcpus.div_ceil(2) as u64);
         Guest::Prober { period, work, due, phase: Phase::Apart }
     }

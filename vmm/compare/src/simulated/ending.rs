@@ -1,10 +1,11 @@
 //! A simulated cell of a suite whose work has an end, as [`ending`] measures one: from the opening of the gates until the last
 //! VM has done its work.
 
-use super::Stage;
-use crate::cells::ending::{self, Work};
-use crate::cells::{Measured, Measurement};
+use super::stage::Stage;
+use crate::cells::ending;
 use crate::error::CompareError;
+use crate::measurement::{Measured, Measurement};
+use crate::plan::work::Work;
 use crate::window::Window;
 use crate::window::metrics::detail;
 use serde_json::json;
@@ -38,7 +39,7 @@ pub(super) fn measure(
             break ended;
         }
         if stage.machine.now().since(begun) > Nanos::from(work.deadline()) {
-            return Err(stage.stuck(work));
+            return Err(stuck(stage, work));
         }
     };
     let span = stage.machine.now().since(begun);
@@ -52,50 +53,44 @@ pub(super) fn measure(
     Ok(Measurement::only(ending::values(&window), detail))
 }
 
-impl Stage<'_> {
-    /// Makes the rooms.
-    pub(super) fn build(&mut self, work: Work) -> Result<(), CompareError> {
-        let users = work.vcpus / THREADS_PER_USER as u32;
-        let messages = self.options.setting("messages").unwrap_or(ending::VOLANO_MESSAGES);
-        let wrong = match (USERS.contains(&users), MESSAGES.contains(&messages)) {
-            (false, _) => Some(format!("wants {} to {} users", USERS.start(), USERS.end())),
-            (_, false) => Some(format!("wants {} to {} messages of each user", MESSAGES.start(), MESSAGES.end())),
-            _ => None,
-        };
-        if let Some(why) = wrong {
-            return Err(CompareError::Broken { name: self.vm_name(), label: self.label(), why });
-        }
-        for room in 0..work.vms() {
-            self.machine.world.rooms.push(Room::new((room * work.vcpus) as usize, users, messages as u32));
-        }
-        Ok(())
+/// Makes the rooms.
+pub(super) fn build(stage: &mut Stage<'_>, work: Work) -> Result<(), CompareError> {
+    let users = work.vcpus / THREADS_PER_USER as u32;
+    let messages = stage.options.number("messages");
+    let wrong = match (USERS.contains(&users), MESSAGES.contains(&messages)) {
+        (false, _) => Some(format!("wants {} to {} users", USERS.start(), USERS.end())),
+        (_, false) => Some(format!("wants {} to {} messages of each user", MESSAGES.start(), MESSAGES.end())),
+        _ => None,
+    };
+    if let Some(why) = wrong {
+        return Err(CompareError::Broken { name: vm_name(stage), label: stage.label(), why });
     }
+    for room in 0..work.vms {
+        stage.machine.world.rooms.push(Room::new((room * work.vcpus) as usize, users, messages as u32));
+    }
+    Ok(())
+}
 
-    /// The work does not come to its end.
-    fn stuck(&self, work: Work) -> CompareError {
-        let received: u64 = self.machine.world.gauges.iter().map(|gauge| gauge.ops).sum();
-        let how_far = format!("had received {received} of {} messages", work.all_messages());
-        CompareError::Stuck { name: self.vm_name(), label: self.label(), how_far, limit: work.deadline() }
-    }
+/// The work does not come to its end.
+fn stuck(stage: &Stage<'_>, work: Work) -> CompareError {
+    let received: u64 = stage.machine.world.gauges.iter().map(|gauge| gauge.ops).sum();
+    let how_far = format!("had received {received} of {} messages", work.all_messages());
+    CompareError::Stuck { name: vm_name(stage), label: stage.label(), how_far, limit: work.deadline() }
+}
 
-    fn vm_name(&self) -> String {
-        self.options.suite.name().to_owned()
-    }
-
-    /// What the policy is called.
-    pub(super) fn label(&self) -> String {
-        self.options.policies[self.planned.policy].0.clone()
-    }
+fn vm_name(stage: &Stage<'_>) -> String {
+    stage.options.suite.name().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{options, simulation, values};
     use super::*;
-    use crate::{Options, Plan};
+    use crate::plan::Plan;
+    use crate::plan::options::Options;
     use std::sync::atomic::AtomicBool;
-    use stile_results::metric::Metric;
-    use stile_results::suite::Suite;
+    use stile_suites::Metric;
+    use stile_suites::Suite;
 
     fn rooms(policies: &[&str], size: u32, pcpus: u32, set: &[(&str, u64)]) -> Options {
         let settings = set.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();

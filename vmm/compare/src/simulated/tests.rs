@@ -1,10 +1,12 @@
 //! Simulated cells: what is promised of them, not how good a policy is.
 
 use super::*;
-use crate::{Case, Plan};
+use crate::plan::Plan;
+use crate::plan::case::Case;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use stile_results::metric::Metric;
+use stile_host::{HostCosts, Neighbours};
+use stile_suites::{Metric, Suite};
 
 pub(super) fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) -> Options {
     let policies = policies.iter().map(|name| ((*name).to_owned(), name.parse().unwrap())).collect();
@@ -33,7 +35,7 @@ pub(super) fn values(options: &Options) -> Vec<BTreeMap<Metric, f64>> {
 #[test]
 fn every_suite_gives_its_headline_metrics_under_every_policy() {
     let policies = ["host", "host-noyield", "freelist", "o1", "goodness", "rsdl", "rsdl+expire", "rsdl+none"];
-    for suite in Suite::ALL.into_iter().filter(|&suite| has_model(suite)) {
+    for suite in Suite::ALL.into_iter().filter(|&suite| suite.model().is_some()) {
         for values in values(&options(suite, &policies, 6, 2)) {
             let missing: Vec<&Metric> = suite.headline().iter().filter(|metric| !values.contains_key(metric)).collect();
             // Who is starved for the whole window leaves no wait behind.
@@ -49,17 +51,17 @@ fn the_same_seed_gives_the_same_events_and_another_seed_others() {
         let options = Options { seed, ..options(suite, &["rsdl"], 6, 2) };
         let (simulation, go_on) = (simulation(), AtomicBool::new(false));
         let cell = CellPlan { round: 0, policy: 0, case: Case::of_size(6), window: Duration::from_millis(50) };
-        let mut stage = Stage::new(&options, &simulation, &cell, &go_on);
+        let mut stage = Stage::new(&options, &simulation, &cell, suite.model().unwrap(), &go_on);
         stage.machine = stage.machine.traced();
         if let Some(work) = Work::of(&options, 6) {
-            stage.build(work).unwrap();
+            ending::build(&mut stage, work).unwrap();
         }
         stage.start();
         stage.machine.open_gates();
         assert!(stage.run(Nanos::from_millis(50)));
         stage.machine.trace().iter().map(|event| format!("{event}\n")).collect::<String>()
     };
-    for suite in Suite::ALL.into_iter().filter(|&suite| has_model(suite)) {
+    for suite in Suite::ALL.into_iter().filter(|&suite| suite.model().is_some()) {
         let (first, again) = (of(1, suite), of(1, suite));
         assert!(first.lines().count() > 10 && first == again, "{suite}");
         // Hogs only run out their leases, and chance has nothing to decide.

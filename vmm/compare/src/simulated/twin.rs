@@ -2,17 +2,19 @@
 //!
 //! What the two do not have in common is what the simulator does not know.
 
-use super::{Simulation, measure};
+use super::measure;
+use super::stage::Simulation;
 use crate::error::CompareError;
+use crate::plan::case::Case;
+use crate::plan::options::{Hint, Options};
 use crate::plan::{CellPlan, WARM_UP};
-use crate::{Case, Hint, Options};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use stile_host::HostCosts;
 use stile_recording::{Header, Recording};
 use stile_results::model::ParamValue;
-use stile_results::suite::Suite;
+use stile_suites::Suite;
 
 /// A window of a twin is at least this long.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -30,6 +32,14 @@ pub enum TwinError {
         path: PathBuf,
         /// What it is of.
         workload: String,
+    },
+    /// There is no model of the suite's guests.
+    #[error("{}: there is no model of the guests of {suite}", path.display())]
+    NoModel {
+        /// The recording.
+        path: PathBuf,
+        /// Its suite.
+        suite: Suite,
     },
     /// There are no models of such guests.
     #[error("{}: guests that never yield cannot be simulated, since that takes a look at their code", path.display())]
@@ -64,6 +74,9 @@ pub fn simulate_twin(
 fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
     let (path, workload) = (path.to_owned(), header.workload.clone());
     let Ok(suite) = workload.parse::<Suite>() else { return Err(TwinError::NoSuite { path, workload }) };
+    if suite.model().is_none() {
+        return Err(TwinError::NoModel { path, suite });
+    }
     let number = |value: &ParamValue| match value {
         ParamValue::Integer(number) => Some(*number),
         ParamValue::Text(_) => None,
@@ -117,6 +130,14 @@ mod tests {
         assert!(figures.yields.unknown.switched > 100 && figures.yields.lock.switched == 0, "{:?}", figures.yields);
         twin(&second, &first);
         assert_eq!(std::fs::read(&first).unwrap(), std::fs::read(&second).unwrap());
+    }
+
+    #[test]
+    fn a_suite_without_a_model_has_no_twin() {
+        let (policy, cpus) = ("rsdl".parse().unwrap(), "0".parse().unwrap());
+        let header = Header::simulated(&policy, &cpus, Default::default(), "entry", Params::default());
+        let refused = options(&header, Path::new("run.rec")).unwrap_err().to_string();
+        assert_eq!(refused, "run.rec: there is no model of the guests of entry");
     }
 
     #[test]

@@ -14,7 +14,7 @@ const ROUNDING: Duration = Duration::from_millis(1);
 
 /// Accounts that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Discrepancy {
+pub(crate) enum Discrepancy {
     /// A vCPU's three times and the time that passed.
     #[error("vCPU {vcpu} ran {run:?}, waited {wait:?} and idled {idle:?} in {wall:?}")]
     Total {

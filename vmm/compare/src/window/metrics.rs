@@ -1,31 +1,31 @@
 //! From a window to the metrics of the suites of one VM; those of the others are made of the same pieces.
 
 use super::{VcpuCounts, Window};
-use crate::workload::{Part, part};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use stile_abi::gauge::bucket_top;
 use stile_metrics::json::spans;
-use stile_results::metric::Metric;
 use stile_results::stats::{jain, max_share, min_share, percentile};
-use stile_results::suite::Suite;
 use stile_sched::histogram::Histogram;
+use stile_suites::{Metric, Part, Suite};
 
-/// What most suites call the quantiles of their times.
-pub(crate) const LATENCY: [Metric; 3] = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyMax];
+/// A metric, and the part of all times that are no longer than it.
+pub(crate) type Quantile = (Metric, f64);
+
+/// The quantiles that most suites tell of their times.
+pub(crate) const LATENCY: &[Quantile] =
+    &[(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyP999, 0.999), (Metric::LatencyMax, 1.0)];
 
 /// The metrics of a suite of one VM.
 pub(crate) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
     let vcpus = window.vcpus.len();
     let with = |wanted: Part| {
         let all = window.vcpus.iter().enumerate();
-        all.filter(move |(i, _)| part(suite, *i, vcpus) == wanted).map(|(_, v)| v).collect::<Vec<_>>()
+        all.filter(move |(i, _)| suite.part(*i, vcpus) == wanted).map(|(_, v)| v).collect::<Vec<_>>()
     };
     let (main, pairs, hogs) = (with(Part::Main), with(Part::Pair), with(Part::Hog));
     let mut values = activity(window);
-    let rate = ops_rate(&main, window.seconds);
-    values.insert(Metric::Throughput, rate);
-    values.insert(Metric::OpsPerS, rate);
+    values.extend(work(ops_of(&main), window.seconds, &main));
     fairness(&main, &mut values);
     latency(&main, &mut values);
     if !hogs.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
     if !pairs.is_empty() {
         values.insert(Metric::PairThroughput, ops_rate(&pairs, window.seconds));
     }
-    if matches!(suite, Suite::Mixed | Suite::Threeway) {
+    if suite.has_lockers_beside_others() {
         let run: Vec<f64> = window.vcpus.iter().map(|v| v.usage.run_ns as f64).collect();
         values.extend(jain(&run).map(|jain| (Metric::JainCpu, jain)));
         let groups = [(Metric::LockersCpuShare, main), (Metric::PairsCpuShare, pairs), (Metric::HogsCpuShare, hogs)];
@@ -45,7 +45,7 @@ pub(crate) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
 }
 
 /// CPU time of some vCPUs over a fair share by heads; `None` if there are none of them, or nobody ran.
-fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
+pub(crate) fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
     let sum = |vcpus: &mut dyn Iterator<Item = &VcpuCounts>| vcpus.map(|v| v.usage.run_ns).sum::<u64>() as f64;
     let fair = sum(&mut window.vcpus.iter()) * group.len() as f64 / window.vcpus.len() as f64;
     (fair > 0.0).then(|| sum(&mut group.iter().copied()) / fair)
@@ -86,21 +86,24 @@ pub(crate) fn latency(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>)
     }
 }
 
-/// The median, the 99th percentile and the longest of times that were counted by length, from the shortest up (units: ns),
-/// as these metrics (units: us); none if nothing was counted.
-pub(crate) fn quantiles(counted: &[(u64, u64)], metrics: [Metric; 3]) -> impl Iterator<Item = (Metric, f64)> + use<> {
-    let found = metrics.into_iter().zip([0.5, 0.99, 1.0].map(|part| percentile(counted, part)));
-    found.filter_map(|(metric, ns)| Some((metric, us(ns?))))
+/// Quantiles of times that were counted by length, from the shortest up (unit: ns), as metrics (unit: us); none if nothing
+/// was counted.
+pub(crate) fn quantiles(
+    counted: &[(u64, u64)],
+    quantiles: &'static [Quantile],
+) -> impl Iterator<Item = (Metric, f64)> + use<> {
+    let found: Vec<_> = quantiles.iter().map(|&(metric, part)| (metric, percentile(counted, part))).collect();
+    found.into_iter().filter_map(|(metric, ns)| Some((metric, us(ns?))))
 }
 
 /// The same of single times, in any order.
 pub(crate) fn quantiles_of(
     times: impl IntoIterator<Item = u64>,
-    metrics: [Metric; 3],
+    wanted: &'static [Quantile],
 ) -> impl Iterator<Item = (Metric, f64)> {
     let mut counted: Vec<(u64, u64)> = times.into_iter().map(|time| (time, 1)).collect();
     counted.sort_unstable();
-    quantiles(&counted, metrics)
+    quantiles(&counted, wanted)
 }
 
 fn us(ns: u64) -> f64 {
@@ -116,9 +119,28 @@ fn histogram(vcpus: &[&VcpuCounts]) -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// The metrics of operations that these vCPUs did in so many seconds, where they are the suite's throughput.
+pub(crate) fn work(ops: u64, seconds: f64, vcpus: &[&VcpuCounts]) -> BTreeMap<Metric, f64> {
+    let mut values = operations(ops, seconds, vcpus);
+    values.insert(Metric::Throughput, ops as f64 / seconds);
+    values
+}
+
+/// The metrics of operations that these vCPUs did in so many seconds.
+pub(crate) fn operations(ops: u64, seconds: f64, vcpus: &[&VcpuCounts]) -> BTreeMap<Metric, f64> {
+    let exits: u64 = vcpus.iter().map(|v| v.usage.exits).sum();
+    let each = (ops > 0 && !vcpus.is_empty()).then(|| (Metric::ExitsPerOp, exits as f64 / ops as f64));
+    [(Metric::OpsPerS, ops as f64 / seconds)].into_iter().chain(each).collect()
+}
+
+/// Operations of these vCPUs.
+pub(crate) fn ops_of(vcpus: &[&VcpuCounts]) -> u64 {
+    vcpus.iter().map(|v| v.ops).sum()
+}
+
 /// Operations in a second.
 pub(crate) fn ops_rate(vcpus: &[&VcpuCounts], seconds: f64) -> f64 {
-    vcpus.iter().map(|v| v.ops).sum::<u64>() as f64 / seconds
+    ops_of(vcpus) as f64 / seconds
 }
 
 /// What is kept of a window besides its metrics.
@@ -188,10 +210,23 @@ mod tests {
     #[test]
     fn quantiles_of_single_times_are_those_of_the_same_times_counted() {
         let counted: Vec<_> = quantiles(&[(1_000, 98), (5_000, 1), (9_000, 1)], LATENCY).collect();
-        assert_eq!(counted, LATENCY.into_iter().zip([1.0, 5.0, 9.0]).collect::<Vec<_>>());
+        let expected = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999, Metric::LatencyMax]
+            .into_iter()
+            .zip([1.0, 5.0, 9.0, 9.0]);
+        assert_eq!(counted, expected.collect::<Vec<_>>());
         let single = [9_000, 5_000].into_iter().chain([1_000; 98]);
         assert_eq!(quantiles_of(single, LATENCY).collect::<Vec<_>>(), counted);
         assert_eq!(quantiles_of([], LATENCY).count(), 0);
+    }
+
+    #[test]
+    fn exits_are_told_for_each_operation_of_the_vcpus_that_do_them() {
+        let mut vcpus = [vcpu(3, 1), vcpu(1, 1)];
+        (vcpus[0].usage.exits, vcpus[1].usage.exits) = (5, 1);
+        let all: Vec<&VcpuCounts> = vcpus.iter().collect();
+        assert_eq!(operations(4, 2.0, &all), [(Metric::OpsPerS, 2.0), (Metric::ExitsPerOp, 1.5)].into());
+        assert_eq!(operations(0, 2.0, &all), [(Metric::OpsPerS, 0.0)].into());
+        assert_eq!(operations(4, 2.0, &[]), [(Metric::OpsPerS, 2.0)].into(), "none of theirs were read");
     }
 
     #[test]

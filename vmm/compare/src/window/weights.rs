@@ -1,33 +1,27 @@
 //! Suite `weights`: how far each vCPU's CPU time is from what its nice value gives it under the policy.
 
-use super::metrics::{activity, ops_rate};
+use super::metrics::{activity, ops_of, work};
 use super::{VcpuCounts, Window};
-
-use crate::workload::Guest;
+use crate::plan::guests::Guest;
 use std::collections::BTreeMap;
 use stile_config::PolicyConfig;
-use stile_results::metric::Metric;
 use stile_sched::Nice;
-
-/// Nice values side by side, with the metric of each.
-pub(crate) const NICES: [(i8, Metric); 3] =
-    [(0, Metric::Nice0Share), (5, Metric::Nice5Share), (10, Metric::Nice10Share)];
+use stile_suites::Metric;
 
 /// The metrics of this suite, for these guests' vCPUs in order.
 pub(crate) fn values(policy: &PolicyConfig, guests: &[Guest], pcpus: usize, window: &Window) -> BTreeMap<Metric, f64> {
     let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     let mut values = activity(window);
-    let rate = ops_rate(&all, window.seconds);
-    values.extend([(Metric::Throughput, rate), (Metric::OpsPerS, rate)]);
+    values.extend(work(ops_of(&all), window.seconds, &all));
     let run: Vec<f64> = all.iter().map(|v| v.usage.run_ns as f64).collect();
     let nices = nices(guests);
     let ratios = ratios(policy, &nices, pcpus, &run);
     let error = ratios.iter().map(|ratio| 100.0 * (ratio - 1.0).abs()).reduce(f64::max);
     values.extend(error.map(|error| (Metric::WeightError, error)));
-    for (nice, metric) in NICES {
-        let of_nice: Vec<f64> = nices.iter().zip(&ratios).filter(|(n, _)| n.get() == nice).map(|(_, r)| *r).collect();
-        if !of_nice.is_empty() {
-            values.insert(metric, of_nice.iter().sum::<f64>() / of_nice.len() as f64);
+    for Guest { nice, share, .. } in guests {
+        let of_nice: Vec<f64> = nices.iter().zip(&ratios).filter(|(n, _)| *n == nice).map(|(_, r)| *r).collect();
+        if let (Some(metric), false) = (share, of_nice.is_empty()) {
+            values.insert(*metric, of_nice.iter().sum::<f64>() / of_nice.len() as f64);
         }
     }
     values

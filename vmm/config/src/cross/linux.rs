@@ -7,8 +7,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::bounds;
 use crate::check::integer;
-use crate::defaults;
 use crate::error::{Finding, Misplaced};
 use crate::keypath::KeyPath;
 use crate::values::{FilePath, MemorySize};
@@ -58,11 +58,11 @@ fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
         let help = "write `kernel` in place of `image`, or leave it out".to_owned();
         ("initrd", "only a Linux guest has an `initrd`".to_owned(), "without `kernel`", help)
     });
-    let most = defaults::UNIKERNEL_MEMORY_MAX;
+    let most = MemorySize::from_const(bounds::UNIKERNEL_MEMORY_MAX);
     let memory = text(vm, "memory").and_then(|text| text.parse::<MemorySize>().ok()).filter(|memory| *memory > most);
     let memory = memory.map(|memory| {
         let wrong = format!("`{memory}` is out of range for an `image`");
-        ("memory", wrong, "out of range", format!("accepted: {} to {most}", defaults::MEMORY_MIN))
+        ("memory", wrong, "out of range", format!("accepted: {} to {most}", MemorySize::from_const(bounds::MEMORY_MIN)))
     });
     let most = stile_abi::CMDLINE_MAX;
     let cmdline = text(vm, "cmdline").map(str::len).filter(|length| *length > most).map(|length| {
@@ -73,9 +73,9 @@ fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
 
 /// Mistakes in the keys of a Linux guest.
 fn linux(vm: &DeTable<'_>, mechanism: Option<&str>) -> impl Iterator<Item = Wrong> {
-    let most = defaults::LINUX_VCPUS_MAX;
+    let most = bounds::LINUX_VCPUS_MAX;
     let vcpus = vm.get("vcpus").and_then(|vcpus| integer(vcpus.get_ref()));
-    let vcpus = vcpus.filter(|vcpus| (i64::from(most) + 1..=defaults::VCPUS_MAX.into()).contains(vcpus)).map(|vcpus| {
+    let vcpus = vcpus.filter(|vcpus| (i64::from(most) + 1..=bounds::VCPUS_MAX.into()).contains(vcpus)).map(|vcpus| {
         let wrong = format!("{vcpus} is out of range for a Linux guest");
         ("vcpus", wrong, "out of range", format!("accepted: 1 to {most}"))
     });

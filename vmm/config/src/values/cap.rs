@@ -8,9 +8,10 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::error::ValueError;
 use super::time::{TIME_UNITS, duration_within};
-use super::{ValueError, write_with_unit};
-use crate::defaults;
+use super::unit::write_with_unit;
+use crate::bounds;
 
 const MILLION: f64 = 1e6;
 
@@ -36,7 +37,7 @@ impl TryFrom<f64> for CpuCap {
     type Error = ValueError;
 
     fn try_from(cpus: f64) -> Result<Self, ValueError> {
-        let (min, max) = (defaults::CAP_MIN, defaults::CAP_MAX);
+        let (min, max) = (bounds::CAP_MIN, bounds::CAP_MAX);
         if (min..=max).contains(&cpus) {
             return Ok(Self((cpus * MILLION).round() as u32));
         }
@@ -60,7 +61,7 @@ impl JsonSchema for CpuCap {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "number", "minimum": defaults::CAP_MIN, "maximum": defaults::CAP_MAX })
+        json_schema!({ "type": "number", "minimum": bounds::CAP_MIN, "maximum": bounds::CAP_MAX })
     }
 }
 
@@ -90,7 +91,7 @@ impl FromStr for CapPeriod {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (min, max) = (defaults::CAP_PERIOD_MIN, defaults::CAP_PERIOD_MAX);
+        let (min, max) = (Self(bounds::CAP_PERIOD_MIN), Self(bounds::CAP_PERIOD_MAX));
         duration_within(text, "100ms", (min.0, max.0), &format!("{min} to {max}")).map(Self)
     }
 }
@@ -104,7 +105,7 @@ impl fmt::Display for CapPeriod {
 
 text_value!(CapPeriod, "duration-cap", {
     "pattern": "^[0-9]+(us|ms|s)$",
-    "x-range": format!("{} to {}", defaults::CAP_PERIOD_MIN, defaults::CAP_PERIOD_MAX)
+    "x-range": format!("{} to {}", CapPeriod(bounds::CAP_PERIOD_MIN), CapPeriod(bounds::CAP_PERIOD_MAX))
 });
 
 #[cfg(test)]

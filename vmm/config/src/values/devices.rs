@@ -8,7 +8,8 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{FilePath, ValueError};
+use super::error::ValueError;
+use super::file::FilePath;
 use stile_machine::devices::net::Tap;
 
 /// A disk: its file, and whether the guest may write it.

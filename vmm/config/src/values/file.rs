@@ -8,7 +8,7 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::ValueError;
+use super::error::ValueError;
 
 /// The path of a file; a relative one starts at the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

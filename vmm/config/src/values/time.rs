@@ -8,8 +8,9 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{ValueError, number_with_unit, write_with_unit};
-use crate::defaults;
+use super::error::ValueError;
+use super::unit::{number_with_unit, write_with_unit};
+use crate::bounds;
 
 /// Units of time, in microseconds.
 pub(super) const TIME_UNITS: [(&str, u64); 3] = [("s", 1_000_000), ("ms", 1_000), ("us", 1)];
@@ -55,7 +56,7 @@ impl FromStr for RrInterval {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (min, max) = (defaults::RR_INTERVAL_MIN, defaults::RR_INTERVAL_MAX);
+        let (min, max) = (Self(bounds::RR_INTERVAL_MIN), Self(bounds::RR_INTERVAL_MAX));
         duration_within(text, "6ms", (min.0, max.0), &format!("{min} to {max}")).map(Self)
     }
 }
@@ -90,7 +91,7 @@ impl FromStr for StarvationBound {
         if text == "none" {
             return Ok(Self(None));
         }
-        let (min, max) = (defaults::STARVATION_BOUND_MIN, defaults::STARVATION_BOUND_MAX);
+        let (min, max) = (bounds::STARVATION_BOUND_MIN, bounds::STARVATION_BOUND_MAX);
         let accepted = || format!("none, or {} to {}", Self(Some(min)), Self(Some(max)));
         let Some(micros) = number_with_unit(text, &TIME_UNITS) else {
             return Err(ValueError {
@@ -140,8 +141,8 @@ impl FromStr for HaltPoll {
         if text == "auto" {
             return Ok(Self(None));
         }
-        let accepted = format!("auto, or 0us to {}", Self(Some(defaults::HALT_POLL_MAX)));
-        duration_within(text, "50us", (Duration::ZERO, defaults::HALT_POLL_MAX), &accepted).map(|span| Self(Some(span)))
+        let accepted = format!("auto, or 0us to {}", Self(Some(bounds::HALT_POLL_MAX)));
+        duration_within(text, "50us", (Duration::ZERO, bounds::HALT_POLL_MAX), &accepted).map(|span| Self(Some(span)))
     }
 }
 
@@ -157,20 +158,20 @@ impl fmt::Display for HaltPoll {
 
 text_value!(HaltPoll, "duration-or-auto", {
     "pattern": "^(auto|[0-9]+(us|ms|s))$",
-    "x-range": format!("auto, or 0us to {}", HaltPoll(Some(defaults::HALT_POLL_MAX)))
+    "x-range": format!("auto, or 0us to {}", HaltPoll(Some(bounds::HALT_POLL_MAX)))
 });
 
 text_value!(RrInterval, "duration-us", {
     "pattern": "^[0-9]+(us|ms|s)$",
-    "x-range": format!("{} to {}", defaults::RR_INTERVAL_MIN, defaults::RR_INTERVAL_MAX)
+    "x-range": format!("{} to {}", RrInterval(bounds::RR_INTERVAL_MIN), RrInterval(bounds::RR_INTERVAL_MAX))
 });
 
 text_value!(StarvationBound, "duration-or-none", {
     "pattern": "^(none|[0-9]+(us|ms|s))$",
     "x-range": format!(
         "none, or {} to {}",
-        StarvationBound(Some(defaults::STARVATION_BOUND_MIN)),
-        StarvationBound(Some(defaults::STARVATION_BOUND_MAX))
+        StarvationBound(Some(bounds::STARVATION_BOUND_MIN)),
+        StarvationBound(Some(bounds::STARVATION_BOUND_MAX))
     )
 });
 

@@ -10,7 +10,7 @@ const FILLED: f64 = 0.86;
 /// The bars of one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Whose they are.
+    /// The policy.
     pub name: String,
     /// Its place in the palette.
     pub slot: usize,

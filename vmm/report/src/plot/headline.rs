@@ -6,12 +6,13 @@
 use maud::{Markup, PreEscaped, html};
 use thiserror::Error;
 
+use super::ratio_axis::{RatioAxis, tick_name};
 use super::{MARKER, MARKERS, PALETTE};
 use crate::figures::Palette;
 use crate::summary::{self, Summary};
 use crate::view::{self, Block};
-use stile_results::metric::{Better, Metric};
 use stile_results::model::{Params, Report};
+use stile_suites::{Better, Metric};
 
 /// The metrics of the panels, from left to right.
 const METRICS: [Metric; 2] = [Metric::Throughput, Metric::LatencyP99];
@@ -31,10 +32,6 @@ const LINE: f64 = 20.0;
 const LETTER: f64 = 7.3;
 /// Sizes that can be named below a plot.
 const MOST_NAMES: usize = 10;
-/// Ticks of an axis, at most.
-const MOST_TICKS: usize = 8;
-/// The axis of ratios covers at least this and its inverse, so that a small difference does not look like a large one.
-const LEAST: f64 = 1.25;
 /// The colours of the dark theme, in the order of [`PALETTE`]; `style.css` has the same.
 const DARK: [&str; 7] = ["#b9b9b4", "#5bb0e8", "#f28b4a", "#2fcb9d", "#e29bc6", "#e0b040", "#a794f2"];
 
@@ -207,7 +204,13 @@ impl Panel<'_> {
             self.block.policies.iter().copied().filter(|policy| *policy != palette.reference).collect();
         let all: Vec<Vec<Point>> =
             policies.iter().enumerate().map(|(nth, policy)| self.points(policy, nth, policies.len())).collect();
-        let axis = RatioAxis::of(all.iter().flatten());
+        let ends = all.iter().flatten().flat_map(|point| {
+            let (lo, hi) = point.interval.unwrap_or((point.ratio, point.ratio));
+            // An interval down to 0 ends at the axis.
+            [if lo > 0.0 { lo } else { point.ratio }, hi]
+        });
+        let axis = RatioAxis::around(ends, PLOT_HEIGHT);
+        let y = |ratio: f64| px(ABOVE + axis.below_top(ratio));
         let (right, bottom) = (PANEL - 12.0, ABOVE + PLOT_HEIGHT);
         let mut label = self.metric.label().to_owned();
         label[..1].make_ascii_uppercase();
@@ -218,10 +221,10 @@ impl Panel<'_> {
         html! {
             text.name x=(AXIS) y="20" { (label) " (" (direction) ")" }
             @for tick in &axis.ticks {
-                line.grid x1=(AXIS) y1=(px(axis.y(*tick))) x2=(right) y2=(px(axis.y(*tick))) {}
-                text.end x=(AXIS - 8.0) y=(px(axis.y(*tick) + 5.0)) { (tick_name(*tick)) }
+                line.grid x1=(AXIS) y1=(y(*tick)) x2=(right) y2=(y(*tick)) {}
+                text.end x=(AXIS - 8.0) y=(y(*tick) + 5.0) { (tick_name(*tick)) }
             }
-            line.reference x1=(AXIS) y1=(px(axis.y(1.0))) x2=(right) y2=(px(axis.y(1.0))) {}
+            line.reference x1=(AXIS) y1=(y(1.0)) x2=(right) y2=(y(1.0)) {}
             line.axis x1=(AXIS) y1=(bottom) x2=(right) y2=(bottom) {}
             @for (nth, row) in self.rows.iter().enumerate() {
                 @if nth % self.rows.len().div_ceil(MOST_NAMES) == 0 {
@@ -232,7 +235,7 @@ impl Panel<'_> {
             text.middle.soft transform=(format!("translate(14 {}) rotate(-90)", ABOVE + PLOT_HEIGHT / 2.0)) {
                 "ratio to " (palette.reference)
             }
-            @for (policy, points) in policies.iter().zip(&all) { (series(points, palette.slot(policy), &axis)) }
+            @for (policy, points) in policies.iter().zip(&all) { (series(points, palette.slot(policy), &y)) }
         }
     }
 
@@ -258,68 +261,19 @@ fn size_name(row: &Params) -> String {
 }
 
 /// A policy's line, intervals and markers.
-fn series(points: &[Point], slot: usize, axis: &RatioAxis) -> Markup {
+fn series(points: &[Point], slot: usize, y: &impl Fn(f64) -> f64) -> Markup {
     let color = format!("s{}", slot % PALETTE.len());
-    let place = |point: &Point| format!("{},{}", px(point.x), px(axis.y(point.ratio)));
+    let place = |point: &Point| format!("{},{}", px(point.x), y(point.ratio));
     html! {
         @for (x, (lo, hi)) in points.iter().filter_map(|point| Some((point.x, point.interval?))) {
-            @let (low, high) = (axis.y(lo), axis.y(hi));
+            @let (low, high) = (y(lo), y(hi));
             path class=(format!("bar {color}")) d=(format!(
-                "M{0},{1}V{2}M{3},{1}H{4}M{3},{2}H{4}", px(x), px(low), px(high), px(x - 4.0), px(x + 4.0)
+                "M{0},{1}V{2}M{3},{1}H{4}M{3},{2}H{4}", px(x), low, high, px(x - 4.0), px(x + 4.0)
             )) {}
         }
         polyline class=(format!("line {color}")) points=(points.iter().map(place).collect::<Vec<_>>().join(" ")) {}
-        @for point in points { (marker(slot, (point.x, axis.y(point.ratio)))) }
+        @for point in points { (marker(slot, (point.x, y(point.ratio)))) }
     }
-}
-
-/// A logarithmic axis of ratios around 1.
-struct RatioAxis {
-    /// Logarithms of its ends.
-    lo: f64,
-    hi: f64,
-    ticks: Vec<f64>,
-}
-
-impl RatioAxis {
-    fn of<'a>(points: impl Iterator<Item = &'a Point>) -> Self {
-        let ends = |point: &Point| {
-            let (lo, hi) = point.interval.unwrap_or((point.ratio, point.ratio));
-            // An interval down to 0 ends at the axis.
-            [if lo > 0.0 { lo } else { point.ratio }, hi]
-        };
-        let all: Vec<f64> = points.flat_map(ends).chain([1.0 / LEAST, LEAST]).map(f64::ln).collect();
-        let (lo, hi) = all.iter().fold((0.0f64, 0.0f64), |(lo, hi), value| (lo.min(*value), hi.max(*value)));
-        let pad = (hi - lo) * 0.05;
-        let (lo, hi) = (lo - pad, hi + pad);
-        Self { lo, hi, ticks: ticks(lo.exp(), hi.exp()) }
-    }
-
-    /// The height of a ratio; below the axis there is nothing.
-    fn y(&self, ratio: f64) -> f64 {
-        let place = (ratio.max(f64::MIN_POSITIVE).ln().max(self.lo) - self.lo) / (self.hi - self.lo);
-        ABOVE + PLOT_HEIGHT * (1.0 - place)
-    }
-}
-
-/// Round ratios between these, from the finest grid that is not too fine.
-fn ticks(lo: f64, hi: f64) -> Vec<f64> {
-    let steps = |step: f64| (1..=60).map(|n| f64::from(n) * step).collect::<Vec<f64>>();
-    let decades = |digits: &[f64]| {
-        let of = |decade: i32| digits.iter().map(move |digit| digit * 10f64.powi(decade));
-        (-6..=6).flat_map(of).collect::<Vec<f64>>()
-    };
-    let grids = [steps(0.1), steps(0.2), steps(0.5), decades(&[1.0, 2.0, 5.0]), decades(&[1.0])];
-    let inside = |grid: &Vec<f64>| grid.iter().copied().filter(|tick| (lo..=hi).contains(tick)).collect::<Vec<f64>>();
-    let grids: Vec<Vec<f64>> = grids.iter().map(inside).collect();
-    grids.iter().find(|ticks| (3..=MOST_TICKS).contains(&ticks.len())).or(grids.last()).cloned().unwrap_or_default()
-}
-
-/// "0.8", "1", "20".
-fn tick_name(tick: f64) -> String {
-    let digits = if tick < 0.0995 { 6 } else { 1 };
-    let name = format!("{tick:.digits$}");
-    name.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A place, no finer than a screen shows.
@@ -356,8 +310,8 @@ fn style() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stile_results::aggregate::tests::ticket;
     use stile_results::model::{RunContext, Sample};
+    use stile_results::testing::ticket;
 
     fn samples(policies: &[(&str, f64)]) -> Vec<Sample> {
         let of = |(policy, gain): &(&str, f64)| {
@@ -414,19 +368,6 @@ mod tests {
         let refused = svg(&report(&[("rsdl", 1.0)])).unwrap_err().to_string();
         assert!(refused.contains("to host") && refused.contains("--reference"), "{refused}");
         assert!(svg(&report(&[])).is_err());
-    }
-
-    #[test]
-    fn ticks_are_round_few_and_include_one() {
-        assert_eq!(
-            ticks(0.79, 1.26).iter().map(|tick| tick_name(*tick)).collect::<Vec<_>>(),
-            ["0.8", "0.9", "1", "1.1", "1.2"]
-        );
-        for (lo, hi) in [(0.5, 2.0), (0.1, 3.0), (0.01, 1.3), (0.7, 140.0), (1e-4, 1e4)] {
-            let ticks = ticks(lo, hi);
-            let has_one = ticks.iter().any(|tick| (tick - 1.0).abs() < 1e-9);
-            assert!((3..=9).contains(&ticks.len()) && has_one, "{lo} to {hi}: {ticks:?}");
-        }
     }
 
     #[test]

@@ -72,9 +72,9 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stile_results::metric::Metric;
     use stile_results::model::{Report, RunContext};
     use stile_results::testing::ticket;
+    use stile_suites::Metric;
 
     #[test]
     fn what_agrees_and_what_does_not_are_a_sentence_each() {

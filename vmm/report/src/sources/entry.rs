@@ -1,13 +1,11 @@
 //! The rump kernel's scheduler: a slot that remembers its last owner against the global list it came after.
 
-use super::SourceTable;
 use super::claims::Claims;
-use stile_results::metric::Metric;
+use super::table::SourceTable;
 use stile_results::model::{BASELINE, Cell, Report};
-use stile_results::suite::Suite;
+use stile_suites::{Metric, Suite};
 use stile_text::{ratio, si, time_us};
 
-const CITATION: &str = "Antti Kantee, commit message of the rump kernel's CPU scheduler, NetBSD";
 /// The policies that stand for the source's three: the host's own call, the scheduler before, and the one reported.
 const OLD: &str = "freelist";
 const NEW: &str = "rsdl";
@@ -55,7 +53,7 @@ impl Row {
 }
 
 /// The table, if the report has entry.
-pub(super) fn table(report: &Report) -> Option<SourceTable> {
+pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTable> {
     let policies = [BASELINE, OLD, NEW];
     let rows: Vec<&Row> =
         ROWS.iter().filter(|row| policies.iter().any(|policy| row.rate(report, policy).is_some())).collect();
@@ -82,7 +80,7 @@ pub(super) fn table(report: &Report) -> Option<SourceTable> {
         title: "entry: two threads that enter and leave in a tight loop, entries/s and jitter, the scheduler alone and through a \
                 VM"
             .to_owned(),
-        citation: CITATION,
+        citation,
         header: header.chain(["source".to_owned()]).collect(),
         rows: rows.iter().map(line).collect(),
         findings: findings(report),
@@ -146,7 +144,7 @@ mod tests {
     }
 
     fn made(samples: &[Sample]) -> Option<SourceTable> {
-        table(&Report::from_samples(samples, RunContext::default()))
+        table(&Report::from_samples(samples, RunContext::default()), "a source")
     }
 
     #[test]

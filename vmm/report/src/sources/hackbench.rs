@@ -2,14 +2,12 @@
 //! spinning added to that.
 
 use super::claims::{Claims, Found};
-use super::{SourceTable, cell, none, params_of, times};
-use stile_results::metric::Metric;
+use super::table::{SourceTable, cell, none, params_of, times};
 use stile_results::model::{BASELINE, Cell, Params, Report};
 use stile_results::stats;
-use stile_results::suite::Suite;
+use stile_suites::{Metric, Suite};
 use stile_text::time_us;
 
-const CITATION: &str = "Steven Rostedt, announcement of 2.6.24.7-rt7, linux-kernel mailing list, 19 May 2008";
 /// A difference below this part is none.
 const MATTERS: f64 = 0.05;
 
@@ -30,7 +28,7 @@ const STAGES: [Stage; 4] = [
 
 /// The table of the largest size that was run; `None` if the suite was not, or with other guests than those whose locks it is
 /// about.
-pub(super) fn table(report: &Report) -> Option<SourceTable> {
+pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTable> {
     let params = *params_of(report, Suite::Hackbench).last().filter(|params| params.get("guest").is_none())?;
     let ours = |policy: &str| cell(report, Suite::Hackbench, params, policy, Metric::RunTime);
     let row = |(name, policy, source): &Stage| {
@@ -46,7 +44,7 @@ pub(super) fn table(report: &Report) -> Option<SourceTable> {
     let stages = STAGES.map(|(_, policy, source)| (stats::median(source).unwrap_or_default(), ours(policy)));
     Some(SourceTable {
         title: format!("hackbench, {}", words(params)),
-        citation: CITATION,
+        citation,
         header: ["stage", "source: runs", "median", "here: runs", "median"].map(str::to_owned).to_vec(),
         rows: STAGES.iter().map(row).collect(),
         findings: claims(&stages).into_iter().collect::<Claims>().findings(),
@@ -110,9 +108,13 @@ mod tests {
         Report::from_samples(&samples, RunContext::default())
     }
 
+    fn made_of(report: &Report) -> Option<SourceTable> {
+        table(report, "a source")
+    }
+
     #[test]
     fn a_report_without_the_suite_has_no_table() {
-        assert_eq!(table(&report(&[])), None);
+        assert_eq!(made_of(&report(&[])), None);
     }
 
     #[test]
@@ -125,13 +127,13 @@ mod tests {
             values: [(Metric::RunTime, 1e6)].into(),
             detail: Value::Null,
         };
-        assert_eq!(table(&Report::from_samples(&[of_linux], RunContext::default())), None);
+        assert_eq!(made_of(&Report::from_samples(&[of_linux], RunContext::default())), None);
     }
 
     #[test]
     fn every_stage_has_its_runs_beside_the_source_s() {
         let [neither, lateral, both] = [STAGES[0].1, STAGES[1].1, STAGES[2].1];
-        let table = table(&report(&[(neither, 12.0), (lateral, 2.5), (both, 2.6), ("host", 2.0)])).unwrap();
+        let table = made_of(&report(&[(neither, 12.0), (lateral, 2.5), (both, 2.6), ("host", 2.0)])).unwrap();
         assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
         assert_eq!(table.rows[1][2..], ["8.13 s", "2.50", "2.50 s"]);
         assert!(table.findings[0].contains("lateral steal makes the time 0.21 times (source 0.48 times)"));
@@ -146,7 +148,7 @@ mod tests {
         };
         let [lateral, both] = [STAGES[1].1, STAGES[2].1];
         let samples = [runs(lateral, &[2.0, 2.5, 9.0]), runs(both, &[1.0, 1.1, 3.0])].concat();
-        let table = table(&Report::from_samples(&samples, RunContext::default())).unwrap();
+        let table = made_of(&Report::from_samples(&samples, RunContext::default())).unwrap();
         assert!(
             table.findings[0].starts_with("Open, as the intervals overlap: adaptive spin makes the time 0.44 times")
         );
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_was_not_run_is_not_compared() {
-        let table = table(&report(&[("rsdl", 1.0)])).unwrap();
+        let table = made_of(&report(&[("rsdl", 1.0)])).unwrap();
         assert_eq!((table.rows[0][3].as_str(), table.findings.len()), ("–", 0));
     }
 }

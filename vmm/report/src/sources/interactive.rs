@@ -6,24 +6,21 @@
 mod findings;
 mod source;
 
-use super::SourceTable;
+use super::table::SourceTable;
 use crate::format;
 use crate::view;
 use source::{KERNELS, RATED, Rated, TIMES};
-use stile_results::metric::Metric;
 use stile_results::model::{Cell, ParamValue, Report};
 use stile_results::rating::{Probe, Rating};
-use stile_results::suite::Suite;
+use stile_suites::{Metric, Suite};
 
 const TITLE: &str =
     "What a user notices beside loads, and what a yield has to do with it: rating, p99, deadlines missed";
-const CITATION: &str =
-    "\"RSDL-mm 0.28\", a test of -mm2, -mm2 without sched_yield, and RSDL without sched_yield (2007)";
 const BUILD: [(Metric, &str); 3] =
     [(Metric::BuildReal, "real"), (Metric::BuildUser, "user"), (Metric::BuildSys, "sys")];
 
 /// The source's table with a report's figures; `None` if it has none of this suite.
-pub fn table(report: &Report) -> Option<SourceTable> {
+pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTable> {
     let figures = Figures::of(report)?;
     let mut header = vec![String::new()];
     header.extend(figures.policies.iter().map(|policy| (*policy).to_owned()));
@@ -32,7 +29,7 @@ pub fn table(report: &Report) -> Option<SourceTable> {
     let findings =
         [figures.agreement(), figures.disagreement(), figures.expiry(), figures.promise(), figures.throughput()];
     let findings = findings.into_iter().flatten().chain(figures.shares()).collect();
-    Some(SourceTable { title: TITLE.to_owned(), citation: CITATION, header, rows, findings })
+    Some(SourceTable { title: TITLE.to_owned(), citation, header, rows, findings })
 }
 
 /// What a probe came to.

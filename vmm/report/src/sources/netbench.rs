@@ -1,17 +1,16 @@
 //! NetBench on one and on four processors: the O(1) scheduler against the one before it, and ours beside them.
 
-use super::SourceTable;
 use super::claims::Claims;
-use crate::format::{self};
+use super::table::SourceTable;
+use crate::format;
 use crate::view;
 use std::collections::BTreeMap;
-use stile_results::metric::{Metric, START_GIVEN_UP};
 use stile_results::model::{BASELINE, Cell, ParamValue, Report};
 use stile_results::stats;
-use stile_results::suite::Suite;
+use stile_suites::Suite;
+use stile_suites::metric::{Metric, START_GIVEN_UP};
 use stile_text::{ratio, si, time_us};
 
-const CITATION: &str = "Andrew Theurer, report to a kernel list on the O(1) scheduler (version J7, Linux 2.4.17), 2002";
 /// What the source took for a prompt start (units: us).
 const PROMPT: f64 = 1e6;
 /// From this number of clients on the source saw errors and late starts on one processor.
@@ -83,7 +82,7 @@ fn over(peaks: &BTreeMap<u32, f64>, others: &BTreeMap<u32, f64>) -> Option<f64> 
 }
 
 /// The table, if the report has netbench.
-pub(super) fn table(report: &Report) -> Option<SourceTable> {
+pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTable> {
     let measured = report.cells.iter().any(|cell| cell.suite == Suite::Netbench);
     let policies: Vec<&str> = view::policies(report);
     let policies: Vec<&str> =
@@ -97,7 +96,7 @@ pub(super) fn table(report: &Report) -> Option<SourceTable> {
     let rows = ROWS.iter().filter(|row| policies.iter().any(|policy| row.peak(report, policy).is_some()));
     Some(SourceTable {
         title: "netbench: peak throughput, client errors and the longest start of any run".to_owned(),
-        citation: CITATION,
+        citation,
         header,
         rows: rows.flat_map(|row| lines(row, report, &policies)).collect(),
         findings: findings(report, &policies),
@@ -209,6 +208,10 @@ mod tests {
         Report::from_samples(samples, RunContext::default())
     }
 
+    fn made_of(report: &Report) -> Option<SourceTable> {
+        table(report, "a source")
+    }
+
     #[test]
     fn peaks_errors_and_starts_stand_beside_the_sources() {
         let up = [("machine", "up")];
@@ -217,7 +220,7 @@ mod tests {
             sample("host", &up, 24, [400.0, 0.0, 2e3]),
             sample("o1", &up, 24, [600.0, 3.0, 5e6]),
         ];
-        let table = table(&report(&samples)).unwrap();
+        let table = made_of(&report(&samples)).unwrap();
         assert_eq!(table.header, ["", "host", "o1", "source: default", "source: O(1)"]);
         assert_eq!(table.rows[0], ["one CPU: peak, Mbit/s", "500", "600 (1.20x)", "275", "289 (1.05x)"]);
         assert_eq!(table.rows[1], ["one CPU: client errors", "0", "3", "none", "from 20 clients on"]);
@@ -237,7 +240,7 @@ mod tests {
             sample("host", &affinity, 4, [450.0, 0.0, 900.0]),
             sample("rsdl", &[], 4, [550.0, 0.0, 700.0]),
         ];
-        let table = table(&report(&samples)).unwrap();
+        let table = made_of(&report(&samples)).unwrap();
         assert_eq!(table.rows.len(), 6);
         let expected = [
             "Not as the source saw it: affinity gives host 0.90 times the peak (source: 1.24).",
@@ -261,12 +264,12 @@ mod tests {
                 ..sample(policy, &[], clients, [rate, 0.0, 900.0])
             })
             .collect();
-        let table = table(&report(&samples)).unwrap();
+        let table = made_of(&report(&samples)).unwrap();
         assert_eq!(table.rows[0][1..3], ["410", "880 (1.10x)"]);
     }
 
     #[test]
     fn a_report_of_other_suites_has_no_such_table() {
-        assert_eq!(table(&report(&[])), None);
+        assert_eq!(made_of(&report(&[])), None);
     }
 }

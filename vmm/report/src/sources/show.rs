@@ -1,6 +1,6 @@
 //! Sources' tables for terminals, documents and the page.
 
-use super::SourceTable;
+use super::table::SourceTable;
 use crate::html::boxed;
 use crate::table::Screen;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;

@@ -2,13 +2,11 @@
 //! statistics that gave the bugs away.
 
 use super::claims::{Claims, Found};
-use super::{SourceTable, cell, none, params_of, times};
-use stile_results::metric::Metric;
+use super::table::{SourceTable, cell, none, params_of, times};
 use stile_results::model::{BASELINE, Cell, Params, Report};
-use stile_results::suite::Suite;
+use stile_suites::{Metric, Suite};
 use stile_text::{percent, ratio, si};
 
-const CITATION: &str = "report on VolanoMark and SCHED_YIELD in Linux 2.4.0-test8 to test10";
 const BUGS: &str = "goodness:yield_recalculates:yield_bounces";
 const MENDED: &str = "goodness";
 const EXPIRE: &str = "rsdl+expire";
@@ -22,7 +20,7 @@ const MATTERS: f64 = 1.05;
 const SEEN: f64 = 0.01;
 
 /// The table; `None` if the suite was not run.
-pub(super) fn table(report: &Report) -> Option<SourceTable> {
+pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTable> {
     let settings = params_of(report, Suite::Volano);
     if settings.is_empty() {
         return None;
@@ -59,7 +57,7 @@ pub(super) fn table(report: &Report) -> Option<SourceTable> {
     ];
     let findings = here.iter().flat_map(Here::claims).collect::<Claims>().findings();
     let title = ["VolanoMark's chat rooms".to_owned()].into_iter().chain(shared).collect::<Vec<_>>().join(", ");
-    Some(SourceTable { title, citation: CITATION, header, rows, findings })
+    Some(SourceTable { title, citation, header, rows, findings })
 }
 
 /// What was measured in one setting.
@@ -156,14 +154,18 @@ mod tests {
         Report::from_samples(&rates.iter().map(sample).collect::<Vec<_>>(), RunContext::default())
     }
 
+    fn made_of(report: &Report) -> Option<SourceTable> {
+        table(report, "a source")
+    }
+
     #[test]
     fn a_report_without_the_suite_has_no_table() {
-        assert_eq!(table(&report(&[])), None);
+        assert_eq!(made_of(&report(&[])), None);
     }
 
     #[test]
     fn gains_and_statistics_follow_from_the_figures() {
-        let table = table(&report(&[(BUGS, 100.0), (MENDED, 160.0), (POLITE, 400.0), ("host", 200.0)])).unwrap();
+        let table = made_of(&report(&[(BUGS, 100.0), (MENDED, 160.0), (POLITE, 400.0), ("host", 200.0)])).unwrap();
         assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
         let ours = |name: &str| table.rows.iter().find(|row| row[0] == name).unwrap()[3].as_str();
         assert_eq!(
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_mended_yield_that_gains_nothing_is_told() {
-        let table = table(&report(&[(BUGS, 100.0), (MENDED, 101.0)])).unwrap();
+        let table = made_of(&report(&[(BUGS, 100.0), (MENDED, 101.0)])).unwrap();
         assert!(table.findings[0].starts_with("Not as the source saw it: mending the yield gives 1.01 times"));
     }
 }

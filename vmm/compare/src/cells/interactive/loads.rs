@@ -1,6 +1,5 @@
 //! The VMs of a load.
 
-use crate::Load;
 use crate::cells::site::Site;
 use crate::error::CompareError;
 use crate::workload::{manners, spec};
@@ -10,14 +9,13 @@ use std::time::Duration;
 use stile_machine::devices::MmioDevice;
 use stile_machine::unikernel::reload::Reloader;
 use stile_machine::unikernel::{DeviceMaker, Spec, Vm};
+use stile_suites::Load;
 use vm_memory::GuestMemoryMmap;
 
 /// Memory of a load without what it is there to use (units: bytes).
 const MEMORY: u64 = 8 << 20;
 /// Memory of a build: tools for each worker (units: bytes).
 const BUILD_MEMORY: u64 = 16 << 20;
-/// Buffer that a memload copies, as the source's (unit: MB).
-const BUFFER_MB: u64 = 16;
 /// Jobs of a build for each second that a window is meant to have: about what two pCPUs do beside the probes.
 const JOBS_PER_S: f64 = 260.0;
 const CACHED_JOBS_PER_S: f64 = 400.0;
@@ -35,14 +33,13 @@ pub(super) struct Loaded {
 impl Loaded {
     pub(super) fn create(site: &Site<'_>, load: Load, size: u32) -> Result<Self, CompareError> {
         let options = site.context.options;
-        let own = |key, usual| options.setting(key).unwrap_or(usual);
         let (window, calibration) = (site.planned.window, format!("loops_per_us={}", site.context.loops_per_us));
-        let jobs = own("jobs", jobs(load, window));
+        let jobs = options.setting("jobs").unwrap_or(jobs(load, window));
         let made = RefCell::new(Vec::new());
         let (image, vms, vcpus, memory, line) = match load {
             Load::None | Load::Forkload => return Ok(Self { vms: Vec::new(), jobs, reloaders: Vec::new() }),
             Load::Memload => {
-                let buffer = own("buffer_mb", BUFFER_MB);
+                let buffer = options.number("buffer_mb");
                 ("memload", size, 1, MEMORY + ((2 * buffer) << 20), format!("{calibration} buffer_mb={buffer}"))
             }
             Load::Execload => ("script", size, 1, MEMORY, calibration),

@@ -1,18 +1,18 @@
 //! The probes: what a user looks at, listens to and touches, and what became of it in a window.
 
-use crate::cells::Measurement;
 use crate::cells::site::Site;
 use crate::error::CompareError;
-use crate::window::metrics::{detail, latency, ops_rate};
+use crate::measurement::Measurement;
+use crate::window::metrics::{detail, latency, work};
 use crate::window::{Reading, VcpuCounts, Window};
 use crate::workload::{manners, spec};
 use serde_json::json;
 use std::collections::BTreeMap;
 use stile_machine::unikernel::{Spec, Vm};
-use stile_results::metric::Metric;
 use stile_results::model::Params;
 use stile_results::rating::Probe;
 use stile_sched::ledger::Totals;
+use stile_suites::Metric;
 
 /// Memory of a probe (units: bytes).
 const MEMORY: u64 = 6 << 20;
@@ -85,12 +85,14 @@ pub(super) fn samples(vms: &[Vm], before: &Reading, window: &Window, params: Par
 impl Profile {
     fn values(&self, window: &Window, missed: f64) -> BTreeMap<Metric, f64> {
         let main = &window.vcpus[0];
-        let rate = ops_rate(&[main], window.seconds);
-        let mut values = BTreeMap::from([(Metric::Throughput, rate), (Metric::OpsPerS, rate)]);
+        let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
+        let mut values = work(main.ops, window.seconds, &all);
         latency(&[main], &mut values);
         // Who was never done has no response but the one that is under way.
         let under_way = main.waiting_ns as f64 / 1000.0;
-        values.entry(Metric::LatencyP99).or_insert(under_way);
+        for metric in [Metric::LatencyP99, Metric::LatencyP999] {
+            values.entry(metric).or_insert(under_way);
+        }
         let due = missed + main.ops as f64;
         if due > 0.0 {
             values.insert(Metric::MissedShare, 100.0 * missed / due);
@@ -113,6 +115,7 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stile_suites::{Suite, Vms};
 
     fn profile(probe: Probe) -> &'static Profile {
         const TABLE: &[Profile] = &PROFILES;
@@ -130,6 +133,14 @@ mod tests {
         assert_eq!(mp3.missed(&counts(3, 49), 0), 3.0, "not late yet");
         assert_eq!(mp3.missed(&counts(0, 1_001), 0), 20.0, "it has not come back at all");
         assert_eq!(mp3.missed(&counts(5, 0), 101_000_000), 3.0, "two of the five went by before");
+    }
+
+    #[test]
+    fn the_suite_plans_a_vm_for_each_probe() {
+        let Some(Vms::PerSize { each: 1, besides }) = Suite::Interactive.builtin().map(|guests| guests.vms) else {
+            panic!("VMs of the load, and the probes besides");
+        };
+        assert_eq!(besides as usize, PROFILES.len());
     }
 
     #[test]

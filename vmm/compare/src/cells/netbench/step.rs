@@ -14,10 +14,10 @@
 //! are empty then. Whatever else lies there is not stile's, and stays.
 
 use super::Role;
-use crate::cells::Measurement;
 use crate::cells::site::Site;
+use crate::measurement::Measurement;
+use crate::plan::case::Case;
 use crate::plan::{CellPlan, RAMP_DOWN, WARM_UP};
-use crate::{Case, Setup};
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -26,9 +26,8 @@ use std::sync::Arc;
 use stile_config::PolicyConfig;
 use stile_host::activity::{Activity, Sampler};
 use stile_machine::vm::console::Sink;
-use stile_results::metric::Metric;
 use stile_results::model::Params;
-use stile_results::suite::Suite;
+use stile_suites::{Metric, Setup, Suite};
 
 /// The folder in a report's in which the steps lie.
 pub const STEPS: &str = "netbench";
@@ -51,7 +50,7 @@ const PROC: [&str; 7] = ["stat", "interrupts", "softirqs", "loadavg", "meminfo",
 /// A step's folder cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}; make room there or name another directory with --out", path.display())]
-pub struct StepError {
+pub(crate) struct StepError {
     /// The file or folder.
     path: PathBuf,
     /// Why.
@@ -116,7 +115,7 @@ pub(crate) fn place(steps: &Path, planned: &CellPlan, policy: &str) -> PathBuf {
 const NAMES: [fn(&str) -> bool; 4] = [
     |setup| {
         let setup = if setup == Setup::Usual.to_string() { Ok(Setup::Usual) } else { setup.parse() };
-        setup.is_ok_and(|setup: Setup| setup.suits(Suite::Netbench))
+        setup.is_ok_and(|setup: Setup| Suite::Netbench.has_setup(setup))
     },
     |policy| policy.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'),
     |size| size.strip_suffix(CLIENTS).is_some_and(is_number),

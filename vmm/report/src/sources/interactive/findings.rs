@@ -3,8 +3,8 @@
 
 use super::source::{KERNELS, RATED, Rated, TIMES};
 use super::{Felt, Figures};
-use stile_results::metric::Metric;
 use stile_results::rating::{Probe, Rating};
+use stile_suites::Metric;
 
 /// The policy that promises something, by either of its names.
 const PROMISING: [&str; 2] = ["rsdl+polite", "rsdl"];

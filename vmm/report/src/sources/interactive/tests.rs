@@ -20,7 +20,7 @@ fn probe(policy: &str, load: &str, probe: Probe, p99_us: f64, missed: f64) -> Sa
 
 fn table_of(samples: &[Sample]) -> Option<SourceTable> {
     let context = RunContext { host: json!({"pcpus": "0-1"}), ..RunContext::default() };
-    table(&Report::from_samples(samples, context))
+    table(&Report::from_samples(samples, context), "a source")
 }
 
 #[test]

@@ -1,21 +1,19 @@
 //! The loads of the suite `interactive`: what runs beside its probes.
 
-use clap::ValueEnum;
-
 /// What runs beside the probes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
-    /// Nothing
+    /// Nothing.
     None,
-    /// VMs that copy a 16 MB buffer without end
+    /// VMs that copy a 16 MB buffer without end.
     Memload,
-    /// VMs that replace their program by itself without end
+    /// VMs that replace their program by itself without end.
     Execload,
-    /// Small VMs that are started and ended without end
+    /// Small VMs that are started and ended without end.
     Forkload,
-    /// A build
+    /// A build.
     Make,
-    /// A build with a compiler cache that knows most of it
+    /// A build with a compiler cache that knows most of it.
     MakeCcache,
 }
 
@@ -48,18 +46,5 @@ impl Load {
     /// Whether it comes to an end, which is the window's.
     pub fn is_build(self) -> bool {
         matches!(self, Self::Make | Self::MakeCcache)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_lines_and_reports_name_loads_alike() {
-        for load in Load::ALL {
-            assert_eq!(load.to_possible_value().map(|value| value.get_name().to_owned()).as_deref(), Some(load.name()));
-        }
-        assert_eq!(Load::ALL, Load::value_variants());
     }
 }

@@ -1,0 +1,63 @@
+//! Which code measures a cell: the one place that tells suites apart. Every suite is named here, so that a new one does not
+//! compile before it is said how it is measured.
+
+use crate::cells::site::Site;
+use crate::cells::{boot, ending, entry, fixed, interactive, partition};
+use crate::error::CompareError;
+use crate::linux;
+use crate::measurement::Measured;
+use crate::plan::linux::Linux;
+use stile_suites::Suite;
+
+/// Measures a cell on its sites; `None` if the user ended it. Cells of netbench are measured by `step`, on one site or on
+/// several of which each has its part of the clients; all others have one site.
+pub(super) fn measure<'a>(
+    sites: &[Site<'a>],
+    step: impl FnOnce(&[Site<'a>]) -> Result<Measured, CompareError>,
+) -> Result<Measured, CompareError> {
+    let Some(site) = sites.first() else { return Ok(None) };
+    let options = site.context.options;
+    if let Some(linux) = &options.linux {
+        return of_linux(site, linux);
+    }
+    match options.suite {
+        Suite::Netbench => step(sites),
+        Suite::Ticket | Suite::Pingpong | Suite::Mixed | Suite::Threeway | Suite::Probe | Suite::Hogs => {
+            fixed::measure(site)
+        }
+        Suite::Weights => fixed::measure_weights(site),
+        Suite::Theft => fixed::measure_variants(site),
+        Suite::Entry => entry::measure(site),
+        Suite::Interactive => interactive::measure(site),
+        Suite::Partition => partition::measure(site),
+        Suite::Boot => boot::measure(site),
+        Suite::Hackbench | Suite::Volano => ending::measure(site),
+        suite @ (Suite::Tbench | Suite::Cyclictest) => Err(CompareError::NoGuests { suite, kind: "built-in" }),
+    }
+}
+
+/// The same with Linux guests.
+fn of_linux(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
+    match site.context.options.suite {
+        Suite::Boot => match linux.peer_of(site.planned.policy) {
+            Some(peer) => linux::peer::measure(site, linux, peer),
+            None => linux::boot::measure(site, linux),
+        },
+        Suite::Hackbench => linux::hackbench::measure(site, linux),
+        Suite::Tbench => linux::tbench::measure(site, linux),
+        Suite::Cyclictest => linux::cyclictest::measure(site, linux),
+        suite @ (Suite::Netbench
+        | Suite::Ticket
+        | Suite::Pingpong
+        | Suite::Mixed
+        | Suite::Threeway
+        | Suite::Probe
+        | Suite::Hogs
+        | Suite::Weights
+        | Suite::Theft
+        | Suite::Entry
+        | Suite::Interactive
+        | Suite::Partition
+        | Suite::Volano) => Err(CompareError::NoGuests { suite, kind: "Linux" }),
+    }
+}

@@ -1,0 +1,63 @@
+//! Why a command failed, and the exit code that follows.
+
+use super::output;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// A message for the user, as a report.
+    Input(miette::Report),
+    /// KVM cannot be used.
+    NoKvm(stile_host::KvmUnavailable),
+    /// KVM is there, but not for such a guest.
+    Unsuited(miette::Report),
+    /// The run failed.
+    Run(miette::Report),
+    /// Guests asked for a reboot.
+    Rebooted(miette::Report),
+    /// Guests' kernels panicked.
+    Panicked(miette::Report),
+    /// It is worse than its baseline, which was told.
+    Worse,
+    /// The user ended it.
+    Interrupted,
+    /// Nobody reads standard output any more.
+    Unread,
+}
+
+impl Failure {
+    /// What the user gave cannot be used, for this reason.
+    pub(super) fn input(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Input(miette::Report::from_err(error))
+    }
+
+    /// The run failed, for this reason.
+    pub(super) fn run(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Run(miette::Report::from_err(error))
+    }
+
+    /// Prints it on standard error.
+    pub(super) fn tell(&self) {
+        match self {
+            Self::Input(report)
+            | Self::Unsuited(report)
+            | Self::Run(report)
+            | Self::Rebooted(report)
+            | Self::Panicked(report) => output::note(format_args!("{report:?}")),
+            Self::NoKvm(why) => output::note(format_args!("stile: {why}")),
+            Self::Worse | Self::Interrupted | Self::Unread => {}
+        }
+    }
+
+    /// The exit code of the program.
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Run(_) | Self::Worse | Self::Unread => 1,
+            Self::Input(_) => 2,
+            Self::NoKvm(_) | Self::Unsuited(_) => 3,
+            Self::Rebooted(_) => 4,
+            Self::Panicked(_) => 5,
+            Self::Interrupted => 130,
+        }
+    }
+}

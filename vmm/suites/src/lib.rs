@@ -1,0 +1,116 @@
+//! The suites and metrics as plain data: what `compare` can run, what it measures, and how both are called.
+//!
+//! Each suite is a [`Descriptor`] in a file of its own, and the table here lists them. Every field is stated for every suite:
+//! a descriptor has no defaults. What runs a suite, and what shows it, reads the descriptor; only the runner tells suites
+//! apart, in one exhaustive `match`. Nothing here knows of reports, of guests or of the host.
+//!
+//! | module | concern |
+//! |---|---|
+//! | [`descriptor`] | what there is to say of a suite |
+//! | [`suite`] | what follows from a suite's descriptor |
+//! | [`metric`] | the table of metrics |
+//! | [`setup`], [`load`] | what can be chosen besides a size |
+//! | [`parameter`] | numbers that guests take |
+//! | [`parts`] | which vCPU does what |
+//! | [`source`] | the reports that suites come from |
+//!
+//! To add a suite: write its file, add its module and its row here, and say in the runner how its cells are measured.
+
+pub mod descriptor;
+pub mod load;
+pub mod metric;
+pub mod parameter;
+pub mod parts;
+pub mod setup;
+pub mod source;
+pub mod suite;
+
+mod boot;
+mod cyclictest;
+mod entry;
+mod hackbench;
+mod hogs;
+mod interactive;
+mod mixed;
+mod netbench;
+mod partition;
+mod pingpong;
+mod probe;
+mod tbench;
+mod theft;
+mod threeway;
+mod ticket;
+mod volano;
+mod weights;
+
+pub use descriptor::{Builtin, Counted, Descriptor, Length, LinuxGuests, Model, PerKind, RunKind, Vms};
+pub use load::Load;
+pub use metric::{Better, Metric};
+pub use parameter::Parameter;
+pub use parts::{Part, Role, Share};
+pub use setup::{Processors, Setup, UnknownSetup, VmShape};
+pub use source::{Claims, Source};
+pub use suite::UnknownSuite;
+
+use serde::{Deserialize, Serialize};
+
+/// Makes [`Suite`] and its descriptors from one table.
+macro_rules! suites {
+    ($($(#[$doc:meta])* $suite:ident: $module:ident;)*) => {
+        /// A workload family that `compare` can run. Names are part of the report format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Suite {
+            $($(#[$doc])* $suite,)*
+        }
+
+        impl Suite {
+            /// Every suite, in the order of a report.
+            pub const ALL: [Self; [$(Self::$suite),*].len()] = [$(Self::$suite),*];
+
+            /// What there is to say of it.
+            pub fn descriptor(self) -> &'static Descriptor {
+                match self {
+                    $(Self::$suite => &$module::SUITE,)*
+                }
+            }
+        }
+    };
+}
+
+suites! {
+    /// Clients and servers that exchange file-server traffic over TCP.
+    Netbench: netbench;
+    /// All vCPUs contend for one ticket lock.
+    Ticket: ticket;
+    /// Pairs of vCPUs pass a message to and fro.
+    Pingpong: pingpong;
+    /// Half of the vCPUs contend for a lock, the other half compute.
+    Mixed: mixed;
+    /// A third of the vCPUs each pass messages in pairs, contend for a lock, and compute.
+    Threeway: threeway;
+    /// Half of the vCPUs wake every 5 ms for a short job, the other half compute.
+    Probe: probe;
+    /// All vCPUs compute.
+    Hogs: hogs;
+    /// All vCPUs compute, in VMs of different nice values.
+    Weights: weights;
+    /// Half of the vCPUs steal CPU time by the moments at which they stop, the other half compute.
+    Theft: theft;
+    /// All vCPUs ring a doorbell that asks for nothing, as fast as they can.
+    Entry: entry;
+    /// What a user would notice, beside loads.
+    Interactive: interactive;
+    /// One VM of many vCPUs against as many VMs of one.
+    Partition: partition;
+    /// VMs are made, run until they are ready, and end.
+    Boot: boot;
+    /// Groups of senders and receivers exchange a fixed number of messages.
+    Hackbench: hackbench;
+    /// Chat rooms in which every message goes to all others.
+    Volano: volano;
+    /// Clients of tbench in one Linux guest, their servers in another.
+    Tbench: tbench;
+    /// Timers of one Linux guest, beside others that compute.
+    Cyclictest: cyclictest;
+}
