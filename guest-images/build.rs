@@ -1,9 +1,9 @@
 //! Builds the guest programs and embeds them.
 //!
-//! The workloads crate is built a second time, by a nested cargo, as freestanding static images for the host's own
-//! target: no extra rustup target, linked by the linker the host build uses; and so is the first process of Linux
-//! guests, as a static program with the C library. The outer build's flags (coverage, sanitizers, lint wrappers) are
-//! meant for host programs and are taken away.
+//! A nested cargo builds the workloads crate a second time, as freestanding static images for the host's own target.
+//! This needs no further rustup target and uses the host build's linker. It builds the first process of Linux guests as
+//! well, as a static program with the C library. The outer build's flags (coverage, sanitizers, lint wrappers) are for
+//! host programs and are taken away.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +43,7 @@ fn write(file: &Path, text: &str) {
     fs::write(file, text).unwrap_or_else(|e| panic!("cannot write {}: {e}", file.display()));
 }
 
-/// Builds the unikernel programs; returns the folder they are in.
+/// Builds the unikernel programs. Returns their folder.
 fn build_workloads(here: &Path, out: &Path) -> PathBuf {
     let script = here.join("rt/link.ld");
     let flags = [
@@ -59,13 +59,13 @@ fn build_workloads(here: &Path, out: &Path) -> PathBuf {
     build(here, &out.join("guests"), &["--package", "stile-workloads", "--bins", "--features", "guest"], &flags)
 }
 
-/// Builds the first process of Linux guests; returns the folder it is in.
+/// Builds the first process of Linux guests. Returns its folder.
 fn build_init(here: &Path, out: &Path) -> PathBuf {
     let flags = ["-Ctarget-feature=+crt-static", "-Crelocation-model=static", "-Ctarget-cpu=x86-64"];
     build(here, &out.join("init"), &["--package", "stile-init", "--bins"], &flags)
 }
 
-/// Runs a nested build; returns the folder with the programs.
+/// Runs a nested build. Returns the folder with the programs.
 fn build(here: &Path, target_dir: &Path, what: &[&str], flags: &[&str]) -> PathBuf {
     let target = var("TARGET");
     let mut cargo = Command::new(var("CARGO"));

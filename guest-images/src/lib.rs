@@ -1,5 +1,5 @@
-//! The built-in guest images: static ELF programs made from `rt` and `workloads` when this crate is built; and the
-//! first process of Linux guests, made from `linux/init`.
+//! The built-in guest images: static ELF programs, which the build of this crate makes from `rt` and `workloads`; and
+//! the first process of Linux guests, made from `linux/init`.
 
 /// Name and ELF bytes of every image, sorted by name.
 static CATALOGUE: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));

@@ -1,6 +1,6 @@
-//! Tells the binary which commit it was built from (`STILE_COMMIT`), for reports.
+//! Tells the program from which commit it was built (`STILE_COMMIT`), for reports.
 //!
-//! The value is the commit that was checked out, "unknown" outside a git checkout. Local changes are not told: that
+//! The value is the commit that was checked out; "unknown" outside a git checkout. Local changes are not told: that
 //! would need a build at every edit of any file.
 
 use std::path::Path;
@@ -21,7 +21,7 @@ fn main() {
     }
 }
 
-/// What git answers, in the package's directory; nothing if there is no git, no checkout or no such thing.
+/// git's answer, in the package's directory; empty if there is no git, no checkout or no such thing.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
     String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())

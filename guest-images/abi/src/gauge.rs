@@ -1,7 +1,7 @@
 //! Counters in guest memory that the monitor reads while the guest runs, without an exit and without the guest's help.
 //!
-//! A measured window is the difference of two readings, so nothing is ever reset and a vCPU that makes no progress at
-//! all is seen as such.
+//! A measured window is the difference of two readings. So no counter is ever reset, and a vCPU that makes no progress
+//! at all is seen as such.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -21,8 +21,9 @@ pub struct Gauge {
     pub bytes: AtomicU64,
     /// Operations that failed.
     pub errors: AtomicU64,
-    /// When the wait under way began (unit: TSC ticks; a later time: when it will), 0 while there is none. What has not
-    /// ended is in no histogram, and one who is never served at all would leave no trace there.
+    /// When the present wait began (unit: TSC ticks; a time to come: when it will begin), 0 while there is none. A wait
+    /// that has not ended is in no histogram. Without this word, a vCPU that is never served at all would leave no
+    /// trace.
     pub waits_since: AtomicU64,
     /// What the guest last read of its [`Steal`](crate::Steal).
     pub steal_seen: AtomicU64,

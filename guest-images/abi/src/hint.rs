@@ -3,7 +3,7 @@
 /// What a yielding vCPU waits for. Targets are vCPU indexes within the same VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HintKind {
-    /// Nothing known.
+    /// Not known.
     Unknown,
     /// A lock, held by this vCPU.
     Lock {
@@ -18,7 +18,7 @@ pub enum HintKind {
 }
 
 impl HintKind {
-    /// Whom it names.
+    /// The vCPU that the hint names; `None` if it names none.
     pub const fn target(self) -> Option<u16> {
         match self {
             Self::Unknown => None,
@@ -54,7 +54,7 @@ impl Hint {
         kind | if self.again { AGAIN } else { 0 }
     }
 
-    /// `None` if the value is none that [`Hint::pack`] makes.
+    /// Unpacks a doorbell value; `None` if [`Hint::pack`] makes no such value.
     pub const fn unpack(value: u32) -> Option<Self> {
         let target = value as u16;
         let again = value & AGAIN != 0;

@@ -1,16 +1,16 @@
-//! What a unikernel guest and its monitor agree on; what Linux guests do is in [`linux`].
+//! What a unikernel guest and its monitor agree on. The agreement with Linux guests is in [`linux`].
 //!
-//! A guest asks for something by writing a 32-bit value to a *doorbell* port ([`port`]). Arguments that do not fit
-//! into 32 bits lie in the calling vCPU's [`CallBlock`], a cache line of guest memory. What the guest has to know
-//! before it can ask stands in the [`BootInfo`] page. Counters that the monitor may read at any time, without the
-//! guest's help, stand in each vCPU's [`Gauge`]; what the monitor tells a running guest, in its [`Steal`].
+//! A guest asks for something by writing a 32-bit value to a *doorbell* port ([`port`]). Arguments that do not fit into
+//! 32 bits are in the calling vCPU's [`CallBlock`], a cache line of guest memory. The [`BootInfo`] page holds what the
+//! guest has to know before it can ask. Each vCPU's [`Gauge`] holds counters that the monitor may read at any time,
+//! without the guest's help. Each vCPU's [`Steal`] holds what the monitor tells a running guest.
 //!
 //! All addresses are guest-physical and the guest maps memory one to one. Integers are little-endian.
 //!
 //! # Compatibility
-//! The monitor fills in [`BootInfo::magic`], [`BootInfo::version`] and the sizes of the structures it knows; a guest
-//! that was built against other ones says so with [`exit::ABI_MISMATCH`] and stops. Versions are equal or they do not
-//! talk: guests and monitor are built from one tree.
+//! The monitor fills in [`BootInfo::magic`], [`BootInfo::version`] and the sizes of the structures it knows. A guest
+//! that was built against others reports [`exit::ABI_MISMATCH`] and stops. Only equal versions work together: guests
+//! and monitor are built from one tree.
 #![cfg_attr(not(test), no_std)]
 
 pub mod gauge;
@@ -53,8 +53,8 @@ pub mod port {
     pub const YIELD: u16 = 0x504;
     /// Block until an event (a kick, a device) or until the guest TSC reaches `CallBlock::args[0]`
     /// ([`super::NO_DEADLINE`]: events only). Returns at once if an event came since the last idle. Value: a packed
-    /// [`super::Queues`]: these are served before, as if their number had been written to the network device's
-    /// notification register. So who sends and then waits exits once.
+    /// [`super::Queues`]. These queues are served first, as if their number had been written to the network device's
+    /// notification register. So a vCPU that sends and then waits exits once.
     pub const IDLE: u16 = 0x508;
     /// Send an event to the vCPU with this index, or to all others with [`super::KICK_OTHERS`].
     pub const KICK: u16 = 0x50c;

@@ -1,18 +1,18 @@
 //! What a Linux guest's first process and its host agree on.
 //!
 //! *Orders* go in on the kernel's command line, as `stile.run="ORDER; ORDER"` (`docs/linux.md` lists them). *Reports*
-//! come out as lines of text: to port [`REPORT_PORT`] of the host over vsock, if somebody listens there, and on the
-//! console after [`CONSOLE_PREFIX`], where a program's output stands as it is.
+//! come out as lines of text: to port [`REPORT_PORT`] of the host over vsock, if a program listens there, and on the
+//! console after [`CONSOLE_PREFIX`]. On the console a program's output stands as it is.
 
 use core::fmt;
 
-/// Parameter of the kernel's command line that has the orders.
+/// Parameter of the kernel's command line that holds the orders.
 pub const ORDERS: &str = "stile.run=";
-/// vsock port of the host that reports go to.
+/// vsock port of the host to which reports go.
 pub const REPORT_PORT: u32 = 7700;
-/// The line that a host says on the connection of reports to let a guest go on that waits at its gate.
+/// The line that the host writes on the connection of reports to open the gate at which the guest waits.
 pub const OPEN: &str = "open";
-/// What reports begin with on the console.
+/// Prefix of reports on the console.
 pub const CONSOLE_PREFIX: &str = "stile: ";
 
 /// A line of a guest's report. Its text form is that of [`fmt::Display`], without the end of the line.

@@ -1,4 +1,4 @@
-//! What vCPUs are told of their scheduling: how long each waited for a host CPU, and whether it has one.
+//! What the monitor tells vCPUs of their scheduling: how long each has waited for a host CPU, and whether it has one.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -6,30 +6,30 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Steal {
-    /// What the vCPU was runnable without a host CPU (unit: ns), plus one; 0 while the monitor tells nothing. It grows
-    /// only while the vCPU does not run.
+    /// How long the vCPU was runnable without a host CPU (unit: ns), plus one; 0 while the monitor tells nothing. It
+    /// grows only while the vCPU does not run.
     pub waited: AtomicU64,
     /// A [`Presence`].
     pub presence: AtomicU32,
 }
 
-/// Whether a vCPU has a host CPU, as far as the monitor tells: written as it comes and goes, so that by the time that
-/// it is read it may have changed. KVM tells Linux guests the same in `kvm_steal_time.preempted`, for
+/// Whether a vCPU has a host CPU, as far as the monitor tells. It is written as the vCPU comes and goes, so it may have
+/// changed by the time that it is read. KVM tells Linux guests this in `kvm_steal_time.preempted`, for
 /// `vcpu_is_preempted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Presence {
-    /// The monitor does not tell: the host's own scheduler keeps it to itself.
+    /// The monitor does not tell: the host's own scheduler does not say.
     Untold = 0,
-    /// It has one, and runs or is about to.
+    /// The vCPU has one, and runs or is about to.
     Here = 1,
-    /// It has none: it waits for one or for an event.
+    /// The vCPU has none: it waits for one or for an event.
     Away = 2,
 }
 
 impl Steal {
-    /// Time stolen so far (unit: ns); `None` where the monitor does not tell: the host's own scheduler keeps it to
-    /// itself.
+    /// Time stolen so far (unit: ns); `None` where the monitor does not tell, since the host's own scheduler does not
+    /// say.
     pub fn stolen_ns(&self) -> Option<u64> {
         self.waited.load(Relaxed).checked_sub(1)
     }

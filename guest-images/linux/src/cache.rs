@@ -1,7 +1,7 @@
 //! The cache folder: unpacked packages, and images made of them.
 //!
-//! What has a name in it is whole: it was made under another name in the same folder and then renamed. So processes may
-//! share a cache without a lock, at the worst making the same thing twice, and the folder may be deleted at any time.
+//! An entry with a name is complete: it was made under another name in the same folder and then renamed. So processes
+//! may share a cache without a lock; at worst they make the same entry twice. The folder may be deleted at any time.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,10 +17,10 @@ pub struct Cache {
 /// Why there is no cache folder, or something cannot be put there.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The environment names none.
+    /// The environment names no folder.
     #[error("there is no cache folder: neither XDG_CACHE_HOME nor HOME is an absolute path; set one of them")]
     NoHome,
-    /// It cannot be written.
+    /// The folder cannot be written.
     #[error("cannot write to the cache folder: {path}")]
     Write {
         /// What was to be written.
@@ -32,7 +32,7 @@ pub enum CacheError {
 }
 
 impl Cache {
-    /// The user's: `stile` in XDG_CACHE_HOME, which is by default `.cache` in HOME.
+    /// The user's cache: `stile` in XDG_CACHE_HOME, which is by default `.cache` in HOME.
     pub fn of_user() -> Result<Self, CacheError> {
         Self::from_environment(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")).ok_or(CacheError::NoHome)
     }
@@ -49,19 +49,21 @@ impl Cache {
         Self { root }
     }
 
-    /// Where something lies that has this name, which may have slashes, once it is there.
+    /// The path of the entry of this name, once there is one. The name may have slashes.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// A folder to make something in, beside where it will lie: renaming works. It vanishes unless put.
+    /// A folder in which to make an entry. It is on the same file system as the entry, so that renaming works. It
+    /// vanishes unless it is put.
     pub fn workshop(&self) -> Result<TempDir, CacheError> {
         let write = |source| CacheError::Write { path: self.root.clone(), source };
         std::fs::create_dir_all(&self.root).map_err(write)?;
         tempfile::Builder::new().prefix(".making-").tempdir_in(&self.root).map_err(write)
     }
 
-    /// Gives a folder that was made in a workshop its name. If another process was faster, its folder stays.
+    /// Gives a folder that was made in a workshop its name. If another process was faster, the folder of that process
+    /// stays.
     pub fn put_folder(&self, made: &Path, name: &str) -> Result<PathBuf, CacheError> {
         let path = self.path(name);
         let write = |source| CacheError::Write { path: path.clone(), source };

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Of bytes.
+/// Digest of bytes.
 pub fn of_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Of a file, which may be larger than memory.
+/// Digest of a file, which may be larger than memory.
 pub fn of_file(path: &Path) -> io::Result<String> {
     let mut file = std::fs::File::open(path)?;
     let mut digest = Sha256::new();

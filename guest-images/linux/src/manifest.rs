@@ -1,4 +1,4 @@
-//! What an image was made of, and the digests of its files: whether it is still what would be made, and whole.
+//! What an image was made of, and the digests of its files. It tells whether the image is complete and up to date.
 
 use crate::digest;
 use crate::packages::Package;
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Its name in an image's folder.
+/// Name of the manifest in an image's folder.
 pub const FILE: &str = "manifest.json";
 
-/// What goes into an image.
+/// The inputs of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
     /// Digest of the instructions by which it is made.
@@ -37,12 +37,12 @@ impl Manifest {
         serde_json::from_slice(&std::fs::read(folder.join(FILE)).ok()?).ok()
     }
 
-    /// Writes it to a folder.
+    /// Writes the manifest to a folder.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::write(folder.join(FILE), serde_json::to_vec_pretty(self)?)
     }
 
-    /// Whether all files are there as they were made.
+    /// Whether all files exist with their digests.
     pub fn is_whole(&self, folder: &Path) -> bool {
         let same =
             |(name, digest): (&String, &String)| digest::of_file(&folder.join(name)).ok().as_ref() == Some(digest);

@@ -1,7 +1,7 @@
-//! Debian packages: which version is current, and its files in the cache.
+//! Debian packages: the current version of each, and its files in the cache.
 //!
-//! The candidate version and its digest come from apt's index, whose signature apt has checked. A package is fetched by
-//! `apt-get download` and unpacked by `dpkg-deb --extract`: neither needs root nor changes what is installed.
+//! The candidate version and its digest come from apt's index. apt has checked the index's signature. A package is
+//! fetched by `apt-get download` and unpacked by `dpkg-deb --extract`. Neither needs root or changes what is installed.
 
 use crate::cache::{Cache, CacheError};
 use crate::digest;
@@ -21,24 +21,24 @@ pub struct Package {
     pub sha256: String,
 }
 
-/// Why a package cannot be had.
+/// Why a package is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// apt does not know it.
+    /// apt does not know the package.
     #[error("apt knows no package {0}: run `apt-get update` as root; or this is not a release of Debian that has it")]
     Unknown(String),
-    /// It stands for no other package of that kind.
+    /// The meta-package stands for no package of that kind.
     #[error("package {package} depends on no package {wanted}*")]
     NotMeta {
-        /// The package that should stand for another.
+        /// The meta-package.
         package: String,
-        /// How the other's name should begin.
+        /// How the name of the package should begin.
         wanted: &'static str,
     },
     /// A program failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// It cannot be downloaded.
+    /// The package cannot be downloaded.
     #[error("cannot download package {name} {version}: is Debian's archive in reach, and `apt-get update` up to date?")]
     Download {
         /// Its name.
@@ -49,22 +49,22 @@ pub enum PackageError {
         #[source]
         source: ToolError,
     },
-    /// What came is not what the index says.
+    /// The file that came has another digest than the index names.
     #[error("package {name} {version} came with SHA-256 {found}, but the index says {expected}: try again")]
     Digest {
         /// Its name.
         name: String,
         /// Its version.
         version: String,
-        /// What it should be.
+        /// The digest in the index.
         expected: String,
-        /// What it is.
+        /// The digest of the file.
         found: String,
     },
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// A file of it cannot be read.
+    /// A file of the package cannot be read.
     #[error("cannot read {path}")]
     Read {
         /// The file.
@@ -128,8 +128,8 @@ fn parse(text: &str) -> Vec<Stanza> {
 }
 
 impl Package {
-    /// Where its files lie, from the root of a file system; fetched and unpacked if they are not there yet, which is
-    /// told before.
+    /// The folder with the package's files, as from the root of a file system. Fetches and unpacks them if they are not
+    /// there yet, which `tell` is told before.
     pub fn files(&self, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, PackageError> {
         let name = self.place();
         let path = cache.path(&name);
@@ -144,7 +144,7 @@ impl Package {
         Ok(cache.put_folder(&unpacked, &name)?)
     }
 
-    /// Its folder in the cache. Versions have colons, which some file systems refuse.
+    /// Its folder in the cache. Versions contain colons, which some file systems refuse.
     fn place(&self) -> String {
         let digest = self.sha256.get(..12).unwrap_or(&self.sha256);
         format!("packages/{}_{}_{digest}", self.name, self.version.replace(':', "%3a"))
@@ -153,7 +153,8 @@ impl Package {
     fn download(&self, folder: &Path) -> Result<PathBuf, PackageError> {
         let Self { name, version, .. } = self;
         let mut apt = Command::new("apt-get");
-        // The folder is the user's alone. So apt, run by root, could not go to its own user, and would warn of that.
+        // The folder is private to the user. apt, run by root, could not change to its own user there, and would warn
+        // of that.
         apt.current_dir(folder).args(["--option", "APT::Sandbox::User=root"]);
         apt.args(["--quiet", "download", &format!("{name}={version}")]);
         tool::output(&mut apt, "apt").map_err(|source| match source {

@@ -1,20 +1,20 @@
-//! Programs of the host that do a part of the work, and what to say when one fails.
+//! Programs of the host that do a part of the work, and the errors when one fails.
 
 use std::io;
 use std::process::{Command, ExitStatus};
 
-/// Why a program of the host did not do its part.
+/// Why a program of the host failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// It is not there.
+    /// The program is not installed.
     #[error("there is no program `{program}` (package {package}; packages are taken from Debian's archive by apt)")]
     Missing {
         /// Its name.
         program: String,
-        /// Debian's package that has it.
+        /// Debian's package that contains it.
         package: &'static str,
     },
-    /// It cannot be started.
+    /// The program cannot be started.
     #[error("cannot start `{program}`")]
     Start {
         /// Its name.
@@ -23,22 +23,22 @@ pub enum ToolError {
         #[source]
         source: io::Error,
     },
-    /// It failed.
+    /// The program failed.
     #[error("`{command}` failed ({status}): {said}")]
     Failed {
-        /// How it was called.
+        /// Its command line.
         command: String,
         /// How it ended.
         status: ExitStatus,
-        /// What it said last.
+        /// Its last words on standard error.
         said: String,
     },
 }
 
-/// Runs a program, which is in that package, and gives its standard output.
+/// Runs a program, which is in that package. Returns its standard output.
 pub fn output(command: &mut Command, package: &'static str) -> Result<Vec<u8>, ToolError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    // What programs say is parsed, and shown, in one language.
+    // The output of programs is parsed, and shown, in one language.
     let done = command.env("LC_ALL", "C").output().map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => ToolError::Missing { program: program.clone(), package },
         _ => ToolError::Start { program: program.clone(), source },

@@ -45,12 +45,12 @@ impl Cpu {
         Boot::page().gauge(self.index)
     }
 
-    /// What the monitor tells it of the time it waited for a host CPU.
+    /// What the monitor tells this vCPU of the time that it waited for a host CPU.
     pub fn steal(self) -> &'static Steal {
         Boot::page().steal(self.index)
     }
 
-    /// Counts an operation done, and shows the monitor what this vCPU knows of its steal.
+    /// Counts an operation done, and shows the monitor what this vCPU was told of its steal.
     pub fn op_done(self) {
         let gauge = self.gauge();
         gauge.add_ops(1);

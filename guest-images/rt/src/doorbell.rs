@@ -31,7 +31,7 @@ pub fn idle(cpu: Cpu, until: Option<Ticks>) {
     serve_and_idle(cpu, Queues::NONE, until);
 }
 
-/// Announces what is in these queues of the network device, then does as [`idle`].
+/// Announces what is in these queues of the network device, then idles like [`idle`].
 pub fn serve_and_idle(cpu: Cpu, queues: Queues, until: Option<Ticks>) {
     cpu.call_block().args[0].store(until.map_or(NO_DEADLINE, |t| t.0), Relaxed);
     ring(port::IDLE, queues.pack());

@@ -1,8 +1,8 @@
-//! Replacing the program by itself: the monitor gives the VM fresh memory with fresh page tables and loads the image
+//! Replaces the program by itself: the monitor gives the VM fresh memory with fresh page tables and loads the image
 //! again.
 //!
-//! One store to the device that the monitor gave the VM for this does it. Nothing of memory is left but the gauges and
-//! the steals, so that what comes after lives on registers: the top of the first stack, and the way to the entry.
+//! One store to a device, which the monitor gave the VM for this, does it. No memory survives but the gauges and the
+//! steals. So the code after the store uses registers only: the top of the first stack, and the address of the entry.
 
 use crate::Boot;
 
@@ -11,7 +11,7 @@ pub fn is_possible() -> bool {
     Boot::page().device_mmio().is_some()
 }
 
-/// Ends this program and begins it anew; only for VMs of one vCPU.
+/// Ends this program and starts it again. Only for VMs of one vCPU.
 ///
 /// # Panics
 /// If the VM has no device for it.
@@ -25,8 +25,8 @@ pub fn exec() -> ! {
 #[cfg(feature = "guest")]
 #[allow(unsafe_code, reason = "nothing the compiler knows of survives")]
 fn enter(device: u64, top: u64) -> ! {
-    // SAFETY: the store is to a device register; from then on only registers are used until the entry point, which
-    // needs no more than these.
+    // SAFETY: the store is to a device register. From then on only registers are used until the entry point, and the
+    // entry point needs no more than these.
     unsafe {
         core::arch::asm!(
             "mov dword ptr [rax], ecx",

@@ -1,6 +1,6 @@
 //! The global allocator: all memory that the monitor left free.
 //!
-//! Its lock is a plain spin lock, which a scheduler can preempt the holder of, so workloads with several vCPUs do not
+//! Its lock is a plain spin lock, and a scheduler can preempt the holder. So workloads with several vCPUs do not
 //! allocate once they run.
 
 use crate::Boot;

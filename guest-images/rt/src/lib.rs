@@ -1,11 +1,11 @@
 //! The runtime of stile's unikernel guests.
 //!
-//! A guest program is a `no_std` binary that names its main function with [`entry!`]; every vCPU of the VM runs it, at
-//! CPL 3 in 64-bit mode, each on a stack of its own, from the moment the VM starts. The runtime gives it the doorbells
-//! of `stile-abi` ([`doorbell`]), time ([`clock`]), locks and messages that yield politely ([`sync`]), a heap
+//! A guest program is a `no_std` binary that names its main function with [`entry!`]. Every vCPU of the VM runs that
+//! function from the moment the VM starts, at CPL 3 in 64-bit mode, on a stack of its own. The runtime gives it the
+//! doorbells of `stile-abi` ([`doorbell`]), time ([`clock`]), locks and messages that yield politely ([`sync`]), a heap
 //! ([`heap`]) and TCP over virtio-net ([`net`]).
 //!
-//! There are no interrupts: a vCPU that has nothing to do rings the idle doorbell and an event (a kick, a device)
+//! There are no interrupts. A vCPU that has nothing to do rings the idle doorbell, and an event (a kick, a device)
 //! makes it return. Faults end the VM with a report made by the monitor.
 //!
 //! Outside a guest (unit tests, lints) the crate builds as an ordinary library; only the feature `guest` adds the
@@ -34,8 +34,8 @@ pub use boot::Boot;
 pub use cpu::Cpu;
 pub use stile_abi as abi;
 
-/// Names the program's main function, `fn(Cpu) -> u32`; what it returns on vCPU 0 is the VM's exit code, the other
-/// vCPUs idle for good when theirs returns.
+/// Names the program's main function, `fn(Cpu) -> u32`. Its return value on vCPU 0 is the VM's exit code. The other
+/// vCPUs idle for good when their main function returns.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {

@@ -1,4 +1,4 @@
-//! Locks and messages that spin for a moment and then yield, saying what they wait for, or do not; and pipes, at which
+//! Locks and messages for which vCPUs spin for a moment and then yield, with or without a hint; and pipes, at which
 //! vCPUs block.
 
 mod mailbox;
@@ -22,22 +22,22 @@ use stile_abi::{Hint, HintKind, Presence};
 /// How a waiting vCPU behaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// PAUSE instructions before a yield, where the monitor does not tell who runs. Short spins win under
-    /// overcommitment, since whoever is waited for is often not running at all. Without meaning for
+    /// PAUSE instructions before a yield, where the monitor does not tell which vCPUs run. Short spins win under
+    /// overcommitment, since the vCPU that is waited for often does not run at all. Without meaning for
     /// [`Manners::Silent`].
     pub spins: u32,
-    /// Whether it yields, and whether yields say what they wait for.
+    /// Whether the vCPU yields, and whether its yields have a hint.
     pub manners: Manners,
 }
 
-/// What a vCPU tells of its waiting.
+/// What a vCPU tells of its waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manners {
-    /// It yields, and says what it waits for.
+    /// It yields with a hint.
     Telling,
-    /// It yields.
+    /// It yields without a hint.
     Wordless,
-    /// Nothing: it spins for as long as it takes.
+    /// Nothing: it spins until the wait is over.
     Silent,
 }
 
@@ -45,8 +45,8 @@ impl Patience {
     /// The default spin length: some microseconds.
     pub const SPINS: u32 = 200;
 
-    /// How many times as long it spins for one who runs: that one may be on its way through an exit, which takes longer
-    /// than a spin, and to join it there would cost two more.
+    /// Factor by which it spins longer for a vCPU that runs. That vCPU may be on its way through an exit, which takes
+    /// longer than a spin; a yield in the meantime would cost two more exits.
     const FOR_ONE_WHO_RUNS: u32 = 16;
 
     /// Waits until `done` holds: spins, then yields with the target that `target` names at that moment, again and
@@ -56,7 +56,8 @@ impl Patience {
         self.wait_as(doorbell::yield_now, presence, done, target);
     }
 
-    /// The same, for one who yields like this and is told so who runs. `done` is not asked again once it holds.
+    /// Waits like this, with the caller's functions to yield and to read the presence of a vCPU. `done` is not called
+    /// again once it holds.
     fn wait_as(
         self,
         yields: impl Fn(Hint),
@@ -80,7 +81,7 @@ impl Patience {
         }
     }
 
-    /// Spins: longer for one who runs, and not at all for one who does not. Whether `done` came to hold.
+    /// Spins: longer for a vCPU that runs, and not at all for one that does not. Returns whether `done` came to hold.
     fn spins_until(self, done: impl Fn() -> bool, presence: impl Fn() -> Presence) -> bool {
         for _ in 0..Self::FOR_ONE_WHO_RUNS {
             if done() {
@@ -111,8 +112,8 @@ mod tests {
 
     const SPINS: u32 = 3;
 
-    /// Waits for vCPU 1, which has this presence, until it has yielded so often; tells how often it looked whether its
-    /// wait is over until the last yield.
+    /// Waits for vCPU 1, which has this presence, until the waiter has yielded so often. Returns how often the waiter
+    /// had checked its wait by the last yield.
     fn looks_until(yields: u32, manners: Manners, presence: Presence) -> u32 {
         let (looks, yielded) = (Cell::new(0), Cell::new(0));
         let patience = Patience { spins: SPINS, manners };

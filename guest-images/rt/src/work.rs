@@ -1,8 +1,8 @@
 //! Computing for a given time.
 //!
-//! Work is counted in loop iterations, not in elapsed time: a vCPU that was preempted while it worked has not worked
-//! meanwhile. The monitor measures the loop once on the host and passes `loops_per_us=`, so every VM of a comparison
-//! does the same work.
+//! Work is counted in loop iterations, not in elapsed time: a vCPU that was preempted while it worked has not worked in
+//! the meantime. The monitor measures the loop once on the host and passes `loops_per_us=`, so that every VM of a
+//! comparison does the same work.
 
 pub use stile_abi::work::spin;
 
@@ -18,7 +18,7 @@ impl Work {
         Self { loops: ns.saturating_mul(loops_per_us) / 1000 }
     }
 
-    /// Does it.
+    /// Does the work.
     #[inline]
     pub fn run(self) {
         spin(self.loops);

@@ -1,11 +1,11 @@
-//! Work with a beginning and an end: all vCPUs of a VM gather, all VMs of a run begin together, and the monitor is told
-//! when the last vCPU has done its part.
+//! Work with a beginning and an end. All vCPUs of a VM gather, all VMs of a run begin together, and the monitor is told
+//! when the last vCPU has finished its part.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use stile_rt::abi::milestone;
 use stile_rt::{Boot, Cpu, doorbell};
 
-/// The vCPUs of a VM, before and after their work.
+/// Counts the vCPUs of a VM, before and after their work.
 #[derive(Debug)]
 pub struct Assembly {
     here: AtomicU32,
@@ -14,12 +14,12 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Nobody is here yet.
+    /// No vCPU has come yet.
     pub const fn new() -> Self {
         Self { here: AtomicU32::new(0), begun: AtomicBool::new(false), done: AtomicU32::new(0) }
     }
 
-    /// Waits until all are here and the monitor lets them begin. The last one to come waits at the gate for all.
+    /// Waits until all vCPUs have come and the monitor lets them begin. The last one to come waits at the gate for all.
     pub fn begin(&self, cpu: Cpu) {
         if self.is_last(&self.here) {
             doorbell::progress(milestone::READY);
@@ -34,7 +34,7 @@ impl Assembly {
         }
     }
 
-    /// This vCPU has done its part; it idles from now on. Its VM does not end, so that it can still be looked at.
+    /// This vCPU has finished its part and idles from now on. Its VM does not end, so that it can still be read.
     pub fn end(&self, cpu: Cpu) -> ! {
         if self.is_last(&self.done) {
             doorbell::progress(milestone::DONE);

@@ -1,10 +1,10 @@
 //! When a periodic job is due, and which of its deadlines it missed, by interbench's rule. Pure.
 //!
-//! A job is due at the begin of its period, and its deadline is the period's end. Who misses one skips whole periods:
-//! the next job is the first that is not due yet, and every period whose deadline went by in between is counted. So a
-//! late job never makes the next one late as well, and nothing that is lost goes uncounted. A pattern of `burst`
-//! periods with jobs and `rest` periods without makes scrolling of it: nothing is due in a rest, and nothing can be
-//! missed there.
+//! A job is due at the beginning of its period, and its deadline is the end of the period. A job that misses its
+//! deadline skips whole periods: the next job is the first that is not due yet, and every period with a deadline that
+//! passed in between is counted. So a late job never makes the next one late as well, and every missed deadline is
+//! counted. Scrolling has a pattern of `burst` periods with jobs and `rest` periods without: in a rest no job is due,
+//! and no deadline can be missed.
 
 use stile_rt::clock::Ticks;
 
@@ -15,7 +15,7 @@ pub struct Deadlines {
     burst: u64,
     rest: u64,
     first: Ticks,
-    /// The period whose job is next, counted from `first`.
+    /// The period of the next job, counted from `first`.
     current: u64,
 }
 
@@ -25,7 +25,7 @@ impl Deadlines {
         Self { period: Ticks(period.0.max(1)), burst: 1, rest: 0, first, current: 0 }
     }
 
-    /// The same with `rest` periods without jobs after each `burst` periods with jobs.
+    /// Jobs in `burst` periods, then `rest` periods without jobs, in turn.
     pub fn in_bursts(self, burst: u64, rest: u64) -> Self {
         Self { burst: burst.max(1), rest, ..self }
     }
@@ -35,10 +35,10 @@ impl Deadlines {
         Ticks(self.first.0 + self.current * self.period.0)
     }
 
-    /// The job that was due is done: goes on to the next one, and tells how many deadlines went by.
+    /// The job that was due is done. Goes on to the next job, and returns how many deadlines passed.
     pub fn done(&mut self, now: Ticks) -> u64 {
         let late = now.since(self.due()).0;
-        // What is done exactly at the deadline is in time.
+        // A job that is done exactly at its deadline is in time.
         let passed = late.saturating_sub(1) / self.period.0;
         let missed = self.jobs_before(self.current + passed) - self.jobs_before(self.current);
         self.current += passed + 1;
@@ -99,7 +99,8 @@ mod tests {
         }
         assert_eq!(due, [1000, 1100, 1500, 1600]);
         let mut late = every_hundred().in_bursts(2, 3);
-        // Both of the first burst and one of the second went by; what it is done in is the second one's other.
+        // Both deadlines of the first burst and one of the second have passed. The job ends in the second burst's other
+        // period.
         assert_eq!(late.done(Ticks(1650)), 3);
         assert_eq!(late.due(), Ticks(2000));
     }

@@ -1,10 +1,10 @@
-//! Rings a doorbell that asks for nothing, over and over: what an exit costs. One operation is one of them; the time
-//! from ringing to going on is recorded.
+//! Rings a doorbell that asks for nothing, over and over, to measure the cost of an exit. One operation is one ring.
+//! The time from ringing to going on is recorded.
 
 use crate::params::Params;
 use stile_rt::{Cpu, clock, doorbell};
 
-/// A milestone the monitor takes note of and forgets.
+/// A milestone that the monitor ignores.
 const NOTHING: u32 = 0x100;
 
 /// Every vCPU rings.

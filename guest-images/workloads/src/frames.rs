@@ -1,9 +1,9 @@
-//! What a user looks at or listens to: a job every `period_us` that takes `work_us` and must be done before the next
-//! one is due. The recorded response is from due to done; missed deadlines ([`Deadlines`]) are counted in the gauge's
-//! first spare word.
+//! A program that a user watches or listens to. Every `period_us` it has a job that takes `work_us`, which must be done
+//! before the next one is due. The recorded response is the time from due to done. Missed deadlines ([`Deadlines`]) are
+//! counted in the gauge's first spare word.
 //!
-//! With `waits=N` a job is done in N pieces, and after each the vCPU waits `wait_us` for its graphics device, as
-//! programs that draw do: it looks whether the device is done, and yields in between.
+//! With `waits=N` a job has N pieces. After each piece the vCPU waits `wait_us` for its graphics device, as programs
+//! that draw do: it looks whether the device is done, and yields in between.
 
 use crate::deadline::Deadlines;
 use crate::params::Params;
@@ -11,7 +11,7 @@ use stile_rt::abi::{HintKind, exit, milestone};
 use stile_rt::clock::{self, Ticks};
 use stile_rt::{Cpu, doorbell};
 
-/// vCPU 0 does the jobs; there is no use for others.
+/// vCPU 0 does the jobs. Other vCPUs have no work.
 pub fn main(cpu: Cpu) -> u32 {
     if cpu.index() != 0 {
         return exit::OK;
@@ -49,7 +49,7 @@ pub(crate) fn sleep_until(cpu: Cpu, due: Ticks) {
     }
 }
 
-/// Counts the job that was due as done, and those that were missed.
+/// Counts the job that was due as done, and the deadlines that were missed.
 pub(crate) fn finished(cpu: Cpu, params: &Params, deadlines: &mut Deadlines) {
     let now = clock::now();
     let gauge = cpu.gauge();

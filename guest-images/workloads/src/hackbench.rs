@@ -1,5 +1,5 @@
 //! hackbench: a group of senders and as many receivers. Every sender writes `loops` messages to each receiver, one to
-//! each in turn; each receiver has one pipe for all of them, and checks and counts what comes.
+//! each in turn. Each receiver has one pipe for all senders. It checks and counts the messages that come.
 //!
 //! The first half of the vCPUs send, the second half receive. An operation is a message received.
 
@@ -9,16 +9,16 @@ use crate::params::{Params, fail, refuse};
 use stile_rt::sync::{Notifies, Pipe};
 use stile_rt::{Boot, Cpu};
 
-/// Messages that fit into a pipe: as many of this length as a Unix socket takes by default on Linux, about.
+/// Messages that fit into a pipe: about as many of this length as a Unix socket takes by default on Linux.
 const ROOM: usize = 256;
-/// Most receivers of a group, and senders.
+/// Most receivers of a group. It has as many senders.
 const RECEIVERS: usize = message::SENDERS;
 
 static ASSEMBLY: Assembly = Assembly::new();
 static PIPES: [Pipe<{ message::BYTES }, ROOM>; RECEIVERS] = [const { Pipe::new(Notifies::Outside) }; RECEIVERS];
 
-/// One sender or receiver. `loops` (default 100) is how many messages a sender has for each receiver; with `corrupt=1`
-/// the last message of the first sender is damaged on its way.
+/// One sender or receiver. `loops` (default 100) is the number of messages from each sender to each receiver. With
+/// `corrupt=1` the last message of the first sender is damaged on its way.
 pub fn main(cpu: Cpu) -> u32 {
     let params = Params::of(cpu);
     let fan = Boot::page().vcpus() / 2;

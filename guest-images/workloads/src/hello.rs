@@ -1,4 +1,4 @@
-//! Says hello and ends: the smallest guest, and the one whose start is timed.
+//! Says hello and ends. It is the smallest guest, and its start is measured.
 
 use core::fmt::Write;
 use stile_rt::abi::exit;

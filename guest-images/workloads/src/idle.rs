@@ -1,7 +1,7 @@
-//! Sets itself up and waits for nothing: the guest whose way to being ready is timed.
+//! Sets itself up and then idles. The time until it is ready is measured.
 //!
-//! vCPU 0 makes a heap, fills some memory and sees that it holds what was written. Whichever vCPU is last to have come
-//! so far, or to run at all, says that the VM is ready. Then all idle.
+//! vCPU 0 makes a heap, fills some memory and checks the contents. The last vCPU to get this far reports that the VM is
+//! ready. Then all idle.
 
 use alloc::vec;
 use core::hint::black_box;
@@ -26,7 +26,7 @@ pub fn main(cpu: Cpu) -> u32 {
             return CORRUPT;
         }
     }
-    // Pairs with itself: whoever is last knows what all others did before.
+    // Pairs with itself: the last vCPU knows what all others did before.
     if SET_UP.fetch_add(1, Ordering::AcqRel) + 1 == boot.vcpus() {
         doorbell::progress(milestone::READY);
     }

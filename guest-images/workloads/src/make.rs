@@ -1,15 +1,15 @@
-//! A build: jobs with dependencies ([`graph`]), done by as many vCPUs as the VM has, as `make -j` does. It begins with
-//! the start of the VM; the vCPU that ends the last job writes the time (TSC) into its gauge's first spare word. One
-//! operation is one job, whose time is recorded.
+//! A build: jobs with dependencies ([`graph`]), done by all vCPUs of the VM, as by `make -j`. It begins with the start
+//! of the VM. The vCPU that ends the last job writes the time (TSC) into its gauge's first spare word. One operation is
+//! one job, and the job's time is recorded.
 //!
-//! A job waits for its source (`io_us`), compresses pieces of it and holds what comes of each against the source
-//! ([`job`]); then it waits for its result to be written. Before a piece it takes a place in the books that all workers
-//! share, and gives it back after, as with an allocator. With `cached=PERCENT` that many of the
-//! compilations find their result stored: they only hash their source, and wait once more. Nothing is done twice,
-//! nothing before what it depends on, and what a job makes depends on what those made; otherwise the VM ends.
+//! A job waits for its source (`io_us`), compresses pieces of it and checks each result against the source ([`job`]).
+//! Then it waits for its result to be written. Before a piece it takes a place in the books that all workers share, and
+//! it gives the place back afterwards, as with an allocator. With `cached=PERCENT`, that part of the compilations find
+//! their result stored: they only hash their source, and wait once more. No job is done twice, and none before the jobs
+//! on which it depends. The result of a job depends on their results. Otherwise the VM ends.
 //!
-//! Two waits yield: for the lock of those books, and for a job that may begin, as a jobserver's clients do for a
-//! while before they block.
+//! Two waits yield: for the lock of the books, and for a job that may begin. A jobserver's clients yield for a while
+//! like this before they block.
 
 pub mod graph;
 pub mod job;
@@ -25,16 +25,16 @@ use stile_rt::clock::{self, Ticks};
 use stile_rt::sync::{Manners, YieldingLock};
 use stile_rt::{Boot, Cpu, doorbell, heap};
 
-/// Yields of who finds no job, before it blocks.
+/// Yields of a worker that finds no job, before it blocks.
 const POLLS: u32 = 8;
 /// Most vCPUs.
 const WORKERS_MAX: usize = 64;
 
-/// The heap is there.
+/// Set once the heap exists.
 static SET_UP: AtomicBool = AtomicBool::new(false);
-/// What became of each job.
+/// The state of each job.
 static JOBS: YieldingLock<[State; JOBS_MAX]> = YieldingLock::new([State::Waiting; JOBS_MAX]);
-/// What each job made.
+/// The result of each job.
 static RESULTS: [AtomicU64; JOBS_MAX] = [const { AtomicU64::new(0) }; JOBS_MAX];
 /// The books of the allocator: bit n is set while place n is taken.
 static BOOKS: YieldingLock<u64> = YieldingLock::new(0);
@@ -51,20 +51,20 @@ pub fn main(cpu: Cpu) -> u32 {
         .unwrap_or_else(|| refuse(cpu, format_args!("jobs={compilations}: 1 to {} are possible", Graph::MOST)));
     let bench = set_up(cpu, &params);
     Worker { cpu, params, graph, bench, cached: params.number("cached", 0) }.work();
-    // The monitor ends the VM when it has seen the end.
+    // The monitor ends the VM when it has read the end.
     loop {
         doorbell::idle(cpu, None);
     }
 }
 
-/// The vCPU's tools. The heap has a plain lock, so that one vCPU after the other makes its own, and then never again.
+/// The vCPU's tools. The heap has a plain lock, so one vCPU after the other makes its tools, and none allocates later.
 fn set_up(cpu: Cpu, params: &Params) -> Box<Workbench> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     if cpu.index() == 0 {
         heap::init(Boot::page());
         SET_UP.store(true, Ordering::Release);
     }
-    // Acquire pairs with the Release of who was before.
+    // Acquire pairs with the Release of the vCPU before.
     let my_turn = || SET_UP.load(Ordering::Acquire) && NEXT.load(Ordering::Acquire) == cpu.index();
     params.patience.wait(my_turn, || HintKind::Unknown);
     let bench = Box::new(Workbench::new());
@@ -116,11 +116,11 @@ impl Worker {
         Some(job)
     }
 
-    /// Ends a job; whether it was the last one.
+    /// Ends a job. Returns whether it was the last one.
     fn finish(&self, job: usize) -> bool {
         let before = mem::replace(&mut JOBS.lock(&self.cpu, self.params.patience)[job], State::Done);
         assert!(before == State::Running, "job {job} was ended in state {before:?}");
-        // Some may wait for it.
+        // Other workers may wait for it.
         doorbell::kick_others();
         job == self.graph.last()
     }
@@ -143,12 +143,12 @@ impl Worker {
             self.wait_for_disk();
         }
         self.wait_for_disk();
-        // What is 0 was not made.
+        // A result of 0 was not made.
         let made = RESULTS[job].swap(result | 1, Ordering::Relaxed);
         assert!(made == 0, "job {job} was done twice");
     }
 
-    /// What a job starts from: its number, and what those it depends on made.
+    /// The input of a job: its number, and the results on which it depends.
     fn seed(&self, job: usize) -> u64 {
         self.graph.needs(job).fold(job as u64 + 1, |seed, need| {
             let made = RESULTS[need].load(Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl Worker {
         })
     }
 
-    /// Compresses a piece, at a place of the allocator's, and checks what came of it.
+    /// Compresses a piece, at a place of the allocator's, and checks the result.
     fn piece(&mut self, piece: Piece, result: u64) -> u64 {
         let taken = self.allocate();
         let made = self.bench.compile(piece, result);
@@ -190,7 +190,7 @@ impl Worker {
     }
 }
 
-/// What decides whether a job's result is stored; the same in every build.
+/// Decides whether a job's result is stored. It is the same in every build.
 fn seed_of_cache(job: usize) -> u64 {
     job as u64 ^ 0xcac4_e000
 }

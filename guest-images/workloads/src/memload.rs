@@ -1,5 +1,5 @@
-//! Copies a buffer of `buffer_mb` without end. Every copy is told apart by stamps that are written into the source
-//! before and looked for in the copy after; one that is missing ends the VM. One operation is one copy, whose time is
+//! Copies a buffer of `buffer_mb` without end. Stamps tell the copies apart: they are written into the source before a
+//! copy, and looked for in the copy afterwards. A missing stamp ends the VM. One operation is one copy, and its time is
 //! recorded.
 
 use crate::params::Params;
@@ -12,7 +12,7 @@ const STRIDE: usize = 64 << 10;
 /// Bytes of a stamp.
 const STAMP: usize = size_of::<u64>();
 
-/// vCPU 0 copies; there is no use for others.
+/// vCPU 0 copies. Other vCPUs have no work.
 pub fn main(cpu: Cpu) -> u32 {
     if cpu.index() != 0 {
         return exit::OK;
@@ -35,7 +35,7 @@ pub fn main(cpu: Cpu) -> u32 {
     exit::OK
 }
 
-/// The stamps' places in a round: other ones in each, until all have had their turn.
+/// The places of the stamps in a round. They differ from round to round until every place has had a stamp.
 fn places(bytes: usize, round: u64) -> impl Iterator<Item = usize> {
     let offset = round as usize * STAMP % STRIDE;
     (offset..bytes.saturating_sub(STAMP - 1)).step_by(STRIDE)

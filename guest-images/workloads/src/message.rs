@@ -1,5 +1,5 @@
-//! Messages of 100 bytes that cannot be mistaken for each other, and the check that each of them came once, whole and
-//! in order. Pure.
+//! Messages of 100 bytes that cannot be mistaken for each other, and the check that each came once, complete and in
+//! order. Pure.
 //!
 //! A message is its sender and its number, 4 bytes each, and bytes that follow from both.
 
@@ -7,7 +7,7 @@ use core::fmt;
 
 /// Length of a message (units: bytes).
 pub const BYTES: usize = 100;
-/// Exit code of a VM in which a message was not what it should be.
+/// Exit code of a VM in which a message was wrong.
 pub const CORRUPT: u32 = 1;
 /// Most senders that a receiver can tell apart.
 pub const SENDERS: usize = 64;
@@ -29,26 +29,26 @@ pub fn compose(sender: u32, number: u32) -> Message {
     message
 }
 
-/// A message that is not the one that should have come.
+/// A message that is not the one that was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// There is no such sender.
     Sender {
-        /// By the message.
+        /// The sender that the message names.
         sender: u32,
     },
-    /// One is missing, or came twice, or too early.
+    /// A message is missing, or came twice, or too early.
     Number {
-        /// Whose.
+        /// Its sender.
         sender: u32,
-        /// By the message.
+        /// The number that the message names.
         number: u32,
-        /// Due.
+        /// The number that was due.
         due: u32,
     },
-    /// Its bytes are not what was sent.
+    /// Its bytes are not those that were sent.
     Bytes {
-        /// Whose.
+        /// Its sender.
         sender: u32,
         /// Its number.
         number: u32,
@@ -67,7 +67,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What one receiver has got so far.
+/// The messages that one receiver has got so far.
 #[derive(Debug)]
 pub struct Check {
     /// The number due next, by sender.
@@ -81,7 +81,7 @@ impl Check {
         Self { due: [0; SENDERS], senders: senders as usize }
     }
 
-    /// A message has come.
+    /// Checks a message that has come.
     pub fn accept(&mut self, message: &Message) -> Result<(), Wrong> {
         let word = |at: usize| u32::from_le_bytes([message[at], message[at + 1], message[at + 2], message[at + 3]]);
         let (sender, number) = (word(0), word(4));
@@ -97,7 +97,7 @@ impl Check {
         Ok(())
     }
 
-    /// Whether each of these senders has sent so many, and nobody else any.
+    /// Whether each of these senders has sent so many messages, and the others none.
     pub fn is_complete(&self, is_sender: impl Fn(u32) -> bool, each: u32) -> bool {
         (0..).zip(&self.due[..self.senders]).all(|(sender, &came)| came == if is_sender(sender) { each } else { 0 })
     }

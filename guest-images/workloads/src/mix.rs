@@ -1,10 +1,10 @@
-//! Several workloads in one VM: `roles=pair:2,locker:3,hog:3` gives the first two vCPUs to ping-pong, and so on.
+//! Several workloads in one VM: `roles=pair:2,locker:3,hog:3` lets the first two vCPUs play ping-pong, and so on.
 
 use crate::params::{Params, refuse};
 use crate::{hog, pingpong, probe, ticket};
 use stile_rt::{Boot, Cpu};
 
-/// What one vCPU does, and its place among those that do the same.
+/// The role of one vCPU, and its place among the vCPUs of that role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Locker,

@@ -1,9 +1,9 @@
 //! What netbench's client and server share: the start of the network, and one exchange on either side of it.
 //!
-//! A request is its own length less 4, the reply's length less 4, both as 4 bytes in network order, and padding. A
+//! A request holds its own length less 4, the reply's length less 4, both as 4 bytes in network order, and padding. A
 //! reply starts with its length less 4. All but the shortest messages carry a mark near their beginning and at their
-//! end: the number of the request, and its complement in the reply. A message that is cut, joined, or not the one that
-//! is due is found by it, and ends the VM.
+//! end: the number of the request, and in a reply its complement. A message that is cut, joined, or not the one that is
+//! due is found by its marks, and ends the VM.
 
 use crate::params::{Params, refuse};
 use crate::tbench::{MESSAGE_MAX, MESSAGE_MIN};
@@ -18,7 +18,7 @@ use stile_rt::{Boot, Cpu, clock::Ticks, doorbell, heap, net};
 /// The stack of a guest.
 pub type GuestStack = Stack<MmioTransport<'static>, Cpu>;
 
-/// Starts the network of this guest; ends the VM with a message if it cannot.
+/// Starts the network of this guest. Ends the VM with a message if it cannot.
 pub fn start(cpu: Cpu, params: &Params) -> GuestStack {
     let boot = Boot::page();
     heap::init(boot);
@@ -34,7 +34,7 @@ pub fn message_buffer() -> Box<[u8]> {
     vec![0; MESSAGE_MAX].into_boxed_slice()
 }
 
-/// Where the first mark is; the other one is at the message's end.
+/// Offset of the first mark. The other mark is at the message's end.
 const MARK_AT: usize = 8;
 /// Shorter messages have no room for marks.
 const MARKED_MIN: usize = MARK_AT + 8;
@@ -44,9 +44,9 @@ const CORRUPT: u32 = 1;
 /// Why an exchange failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExchangeError {
-    /// The connection is gone, or too slow.
+    /// The connection is gone or too slow.
     Net(NetError),
-    /// A message came that is not what the other side sent.
+    /// A message came that the other side did not send.
     Corrupt,
 }
 
@@ -123,7 +123,7 @@ fn put_mark(message: &mut [u8], mark: u32) {
     }
 }
 
-/// The mark of a message, `None` within if its two are not the same; `None` for one that has no room for marks.
+/// The mark of a message. `None` for a message without room for marks; `Some(None)` if its two marks differ.
 fn mark(message: &[u8]) -> Option<Option<u32>> {
     let marked = message.len() >= MARKED_MIN;
     let (first, last) = (message.get(MARK_AT..MARK_AT + 4)?, message.last_chunk::<4>()?);
@@ -134,7 +134,7 @@ fn put_length(bytes: &mut [u8], length: usize) {
     bytes.copy_from_slice(&(length as u32 - 4).to_be_bytes());
 }
 
-/// The length of a message, if it keeps the bounds.
+/// The length of a message, if it is within the limits.
 fn get_length(bytes: &[u8]) -> Option<usize> {
     let length = u32::from_be_bytes(bytes.try_into().ok()?) as usize + 4;
     (MESSAGE_MIN..=MESSAGE_MAX).contains(&length).then_some(length)

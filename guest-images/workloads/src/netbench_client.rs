@@ -1,7 +1,8 @@
 //! The NetBench-like client: tbench's operations, one after the other, over one TCP connection, without pause.
 //!
-//! An operation is a request with its reply; its time is recorded, and what it read or wrote counts as payload. A
-//! request that is not answered in time counts as an error; the connection is then made anew and the client goes on.
+//! An operation is a request with its reply. Its time is recorded, and the bytes that it read or wrote count as
+//! payload. A request that is not answered in time counts as an error. The client then makes a new connection and goes
+//! on.
 
 use crate::netbench::{self, GuestStack};
 use crate::params::{Params, refuse};
@@ -13,12 +14,12 @@ use stile_rt::clock::Ticks;
 use stile_rt::net::{NetError, Stream};
 use stile_rt::{Cpu, clock, doorbell};
 
-/// How long a request, or the attempts at a connection, may take before that is an error (units: ns).
+/// How long a request, or making a connection, may take before it is an error (units: ns).
 const TIMEOUT_NS: u64 = 5_000_000_000;
 /// Pause before another attempt at a connection that was refused: the server is just starting (units: ns).
 const RETRY_NS: u64 = 2_000_000;
 
-/// vCPU 0 is the client; there is no use for others.
+/// vCPU 0 is the client. Other vCPUs have no work.
 pub fn main(cpu: Cpu) -> u32 {
     if cpu.index() != 0 {
         return stile_rt::abi::exit::OK;
@@ -57,7 +58,7 @@ struct Client {
 }
 
 impl Client {
-    /// Makes a connection, with its first exchange; each [`TIMEOUT_NS`] without one is an error.
+    /// Makes a connection, with its first exchange. Each [`TIMEOUT_NS`] without one is an error.
     fn connect(&mut self) -> Stream {
         loop {
             let deadline = self.stack.deadline(TIMEOUT_NS);
@@ -75,7 +76,7 @@ impl Client {
         }
     }
 
-    /// One exchange; ends the VM if what comes is not the reply to it.
+    /// Does one exchange. Ends the VM if the answer is not the reply to it.
     fn ask(&mut self, stream: &Stream, sizes: (usize, usize), deadline: Ticks) -> Result<(), NetError> {
         self.asked = self.asked.wrapping_add(1);
         let exchanged = netbench::ask(&mut self.stack, stream, &mut self.buffer, self.asked, sizes, deadline);

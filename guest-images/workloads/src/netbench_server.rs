@@ -1,5 +1,5 @@
-//! The server of one NetBench-like client, as one process of a file server is: it answers one connection at a time,
-//! and waits for the next one when that is gone. An operation is a request answered.
+//! The server of one NetBench-like client, like one process of a file server. It answers one connection at a time, and
+//! waits for the next one when that is gone. An operation is a request answered.
 
 use crate::netbench;
 use crate::params::Params;
@@ -8,10 +8,10 @@ use stile_rt::abi::{exit, milestone};
 use stile_rt::{Cpu, doorbell};
 
 /// After this time without a whole request a connection is given up (units: ns). A client gives up much sooner and says
-/// so; this is for one that was not able to.
+/// so. This is for a client that was not able to.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// vCPU 0 is the server; there is no use for others.
+/// vCPU 0 is the server. Other vCPUs have no work.
 pub fn main(cpu: Cpu) -> u32 {
     if cpu.index() != 0 {
         return exit::OK;

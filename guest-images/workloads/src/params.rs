@@ -9,7 +9,7 @@ use stile_rt::sync::{Manners, Patience};
 use stile_rt::work::Work;
 use stile_rt::{Boot, Cpu, doorbell};
 
-/// What all workloads share.
+/// The parameters that all workloads share.
 #[derive(Debug, Clone, Copy)]
 pub struct Params {
     cpu: Cpu,
@@ -22,7 +22,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Reads the command line; ends the VM with a message if a value is bad.
+    /// Reads the command line. Ends the VM with a message if a value is bad.
     pub fn of(cpu: Cpu) -> Self {
         let boot = Boot::page();
         let cmdline = boot.cmdline();
@@ -47,7 +47,7 @@ impl Params {
         checked(self.cpu, cmdline::number(self.cmdline, key, default))
     }
 
-    /// A number of the command line from 1 to a million: of what is counted in 32 bits, times a few dozen.
+    /// A number of the command line from 1 to a million. A few dozen times a million can be counted in 32 bits.
     pub fn count(&self, key: &'static str, default: u64) -> u32 {
         match self.number(key, default) {
             n @ 1..=1_000_000 => n as u32,

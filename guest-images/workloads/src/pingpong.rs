@@ -1,5 +1,5 @@
-//! Pairs of vCPUs that send each other one message at a time. An operation is a message received; the time from a
-//! message to its answer is recorded by the vCPU that asked.
+//! Pairs of vCPUs that send each other one message at a time. An operation is a message received. The vCPU that asked
+//! records the time from its message to the answer.
 
 use crate::params::Params;
 use stile_rt::sync::Mailbox;

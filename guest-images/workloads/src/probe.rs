@@ -1,5 +1,5 @@
 //! Probes: wake every `period_us`, work `work_us`, idle. The recorded response is the time from when a wake was due to
-//! when its work is done; due times are never re-based, so a late wake cannot hide the next one (as cyclictest does).
+//! when its work is done. Due times do not move, so that a late wake cannot hide the next one (as in cyclictest).
 
 use crate::hog;
 use crate::params::Params;

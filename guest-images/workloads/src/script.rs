@@ -1,19 +1,19 @@
-//! A small program that, once done, replaces itself by itself, without end: its memory is given back, its page tables
-//! are made anew, its image is loaded again. One operation is one life.
+//! A small program that replaces itself by itself when it is done, without end: its memory is given back, its page
+//! tables are made anew, its image is loaded again. One operation is one life.
 //!
-//! A life is what a trivial script's is: it looks whether its image came whole, fills `touch_kb` of memory, computes
-//! for `work_us`. An image that is not whole, or memory that is not fresh, ends the VM.
+//! A life is that of a trivial script: it checks that its image is complete, fills `touch_kb` of memory, and computes
+//! for `work_us`. An image that is not complete, or memory that is not fresh, ends the VM.
 
 use crate::params::Params;
 use alloc::vec;
 use stile_rt::abi::{exit, milestone};
 use stile_rt::{Boot, Cpu, doorbell, exec, heap};
 
-/// What the program is linked with (units: words): as much as a small shell has.
+/// Length of the data linked with the program (units: words): as much as a small shell has.
 const WORDS: usize = 16 << 10;
-/// Its text, which is in the image.
+/// The data, which are in the image.
 static LIBRARY: [u64; WORDS] = library();
-/// Lives so far, of this image; a fresh one begins at 0.
+/// Lives of this image so far. A fresh image begins at 0.
 static mut LIVES: u64 = 0;
 
 const fn word(place: usize) -> u64 {
@@ -30,7 +30,7 @@ const fn library() -> [u64; WORDS] {
     words
 }
 
-/// One life of vCPU 0; a VM of several vCPUs has no one life to end.
+/// One life of vCPU 0. With several vCPUs there would be no single life to end.
 pub fn main(cpu: Cpu) -> u32 {
     if Boot::page().vcpus() != 1 {
         crate::params::refuse(cpu, format_args!("what replaces itself has one vCPU"));
@@ -47,10 +47,11 @@ pub fn main(cpu: Cpu) -> u32 {
     if exec::is_possible() { exec::exec() } else { exit::OK }
 }
 
-/// Whether the image's data is as it was loaded; it is not after this.
+/// Whether the image's data are as they were loaded. They are not after this.
 #[allow(unsafe_code, reason = "a word that must be in memory, whatever the compiler knows of it")]
 fn is_fresh() -> bool {
-    // SAFETY: one vCPU, so nobody else has a reference; volatile, since the monitor changes it behind the compiler.
+    // SAFETY: there is one vCPU, so there is no other reference. Volatile, since the monitor changes it behind the
+    // compiler.
     unsafe {
         let lives = &raw mut LIVES;
         let before = lives.read_volatile();
@@ -61,7 +62,7 @@ fn is_fresh() -> bool {
 
 fn is_whole(library: &[u64]) -> bool {
     library.iter().enumerate().all(|(place, found)| {
-        // SAFETY: a reference is valid to read; volatile, since the compiler knows the words and would not look.
+        // SAFETY: a reference is valid to read. Volatile, since the compiler knows the words and would not read them.
         #[allow(unsafe_code, reason = "the point is to look")]
         let found = unsafe { core::ptr::from_ref(found).read_volatile() };
         found == word(place)

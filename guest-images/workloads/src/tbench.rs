@@ -1,9 +1,9 @@
-//! The traffic of tbench: which operations, in which shares, and how many bytes each sends and gets back. Pure.
+//! The traffic of tbench: its operations, their shares, and the bytes that each sends and gets back. Pure.
 //!
-//! Each operation is one request and one reply whose sizes are those of the SMB packets that the operation would need,
-//! L being the length of a path. Shares are those of dbench 4's client trace, drawn at random instead of replayed,
-//! since the trace is not ours to ship; sizes of reads and writes are drawn so that their mean, 15.2 kB, is the
-//! trace's.
+//! Each operation is one request and one reply. Their sizes are those of the SMB packets that the operation would need;
+//! L is the length of a path. Shares are those of dbench 4's client trace. Operations are drawn at random and not
+//! replayed, since the trace is not ours to ship. Sizes of reads and writes are drawn so that their mean is the
+//! trace's, 15.2 kB.
 
 /// TCP port of the server.
 pub const PORT: u16 = 7003;
@@ -67,7 +67,7 @@ pub struct Exchange {
     pub request: usize,
     /// Length of the reply (units: bytes).
     pub reply: usize,
-    /// What counts as throughput: bytes read or written (units: bytes).
+    /// Bytes read or written, which count as throughput (units: bytes).
     pub payload: usize,
 }
 

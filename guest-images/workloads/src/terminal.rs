@@ -1,6 +1,6 @@
-//! A terminal and its shell: keys come every `period_us`; each is read, sent to the shell, echoed and drawn. vCPU 0 is
-//! the terminal, vCPU 1 the shell; each blocks until the other wakes it. The recorded response is from the key to its
-//! echo on screen; an echo of another key ends the VM.
+//! A terminal and its shell. Keys come every `period_us`. Each key is read, sent to the shell, echoed and drawn. vCPU 0
+//! is the terminal, vCPU 1 the shell. Each blocks until the other wakes it. The recorded response is the time from the
+//! key to its echo on screen. An echo of another key ends the VM.
 
 use crate::frames::{deadlines, finished, sleep_until};
 use crate::params::Params;
@@ -16,7 +16,7 @@ static ECHO: AtomicU64 = AtomicU64::new(0);
 const TERMINAL: u32 = 0;
 const SHELL: u32 = 1;
 
-/// Two vCPUs play; there is no use for others.
+/// Two vCPUs take part. Other vCPUs have no work.
 pub fn main(cpu: Cpu) -> u32 {
     let params = Params::of(cpu);
     if Boot::page().vcpus() < 2 {
@@ -29,7 +29,7 @@ pub fn main(cpu: Cpu) -> u32 {
     }
 }
 
-/// What a key takes (units: ns): a fifth to be read, three fifths in the shell, a fifth to be drawn.
+/// Time that a key takes (units: ns): a fifth to be read, three fifths in the shell, a fifth to be drawn.
 fn work_ns(params: &Params) -> u64 {
     params.number("work_us", 500) * 1000
 }
@@ -64,10 +64,10 @@ fn shell(cpu: Cpu, params: &Params) -> ! {
     }
 }
 
-/// Blocks until a word is no longer what it was.
+/// Blocks until a word has another value than this.
 fn wait_for_change(cpu: Cpu, word: &AtomicU64, was: u64) -> u64 {
     loop {
-        // Acquire pairs with the Release of whoever wrote it.
+        // Acquire pairs with the Release of the vCPU that wrote it.
         match word.load(Ordering::Acquire) {
             now if now != was => return now,
             _ => doorbell::idle(cpu, None),

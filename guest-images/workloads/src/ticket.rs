@@ -1,5 +1,5 @@
-//! Lockers: take one ticket lock, work with it held, release it, work without it, again. Waits for the lock are
-//! recorded.
+//! Lockers: take one ticket lock, work with it held, release it, work without it, and start over. Waits for the lock
+//! are recorded.
 
 use crate::params::Params;
 use stile_rt::Cpu;

@@ -1,11 +1,11 @@
-//! A chat room as VolanoMark fills it: every user sends `messages` messages, and the server hands each of them to all
-//! the others. A user is four threads, here vCPUs: a client's sender and receiver, and the server's receiver and sender
-//! for it.
+//! A chat room as VolanoMark fills it. Every user sends `messages` messages, and the server passes each of them to all
+//! other users. A user has four threads, here vCPUs: a client's sender and receiver, and the server's receiver and
+//! sender for that client.
 //!
 //! A message goes from the client's sender through the connection to the server's receiver, which puts it into the
-//! queue of every other user; from there that user's server sender writes it to the connection, and the client's
-//! receiver gets, checks and counts it. Connections are pipes. The queues are Java objects as they were: a lock that
-//! yields while it is taken, and a condition that can only be notified by who holds the lock.
+//! queue of every other user. From there that user's server sender writes it to the connection, and the client's
+//! receiver gets, checks and counts it. Connections are pipes. The queues are Java objects as they were then: a lock
+//! that yields while it is taken, and a condition that only the holder of the lock can notify.
 //!
 //! An operation is a message that a client receives.
 
@@ -38,8 +38,8 @@ struct Thread {
     messages: u32,
 }
 
-/// One vCPU, of four for each user. `messages` (default 100) is how many each user sends; with `corrupt=1` the last
-/// message of the first user is damaged on its way to the server.
+/// One vCPU, of four for each user. `messages` (default 100) is the number that each user sends. With `corrupt=1` the
+/// last message of the first user is damaged on its way to the server.
 pub fn main(cpu: Cpu) -> u32 {
     let params = Params::of(cpu);
     let vcpus = Boot::page().vcpus();
@@ -79,7 +79,7 @@ impl Thread {
         ASSEMBLY.begin(self.cpu);
         for _ in 0..self.messages {
             let message = self.read(&TO_SERVER);
-            // From the next user on, so that no user is always first.
+            // Starts with the next user, so that no user is always first.
             for other in (self.user + 1..self.users).chain(0..self.user) {
                 self.write(&QUEUES, other, &message);
             }

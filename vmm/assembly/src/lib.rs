@@ -1,8 +1,8 @@
 //! Makes domains of configurations.
 //!
-//! [`domain_for`] makes the policy and the mechanism that a [`Config`] asks for, [`simulated`] the same for the simulator, and
-//! [`watch`] adds a watchdog. [`attributes`] and [`group`] say how the vCPUs of a VM are scheduled; [`wait_bound`],
-//! [`starvation_bound`] and [`cap_bound`] how long a runnable vCPU may have to wait.
+//! [`domain_for`] makes the policy and the mechanism that a [`Config`] asks for, [`simulated`] makes them for the
+//! simulator, and [`watch`] adds a watchdog. [`attributes`] and [`group`] say how the vCPUs of a VM are scheduled.
+//! [`wait_bound`], [`starvation_bound`] and [`cap_bound`] say how long a runnable vCPU may have to wait.
 
 pub mod watch;
 
@@ -29,7 +29,7 @@ pub struct AssemblyError {
 }
 
 impl AssemblyError {
-    /// No thread for each of these CPUs, for this reason.
+    /// The error that no thread could be started for each of these CPUs.
     pub fn new(cpus: &CpuList, source: std::io::Error) -> Self {
         Self { cpus: cpus.clone(), source }
     }
@@ -52,8 +52,8 @@ pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, AssemblyError> {
     }
 }
 
-/// As [`domain_for`], a domain that can hand its vCPUs over to the host's scheduler. `None` if the host schedules them
-/// anyway.
+/// Like [`domain_for`], for a domain that can hand its vCPUs over to the host's scheduler. `None` if the host schedules
+/// them anyway.
 pub fn switchable_for(config: &Config) -> Result<Option<Arc<Switchable>>, AssemblyError> {
     let (policy, cpus) = (&config.policy, &config.host.pcpus);
     let Ok(decides) = decides_for(config) else { return Ok(None) };
@@ -80,7 +80,7 @@ fn numbers(cpus: &CpuList) -> Vec<usize> {
     cpus.iter().map(|cpu| cpu as usize).collect()
 }
 
-/// A domain that carries this policy out.
+/// A domain that carries out this policy.
 fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, AssemblyError> {
     let numbers = numbers(cpus);
     let spin_detection = policy.spin_detection;
@@ -103,8 +103,8 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
     }
 }
 
-/// The policy's state machine for so many slots. The error is for policies that the host carries out: what a yield does
-/// there.
+/// The policy's state machine for so many slots. The error is for policies that the host carries out: it says what a
+/// yield does there.
 pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
     match policy.algorithm.row().run_by {
         RunBy::Host(yields) => Err(yields),
@@ -122,7 +122,7 @@ pub struct Simulated {
     pub one_lock: bool,
 }
 
-/// As [`decides`] for a simulation, which models the host's scheduler with random numbers from this seed.
+/// Like [`decides`], for a simulation. It models the host's scheduler with random numbers from this seed.
 pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> Simulated {
     match decides(policy, slots, topology.clone()) {
         Ok(decides) => Simulated { decides, threads: policy.mechanism == Mechanism::Leases, one_lock: true },
@@ -134,14 +134,15 @@ pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: 
     }
 }
 
-/// A mechanism, chosen.
+/// The mechanism of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carries {
     Executors,
     Leases,
 }
 
-/// The mechanism to take: executors switch without waking a thread, where the kernel lets vCPUs change threads.
+/// The mechanism to use. Executors switch without waking a thread; they are used where the kernel lets vCPUs change
+/// threads.
 fn mechanism(configured: Mechanism, vcpus_move_freely: bool) -> Carries {
     match configured {
         Mechanism::Executors => Carries::Executors,
@@ -169,23 +170,23 @@ pub fn group(vm: &VmConfig) -> Option<Group> {
     Some(Group { id: GroupId::unique(), cap })
 }
 
-/// For how long a VM's cap may keep one of its vCPUs from running.
+/// How long a VM's cap may keep one of its vCPUs from running.
 pub fn cap_bound(vm: &VmConfig) -> Option<Nanos> {
     vm.cap.map(|_| held_back(vm.cap_period.duration().into()))
 }
 
-/// A cap keeps a vCPU from running for one and a half periods, and half a period more until it has its turn.
+/// A cap keeps a vCPU from running for one and a half periods, and then half a period more until the vCPU has its turn.
 fn held_back(period: Nanos) -> Nanos {
     Nanos(2 * period.0)
 }
 
-/// CPU time that a vCPU of this nice value gets under this policy beside one of nice 0, while both compute.
+/// CPU time of a vCPU of this nice value under this policy, relative to one of nice 0, while both compute.
 pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
     let of = |weight: fn(&PolicyConfig, Nice) -> f64| weight(policy, nice) / weight(policy, Nice::default());
     policy.algorithm.row().weight.map_or(1.0, of)
 }
 
-/// The longest that a ready vCPU may wait for one of so many pCPUs beside these others and for its cap: the policy's
+/// The longest that a ready vCPU may wait for one of so many pCPUs beside these others, and for its cap: the policy's
 /// bound, or `starvation_bound` if the policy promises none. `None` if there is neither.
 pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
     let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle);

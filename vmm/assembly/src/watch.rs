@@ -1,4 +1,4 @@
-//! A run under watch: a domain, a watchdog for it, and what happens when it starves a vCPU.
+//! A run with a watchdog: a domain, its watchdog, and what happens when the domain starves a vCPU.
 
 use crate::AssemblyError;
 use std::collections::HashMap;
@@ -14,16 +14,16 @@ use stile_sched::{Domain, VcpuId};
 #[derive(Debug)]
 pub struct Watched {
     domain: Arc<dyn Domain>,
-    /// The same, if it is to go over to the host's scheduler.
+    /// The domain again, if it is to go over to the host's scheduler.
     falls: Option<Arc<Switchable>>,
     policy: PolicyConfig,
     slots: usize,
 }
 
-/// Where the words of a watchdog go.
+/// Prints the messages of a watchdog.
 pub type Say = Box<dyn Fn(&str) + Send>;
 
-/// Whether anybody watches for starvation under this policy.
+/// Whether a watchdog watches for starvation under this policy.
 pub fn is_watched(policy: &PolicyConfig) -> bool {
     let row = policy.algorithm.row();
     !row.algorithm.is_host() && (row.wait_bound.is_some() || policy.starvation_bound.duration().is_some())
@@ -47,7 +47,7 @@ impl Watched {
         &self.domain
     }
 
-    /// Begins to watch, if there is anything to hold the domain to; says what it finds, with vCPUs by these names.
+    /// Starts to watch, if there is a bound. Reports what it finds, with vCPUs by these names.
     pub fn watch(&self, names: HashMap<VcpuId, String>, say: Say) -> io::Result<Option<Watchdog>> {
         if !is_watched(&self.policy) {
             return Ok(None);

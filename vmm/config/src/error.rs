@@ -13,13 +13,13 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 
 use super::keypath::KeyPath;
 
-/// A configuration cannot be used.
+/// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the {kind} {}", path.display())]
     Unreadable {
-        /// What it should be.
+        /// The kind of file that it should be.
         kind: FileKind,
         /// The file.
         path: PathBuf,
@@ -27,17 +27,17 @@ pub enum ConfigError {
         #[source]
         source: io::Error,
     },
-    /// The file was read and is wrong.
+    /// The file was read and contains mistakes.
     #[error("{0}")]
     Invalid(Box<Invalid>),
 }
 
-/// What a file should be.
+/// The kind of file that a text should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A configuration.
     Configuration,
-    /// What `stile sim` is to simulate.
+    /// What `stile sim` simulates.
     Simulation,
 }
 

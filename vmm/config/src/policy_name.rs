@@ -22,7 +22,7 @@ const YIELD_RULES: [(&str, YieldRule); 3] =
 /// The key that stands behind a plus.
 const YIELD: &str = "yield";
 
-/// Keys whose values may stand behind a colon alone: no two of them accept the same text.
+/// Keys with values that may stand behind a colon alone: no two of the keys accept the same text.
 const MECHANISM: &str = "mechanism";
 const VARIANT: &str = "variant";
 const INTERVAL: &str = "rr_interval";

@@ -50,7 +50,8 @@ pub fn reference_markdown() -> String {
     page
 }
 
-/// A page for a file whose keys stand at its top: an introduction, an example, and all keys with those of their tables.
+/// The page of a file: an introduction, an example, and all keys. The keys at the top of the file come first, then
+/// those of tables.
 pub fn page(introduction: &str, example: &str, schema: &Schema) -> String {
     let root = schema.as_value();
     let mut page = introduced(introduction, example);

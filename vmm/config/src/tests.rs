@@ -1,4 +1,4 @@
-//! Whole files in, configurations or messages out.
+//! Whole files go in; configurations or messages come out.
 
 use std::fs;
 use std::path::Path;

@@ -168,7 +168,7 @@ pub enum ImageRef {
 const BUILTIN: &str = "builtin:";
 
 impl ImageRef {
-    /// The same image, a relative path taken to start at `base`.
+    /// This image, with a relative path taken to start at `base`.
     pub fn relative_to(self, base: &Path) -> Self {
         match self {
             Self::Path(path) => Self::Path(base.join(path)),

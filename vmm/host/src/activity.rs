@@ -1,15 +1,15 @@
-//! What the host does while something is measured: its CPUs, run queue, switches and interrupts, looked at again and again.
+//! The host's activity while something is measured: its CPUs, run queue, switches and interrupts, sampled at intervals.
 //!
-//! The counts are the whole host's, not this process's. A thread of its own reads one file a few times in a second.
+//! The counts are the whole host's, not this process's. A separate thread reads one file a few times a second.
 
 use super::HostRoot;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Time between two samples.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Where the counts are.
+/// The file with the counts.
 const STAT: &str = "/proc/stat";
 
 /// The host's counts since it started.
@@ -34,7 +34,7 @@ impl Counts {
         };
         let number = |key| line(key)?.next()?.parse().ok();
         let times: Vec<u64> = line("cpu")?.map_while(|word| word.parse().ok()).collect();
-        // What follows are guests' times, which are in the first two as well.
+        // The columns after these are guests' times, which the first two contain already.
         let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = times[..] else { return None };
         Some(Self {
             user: user + nice,
@@ -49,15 +49,14 @@ impl Counts {
     }
 }
 
-/// What the host did between two looks.
+/// The host's activity between two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Activity {
-    /// When it was seen, from when looking began.
+    /// Time of the second sample, counted from the start of sampling.
     pub at: Duration,
-    /// Parts of all CPUs' time: programs and guests, kernel, interrupts, nothing, and what a host above this one took
-    /// (units: %).
+    /// Parts of all CPUs' time: programs and guests, kernel, interrupts, idle, and what a host above took (units: %).
     pub cpu: [f64; 5],
-    /// Threads that run or could, at the second look.
+    /// Threads that ran or were ready, at the second sample.
     pub running: u64,
     /// Switches (units: 1/s).
     pub switches: f64,
@@ -66,11 +65,11 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// The names of what [`Display`](std::fmt::Display) writes.
+    /// The names of the columns that [`Display`](std::fmt::Display) writes.
     pub const HEADER: &str =
         "seconds,user_pct,system_pct,irq_pct,idle_pct,steal_pct,running,switches_per_s,interrupts_per_s";
 
-    /// `None` if the clock of the CPU times did not tick in between.
+    /// The activity between two samples; `None` if the clock of the CPU times did not tick in between.
     fn between(earlier: &(Duration, Counts), later: &(Duration, Counts)) -> Option<Self> {
         let (a, b) = (&earlier.1, &later.1);
         let times = [(a.user, b.user), (a.system, b.system), (a.irq, b.irq), (a.idle, b.idle), (a.steal, b.steal)];
@@ -94,16 +93,16 @@ impl std::fmt::Display for Activity {
     }
 }
 
-/// Looks until it is asked what it has seen; dropping it ends it too.
+/// Samples the host in a thread until [`finish`](Self::finish) or until it is dropped.
 #[derive(Debug)]
 pub struct Sampler {
-    /// Its end is the end of looking.
+    /// Dropping the sender ends the thread.
     over: Sender<()>,
     looks: JoinHandle<Vec<Activity>>,
 }
 
 impl Sampler {
-    /// Begins to look.
+    /// Starts to sample.
     pub fn start() -> std::io::Result<Self> {
         let (over, ended) = mpsc::channel::<()>();
         let begun = Instant::now();
@@ -126,7 +125,7 @@ impl Sampler {
         Ok(Self { over, looks })
     }
 
-    /// What it has seen until now.
+    /// The samples up to now.
     pub fn finish(self) -> Vec<Activity> {
         drop(self.over);
         self.looks.join().unwrap_or_default()

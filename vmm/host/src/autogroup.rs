@@ -1,10 +1,10 @@
 //! Autogroups: the host scheduler's habit of treating a whole session as one task.
 //!
-//! With `kernel.sched_autogroup_enabled` set, all vCPU threads of a session share one place among the kernel's own
-//! threads. On Linux 6.18 a session whose threads wake each other tens of thousands of times a second then keeps the
-//! kernel's RCU threads and workers off the CPU for seconds to minutes, and creating a VM waits for exactly those
-//! (KVM_SET_USER_MEMORY_REGION waits for a grace period). The same guests without autogroups start in milliseconds. A
-//! comparison would measure this instead of a scheduler.
+//! With `kernel.sched_autogroup_enabled` set, all vCPU threads of a session have one place among the kernel's own
+//! threads. On Linux 6.18 a session with threads that wake each other tens of thousands of times a second then keeps
+//! the kernel's RCU threads and workers off the CPU for seconds to minutes. Creating a VM waits for exactly those
+//! threads (KVM_SET_USER_MEMORY_REGION waits for a grace period). Without autogroups, the guests of such a session
+//! start in milliseconds. A comparison would measure this instead of a scheduler.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! What things cost on a host, for the simulator: as `stile doctor --costs` measures them, or the built-in figures of the
-//! machine on which the README's tables were measured.
+//! What things cost on a host, for the simulator: as `stile doctor --costs` measures them, or the built-in figures of
+//! the machine on which the README's tables were measured.
 
 mod conditions;
 mod file;
@@ -66,8 +66,8 @@ impl Default for HostCosts {
 }
 
 impl HostCosts {
-    /// For the simulator, where vCPUs have threads of their own or share those of the pCPUs, and are all in one run queue
-    /// under one lock or in those of the host.
+    /// For the simulator, where vCPUs have threads of their own or share those of the pCPUs, and are all in one run
+    /// queue under one lock or in those of the host.
     pub fn simulated(&self, threads: bool, one_lock: bool) -> Costs {
         Costs {
             exit: Nanos(self.exit_ns),

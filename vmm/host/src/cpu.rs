@@ -1,4 +1,4 @@
-//! The host's CPUs: what they are, which may be used, which share a core or a cache.
+//! The host's CPUs: their model and flags, those that this process may use, those that share a core or a cache.
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ const FLAGS: [&str; 8] = ["vmx", "svm", "ept", "npt", "hypervisor", "constant_ts
 pub struct CpuFacts {
     /// Model name; "unknown" if the kernel does not tell.
     pub model: String,
-    /// The flags present of those that matter here.
+    /// Those of the flags above that the CPUs have.
     pub flags: Vec<String>,
     /// CPUs that are online.
     pub online: CpuList,
@@ -28,7 +28,7 @@ pub struct CpuFacts {
 }
 
 impl CpuFacts {
-    /// Reads the host at `root`; `allowed` is what [`allowed_cpus`] says.
+    /// Reads the host at `root`. `allowed` is the result of [`allowed_cpus`].
     pub(super) fn read(root: &HostRoot, allowed: CpuList) -> Self {
         let cpuinfo = root.text("/proc/cpuinfo").unwrap_or_default();
         let flags = field(&cpuinfo, "flags").unwrap_or_default();
@@ -48,24 +48,24 @@ impl CpuFacts {
         self.flags.iter().any(|other| other == flag)
     }
 
-    /// The allowed CPUs that are the first of their core: a choice of pCPUs that share nothing.
+    /// The allowed CPUs that are the first of their core: pCPUs that share no core.
     pub fn one_per_core(&self) -> CpuList {
         let first = |core: &CpuList| core.iter().find(|cpu| self.allowed.contains(*cpu));
         self.cores.iter().filter_map(first).collect()
     }
 }
 
-/// Which of some CPUs are near each other.
+/// Which of a set of CPUs are near each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbours {
-    /// Those that share a core, core by core.
+    /// Groups of CPUs that share a core, core by core.
     pub cores: Vec<CpuList>,
-    /// Those that share a last-level cache, cache by cache.
+    /// Groups of CPUs that share a last-level cache, cache by cache.
     pub caches: Vec<CpuList>,
 }
 
 impl Neighbours {
-    /// Of these CPUs of the running host.
+    /// The nearness of these CPUs of the running host.
     pub fn of(cpus: &CpuList) -> Self {
         Self::read(&HostRoot::default(), cpus)
     }
@@ -74,7 +74,7 @@ impl Neighbours {
         Self { cores: groups(cpus, |cpu| core(root, cpu)), caches: groups(cpus, |cpu| last_level_cache(root, cpu)) }
     }
 
-    /// Of the CPUs of a machine that is not there: so many behind each cache, and in each core.
+    /// The nearness of CPUs of a made-up machine: so many behind each cache, and in each core.
     pub fn regular(cpus: &CpuList, cache: u32, core: u32) -> Self {
         let cpus: Vec<u32> = cpus.iter().collect();
         let groups =
@@ -82,7 +82,7 @@ impl Neighbours {
         Self { cores: groups(core), caches: groups(cache) }
     }
 
-    /// The same for slots that are these CPUs.
+    /// The nearness of slots on these CPUs.
     pub fn topology(&self, cpus: &CpuList) -> Topology {
         let numbers = |list: &CpuList| list.iter().map(|cpu| cpu as usize).collect::<Vec<_>>();
         let [cores, caches] = [&self.cores, &self.caches].map(|lists| lists.iter().map(numbers).collect::<Vec<_>>());
@@ -119,7 +119,7 @@ fn last_level_cache(root: &HostRoot, cpu: u32) -> Option<CpuList> {
     root.value(&format!("{cache}/{last}/shared_cpu_list"))
 }
 
-/// The distinct groups that `group` puts the `online` CPUs in; a CPU of which nothing is known stands alone.
+/// The distinct groups into which `group` puts the `online` CPUs. A CPU without known neighbours stands alone.
 fn groups(online: &CpuList, group: impl Fn(u32) -> Option<CpuList>) -> Vec<CpuList> {
     let mut groups: Vec<CpuList> = Vec::new();
     for cpu in online.iter() {

@@ -1,15 +1,16 @@
-//! What the host did besides, between two moments: other programs' load, time stolen by a host above, pressure on memory,
-//! throttling; and how fast its CPUs were at one.
+//! How much of the host other work took between two moments: load of other programs, time stolen by a host above,
+//! memory pressure, throttling; and how fast its CPUs were at one moment.
 //!
-//! It is read from /proc and /sys, where each figure may be missing. Load of others is what the CPUs were busy with and
-//! this process was not; where the kernel counts by ticks, it is exact to one tick for each CPU at best.
+//! It is read from /proc and /sys, where each figure may be missing. The load of others is the time in which the CPUs
+//! were busy less the time of this process. Where the kernel counts by ticks, it is exact to one tick for each CPU at
+//! best.
 
 use super::CpuList;
 use super::root::HostRoot;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What has happened since the host started, as far as it tells.
+/// Counts since the host started, as far as it tells them.
 #[derive(Debug, Clone)]
 pub struct DisturbanceMeter {
     at: Instant,
@@ -21,12 +22,12 @@ pub struct DisturbanceMeter {
     throttled: Option<u64>,
 }
 
-/// What the host did besides. Parts are of the time of all CPUs that were looked at.
+/// What other work took between two moments. Parts are parts of the time of the CPUs in question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Disturbance {
-    /// Part that other programs ran.
+    /// Part of the time in which other programs ran.
     pub others: Option<f64>,
-    /// Part that a host above took.
+    /// Part of the time that a host above took.
     pub stolen: Option<f64>,
     /// Part of the time during which some task waited for memory.
     pub memory_stall: Option<f64>,
@@ -39,7 +40,7 @@ pub struct Disturbance {
 }
 
 impl DisturbanceMeter {
-    /// Now, of these CPUs.
+    /// The counts at this moment, of these CPUs.
     pub fn now(pcpus: &CpuList) -> Self {
         let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let own = Duration::new(own.tv_sec.unsigned_abs(), own.tv_nsec.unsigned_abs() as u32);
@@ -61,7 +62,7 @@ impl DisturbanceMeter {
         }
     }
 
-    /// What happened from then until `later`.
+    /// The differences between this reading and `later`.
     pub fn until(&self, later: &Self) -> Disturbance {
         let wall = (later.at - self.at).as_secs_f64();
         let part = |time: Duration, of: f64| if of > 0.0 { time.as_secs_f64() / of } else { 0.0 };
@@ -90,8 +91,8 @@ fn frequency_at(root: &HostRoot, pcpus: &CpuList) -> Option<f64> {
     Some(sum? / pcpus.len() as f64 / 1000.0)
 }
 
-/// How long a CPU ran programs, and how long it was stolen. Interrupts are left out: guests cause them, too, and whose
-/// they are is not told.
+/// How long a CPU ran programs, and how long it was stolen. Interrupts are left out: guests cause some of them, and the
+/// kernel does not tell which.
 fn times(stat: &str, cpu: u32) -> Option<(Duration, Duration)> {
     let name = format!("cpu{cpu}");
     let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
@@ -101,14 +102,14 @@ fn times(stat: &str, cpu: u32) -> Option<(Duration, Duration)> {
     Some((time(user + nice + system), time(stolen)))
 }
 
-/// For how long some task has waited for memory.
+/// How long some task has waited for memory.
 fn stall(pressure: &str) -> Option<Duration> {
     let some = pressure.lines().find(|line| line.starts_with("some"))?;
     let total = some.split_whitespace().find_map(|word| word.strip_prefix("total="))?;
     Some(Duration::from_micros(total.parse().ok()?))
 }
 
-/// How often these CPUs and what they are part of have been throttled.
+/// How often these CPUs, and the packages to which they belong, have been throttled.
 fn throttled(root: &HostRoot, pcpus: &CpuList) -> Option<u64> {
     let count = |cpu: u32, of: &str| {
         root.value::<u64>(&format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{of}_throttle_count"))

@@ -1,7 +1,7 @@
-//! What this host can do for stile, and what follows from each fact: `stile doctor`.
+//! What this host can do for stile, and the consequence of each fact: `stile doctor`.
 //!
-//! [`diagnose`] is a pure function from facts to findings, in a fixed order, from what decides whether guests run at all
-//! to what only blurs a measurement. It reads nothing and changes nothing.
+//! [`diagnose`] is a pure function from facts to findings. Their order is fixed: from what decides whether guests run
+//! at all to what only blurs a measurement. It reads nothing and changes nothing.
 
 use serde::Serialize;
 
@@ -23,15 +23,15 @@ pub enum State {
 /// One fact, judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about, in a word or two.
+    /// Its subject, in a word or two.
     pub subject: &'static str,
     /// How good it is.
     pub state: State,
     /// What was found.
     pub fact: String,
-    /// What follows from it.
+    /// The consequence.
     pub consequence: String,
-    /// What can be done about it, if something should be.
+    /// The remedy, if one is needed.
     pub remedy: Option<String>,
 }
 
@@ -40,9 +40,9 @@ pub struct Finding {
 pub struct Diagnosis {
     /// Whether guests can run.
     pub guests_can_run: bool,
-    /// The findings, the weightiest first.
+    /// The findings, the most important first.
     pub findings: Vec<Finding>,
-    /// What they rest on.
+    /// The facts on which they rest.
     pub facts: HostFacts,
 }
 
@@ -53,7 +53,7 @@ impl Diagnosis {
     }
 }
 
-/// Judges `facts`, where a VM of the default size has so much memory (units: bytes).
+/// Judges `facts`. A VM of the default size has `vm_memory` bytes.
 pub fn diagnose(facts: HostFacts, vm_memory: u64) -> Diagnosis {
     let mut findings = vec![judge::device(&facts)];
     if facts.kvm.unavailable.is_none() {

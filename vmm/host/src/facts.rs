@@ -1,8 +1,8 @@
-//! What this host is, as it goes into every report: a comparison is worth nothing without it.
+//! What this host is, for every report: a comparison is worth nothing without it.
 //!
-//! Facts only; what follows from them is [`super::doctor`]'s business. What the kernel writes in `/proc` and `/sys` is
-//! read below a [`HostRoot`]; what must be tried on the running host is a [`Live`] answer. Reading never fails: what the
-//! host does not tell is absent.
+//! There are facts only; [`super::doctor`] draws the conclusions. What the kernel writes in `/proc` and `/sys` is read
+//! below a [`HostRoot`]. What must be tried on the running host is a [`Live`] answer. Reading never fails: a fact that
+//! the host does not tell is absent.
 
 use serde::Serialize;
 
@@ -27,14 +27,14 @@ pub struct HostFacts {
     pub kvm: KvmFacts,
     /// Its real-time scheduling class.
     pub realtime: RealtimeFacts,
-    /// Why a thread is not told when it leaves its CPU; `None`: it is.
+    /// Why a thread cannot be notified when it leaves its CPU; `None`: it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub departures_refused: Option<String>,
     /// Its memory.
     pub memory: MemoryFacts,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: Option<[f64; 3]>,
-    /// Time that the host's own host ran something else, since boot and over all CPUs (units: ticks of 10 ms).
+    /// Time for which a host above ran something else, since boot and over all CPUs (units: ticks of 10 ms).
     pub steal_ticks: Option<u64>,
     /// Commit that stile was built from.
     pub commit: &'static str,
@@ -45,7 +45,7 @@ pub struct HostFacts {
 pub struct KernelFacts {
     /// Release, as `uname -r` says; "unknown" if it cannot be read.
     pub release: String,
-    /// The clock it keeps time with.
+    /// Its clock source.
     pub clocksource: Option<String>,
     /// Whether a session's threads share one place among the kernel's own, see [`super::AutogroupsOff`].
     pub autogroups: bool,
@@ -56,7 +56,7 @@ pub struct KernelFacts {
 pub struct MemoryFacts {
     /// All of it.
     pub total: Option<u64>,
-    /// What can be used without swapping.
+    /// The part that can be used without swapping.
     pub available: Option<u64>,
 }
 
@@ -148,7 +148,7 @@ fn load(loadavg: &str) -> Option<[f64; 3]> {
     Some([words.next()?.ok()?, words.next()?.ok()?, words.next()?.ok()?])
 }
 
-/// The eighth number of the first line, which sums up all CPUs.
+/// The eighth number of the first line, which adds up all CPUs.
 fn steal_ticks(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }

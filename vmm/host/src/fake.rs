@@ -1,4 +1,4 @@
-//! Made-up hosts for tests: the files that the kernel would show, in a directory of their own.
+//! Made-up hosts for tests: the files that the kernel would show, in a temporary folder.
 
 use std::fs;
 
@@ -56,7 +56,7 @@ impl FakeHost {
         host
     }
 
-    /// A virtual machine whose KVM runs in software.
+    /// A virtual machine with a KVM that runs guests in software.
     pub(super) fn pvm() -> Self {
         let host = Self::machine("Made-up EPYC", "hypervisor constant_tsc nonstop_tsc");
         host.directory("sys/module/kvm_pvm");

@@ -1,4 +1,4 @@
-//! What follows from the host's facts: a function for each subject, from facts to a finding.
+//! The conclusions from the host's facts: a function for each subject, from facts to a finding.
 
 use super::doctor::{Finding, State};
 use super::facts::{FREE_VCPU_FDS, HostFacts};

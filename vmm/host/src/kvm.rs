@@ -1,7 +1,7 @@
-//! KVM on this host: opening it, why that fails, and what it offers.
+//! KVM on this host: opening it, the reasons for failure, and its capabilities.
 //!
-//! [`open_kvm`] is the one way to KVM. It succeeds only where guests can run; each way to fail is told in one sentence
-//! with what to do about it. No VM is created here.
+//! [`open_kvm`] is the one way to KVM. It succeeds only where guests can run. Each kind of failure has one sentence,
+//! with a remedy. No VM is created here.
 
 use std::io;
 
@@ -33,7 +33,7 @@ pub enum KvmUnavailable {
 }
 
 impl KvmUnavailable {
-    /// What is the matter.
+    /// The reason, in words.
     pub fn reason(&self) -> String {
         match self {
             Self::NoDevice => "this host has no KVM (/dev/kvm is missing)".to_owned(),
@@ -44,7 +44,7 @@ impl KvmUnavailable {
         }
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::NoDevice => {
@@ -58,7 +58,7 @@ impl KvmUnavailable {
     }
 }
 
-/// What carries the guests.
+/// What runs the guests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
@@ -79,7 +79,7 @@ pub enum Backend {
 pub enum Need {
     /// Nothing: no guest runs.
     Required,
-    /// It runs guests, and goes without what is said here.
+    /// It runs guests, without the feature that this text describes.
     Useful(&'static str),
 }
 
@@ -134,9 +134,9 @@ impl Capability {
 /// A [`KvmUnavailable`] as a fact, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unavailable {
-    /// What is the matter.
+    /// The reason.
     pub reason: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -150,14 +150,14 @@ pub struct KvmFacts {
     pub unavailable: Option<Unavailable>,
     /// Version of the API, if KVM could be opened.
     pub api_version: Option<i32>,
-    /// How long KVM spins before it lets a halted vCPU sleep (units: ns).
+    /// How long KVM polls for an event after a vCPU has halted, before its thread sleeps (units: ns).
     pub halt_poll_ns: Option<u64>,
     /// The capabilities that stile uses; empty if KVM could not be opened.
     pub capabilities: Vec<Capability>,
 }
 
 impl KvmFacts {
-    /// Reads the host at `root`; `opened` is what [`probe`] says.
+    /// Reads the host at `root`. `opened` is the result of [`probe`].
     pub(super) fn read(root: &HostRoot, cpu: &CpuFacts, opened: Result<Vec<Capability>, KvmUnavailable>) -> Self {
         let (unavailable, capabilities) = match opened {
             Ok(capabilities) => (None, capabilities),
@@ -213,15 +213,15 @@ fn unavailable(error: io::Error) -> KvmUnavailable {
     }
 }
 
-/// What carries guests on this host.
+/// What runs guests on this host.
 pub fn backend() -> Backend {
     let root = HostRoot::default();
-    // Only the CPU's features are of interest, not which of them may be used.
+    // Only the CPU's features matter here, not which CPUs may be used.
     backend_of(&root, &CpuFacts::read(&root, CpuList::default()))
 }
 
-/// Finds the vendor module that is at work. A module that is compiled in is listed on the other vendor's CPUs too, where
-/// it does nothing; hence the flags.
+/// Finds the vendor module that is at work. A module that is compiled in is listed on the other vendor's CPUs too,
+/// where it does nothing; hence the flags.
 fn backend_of(root: &HostRoot, cpu: &CpuFacts) -> Backend {
     let loaded = |module: &str| root.exists(&format!("/sys/module/{module}"));
     if loaded("kvm_intel") && cpu.has("vmx") {

@@ -1,9 +1,9 @@
 //! The host that the guests run on: its facts, its KVM, and what follows from both.
 //!
-//! - [`facts`] reads what the host is, without judging it; it goes into every report.
-//! - [`kvm`] opens KVM or says why not.
-//! - `disturbance` tells what the host did besides while something was measured.
-//! - [`activity`] and [`memory`] look at it, and at this process, while something is measured.
+//! - [`facts`] reads what the host is, without judging it, for every report.
+//! - [`kvm`] opens KVM, or says why that fails.
+//! - `disturbance` measures what other work took while something was measured.
+//! - [`activity`] and [`memory`] sample the host, and this process, while something is measured.
 //! - [`doctor`] draws the conclusions for `stile doctor`.
 //!
 //! Nothing here changes the host, and no guest needs anything here to run.

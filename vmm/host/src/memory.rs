@@ -1,37 +1,38 @@
-//! The memory that this process takes, guests' included.
+//! The memory that this process takes, including that of its guests.
 
 use super::HostRoot;
 use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Of a page in proc_pid_pagemap(5) (units: bytes).
+/// Size of a page's entry in proc_pid_pagemap(5) (units: bytes).
 const PAGE_ENTRY: usize = 8;
 
-/// Forgets what was before: from now on the peak is that from now on. False where the kernel does not allow it, and the
-/// peak stays that of the process's whole life.
+/// Resets the peak: from now on it is the peak since this call. Returns false where the kernel does not allow that; the
+/// peak is then that of the process's whole life.
 pub fn forget_peak() -> bool {
     // 5: "reset the peak resident set size", of proc_pid_clear_refs(5).
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
-/// The most that was resident at a time since then (units: bytes); `None` where the kernel does not tell it.
+/// The most memory that was resident at a time since [`forget_peak`] (units: bytes); `None` where the kernel does not
+/// tell.
 pub fn peak() -> Option<u64> {
     bytes(&HostRoot::default().text("/proc/self/status")?, "VmHWM:")
 }
 
-/// What is resident now (units: bytes), counted page by page by the kernel; `None` where it does not tell.
+/// The memory that is resident now (units: bytes), counted page by page by the kernel; `None` where it does not tell.
 pub fn resident() -> Option<u64> {
     bytes(&HostRoot::default().text("/proc/self/smaps_rollup")?, "Rss:")
 }
 
-/// The same of another process, without its largest mapping: of a monitor, without its guest's memory.
+/// The resident memory of another process without its largest mapping: of a monitor, without its guest's memory.
 pub fn resident_beside_largest(process: u32) -> Option<u64> {
     let mappings = HostRoot::default().text(&format!("/proc/{process}/smaps"))?;
     beside_largest(&mappings)
 }
 
-/// Of /proc/PID/smaps: what is resident of all mappings but the largest (units: bytes).
+/// The resident memory of all mappings but the largest, from the text of /proc/PID/smaps (units: bytes).
 fn beside_largest(mappings: &str) -> Option<u64> {
     let sizes = mappings.lines().filter_map(|line| bytes(line, "Size:"));
     let all: Vec<(u64, u64)> = sizes.zip(mappings.lines().filter_map(|line| bytes(line, "Rss:"))).collect();
@@ -46,7 +47,7 @@ pub fn resident_within(range: Range<usize>) -> Option<u64> {
     let mut map = vec![0; pages.len() * PAGE_ENTRY];
     let file = fs::File::open("/proc/self/pagemap").ok()?;
     file.read_exact_at(&mut map, (pages.start * PAGE_ENTRY) as u64).ok()?;
-    // The uppermost bit of an entry tells that the page is there.
+    // The highest bit of an entry is set if the page is resident.
     let there = map.chunks_exact(PAGE_ENTRY).filter(|entry| entry[PAGE_ENTRY - 1] & 0x80 != 0).count();
     Some((there * page) as u64)
 }

@@ -1,7 +1,7 @@
 //! Whether this process may use the host's real-time scheduling class.
 //!
-//! Under leases, a vCPU whose deadline comes asks for its pCPU under SCHED_FIFO, for a bounded time. Permission hangs on a capability,
-//! a resource limit and the cgroup, so the only honest answer is to try.
+//! Under leases, a vCPU asks for its pCPU under SCHED_FIFO when its deadline comes, for a bounded time. Permission
+//! depends on a capability, a resource limit and the cgroup, so that only a try can tell.
 #![allow(unsafe_code)] // sched_setscheduler has no safe wrapper among the project's dependencies
 
 use std::io;
@@ -27,7 +27,7 @@ pub struct RealtimeFacts {
 }
 
 impl RealtimeFacts {
-    /// Reads the limits of the host at `root`; `refused` is what [`try_fifo`] says.
+    /// Reads the limits of the host at `root`. `refused` is the result of [`try_fifo`].
     pub(super) fn read(root: &HostRoot, refused: Option<String>) -> Self {
         Self {
             refused,
@@ -37,7 +37,7 @@ impl RealtimeFacts {
     }
 }
 
-/// Takes SCHED_FIFO on a thread made for it, and gives it back. No other thread's class is touched.
+/// Takes SCHED_FIFO on a new thread, and gives it back. No other thread's class changes.
 pub(super) fn try_fifo() -> io::Result<()> {
     let attempt = || {
         set_class(libc::SCHED_FIFO, LOWEST_PRIORITY)?;

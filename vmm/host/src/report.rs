@@ -1,4 +1,4 @@
-//! A diagnosis as text for people and as JSON for programs.
+//! A diagnosis as text for people, and as JSON for programs.
 
 use serde_json::{Value, json};
 
@@ -6,9 +6,9 @@ use super::doctor::{Diagnosis, Finding, State};
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
-/// Where the text of a finding starts (units: columns).
+/// Column at which the text of a finding starts (units: columns).
 const INDENT: usize = 21;
-/// Where lines are broken (units: columns).
+/// Width at which lines are broken (units: columns).
 const WIDTH: usize = 100;
 
 impl Diagnosis {
@@ -63,7 +63,7 @@ fn write_finding(text: &mut String, finding: &Finding, colour: bool) {
     }
 }
 
-/// Writes `words` broken into lines, from column [`INDENT`] where the text stands now.
+/// Writes `words`, broken into lines, from column [`INDENT`], where the text stands now.
 fn write_wrapped(text: &mut String, words: &str) {
     let mut column = INDENT;
     for (index, word) in words.split(' ').enumerate() {

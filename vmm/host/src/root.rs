@@ -1,6 +1,6 @@
-//! The directory that `/proc` and `/sys` are read from: `/`, or a made-up host in a test.
+//! The directory from which `/proc` and `/sys` are read: `/`, or a made-up host in a test.
 //!
-//! Everything here answers `None` for what is missing or malformed: a host that does not tell something is a fact too.
+//! Every function returns `None` for what is missing or malformed: that a host does not tell something is a fact too.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What this process has used of the host.
+//! The host's time that this process has used.
 #![allow(unsafe_code, reason = "getrusage")]
 
 use std::mem::MaybeUninit;
@@ -7,8 +7,8 @@ use std::time::Duration;
 /// The time that this process was in the host's kernel, on all its threads.
 pub fn system_time() -> Duration {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel writes a whole structure to the place given. The call cannot fail with this argument, and all zeros
-    // would be a valid structure, too.
+    // SAFETY: the kernel writes a whole structure to the place given. The call cannot fail with this argument, and all
+    // zeros would be a valid structure, too.
     let time = unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init().ru_stime

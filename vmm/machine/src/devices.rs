@@ -1,6 +1,6 @@
 //! Devices of virtual machines.
 //!
-//! [`virtio`] is the transport that all of them share. Unikernels have [`net`]; Linux guests have [`net`], [`block`],
+//! [`virtio`] is the transport of all devices. Unikernels have [`net`]. Linux guests have [`net`], [`block`],
 //! [`console`], [`entropy`] and [`vsock`].
 
 pub mod block;

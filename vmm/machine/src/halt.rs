@@ -1,19 +1,20 @@
-//! vCPUs whose interrupt controller is in the kernel: seeing that one waits inside KVM_RUN, and waiting there without
-//! running it.
+//! How a vCPU waits inside KVM_RUN if its interrupt controller is in the kernel: finding out that it does, and waiting
+//! there without running the guest.
 //!
-//! Such a vCPU halts without an exit; KVM only notes it (`mp_state`) and blocks the thread. What a scheduler needs beyond
-//! KVM_RUN:
-//! * [`Halting::is_halted`]: after a kick, whether it waits. The note outlives the kick, so the next KVM_RUN goes on waiting.
-//! * [`Halting::doze`]: to wait for what ends the halt, and leave it at that. KVM_RUN would run the guest at once, without a
-//!   pCPU. But for a vCPU that is noted as *uninitialized* it waits for the same things and returns EAGAIN: so that is what
-//!   a halted vCPU is called while it dozes. KVM decides what ends a halt, before and after; nothing of the guest's state
-//!   is looked at or changed but the note.
+//! Such a vCPU halts without an exit. KVM notes the halt in the vCPU's state (`mp_state`) and blocks the thread. A
+//! scheduler needs two things beyond KVM_RUN:
+//! * [`Halting::is_halted`] tells after a kick whether the vCPU waits. The note outlives the kick, so that the next
+//!   KVM_RUN goes on waiting.
+//! * [`Halting::doze`] waits for an event and does not run the guest. KVM_RUN would run it at once, without a pCPU. For
+//!   a vCPU that is noted as *uninitialized*, however, KVM_RUN waits for the same events and then returns EAGAIN. So a
+//!   halted vCPU is noted as uninitialized while it dozes. KVM decides what ends a halt, before and after. The note is
+//!   the only part of the guest's state that is read or changed.
 //!
-//! Two cases in which that would not do:
-//! * A vCPU that waits for its start-up interrupt (*init received*) would lose it: KVM drops one that comes in another
-//!   state. Such a vCPU is looked at now and then, the less often the longer it waits.
-//! * On Intel hosts the LAPIC's timer may be one that only counts while KVM runs or halts the vCPU; there the doze has a
-//!   timer of its own (`halt/lapic.rs`).
+//! Two cases need more:
+//! * A vCPU that waits for its start-up interrupt (*init received*) would lose it, because KVM drops a start-up
+//!   interrupt that comes in another state. Such a vCPU is looked at now and then, less often the longer it waits.
+//! * On Intel hosts the timer of the LAPIC may count only while KVM runs or halts the vCPU. There the doze has a timer
+//!   of its own (`halt/lapic.rs`).
 
 mod lapic;
 
@@ -27,17 +28,18 @@ use stile_sched::kick;
 use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Time};
 
-/// Between the first two looks at a vCPU that waits for its start-up interrupt; it comes within 10 ms of the INIT, mostly.
+/// Time between the first two looks at a vCPU that waits for its start-up interrupt. It mostly comes within 10 ms of
+/// the INIT.
 const LOOK: Nanos = Nanos::from_micros(500);
-/// Between the last two: 64 such vCPUs cost less than 1 % of a CPU.
+/// Time between the last two looks: 64 such vCPUs cost less than 1 % of a CPU.
 const LOOK_MAX: Nanos = Nanos::from_millis(64);
 
-/// How one vCPU waits.
+/// Lets the thread of one vCPU wait.
 #[derive(Debug)]
 pub struct Halting {
-    /// KVM does not keep the LAPIC's time in a doze.
+    /// Whether KVM stops the LAPIC's timer during a doze.
     keeps_time: bool,
-    /// Of the thread that dozes.
+    /// Wakes the dozing thread at the LAPIC's deadline.
     timer: Option<kick::Timer>,
 }
 
@@ -48,28 +50,29 @@ impl Default for Halting {
 }
 
 impl Halting {
-    /// Keeps the LAPIC's time itself, on whatever host.
+    /// Keeps the LAPIC's time itself, on any host.
     pub fn keeping_time() -> Self {
         Self { keeps_time: true, timer: None }
     }
 
-    /// Whether the vCPU, which has just come out of KVM_RUN, would wait there.
+    /// Whether the vCPU, which has just left KVM_RUN, was waiting there.
     pub fn is_halted(fd: &VcpuFd) -> bool {
         state(fd).is_some_and(|state| state != KVM_MP_STATE_RUNNABLE)
     }
 
-    /// Waits until there is what ends the halt; true then. False: a kick came first. The guest does not run.
+    /// Waits for an event that ends the halt, and returns true. Returns false if a kick came first. The guest does not
+    /// run.
     pub fn doze(&mut self, fd: &mut VcpuFd) -> bool {
         match state(fd) {
             Some(KVM_MP_STATE_HALTED) => {
                 if set_state(fd, KVM_MP_STATE_UNINITIALIZED).is_err() {
-                    // Then it runs now and then to find out.
+                    // After that it runs from time to time to find out.
                     return !kick::wait(LOOK_MAX);
                 }
                 let awake = self.wait(fd);
-                // An INIT may have come, which has made it something else.
+                // An INIT may have come and changed the state.
                 if state(fd) == Some(KVM_MP_STATE_UNINITIALIZED) {
-                    // It was set before, so it can be.
+                    // The state was set before, so KVM accepts it again.
                     let _ = set_state(fd, KVM_MP_STATE_HALTED);
                 }
                 awake
@@ -95,7 +98,7 @@ impl Halting {
         !kicked || until <= monotonic()
     }
 
-    /// When the LAPIC's timer fires, if this has to see to it.
+    /// When the LAPIC's timer fires, if KVM does not keep its time here.
     fn deadline(&mut self, fd: &VcpuFd) -> Time {
         if !self.keeps_time {
             return Time::NEVER;
@@ -104,13 +107,13 @@ impl Halting {
         if self.timer.is_none() {
             self.timer = kick::Timer::for_this_thread().ok();
         }
-        // Without a timer to wait for it, the guest goes on at once and halts again.
+        // Without a timer that waits for the deadline, the guest goes on at once and halts again.
         if self.timer.is_some() { monotonic() + span } else { monotonic() }
     }
 }
 
-/// Sets how long KVM spins for a vCPU of this VM that has halted before it lets its thread sleep. KVM without the capability
-/// keeps to the setting of the host.
+/// Sets how long KVM polls for an event after a vCPU of this VM has halted, before the thread sleeps. A KVM without the
+/// capability keeps the host's setting.
 pub fn set_poll(vm: &VmFd, span: Nanos) -> Result<(), Error> {
     if vm.check_extension_raw(KVM_CAP_HALT_POLL.into()) <= 0 {
         return Ok(());
@@ -119,7 +122,7 @@ pub fn set_poll(vm: &VmFd, span: Nanos) -> Result<(), Error> {
     vm.enable_cap(&kvm_enable_cap { cap: KVM_CAP_HALT_POLL, args, ..kvm_enable_cap::default() })
 }
 
-/// Looks at a vCPU between INIT and its start-up interrupt, which the look lets it take.
+/// Looks at a vCPU between INIT and start-up interrupt. The look lets the vCPU take the interrupt.
 fn waits_for_start(fd: &VcpuFd) -> bool {
     let mut pause = LOOK;
     while state(fd) == Some(KVM_MP_STATE_INIT_RECEIVED) {
@@ -139,7 +142,7 @@ fn set_state(fd: &VcpuFd, state: u32) -> Result<(), Error> {
     fd.set_mp_state(kvm_mp_state { mp_state: state })
 }
 
-/// Whether this host's KVM may keep LAPIC timers by the CPU's own, which stops where the vCPU does not run.
+/// Whether this host's KVM may use the CPU's own timer for the LAPIC's. That timer stops where the vCPU does not run.
 fn has_preemption_timer() -> &'static bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     let parameter = "/sys/module/kvm_intel/parameters/preemption_timer";

@@ -1,8 +1,21 @@
-//! Virtual machines on KVM whose vCPUs a [`Domain`](stile_sched::Domain) schedules.
+//! Virtual machines on KVM. A [`Domain`](stile_sched::Domain) schedules their vCPUs.
 //!
-//! [`unikernel`] makes VMs of built-in or own guest programs that run without a kernel, [`linux`] makes VMs that boot Linux.
-//! [`vm`] is what both kinds share: their vCPUs, their status, their end, and the console. [`devices`] are virtio devices and
-//! the transport below them. [`halt`] is how the vCPUs of Linux wait inside KVM.
+//! | module | concern |
+//! |---|---|
+//! | [`unikernel`] | VMs of guest programs that run without an operating system |
+//! | [`linux`] | VMs that boot Linux |
+//! | [`vm`] | what both kinds share: vCPUs, status, end, console |
+//! | [`devices`] | virtio devices, and the transport below them |
+//! | [`halt`] | how the vCPUs of Linux wait inside KVM |
+//!
+//! # The life of a VM
+//! 1. [`unikernel::Vm::create`] or [`linux::LinuxVm::create`] makes memory, boot structures and vCPUs, and adds the
+//!    vCPUs to a domain. No guest code runs yet.
+//! 2. [`vm::VcpuSet::start`] lets the vCPUs run. The domain decides when each one does.
+//! 3. The guest ends, breaks a rule, or is stopped by [`vm::VcpuSet::stop`]. The first of these is the VM's
+//!    [`vm::Outcome`].
+//! 4. [`vm::VcpuSet::wait`] returns that outcome when all vCPUs have left the domain. Dropping the VM stops it and
+//!    waits.
 //!
 //! A VM needs KVM and a domain, nothing else: `examples/one_vm.rs` runs one.
 

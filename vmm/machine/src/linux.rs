@@ -1,11 +1,13 @@
-//! A virtual machine with Linux in it: an unmodified kernel, KVM's interrupt controllers, ACPI, virtio devices.
+//! A virtual machine that boots Linux: an unmodified kernel on KVM's interrupt controllers, with ACPI and virtio
+//! devices.
 //!
-//! [`Payload::open`] checks what is to be booted, without KVM; [`LinuxVm::create`] makes memory, boot structures, devices
-//! and vCPUs, and hands the vCPUs to a domain; from there on the VM is run, waited for and ended as any [`VcpuSet`].
+//! [`Payload::open`] checks kernel, initramfs and command line without KVM. [`LinuxVm::create`] makes memory, boot
+//! structures, devices and vCPUs, and adds the vCPUs to a domain. From then on the VM is run, awaited and ended like
+//! any [`VcpuSet`].
 //!
-//! What the guest sees: a PC without its legacy hardware (see [`acpi`]), with a serial port, up to 19 virtio devices behind
-//! memory-mapped registers ([`layout`]), one package of as many cores as it has vCPUs ([`cpuid`]), and the host's TSC with
-//! kvmclock on top.
+//! The guest sees a PC without its legacy hardware (see [`acpi`]). It has a serial port, up to 19 virtio devices behind
+//! memory-mapped registers ([`layout`]), and one package with a core for each vCPU ([`cpuid`]). Its clocks are the
+//! host's TSC and kvmclock.
 
 pub mod acpi;
 pub mod boot;
@@ -49,46 +51,48 @@ use stile_sched::attributes::Attributes;
 use vcpu::LinuxVcpu;
 use vm_memory::GuestMemoryMmap;
 
-/// Where drivers write the number of a queue that has something in it, from a device's first register on.
+/// Offset, from a device's first register, of the register to which drivers write the number of a queue that has new
+/// chains.
 const QUEUE_NOTIFY: u64 = virtio_bindings::virtio_mmio::VIRTIO_MMIO_QUEUE_NOTIFY as u64;
 
-/// What a VM is to be.
+/// Describes a VM to be made.
 pub struct Spec<'a> {
-    /// Name, for messages.
+    /// Name, which messages and the console show.
     pub name: &'a str,
-    /// What it boots.
+    /// Kernel, initramfs and command line.
     pub payload: &'a Payload,
-    /// Number of vCPUs, from 1.
+    /// Number of vCPUs, from 1 to what KVM allows.
     pub vcpus: u32,
-    /// How its vCPUs are scheduled.
+    /// How the domain schedules each vCPU.
     pub attributes: Attributes,
-    /// How long KVM spins for a vCPU that has halted; `None`: as the host's KVM is set.
+    /// How long KVM polls for an event after a vCPU has halted, before its thread sleeps. `None`: as the host's KVM is
+    /// set.
     pub halt_poll: Option<Duration>,
     /// Where the serial port's output goes.
     pub console: Sink,
-    /// Make its devices, given its memory.
+    /// Make the VM's devices, given its memory.
     pub devices: Vec<AttachmentMaker<'a>>,
 }
 
 /// Why a VM could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// What any VM is made of.
+    /// KVM or the domain refused.
     #[error(transparent)]
     Machine(#[from] MakeError),
-    /// More than there are interrupt lines for.
+    /// There are more devices than interrupt lines.
     #[error("{0} devices: a Linux guest has at most {DEVICES_MAX}")]
     Devices(usize),
-    /// What the kernel finds in memory.
+    /// The boot structures do not fit into memory.
     #[error(transparent)]
     Boot(#[from] BootError),
-    /// The serial port.
+    /// The serial port cannot be connected with KVM.
     #[error("the serial port cannot be made")]
     Serial(#[source] io::Error),
-    /// A device.
+    /// A device cannot be made, or not be connected with KVM.
     #[error("device {number} cannot be made")]
     Device {
-        /// Which, from 0.
+        /// Its number, from 0.
         number: usize,
         /// Cause.
         #[source]
@@ -96,7 +100,7 @@ pub enum CreateError {
     },
 }
 
-/// A virtual machine in a domain: its [`VcpuSet`], and what Linux has besides.
+/// A Linux VM in a domain: a [`VcpuSet`], the guest's memory, and its devices.
 pub struct LinuxVm {
     state: Arc<LinuxState>,
     vcpu_set: VcpuSet,
@@ -104,7 +108,7 @@ pub struct LinuxVm {
 }
 
 impl LinuxVm {
-    /// Makes a VM whose vCPUs are in `domain` but do not run yet.
+    /// Makes a VM and adds its vCPUs to `domain`. They do not run until [`VcpuSet::start`].
     pub fn create(kvm: &Kvm, spec: Spec<'_>, domain: Arc<dyn Domain>) -> Result<Self, CreateError> {
         let created = stile_sched::time::monotonic();
         check_vcpus(kvm, spec.vcpus)?;
@@ -171,7 +175,7 @@ impl LinuxVm {
         })
     }
 
-    /// What its vCPUs share.
+    /// The state that the vCPUs share.
     pub fn state(&self) -> &Arc<LinuxState> {
         &self.state
     }
@@ -184,7 +188,7 @@ fn make_devices(makers: Vec<AttachmentMaker<'_>>, memory: &GuestMemoryMmap) -> R
     makers.into_iter().enumerate().map(make).collect()
 }
 
-/// What every vCPU has when it starts, whoever starts it.
+/// The state in which every vCPU starts, the boot vCPU and those that the guest starts.
 fn prepare(fd: &VcpuFd, index: u32, features: &Features) -> Result<(), MakeError> {
     let features = features.of_vcpu(index).map_err(refused("so many CPU features"))?;
     fd.set_cpuid2(&features).map_err(refused("the vCPU's features"))?;
@@ -195,7 +199,7 @@ fn prepare(fd: &VcpuFd, index: u32, features: &Features) -> Result<(), MakeError
     vm::kickable(fd).map_err(refused("a signal mask for the vCPU"))
 }
 
-/// The boot vCPU's way in.
+/// The registers with which the boot vCPU enters the kernel.
 fn enter_kernel(fd: &VcpuFd, protocol: &Protocol) -> Result<(), MakeError> {
     let made = fd.get_sregs().map_err(refused("the vCPU's special registers"))?;
     fd.set_sregs(&entry::special_registers(protocol, made))
@@ -203,7 +207,7 @@ fn enter_kernel(fd: &VcpuFd, protocol: &Protocol) -> Result<(), MakeError> {
     fd.set_regs(&entry::registers(protocol)).map_err(refused("the vCPU's registers"))
 }
 
-/// It is run, waited for and ended as any [`VcpuSet`].
+/// A VM is run, awaited and ended like any [`VcpuSet`].
 impl Deref for LinuxVm {
     type Target = VcpuSet;
 

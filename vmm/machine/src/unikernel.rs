@@ -1,7 +1,7 @@
-//! A virtual machine with a unikernel in it: made from a specification, started, and waited for.
+//! A virtual machine that runs a unikernel: a guest program without an operating system.
 //!
-//! [`Vm::create`] makes memory, boot structures and vCPUs, and hands the vCPUs to a domain; from there on it is run, waited
-//! for and ended as any [`VcpuSet`].
+//! [`Vm::create`] makes memory, boot structures and vCPUs, and adds the vCPUs to a domain. From then on the VM is run,
+//! awaited and ended like any [`VcpuSet`].
 
 pub mod boot;
 pub mod clock;
@@ -39,50 +39,50 @@ use stile_sched::{Domain, Nanos};
 use vcpu::GuestVcpu;
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
-/// What a VM is to be.
+/// Describes a VM to be made.
 pub struct Spec<'a> {
-    /// Name, for messages.
+    /// Name, which messages and the console show.
     pub name: &'a str,
-    /// ELF file.
+    /// The program, as an ELF file.
     pub image: &'a [u8],
-    /// Number of vCPUs, from 1.
+    /// Number of vCPUs, from 1 to what KVM allows.
     pub vcpus: u32,
     /// Memory (units: bytes).
     pub memory: u64,
-    /// How its vCPUs are scheduled.
+    /// How the domain schedules each vCPU.
     pub attributes: Attributes,
-    /// Command line.
+    /// Command line of the guest, UTF-8.
     pub cmdline: &'a str,
-    /// Where its text goes.
+    /// Where the guest's text goes.
     pub console: Sink,
-    /// Makes the network device, given the VM's memory.
+    /// Makes the network device; `None`: the VM has none.
     pub device: Option<DeviceMaker<'a>>,
 }
 
-/// Makes a device for a VM, given its memory.
+/// Makes a device for a VM, given the VM's memory.
 pub type DeviceMaker<'a> = &'a dyn Fn(&GuestMemoryMmap) -> Result<Arc<dyn MmioDevice>, DeviceError>;
 
 /// Why a VM could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The image.
+    /// The image is not a unikernel.
     #[error("image: {0}")]
     Image(#[from] ImageError),
-    /// Memory size.
+    /// The memory does not hold the image and the vCPUs' structures.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// What any VM is made of.
+    /// KVM or the domain refused.
     #[error(transparent)]
     Machine(#[from] MakeError),
-    /// Boot structures.
+    /// The boot structures do not fit.
     #[error(transparent)]
     Boot(#[from] BootError),
-    /// A device.
+    /// The device cannot be made.
     #[error("the VM's device cannot be made")]
     Device(#[source] DeviceError),
 }
 
-/// A virtual machine in a domain: its [`VcpuSet`], and what a unikernel has besides.
+/// A unikernel VM in a domain: a [`VcpuSet`], the guest's memory, and its gate.
 pub struct Vm {
     state: Arc<VmState>,
     vcpu_set: VcpuSet,
@@ -90,7 +90,7 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// Makes a VM whose vCPUs are in `domain` but do not run yet.
+    /// Makes a VM and adds its vCPUs to `domain`. They do not run until [`VcpuSet::start`].
     pub fn create(kvm: &Kvm, spec: &Spec<'_>, domain: Arc<dyn Domain>) -> Result<Self, CreateError> {
         let created = stile_sched::time::monotonic();
         check_vcpus(kvm, spec.vcpus)?;
@@ -135,18 +135,18 @@ impl Vm {
         })
     }
 
-    /// Lets its workload begin, if that waits for it, now or later.
+    /// Opens the VM's gate. A workload that waits at the gate begins; one that comes to it later passes.
     pub fn open_gate(&self) {
         self.state.gate().open().into_iter().for_each(|vcpu| self.state.wake(vcpu));
     }
 
-    /// What its vCPUs share.
+    /// The state that the vCPUs share.
     pub fn state(&self) -> &Arc<VmState> {
         &self.state
     }
 }
 
-/// It is run, waited for and ended as any [`VcpuSet`].
+/// A VM is run, awaited and ended like any [`VcpuSet`].
 impl Deref for Vm {
     type Target = VcpuSet;
 
@@ -169,7 +169,7 @@ impl VirtualMachine for Vm {
     }
 }
 
-/// How vCPUs start.
+/// What every vCPU needs to start.
 struct Start {
     cpuid: CpuId,
     entry: u64,

@@ -1,9 +1,9 @@
 //! What both kinds of virtual machine share: a name, vCPUs in a domain, text output, and an end.
 //!
-//! [`VmStatus`] is shared by the vCPUs and the owner of the VM: the domain, the milestones reached, the outcome, and the
-//! accounts of vCPUs that have ended. [`VcpuSet`] is the owner's handle: it starts all vCPUs together, waits for them, and
-//! stops them when it is dropped. [`unikernel`](crate::unikernel) and [`linux`](crate::linux) add memory, devices and the
-//! state in which vCPUs start.
+//! [`VmStatus`] is shared by the vCPUs and the owner of the VM: the domain, the milestones reached, the outcome, and
+//! the accounts of vCPUs that have ended. [`VcpuSet`] is the owner's handle: it starts all vCPUs together, waits for
+//! them, and stops them when it is dropped. [`unikernel`](crate::unikernel) and [`linux`](crate::linux) add memory,
+//! devices and the state in which vCPUs start.
 
 pub mod console;
 mod make;
@@ -33,12 +33,12 @@ pub struct Range {
     pub end: u64,
 }
 
-/// A virtual machine of either kind, to run it and to read its figures.
+/// A virtual machine of either kind: to run it, and to read its figures.
 pub trait VirtualMachine: Send + Sync {
     /// Its vCPUs.
     fn vcpu_set(&self) -> &VcpuSet;
 
-    /// The wait that a vCPU was told of last; `None` where guests are told nothing.
+    /// The wait (steal time) that the guest was last told for a vCPU; `None` where guests are told nothing.
     ///
     /// # Panics
     /// If the VM has no such vCPU.
@@ -46,7 +46,7 @@ pub trait VirtualMachine: Send + Sync {
         None
     }
 
-    /// The figures that its workload reported by a doorbell, in order.
+    /// The named figures that the workload reported by a doorbell, in the order of the reports.
     fn results(&self) -> Vec<(String, u64)> {
         Vec::new()
     }

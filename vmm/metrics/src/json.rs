@@ -1,4 +1,4 @@
-//! Readings as JSON: all figures since the start, in seconds and numbers; `null` where a figure is not known.
+//! Readings as JSON: all figures since the start, times in seconds. A figure that is not known is `null`.
 
 use super::metric::{Metric, OF_DOMAIN, OF_VCPUS, Sampled, Value, labelled};
 use super::reading::{Reading, VmReading};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use stile_sched::Nanos;
 use stile_sched::histogram::Histogram;
 
-/// A reading, so long after the start; the final one is taken when all VMs have ended.
+/// A reading at this time after the start. The final one is taken when all VMs have ended.
 pub fn line(reading: &Reading, after: Nanos, is_final: bool) -> Json {
     json!({
         "seconds": seconds(after),
@@ -16,7 +16,7 @@ pub fn line(reading: &Reading, after: Nanos, is_final: bool) -> Json {
     })
 }
 
-/// How many spans there were, and how long they were (units: s): `null` if there were none.
+/// Number and lengths of spans (units: s); `null` if there were none.
 pub fn spans(spans: &Histogram) -> Json {
     let known = |span: Nanos| (spans.count() > 0).then(|| seconds(span));
     let [p50, p99] = [0.5, 0.99].map(|q| known(spans.quantile(q)));

@@ -1,7 +1,7 @@
-//! Every figure, described once.
+//! The description of every figure.
 //!
-//! Names follow OpenMetrics, as what stands between `stile_vcpu_` and a counter's `_total` there: base units, and a unit that
-//! is part of the name. Users build on them; renaming one breaks what they built.
+//! Names follow OpenMetrics: each stands there between `stile_vcpu_` and a counter's `_total`. Units are base units and
+//! part of the name. Users build on the names; renaming one breaks what they built.
 
 use super::reading::{DomainSample, Sample};
 use stile_sched::Nanos;
@@ -11,9 +11,9 @@ use stile_sched::ledger::{Outcomes, Yielded};
 /// How a figure behaves over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows.
+    /// A number that only grows.
     Counter,
-    /// How many spans of which length there were.
+    /// A distribution of spans of time.
     Histogram,
 }
 
@@ -26,7 +26,7 @@ pub enum Unit {
     Count,
 }
 
-/// A figure as it was read.
+/// The value of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// A time.
@@ -39,7 +39,7 @@ pub enum Value<'a> {
     Yields(&'a Yielded),
 }
 
-/// The description of a figure that is read from an `S`.
+/// The description of a figure that is read from samples of type `S`.
 #[derive(Debug)]
 pub struct Metric<S: 'static> {
     /// Name.
@@ -50,11 +50,11 @@ pub struct Metric<S: 'static> {
     pub kind: Kind,
     /// Unit.
     pub unit: Unit,
-    /// Names of its labels; a figure with labels is one for each of their combinations.
+    /// Names of its labels. A figure with labels has a value for each of their combinations.
     pub labels: &'static [&'static str],
-    /// Whether the baselines without a policy know it: they know what the host tells.
+    /// Whether it is known without a policy. The host's scheduler tells only some figures.
     pub told_by_host: bool,
-    /// What it says, in one sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
     read: for<'a> fn(&'a S) -> Option<Value<'a>>,
 }
@@ -94,7 +94,7 @@ pub static IDLE: Metric<Sample> = Metric {
     ..time(|s| Some(Value::Time(s.account.idle)))
 };
 
-/// What the guest knows of its wait.
+/// The wait that the guest was told.
 pub static STEAL: Metric<Sample> = Metric {
     name: "steal_published_seconds",
     heading: "steal told",
@@ -199,7 +199,7 @@ pub static SWITCHES: Metric<DomainSample> = Metric {
     ..count(|s| Some(Value::Count(s.switches)))
 };
 
-/// Those of a vCPU, and summed, of a VM.
+/// The figures of a vCPU; their sums are those of a VM.
 pub static OF_VCPUS: [&Metric<Sample>; 14] = [
     &RUN,
     &WAIT,
@@ -217,36 +217,37 @@ pub static OF_VCPUS: [&Metric<Sample>; 14] = [
     &BORROWED,
 ];
 
-/// Those of the domain.
+/// The figures of the domain.
 pub static OF_DOMAIN: [&Metric<DomainSample>; 2] = [&KICKS, &SWITCHES];
 
 type Read<S> = for<'a> fn(&'a S) -> Option<Value<'a>>;
 
-/// What counters of time have in common.
+/// The part that all counters of time share.
 const fn time<S>(read: Read<S>) -> Metric<S> {
     Metric { unit: Unit::Seconds, ..count(read) }
 }
 
-/// What counters have in common.
+/// The part that all counters share.
 const fn count<S>(read: Read<S>) -> Metric<S> {
     let (kind, unit) = (Kind::Counter, Unit::Count);
     Metric { name: "", heading: "", kind, unit, labels: &[], told_by_host: false, help: "", read }
 }
 
-/// A sample of a domain, which may have a policy or not.
+/// A sample of a domain that may have a policy.
 pub trait Sampled {
-    /// Whether a policy schedules what was sampled; else the host does, which does not tell all.
+    /// Whether a policy schedules the vCPUs. If not, the host does, which does not tell all figures.
     fn by_policy(&self) -> bool;
 }
 
 impl<S: Sampled> Metric<S> {
-    /// Reads it; `None` where it is not known.
+    /// Reads the figure from a sample; `None` where it is not known.
     pub fn value<'a>(&self, sample: &'a S) -> Option<Value<'a>> {
         if sample.by_policy() || self.told_by_host { (self.read)(sample) } else { None }
     }
 }
 
-/// The numbers of yields with their labels: kind, outcome. Without a policy, outcomes are `untold`; with one, none is.
+/// The numbers of yields with their labels: kind, outcome. Without a policy the outcome of all is `untold`; with one,
+/// of none.
 pub fn labelled(yields: &Yielded, by_policy: bool) -> impl Iterator<Item = ([&'static str; 2], u64)> {
     type Of = fn(&Outcomes) -> u64;
     let kinds = [("unknown", yields.unknown), ("lock", yields.lock), ("message", yields.message)];

@@ -1,4 +1,4 @@
-//! Samples of VMs and their domain: all figures at one moment, sums of them, and what came between two readings.
+//! Samples of VMs and their domain: all figures at one moment, their sums, and the differences between two readings.
 
 use super::metric::Sampled;
 use stile_machine::vm::VirtualMachine;
@@ -13,7 +13,7 @@ use stile_sched::{Nanos, Time};
 pub struct Sample {
     /// The scheduler's account.
     pub account: Account,
-    /// The wait that guests were told of; `None` where they are told nothing.
+    /// The wait that guests were told; `None` where they are told nothing.
     pub steal: Option<Nanos>,
     /// Whether a policy schedules them.
     pub by_policy: bool,
@@ -22,9 +22,9 @@ pub struct Sample {
 /// The figures of a domain that are not sums over its vCPUs.
 #[derive(Debug, Clone, Default)]
 pub struct DomainSample {
-    /// From the policy's wish that a pCPU asks, until it did.
+    /// Times from the wish that a pCPU asks until it asked.
     pub kicks: Histogram,
-    /// A pCPU went from one vCPU to another.
+    /// How often a pCPU went from one vCPU to another.
     pub switches: u64,
     /// Whether it has a policy.
     pub by_policy: bool,
@@ -35,16 +35,16 @@ pub struct DomainSample {
 pub struct VmReading {
     /// Its name.
     pub name: String,
-    /// Whether it has ended. Its figures are its last ones then.
+    /// Whether it has ended. Its figures are then its last ones.
     pub ended: bool,
     /// Its vCPUs, in order.
     pub vcpus: Vec<Sample>,
 }
 
-/// Everything at one moment, or what came between two.
+/// All figures at one moment, or their differences between two.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// When it was taken; of a difference, when the later one was.
+    /// Time of the reading; of a difference, time of the later reading.
     pub at: Time,
     /// The VMs, in order.
     pub vms: Vec<VmReading>,
@@ -65,7 +65,7 @@ impl Sampled for DomainSample {
 }
 
 impl Sample {
-    /// Several together.
+    /// The sum of several samples.
     pub fn sum<'a>(samples: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut samples = samples.into_iter();
         let mut sum = samples.next().cloned().unwrap_or_default();
@@ -91,7 +91,7 @@ impl VmReading {
 }
 
 impl Reading {
-    /// Reads the VMs of a domain. A vCPU that is just being given back keeps what an earlier reading of them says.
+    /// Reads the VMs of a domain. A vCPU that is just leaving its domain keeps the values of `earlier`.
     pub fn take<'a, M: VirtualMachine + ?Sized + 'a>(
         vms: impl IntoIterator<Item = &'a M>,
         domain: &dyn Domain,
@@ -113,7 +113,7 @@ impl Reading {
         Self { at: monotonic(), vms, domain }
     }
 
-    /// What came since an earlier reading of the same VMs.
+    /// The differences to an earlier reading of these VMs.
     pub fn since(&self, earlier: &Self) -> Self {
         let of_vm = |(now, then): (&VmReading, &VmReading)| {
             let vcpus = now.vcpus.iter().zip(&then.vcpus).map(|(now, then)| now.since(then)).collect();
@@ -133,7 +133,7 @@ pub(super) mod tests {
     use super::*;
     use stile_sched::ledger::Outcomes;
 
-    /// A vCPU under a policy that ran, waited and idled so long (unit: ms), in waits of 2 ms.
+    /// A vCPU under a policy with these times of run, wait and idle (unit: ms), in waits of 2 ms.
     pub(crate) fn vcpu(run: u64, wait: u64, idle: u64) -> Sample {
         let [run, wait, idle] = [run, wait, idle].map(Nanos::from_millis);
         let mut account = Account { run, wait, idle, turns: 7, exits: 1_234, ..Account::default() };

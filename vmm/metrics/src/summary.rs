@@ -1,9 +1,9 @@
-//! A VM's figures in one line: what it got, and for how long it was ready without a pCPU.
+//! A VM's figures in one line: its CPU time, and how long it was ready without a pCPU.
 
 use super::reading::{Sample, VmReading};
 use super::table::time;
 
-/// What became of a VM's time, in a line.
+/// The line on a VM's time.
 pub fn line(vm: &VmReading) -> String {
     let Sample { account, by_policy, .. } = vm.sum();
     let cpus = match account.total().0 {

@@ -1,7 +1,7 @@
-//! Readings as text: a table of VMs in their order, under a line on the domain.
+//! Readings as text: a table of VMs in their order, below a line on the domain.
 //!
-//! A table that is too wide loses columns, the least telling first, and one that is too long loses VMs; nothing is wrapped.
-//! What is not known is `-`, never 0.
+//! A table that is too wide loses columns, the least important first. A table that is too long loses VMs. No line is
+//! wrapped. A value that is not known is `-`, never 0.
 
 use super::metric::{
     BORROWED, EXITS, IDLE, KICKS, LENT, MIGRATIONS, Metric, OVERRUN, RUN, STEAL, STEALS, SWITCHES, THROTTLED, TURNS,
@@ -15,21 +15,21 @@ use stile_sched::ledger::Outcomes;
 use stile_text::fill;
 use stile_text::{count, si, time_us};
 
-/// What is shown of a VM's name.
+/// Longest name of a VM that is shown in full (units: characters).
 const NAME_MAX: usize = 20;
 const NAME_TAIL: usize = 6;
-/// VMs of up to so many vCPUs are also told vCPU by vCPU.
+/// VMs with up to so many vCPUs have a line for each vCPU.
 const FEW_VCPUS: usize = 8;
 const UNKNOWN: &str = "-";
-/// Blanks between two columns, beside the one that takes a line's place.
+/// Blanks between two columns, beside the one in place of a line.
 const COLUMN_GAP: u16 = 1;
-/// A line under the heading, and nothing else.
+/// A line below the heading, and no other lines.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
-/// What a table is made for.
+/// The frame of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// The time that the reading is about.
+    /// The time that the reading covers.
     pub wall: Nanos,
     /// Number of pCPUs of the domain.
     pub pcpus: usize,
@@ -39,14 +39,14 @@ pub struct Frame {
     pub rows: usize,
 }
 
-/// What happened in an interval: shares and rates, VM by VM. VMs without any time in it are left out.
+/// The table of an interval: shares and rates, VM by VM. VMs without any time in it are left out.
 pub fn interval(since: &Reading, frame: Frame) -> String {
     let vms: Vec<&VmReading> = since.vms.iter().filter(|vm| vm.sum().account.total() > Nanos::ZERO).collect();
     let rows = Rows::new(&vms, frame.rows, false);
     domain_line(since, frame, Show::Rate) + &rows.render(&during(), frame)
 }
 
-/// What happened in all: first what became of the time, then how often what happened.
+/// The table of a whole run: first the shares of time, then the counts.
 pub fn totals(reading: &Reading, frame: Frame) -> String {
     let vms: Vec<&VmReading> = reading.vms.iter().collect();
     let rows = Rows::new(&vms, frame.rows, true);
@@ -54,14 +54,14 @@ pub fn totals(reading: &Reading, frame: Frame) -> String {
     domain_line(reading, frame, Show::Number) + &times + "\n" + &events
 }
 
-/// How a figure is shown.
+/// How a value is shown.
 #[derive(Clone, Copy)]
 enum Show {
     /// As part of the vCPUs' time.
     Share,
-    /// As it is.
+    /// As a number.
     Number,
-    /// In a second.
+    /// As a rate (units: 1/s).
     Rate,
     /// As a quantile of the spans.
     Quantile(f64),
@@ -71,7 +71,7 @@ enum Show {
     Outcome(&'static str, fn(&Outcomes) -> u64),
 }
 
-/// A column, and how early it goes if the table is too wide: the largest number first, 0 never.
+/// A column, and its rank when the table is too wide: the largest number goes first, 0 never.
 struct Column(&'static Metric<Sample>, Show, u8);
 
 fn during() -> Vec<Column> {
@@ -139,7 +139,7 @@ impl Column {
         let Some(value) = self.0.value(sample) else { return UNKNOWN.to_owned() };
         if let Show::Outcome(_, of) = self.1 {
             return match value {
-                // The outcomes of yields are the policy's.
+                // The outcomes of yields are known only with a policy.
                 Value::Yields(yields) if sample.by_policy => si(of(&yields.outcomes()) as f64),
                 _ => UNKNOWN.to_owned(),
             };
@@ -176,7 +176,7 @@ fn share(part: Nanos, whole: Nanos) -> String {
     if whole == Nanos::ZERO { UNKNOWN.to_owned() } else { format!("{:.1}", 100.0 * part.0 as f64 / whole.0 as f64) }
 }
 
-/// What is told of the domain: how busy its pCPUs were, switches and kicks.
+/// The line on the domain: how busy its pCPUs were, switches and kicks.
 fn domain_line(reading: &Reading, frame: Frame, how: Show) -> String {
     let Frame { wall, pcpus, width, .. } = frame;
     let run = Sample::sum(reading.vms.iter().flat_map(|vm| &vm.vcpus)).account.run;
@@ -203,7 +203,7 @@ fn domain_line(reading: &Reading, frame: Frame, how: Show) -> String {
 /// The lines of a table.
 struct Rows {
     rows: Vec<Row>,
-    /// VMs that there is no room for.
+    /// VMs for which there is no room.
     more: usize,
 }
 
@@ -214,8 +214,8 @@ struct Row {
 }
 
 impl Rows {
-    /// The VMs in order, each with its vCPUs in order if they are few; where not all fit, those that waited longest. And the
-    /// sum, unless it is one VM.
+    /// The VMs in order, each with its vCPUs in order if they are few. If not all fit, those that waited longest. Then
+    /// the sum, unless there is one VM.
     fn new(vms: &[&VmReading], most: usize, each_vcpu: bool) -> Self {
         let mut sums: Vec<(usize, &VmReading, Sample)> =
             vms.iter().enumerate().map(|(place, &vm)| (place, vm, vm.sum())).collect();
@@ -281,7 +281,7 @@ impl Rows {
     }
 }
 
-/// The VM's name, in the middle shortened: names of VMs that are alike differ at their ends.
+/// The VM's name, shortened in the middle: names of VMs that are alike differ at their ends.
 fn label(vm: &VmReading) -> String {
     let name: Vec<char> = vm.name.chars().collect();
     if name.len() <= NAME_MAX {

@@ -1,11 +1,11 @@
 //! A recording as a trace for viewers: Chrome's trace-event format, which Perfetto reads as well.
 //!
-//! Tracks: one for each pCPU, with the vCPUs that ran there; one for each vCPU, grouped by VM, with its running, waiting and
-//! idling. Instants: yields with what they said and what came of them, kicks where they go, wakes. Arrows lead from a
-//! wake, or from the yielder, to the running it led to. Times are microseconds since the recording began.
+//! Tracks: one for each pCPU, with the vCPUs that ran there; one for each vCPU, grouped by VM, with its run, wait and
+//! idle. Instants: yields with hint and outcome, kicks at their target, wakes. Arrows lead from a wake or a yield to
+//! the run that follows from it. Times are microseconds since the recording began.
 //!
-//! It streams: memory grows with the number of vCPUs. A slice is written when it is over, so slices are in order of their
-//! ends, which the format permits.
+//! It streams: memory grows with the number of vCPUs. A slice is written when it is over, so slices are in the order of
+//! their ends, which the format permits.
 
 mod event;
 #[cfg(test)]
@@ -21,7 +21,7 @@ use stile_sched::ledger::{Began, Doing, Event, Span, Spans, What};
 use stile_sched::policy::{Placement, Why};
 use stile_sched::{Slot, Time, VcpuId, Wait, Yield};
 
-/// The process of the pCPUs; VMs follow.
+/// The process of the pCPUs. The processes of VMs follow.
 const PCPUS: u32 = 1;
 
 /// Why no trace was written.
@@ -51,10 +51,10 @@ struct Writer<'a, W> {
     is_first: bool,
     spans: Spans,
     closed: Vec<Span>,
-    /// The process of each VM, and the tracks that have their names.
+    /// The process of each VM, and the tracks that already have names.
     processes: HashMap<String, u32>,
     named: HashSet<Track>,
-    /// Where arrows to a vCPU begin that have not arrived.
+    /// Where arrows to a vCPU begin that have not ended yet.
     arrows: HashMap<VcpuId, (Track, Time, &'static str)>,
     drawn: u64,
 }
@@ -157,7 +157,7 @@ impl<'a, W: Write> Writer<'a, W> {
         Ok(())
     }
 
-    /// A vCPU is on a slot now: the arrow to it ends there.
+    /// A vCPU is on a slot now: its arrow ends there.
     fn arrives(&mut self, vcpu: VcpuId, slot: Slot, at: Time) -> io::Result<()> {
         let Some((from, began, kind)) = self.arrows.remove(&vcpu) else { return Ok(()) };
         self.drawn += 1;
@@ -198,7 +198,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.put(TraceEvent { s: Some("t"), args, ..TraceEvent::new("i", name, track, at) })
     }
 
-    /// The track of a vCPU, which gets its name before anything else.
+    /// The track of a vCPU. Writes the track's name before anything else.
     fn track_of(&mut self, vcpu: VcpuId, at: Time) -> io::Result<Track> {
         let named = self.names.get(vcpu, at);
         let (vm, index) = named.map_or(("vCPUs", vcpu.0), |named| (named.vm.as_str(), named.index));

@@ -1,25 +1,25 @@
-//! From rings to a file in order of time.
+//! Writes events from rings to a file, in the order of time.
 //!
-//! Rings are written by several threads, but one at a time, under the domain's lock, with times that only rise. So whoever
-//! has seen an event finds all earlier ones when it looks again: each turn reads all rings, and writes what is no later than
-//! the latest event of the turn before. What a ring has lost by then is later than all that was written, and so the
-//! [gap](What::Gap) has its place, too.
+//! Several threads write the rings, one at a time, under the domain's lock, with times that only rise. So a reader that
+//! has seen an event finds all earlier ones when it reads again. Each turn reads all rings, and writes the events that
+//! are not later than the latest event of the turn before. What a ring has lost by then is later than all that was
+//! written, so that the [gap](What::Gap) has its place, too.
 //!
-//! Memory: what the rings hold, twice.
+//! Memory: twice what the rings hold.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use stile_sched::Time;
 use stile_sched::ledger::{Event, Trace, What};
 
-/// The rings of a trace, read up to somewhere.
+/// The rings of a trace, and how far they were read.
 #[derive(Debug)]
 pub(super) struct Drain {
     trace: Arc<Trace>,
     /// The number of each ring's next event, and the time of its last one.
     next: Vec<(u64, Time)>,
     pending: Vec<Event>,
-    /// Everything up to here has been written.
+    /// All events up to this time have been written.
     written: Time,
     pub(super) events: u64,
     pub(super) lost: u64,
@@ -37,14 +37,14 @@ impl Drain {
         Self { trace, next, pending: Vec::new(), written: Time(0), events: 0, lost: 0 }
     }
 
-    /// Reads what is new, and writes what has its place.
+    /// Reads new events, and writes those that have their place.
     pub(super) fn turn(&mut self, out: &mut impl Write) -> io::Result<()> {
         let seen = self.pending.last().map_or(self.written, |event| event.time);
         self.read();
         self.write(seen, out)
     }
 
-    /// Writes what is left, when nothing happens any more.
+    /// Writes the remaining events, when no new ones come.
     pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         self.turn(out)?;
         self.write(Time::NEVER, out)
@@ -134,7 +134,8 @@ mod tests {
         let events = read_back(&out);
         let gap = events.iter().position(|event| matches!(event.what, What::Gap { .. })).unwrap();
         assert_eq!(events[gap].what, What::Gap { lost: 24 });
-        // Nine events before: three joined, were woken, and got a slot, the one that lost some as the second.
+        // Nine events before: each of three vCPUs joined, was woken, and got a slot. The vCPU that lost some was the
+        // second.
         assert_eq!((gap, events.len(), drain.lost), (6, 9 + 1 + 16 + 1, 24));
         assert!(events.windows(2).all(|pair| pair[0].time <= pair[1].time));
     }

@@ -1,4 +1,4 @@
-//! Why a vCPU of a recording waited: the analysis of [`stile_sched::ledger::why`], with names and in words.
+//! Why a vCPU of a recording waited: the analysis of [`stile_sched::ledger::why`], with names and in sentences.
 
 mod text;
 
@@ -9,25 +9,25 @@ use std::path::PathBuf;
 use stile_sched::ledger::why::{BEGINNINGS, Cause, Explanation, Scene, Summary, Waits};
 use stile_sched::{Nanos, Time};
 
-/// Why there is nothing to explain.
+/// Why there is no explanation.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// The recording.
+    /// The recording cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Nobody is called so.
+    /// No vCPU has this name.
     #[error("there is no vCPU `{name}` in {}; {}", path.display(), there_are(names))]
     Nobody {
-        /// What was asked for.
+        /// The name asked for.
         name: String,
         /// The recording.
         path: PathBuf,
-        /// Who there is.
+        /// The names that there are.
         names: Vec<String>,
     },
 }
 
-/// As many names are told in a message.
+/// Most names in a message.
 const NAMES_TOLD: usize = 24;
 
 fn there_are(names: &[String]) -> String {
@@ -40,9 +40,9 @@ fn there_are(names: &[String]) -> String {
 /// Times in nanoseconds, moments since the recording began.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// Whom it is about.
+    /// Name of the vCPU.
     pub vcpu: String,
-    /// Under which policy.
+    /// Name of the policy.
     pub policy: String,
     /// On a pCPU.
     pub run_ns: u64,
@@ -60,18 +60,18 @@ pub struct Answer {
     pub beginnings: Vec<Beginning>,
     /// The longest wait; `None` if it never waited.
     pub longest: Option<Longest>,
-    /// Events that the recording has lost: what it tells may have holes.
+    /// Events that the recording has lost. Figures may be wrong by as much.
     pub lost: u64,
 }
 
 /// Waits that began in one way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beginning {
-    /// How.
+    /// The way.
     pub how: &'static str,
-    /// How many.
+    /// Number of these waits.
     pub waits: u64,
-    /// How long, in all.
+    /// Length of these waits, in all.
     pub ns: u64,
 }
 
@@ -82,38 +82,38 @@ pub struct Longest {
     pub from_ns: u64,
     /// When it ended.
     pub to_ns: u64,
-    /// What it was: `turns`, `quota`, `cap`, `lock`, `message`, `kick` or `nobody`.
+    /// Its kind: `turns`, `quota`, `cap`, `lock`, `message`, `kick` or `nobody`.
     pub cause: &'static str,
-    /// Whose doing it was.
+    /// The vCPU that caused it.
     pub culprit: Option<String>,
     /// The conclusion, in a sentence.
     pub verdict: String,
-    /// Who waited for whom.
+    /// The chain of vCPUs in which each waited for the next.
     pub chain: Vec<String>,
-    /// Who ran meanwhile, longest first.
+    /// The vCPUs that ran meanwhile, longest first.
     pub ran: Vec<Ran>,
-    /// For how long pCPUs had nobody on them meanwhile, in all.
+    /// How long pCPUs were idle meanwhile, in all.
     pub free_ns: u64,
 }
 
-/// Who ran during a wait.
+/// A vCPU that ran during a wait.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ran {
-    /// Who.
+    /// Name of the vCPU.
     pub vcpu: String,
     /// The slot.
     pub slot: u16,
     /// The host CPU.
     pub cpu: u32,
-    /// How long.
+    /// How long it ran.
     pub ns: u64,
     /// Part of the wait.
     pub share: f64,
-    /// In how many turns.
+    /// Number of its turns.
     pub turns: u64,
 }
 
-/// Looks for the longest wait of a vCPU, given by name or id.
+/// Explains the longest wait of a vCPU, given by name or id.
 pub fn explain(recording: &Recording, name: &str) -> Result<Answer, ExplainError> {
     let (header, names) = (recording.header(), recording.names());
     let mut waits = Waits::new(header.slots(), |vcpu, at| names.is(name, vcpu, at));
@@ -159,7 +159,7 @@ fn answer(recording: &Recording, name: &str, summary: &Summary, longest: Option<
 
 fn longest(recording: &Recording, why: &Explanation) -> Longest {
     let (header, wait) = (recording.header(), why.wait);
-    // Ids mean whom they meant at the end of the wait.
+    // Ids name the vCPUs that had them at the end of the wait.
     let called = Called { names: recording.names(), at: wait.to };
     let cpus: Vec<u32> = header.pcpus.iter().collect();
     let ran = why.ran.iter().map(|ran| Ran {
@@ -191,7 +191,7 @@ fn longest(recording: &Recording, why: &Explanation) -> Longest {
     }
 }
 
-/// Names at one time.
+/// The names at one time.
 struct Called<'a> {
     names: &'a Names,
     at: Time,

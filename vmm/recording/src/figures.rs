@@ -1,4 +1,4 @@
-//! What became of everybody's time in a recording, in figures.
+//! The time of all vCPUs of a recording, in figures.
 
 use super::reader::{ReadError, Recording};
 use serde::Serialize;
@@ -11,11 +11,11 @@ use stile_sched::ledger::{self, Outcomes, VcpuFigures, Yielded};
 pub struct Figures {
     /// From the first event to the last one that counts.
     pub span_ns: u64,
-    /// Times a pCPU went from one vCPU to another, a second.
+    /// Switches: how often pCPUs went from one vCPU to another (units: 1/s).
     pub switches_per_s: f64,
-    /// Times a vCPU went on, on another pCPU than its last, a second.
+    /// Migrations: how often a vCPU went on, on another pCPU than its last (units: 1/s).
     pub migrations_per_s: f64,
-    /// Median of the time from the wish that a pCPU asks until it did.
+    /// Median of the time from the wish that a pCPU asks until it asked.
     pub kick_p50_ns: u64,
     /// 99th percentile of it.
     pub kick_p99_ns: u64,
@@ -31,22 +31,22 @@ pub struct Figures {
     pub yields: Yields,
     /// Each vCPU, in the order in which they came.
     pub vcpus: Vec<Vcpu>,
-    /// Whether all events count: where some were lost, those before do.
+    /// Whether all events count. If some were lost, only those before the loss do.
     pub complete: bool,
 }
 
-/// Yields by what they said and by what came of them.
+/// Yields by hint and by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Yields {
-    /// Said nothing.
+    /// Without a hint.
     pub unknown: YieldCounts,
-    /// Named a lock's holder.
+    /// With a hint that names a lock's holder.
     pub lock: YieldCounts,
-    /// Named a message's sender.
+    /// With a hint that names a message's sender.
     pub message: YieldCounts,
 }
 
-/// What came of yields.
+/// The outcomes of yields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct YieldCounts {
     /// Another vCPU got the pCPU.
@@ -74,7 +74,7 @@ pub struct Vcpu {
     pub wait_max_ns: u64,
     /// Times it was put on a pCPU.
     pub turns: u64,
-    /// Its yields while others waited.
+    /// Its yields while other vCPUs waited.
     pub yields: Yields,
 }
 
@@ -86,7 +86,8 @@ impl From<&Yielded> for Yields {
 }
 
 impl Figures {
-    /// What two runs of different lengths can be compared by: a name, whether it is a time (unit: ns), and how much.
+    /// Figures by which two runs of different lengths can be compared: a name, whether it is a time (unit: ns), and the
+    /// value.
     pub fn overall(&self) -> Vec<(&'static str, bool, f64)> {
         let seconds = self.span_ns.max(1) as f64 / 1e9;
         let rate = |counts: YieldCounts| (counts.switched + counts.stayed) as f64 / seconds;

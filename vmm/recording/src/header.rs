@@ -8,12 +8,12 @@ use stile_sched::policy::Policy;
 
 /// Version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 2;
-/// What the field `format` says.
+/// Value of the field `format`.
 pub(super) const FORMAT: &str = "stile recording";
-/// Room for the numbers that are known at the end.
+/// Room for the numbers that are known at the end (units: bytes).
 const ROOM: usize = 48;
 
-/// What a recording says of itself.
+/// The header of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub(super) format: String,
@@ -23,9 +23,9 @@ pub struct Header {
     /// Whether a VM has a cap.
     #[serde(default)]
     pub has_caps: bool,
-    /// The host CPUs that the slots are, in order.
+    /// The host CPUs on which the slots are, in order.
     pub pcpus: CpuList,
-    /// Which of them are near each other.
+    /// Which of the CPUs are near each other.
     pub neighbours: Neighbours,
     /// What ran: a suite's name, or the configuration file.
     pub workload: String,
@@ -43,7 +43,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Of a recording that begins now, of this policy on these CPUs of this host.
+    /// Header of a recording that begins now, of this policy on these CPUs of this host.
     pub fn new(policy: &PolicyConfig, pcpus: &CpuList, workload: &str, params: Params) -> Self {
         Self {
             has_caps: false,
@@ -60,7 +60,7 @@ impl Header {
         }
     }
 
-    /// Of a simulated run, whose clock begins at 0.
+    /// Header of a simulated run. Its clock begins at 0.
     pub fn simulated(
         policy: &PolicyConfig,
         pcpus: &CpuList,
@@ -71,7 +71,7 @@ impl Header {
         Self { neighbours, start: 0, ..Self::new(policy, pcpus, workload, params) }
     }
 
-    /// The same, of a domain in which a VM has a cap.
+    /// This header, for a domain in which `caps` says whether a VM has a cap.
     pub fn with_caps(self, has_caps: bool) -> Self {
         Self { has_caps, ..self }
     }
@@ -81,7 +81,7 @@ impl Header {
         self.pcpus.len()
     }
 
-    /// A policy object made as the recorded one was; `None` for those that have none, of which nothing is recorded.
+    /// A policy object like the recorded one; `None` for policies that have no object, of which nothing is recorded.
     pub fn policy(&self) -> Option<Box<dyn Policy>> {
         let decides =
             stile_assembly::decides(&self.policy, self.slots(), self.neighbours.topology(&self.pcpus)).ok()?;

@@ -1,19 +1,19 @@
-//! Recordings: everything a domain's policy was asked and answered, in a file, and what can be told from it.
+//! Recordings: all questions to a domain's policy and all its answers, in a file, and what follows from them.
 //!
 //! # The file
-//! 1. One line of JSON, the [`Header`]: format and version, the policy's configuration, the host CPUs that the slots are,
-//!    how many events follow and how many were lost. It is padded with spaces, since it is written anew when the numbers
-//!    are known.
+//! 1. One line of JSON, the [`Header`]: format and version, the policy's configuration, the host CPUs of the slots, the
+//!    number of events that follow and the number that were lost. It is padded with spaces, since it is written again
+//!    when the numbers are known.
 //! 2. The events in order of time, 32 bytes each: four little-endian words of 64 bits, see [`Event::pack`].
-//! 3. One line of JSON with the [`Names`] of vCPUs, which are known at the end only: VMs come and go.
+//! 3. One line of JSON with the [`Names`] of vCPUs, which are known only at the end: VMs come and go.
 //!
-//! A process that dies leaves neither the numbers nor the names: such a file is read up to its last whole event, and vCPUs
-//! are called by their ids.
+//! A process that dies leaves neither the numbers nor the names. Such a file is read up to its last whole event, and
+//! vCPUs are called by their ids.
 //!
 //! # Modules
-//! `recorder` writes it while the domain runs, `reader` reads it back. [`chrome`] makes a trace for viewers of it,
-//! [`explain`] says why a vCPU waited, [`figures`] computes what became of everybody's time, and [`replay`] asks the policy
-//! again. Events themselves, and what follows from them, are [`stile_sched::ledger`]'s.
+//! `recorder` writes a recording while the domain runs, `reader` reads it back. [`chrome`] makes a trace for viewers,
+//! [`explain`] says why a vCPU waited, [`figures`] computes the time of all vCPUs, and [`replay`] asks the policy
+//! again. Events themselves, and what follows from them, are part of [`stile_sched::ledger`].
 //!
 //! [`Event::pack`]: stile_sched::ledger::Event::pack
 

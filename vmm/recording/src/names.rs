@@ -1,6 +1,6 @@
 //! Names of vCPUs: the VM's, and the vCPU's number in it, as in `worker-0/1`.
 //!
-//! A domain's ids are used again, so a name belongs to an id from a time on.
+//! A domain uses ids again, so a name belongs to an id from a given time on.
 
 use serde::{Deserialize, Serialize};
 use stile_machine::vm::VcpuSet;
@@ -11,7 +11,7 @@ use stile_sched::{Time, VcpuId};
 pub struct Named {
     /// Its id in the domain.
     pub id: u32,
-    /// From when on (unit: ns).
+    /// Since when it has the id (unit: ns).
     pub since: u64,
     /// The VM's name.
     pub vm: String,
@@ -41,7 +41,7 @@ impl From<Names> for Vec<Named> {
 }
 
 impl Names {
-    /// Those of a VM's vCPUs. They have their ids since it was made.
+    /// The names of a VM's vCPUs. They have their ids since the VM was made.
     pub fn of_vm(vm: &VcpuSet) -> impl Iterator<Item = Named> + '_ {
         let named = |(index, id): (u32, VcpuId)| Named {
             id: id.0,
@@ -52,18 +52,18 @@ impl Names {
         (0..).zip(vm.ids()).map(named)
     }
 
-    /// Who has this id at this time.
+    /// The name that belongs to this id at this time.
     pub fn get(&self, vcpu: VcpuId, at: Time) -> Option<&Named> {
         let after = self.names.partition_point(|named| (named.id, named.since) <= (vcpu.0, at.0));
         self.names[..after].last().filter(|named| named.id == vcpu.0)
     }
 
-    /// What a vCPU is called at this time: its id, if it has no name.
+    /// The name of a vCPU at this time, or its id if it has no name.
     pub fn of(&self, vcpu: VcpuId, at: Time) -> String {
         self.get(vcpu, at).map_or_else(|| vcpu.to_string(), ToString::to_string)
     }
 
-    /// Whether a vCPU is called so at this time, or has this as its id.
+    /// Whether a vCPU has this name at this time, or this id.
     pub fn is(&self, name: &str, vcpu: VcpuId, at: Time) -> bool {
         name == vcpu.to_string() || self.get(vcpu, at).is_some_and(|named| name == named.to_string())
     }
@@ -76,7 +76,7 @@ impl Names {
         vcpus.into_iter().map(ToString::to_string).collect()
     }
 
-    /// All of them, each once, in order of their first appearance.
+    /// All names, each once, in order of their first appearance.
     pub fn all(&self) -> Vec<String> {
         let mut by_time: Vec<&Named> = self.names.iter().collect();
         by_time.sort_by_key(|named| (named.since, named.id));

@@ -1,6 +1,6 @@
-//! Reads recordings back. Every file that is none is refused with what is wrong, where, and what to do.
+//! Reads recordings. A file that is not a recording is refused with the mistake, its place, and a remedy.
 //!
-//! One that was not finished is read up to its last whole event; its vCPUs have no names then.
+//! A recording that was not finished is read up to its last whole event. Its vCPUs have no names.
 
 use super::header::{FORMAT, Header, VERSION};
 use super::names::Names;
@@ -14,13 +14,13 @@ use stile_sched::{Nanos, Time};
 
 /// Bytes of an event.
 const EVENT: u64 = 8 * WORDS as u64;
-/// A header is shorter than this, and what has no line end within it is no recording (unit: bytes).
+/// A header is shorter than this. A file without a line end within it is not a recording (unit: bytes).
 const HEADER_MAX: u64 = 1 << 20;
 
 /// Why a file cannot be read as a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Not at all.
+    /// The file cannot be read.
     #[error("cannot read {}; `stile run --record` and `stile compare --record` write recordings", path.display())]
     File {
         /// The file.
@@ -29,13 +29,13 @@ pub enum ReadError {
         #[source]
         source: io::Error,
     },
-    /// Something else.
+    /// The file is something else.
     #[error("{} is not a recording; `stile run --record` and `stile compare --record` write them", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// Of another version.
+    /// The recording has another version.
     #[error(
         "{} is of version {found} of the format and this program reads version {VERSION}; record it anew, or read it with \
          the program that wrote it",
@@ -47,18 +47,18 @@ pub enum ReadError {
         /// Its version.
         found: Value,
     },
-    /// A line is not as it should be.
+    /// A line is malformed.
     #[error("{}: its {place} cannot be understood; the file is damaged, record it anew", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Which line.
+        /// The line.
         place: &'static str,
         /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// Shorter than its header says.
+    /// The file is shorter than its header says.
     #[error(
         "{} is truncated: its header tells of {expected} events and their vCPUs' names, and the file ends after {found} \
          events; copy it again, or record it anew",
@@ -72,14 +72,14 @@ pub enum ReadError {
         /// Events there are.
         found: u64,
     },
-    /// An event is none.
+    /// An event is malformed.
     #[error("{}: event {number}, at byte {offset}, is none; the file is damaged, record it anew", path.display())]
     Event {
         /// The file.
         path: PathBuf,
-        /// Which, from 0.
+        /// Its number, from 0.
         number: u64,
-        /// Where.
+        /// Its place in the file.
         offset: u64,
     },
 }
@@ -93,11 +93,11 @@ pub struct Recording {
     /// Where the events begin (unit: bytes), and how many there are.
     begin: u64,
     count: u64,
-    /// Whoever wrote it did not come to the end.
+    /// The recorder did not finish the file.
     ended_early: bool,
 }
 
-/// What every version of the header has.
+/// The part that every version of the header has.
 #[derive(Deserialize)]
 struct Kind {
     format: String,
@@ -105,7 +105,7 @@ struct Kind {
 }
 
 impl Recording {
-    /// Reads header and names, and holds the file's length against them.
+    /// Reads header and names, and checks the file's length against them.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         let failed = |source| ReadError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -135,7 +135,7 @@ impl Recording {
         Ok(Self { path: path.to_owned(), header, names, begin, count, ended_early: false })
     }
 
-    /// How long after its beginning a recording ends that was not finished; `None` if it was.
+    /// Time from the beginning to the end of a recording that was not finished; `None` if it was finished.
     pub fn ended_early(&self) -> Result<Option<Nanos>, ReadError> {
         if !self.ended_early {
             return Ok(None);
@@ -145,7 +145,7 @@ impl Recording {
         Ok(Some(last.map_or(Nanos::ZERO, |event| event.time.since(start))))
     }
 
-    /// What it says of itself.
+    /// The header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -155,7 +155,7 @@ impl Recording {
         &self.names
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

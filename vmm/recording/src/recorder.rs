@@ -1,8 +1,8 @@
 //! Writes a recording while its domain runs.
 //!
-//! A thread of its own empties the rings every few milliseconds, so memory is bounded, and what it cannot write in time is
-//! lost and counted, not waited for: who records must not slow the recorded down. A recording that was not finished, since
-//! the process died, has no number of events in its header and no names; readers take what there is.
+//! A separate thread empties the rings every few milliseconds, so memory is bounded. Events that it cannot write in
+//! time are lost and counted: recording must not slow down the domain. A recording that was not finished, because the
+//! process died, has no number of events in its header and no names. Readers take what there is.
 
 use super::drain::{self, Drain};
 use super::header::Header;
@@ -19,26 +19,26 @@ use stile_machine::vm::VcpuSet;
 use stile_sched::ledger::Event;
 use stile_sched::{Domain, ledger};
 
-/// Between two turns: a ring holds more than a slot is asked in ten times that.
+/// Time between two turns. A ring holds more events than a slot asks questions in ten times that.
 const EVERY: Duration = Duration::from_millis(3);
-/// Written at once (unit: bytes).
+/// Bytes written at once (unit: bytes).
 const BUFFER: usize = 256 << 10;
-/// After so many turns all is written, that little is missing if the process dies.
+/// After so many turns all events are written, so that few are missing if the process dies.
 const FLUSH: u32 = 64;
 
 /// Why a run cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Built without.
+    /// stile was built without recording.
     #[error("this build of stile records nothing; build it with the feature `trace`, which is on by default")]
     NotBuilt,
-    /// The host's scheduler decides.
+    /// The host's scheduler decides, so there is no policy to record.
     #[error("under `{policy}` the host's scheduler decides, and there is nothing to record; choose another policy")]
     NoPolicy {
-        /// Which.
+        /// Name of the policy.
         policy: String,
     },
-    /// The file.
+    /// The file cannot be written.
     #[error("cannot write the recording {}; make room there or name another file", path.display())]
     File {
         /// The file.
@@ -77,11 +77,11 @@ pub fn recordable(policy: &PolicyConfig) -> Result<(), RecordError> {
     }
 }
 
-/// What the thread leaves: the file up to the last event, and what was counted.
+/// The result of the thread: the file up to the last event, and the counts.
 type Written = (BufWriter<File>, Drain);
 
 impl Recorder {
-    /// Begins to record a domain, which must not have any vCPU yet.
+    /// Starts to record a domain, which must not have a vCPU yet.
     pub fn start(path: &Path, header: Header, domain: &dyn Domain) -> Result<Self, RecordError> {
         recordable(&header.policy)?;
         let Some(trace) = domain.trace() else {
@@ -99,7 +99,7 @@ impl Recorder {
         Ok(Self { path: path.to_owned(), header, names: Mutex::default(), thread: Some(thread), ending })
     }
 
-    /// Its file.
+    /// Path of its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -109,7 +109,7 @@ impl Recorder {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).extend(Names::of_vm(vm));
     }
 
-    /// Writes what is left. All vCPUs of the domain should have ended.
+    /// Writes the remaining events. All vCPUs of the domain should have ended.
     pub fn finish(mut self) -> Result<Recorded, RecordError> {
         let names = std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner));
         let written = self.stop().and_then(|(mut out, drain)| {
@@ -133,7 +133,7 @@ impl Recorder {
     }
 }
 
-/// Writes a recording of events that are all there, of vCPUs without names.
+/// Writes a recording of complete events, of vCPUs without names.
 pub fn write(path: &Path, header: Header, events: &[Event]) -> Result<(), RecordError> {
     let written = || {
         let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
@@ -150,13 +150,13 @@ pub fn write(path: &Path, header: Header, events: &[Event]) -> Result<(), Record
 impl Drop for Recorder {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            // Whoever drops it unfinished has a failure of its own to tell.
+            // A caller that drops it unfinished has an error of its own to report.
             let _ = self.stop();
         }
     }
 }
 
-/// The thread: until it is told to end.
+/// The thread, which runs until it is told to end.
 fn keep_up(mut out: BufWriter<File>, mut drain: Drain, ending: &AtomicBool) -> io::Result<Written> {
     while !ending.load(Ordering::Acquire) {
         for _ in 0..FLUSH {

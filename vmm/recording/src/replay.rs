@@ -1,4 +1,4 @@
-//! Asks a policy made as the recorded one was everything anew, and compares its answers.
+//! Puts all questions of a recording to a policy like the recorded one, and compares the answers.
 
 use super::reader::{ReadError, Recording};
 use stile_sched::ledger::{Replay, Stop};
@@ -6,23 +6,23 @@ use stile_sched::ledger::{Replay, Stop};
 /// Why a recording cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The recording.
+    /// The recording cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// There is no such object.
+    /// The policy has no object.
     #[error("the recording says it is of `{policy}`, under which the host's scheduler decides: the file is damaged")]
     NoPolicy {
-        /// Which.
+        /// Name of the policy.
         policy: String,
     },
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// Answers that were the same.
+    /// Number of equal answers.
     pub compared: u64,
-    /// Where it ended, if not at the end of the recording.
+    /// Where the replay ended, if not at the end of the recording.
     pub stopped: Option<Stop>,
 }
 

@@ -1,4 +1,4 @@
-//! Recordings made up for tests, as files.
+//! Made-up recordings for tests, as files.
 
 use super::{Header, Named, Names, Recording};
 use std::io::Write;

@@ -55,12 +55,12 @@ pub fn percent(part: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
-/// A ratio: "1.23", "0.045", "12.3"; "0.998" close to 1, where two digits would hide on which side it lies.
+/// A ratio: "1.23", "0.045", "12.3"; "0.998" close to 1, where two digits would hide the side on which it lies.
 pub fn ratio(ratio: f64) -> String {
     let near_one = ratio != 1.0 && (ratio - 1.0).abs() < 0.00995;
     match ratio.abs() {
         small if small != 0.0 && small < 0.0995 => {
-            // Two digits that say something, but no endless row of zeros before them.
+            // Two significant digits, but no long row of zeros before them.
             let decimals = (1.0 - small.log10().floor()).clamp(3.0, 6.0) as usize;
             format!("{ratio:.decimals$}")
         }

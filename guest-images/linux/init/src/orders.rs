@@ -46,7 +46,7 @@ pub(crate) enum OrderError {
     Extent(String),
 }
 
-/// The value of a parameter of a kernel's command line, whose quotes enclose spaces and are no part of values.
+/// The value of a parameter of a kernel's command line. Quotes enclose spaces and are no part of values.
 pub(crate) fn parameter(command_line: &str, name: &str) -> Option<String> {
     let mut quoted = false;
     let outside = |c: char| {

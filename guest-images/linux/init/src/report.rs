@@ -19,8 +19,8 @@ impl Reporter {
         Self { host: Mutex::new(None) }
     }
 
-    /// To the host as well, if there is a way to it. Without a device for vsock, or without anybody who listens, this
-    /// fails at once.
+    /// To the console, and to the host if there is a way to it. Without a device for vsock, or without a listener on
+    /// the host, this fails at once.
     pub(crate) fn connect() -> Self {
         let host = VsockStream::connect_with_cid_port(VMADDR_CID_HOST, REPORT_PORT);
         Self { host: Mutex::new(host.ok()) }
@@ -36,7 +36,7 @@ impl Reporter {
             Report::Output { line, .. } => format!("{line}\n"),
             report => format!("{CONSOLE_PREFIX}{report}\n"),
         };
-        // There is nobody to tell that the console cannot be written.
+        // If the console cannot be written, there is no other place to report that.
         let _ = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
     }
 

@@ -78,7 +78,7 @@ fn run(words: &[String], number: u32, reporter: &Reporter) -> Result<(), WorkErr
     wait(child, program)
 }
 
-/// Reports lines until nobody can write any more.
+/// Reports lines until every writer has closed its end.
 fn tell(reader: PipeReader, number: u32, reporter: &Reporter) {
     for line in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
         reporter.report(Report::Output { order: number, line: &String::from_utf8_lossy(&line) });
@@ -91,7 +91,7 @@ fn run_beside(words: &[String]) -> Result<(), WorkError> {
     start(command(words).stdin(Stdio::null())).map(drop)
 }
 
-/// A shell with the console as its terminal, whose end is a good one whatever the last command was.
+/// A shell with the console as its terminal. Its end counts as success, whatever the last command was.
 fn shell() -> Result<(), WorkError> {
     let words = ["setsid", "cttyhack", "sh"].map(str::to_owned);
     match wait(start(&mut command(&words))?, &words[0]) {

@@ -8,7 +8,7 @@ use smoltcp::wire::{Ipv4Address, Ipv4Cidr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address(pub(super) Ipv4Cidr);
 
-/// A text that is no address.
+/// The text is not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadAddress<'a>(&'a str);
 

@@ -11,7 +11,7 @@ use crate::Boot;
 /// Size of the device's register window (units: bytes).
 const WINDOW_BYTES: usize = 0x1000;
 
-/// The device that the boot page names. Called once: it is taken over from whoever had it before.
+/// The device that the boot page names. Called once: the driver takes the device over from any earlier program.
 pub fn device(boot: Boot) -> Result<MmioTransport<'static>, NetError> {
     let address = boot.device_mmio().and_then(|address| NonNull::new(address as *mut _));
     let header = address.ok_or(NetError::Driver(DriverError::NotANetwork))?;

@@ -1,5 +1,5 @@
-//! What virtio-drivers has to know about memory: a guest's is mapped one to one, so nothing is ever translated, shared
-//! or copied.
+//! What virtio-drivers has to know about memory. A guest's memory is mapped one to one, so nothing is ever translated,
+//! shared or copied.
 #![allow(unsafe_code, reason = "memory that the device writes to")]
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

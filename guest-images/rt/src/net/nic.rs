@@ -1,11 +1,11 @@
 //! The virtio-net driver: one queue pair of virtio-drivers' `VirtQueue`, and smoltcp's device over it.
 //!
-//! It differs from that crate's own network driver in what makes exits rare: frames are announced in batches, by the
-//! idle doorbell ([`Nic::unannounced`]) or, if the vCPU does not idle, by the device's register ([`Nic::flush`]); and
-//! the device may interrupt only while the vCPU idles ([`Nic::arm`]). The latter needs the rings' flags rather than
-//! event indexes, hence those are not negotiated.
+//! It differs from that crate's own network driver in two ways that make exits rare. Frames are announced in batches,
+//! by the idle doorbell ([`Nic::unannounced`]) or, if the vCPU does not idle, by the device's register
+//! ([`Nic::flush`]). And the device may interrupt only while the vCPU idles ([`Nic::arm`]). The second needs the rings'
+//! flags rather than event indexes, so event indexes are not negotiated.
 //!
-//! Invariants: each buffer is either in its ring or in nobody's hands; every posted receive buffer is whole.
+//! Invariants: each buffer is either in its ring or free; every posted receive buffer is whole.
 #![allow(unsafe_code, reason = "buffers are lent to the device")]
 
 use alloc::boxed::Box;
@@ -100,11 +100,12 @@ impl<T: Transport> Nic<T> {
         self.mac
     }
 
-    /// The queues that were added to since the last call and of which the device wants to know. It is for the caller to
+    /// The queues that were added to since the last call, and that the device wants to be told about. The caller has to
     /// announce them.
     #[must_use]
     pub fn unannounced(&mut self) -> Queues {
-        // Orders the rings' indexes before the device's wishes: it changes its wish, fences, and looks at the index.
+        // Orders the rings' indexes before the read of the device's flag: the device changes its flag, fences, and
+        // reads the index.
         fence(Ordering::SeqCst);
         let mut queues = Queues::NONE;
         if mem::take(&mut self.transmit.unannounced) && self.transmit.queue.should_notify() {
@@ -116,22 +117,23 @@ impl<T: Transport> Nic<T> {
         queues
     }
 
-    /// Announces them at once, an exit for each.
+    /// Announces these queues at once, with an exit for each.
     pub fn flush(&mut self) {
         for queue in self.unannounced().iter() {
             self.transport.notify(queue);
         }
     }
 
-    /// Asks to be interrupted by the next frame; `false` if one is there already, which then does not interrupt.
+    /// Asks to be interrupted by the next frame. Returns `false` if there is a frame already, which then does not
+    /// interrupt.
     pub fn arm(&mut self) -> bool {
         self.receive.queue.set_dev_notify(true);
-        // Orders the wish before the look: the device moves its index, fences, and looks at the wish.
+        // Orders the flag before the look: the device moves its index, fences, and reads the flag.
         fence(Ordering::SeqCst);
         !self.receive.queue.can_pop()
     }
 
-    /// Frames no longer interrupt.
+    /// Frames do not interrupt from now on.
     pub fn disarm(&mut self) {
         self.receive.queue.set_dev_notify(false);
     }
@@ -186,7 +188,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// Takes the next filled buffer back: which one, and the length of its frame.
+    /// Takes the next filled buffer back. Returns its number and the length of its frame.
     fn take(&mut self) -> Option<(usize, usize)> {
         let token = self.queue.peek_used()?;
         let buffer = *self.lent.get(usize::from(token))?;
@@ -206,7 +208,7 @@ struct TransmitRing {
 
 impl TransmitRing {
     fn new(mut queue: VirtQueue<Identity, RING>) -> Self {
-        // Sent buffers are reclaimed when room is needed; nobody waits for them.
+        // Sent buffers are reclaimed when room is needed. No code waits for them.
         queue.set_dev_notify(false);
         Self { queue, buffers: buffers(), lent: [0; RING], free: (0..RING).collect(), unannounced: false }
     }

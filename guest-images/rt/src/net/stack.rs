@@ -1,7 +1,7 @@
 //! A TCP stack whose calls block.
 //!
-//! It belongs to one vCPU and is used by one thread of control: frames are looked at and TCP's timers are served only
-//! inside its calls. Between calls the device queues what comes, and what was sent stays here: see [`Stack::send_all`].
+//! One vCPU has it, and one thread of control uses it. Frames are handled and TCP's timers are served only inside its
+//! calls. Between calls the device queues the frames that come, and data to be sent stay here: see [`Stack::send_all`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,15 +20,15 @@ use crate::clock::{Clock, Ticks, now};
 
 /// Buffer of each direction of a connection (units: bytes): the largest message of a workload in one window.
 const SOCKET_BYTES: usize = 64 * 1024;
-/// How long an acknowledgement waits for a reply to ride on (units: ms). A workload replies sooner; only a pause in the
-/// conversation lasts longer.
+/// How long an acknowledgement waits for a reply with which it can travel (units: ms). A workload replies sooner. Only
+/// a pause in the conversation lasts longer.
 const ACK_DELAY_MS: u64 = 10;
 /// First of the ports that outgoing connections use.
 const FIRST_LOCAL_PORT: u16 = 49152;
 
-/// How a vCPU waits.
+/// How the vCPU waits.
 pub trait Park {
-    /// Announces `queues` to the device, then blocks until a device event or `until`; may return early.
+    /// Announces `queues` to the device, then blocks until a device event or `until`. May return early.
     fn park(&mut self, queues: Queues, until: Option<Ticks>);
 }
 
@@ -38,7 +38,7 @@ impl Park for crate::Cpu {
     }
 }
 
-/// Why a call did not do what it should.
+/// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetError {
     /// There is no network to start with.
@@ -89,11 +89,11 @@ impl<T: Transport, P: Park> Stack<T, P> {
     pub fn new(transport: T, address: Address, clock: Clock, parker: P) -> Result<Self, NetError> {
         let mut nic = Nic::new(transport).map_err(NetError::Driver)?;
         let mut config = Config::new(EthernetAddress(nic.mac()).into());
-        // Differs between guests and starts, which is all that initial sequence numbers and ports need here.
+        // Differs between guests and between starts, which is enough here for initial sequence numbers and ports.
         config.random_seed = now().0;
         let mut interface = Interface::new(config, &mut nic, instant(clock));
         interface.update_ip_addrs(|addresses| {
-            // The list holds two, it cannot be full.
+            // The list has room for two, so it cannot be full.
             let _ = addresses.push(IpCidr::Ipv4(address.0));
         });
         let local_port = FIRST_LOCAL_PORT + (now().0 >> 4) as u16 % (u16::MAX - FIRST_LOCAL_PORT);
@@ -145,7 +145,7 @@ impl<T: Transport, P: Park> Stack<T, P> {
                 tcp::State::Listen | tcp::State::SynReceived => None,
                 tcp::State::Established => Some(Ok(())),
                 _ => {
-                    // The peer went away again before it was looked at. A port that is not 0 can be listened at.
+                    // The peer went away before its connection was handled. A port other than 0 can be listened on.
                     socket.abort();
                     let _ = socket.listen(listener.port);
                     None
@@ -156,8 +156,9 @@ impl<T: Transport, P: Park> Stack<T, P> {
         Ok(Stream(socket))
     }
 
-    /// Sends all of `data`; returns when the connection has taken the last of it. That leaves when the caller next
-    /// waits in a call of the stack, as for the answer; who does something else first calls [`Stack::flush`].
+    /// Sends all of `data`. Returns when the connection has taken the last of it. The last part leaves when the caller
+    /// next waits in a call of the stack, for example for the answer. A caller that does something else first calls
+    /// [`Stack::flush`].
     pub fn send_all(&mut self, stream: &Stream, data: &[u8], deadline: Ticks) -> Result<(), NetError> {
         let mut rest = data;
         self.wait(Some(deadline), |sockets| {
@@ -170,13 +171,13 @@ impl<T: Transport, P: Park> Stack<T, P> {
         })
     }
 
-    /// Sets on its way what was sent.
+    /// Puts all data on their way.
     pub fn flush(&mut self) {
         self.speak();
         self.nic.flush();
     }
 
-    /// Fills `data`. What the stack has to say is said before it waits, not before it returns.
+    /// Fills `data`. Frames that the stack has to send leave before it waits, not before it returns.
     pub fn recv_exact(&mut self, stream: &Stream, data: &mut [u8], deadline: Option<Ticks>) -> Result<(), NetError> {
         let mut filled = 0;
         self.wait(deadline, |sockets| {
@@ -189,7 +190,7 @@ impl<T: Transport, P: Park> Stack<T, P> {
         })
     }
 
-    /// Ends a connection at once; the peer is told by a reset.
+    /// Ends a connection at once, with a reset to the peer.
     pub fn close(&mut self, stream: Stream) {
         self.sockets.get_mut::<tcp::Socket>(stream.0).abort();
         self.flush();
@@ -228,7 +229,7 @@ impl<T: Transport, P: Park> Stack<T, P> {
         }
     }
 
-    /// Takes in all frames that have come.
+    /// Handles all frames that have come.
     fn listen_up(&mut self) {
         let at = instant(self.clock);
         loop {
@@ -239,13 +240,13 @@ impl<T: Transport, P: Park> Stack<T, P> {
         }
     }
 
-    /// Puts all that there is to send into the transmit ring.
+    /// Puts all frames that are due into the transmit ring.
     fn speak(&mut self) {
         let at = instant(self.clock);
         while self.interface.poll_egress(at, &mut self.nic, &mut self.sockets) != PollResult::None {}
     }
 
-    /// Announces what is in the rings and idles until a frame comes, TCP has something to do, or the deadline.
+    /// Announces the frames in the rings, and idles until a frame comes, a timer of TCP is due, or the deadline.
     fn rest(&mut self, deadline: Option<Ticks>) {
         let at = instant(self.clock);
         let timer =
@@ -266,7 +267,7 @@ impl<T: Transport, P: Park> Stack<T, P> {
 fn new_socket() -> tcp::Socket<'static> {
     let buffer = || tcp::SocketBuffer::new(vec![0; SOCKET_BYTES]);
     let mut socket = tcp::Socket::new(buffer(), buffer());
-    // A request is one message: nothing is gained by waiting for more to send.
+    // A request is one message: waiting for more data to send gains nothing.
     socket.set_nagle_enabled(false);
     socket.set_ack_delay(Some(Duration::from_millis(ACK_DELAY_MS)));
     socket

@@ -1,4 +1,4 @@
-//! A network device for tests: registers without a machine, and the device's side of the rings, worked by hand.
+//! A network device for tests: registers without a machine, and the device's side of the rings, operated by hand.
 #![allow(unsafe_code, reason = "a device reads and writes the driver's memory by address")]
 
 use alloc::rc::Rc;
@@ -13,7 +13,7 @@ const RING: u32 = 64;
 /// `VRING_USED_F_NO_NOTIFY`.
 const NO_NOTIFY: u16 = 1;
 
-/// Where the driver put a queue: descriptors, available ring, used ring.
+/// The addresses of a queue: descriptors, available ring, used ring.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     descriptors: PhysAddr,
@@ -42,7 +42,7 @@ impl Fake {
         fake
     }
 
-    /// The queues whose register was written since the last call.
+    /// The queues that the driver has notified since the last call.
     pub(super) fn notified(&self) -> Vec<u16> {
         core::mem::take(&mut self.0.borrow_mut().notified)
     }
@@ -52,7 +52,7 @@ impl Fake {
         self.0.borrow().sent
     }
 
-    /// Says whether it wants to know of what is put into a queue.
+    /// Sets whether the device wants to know what is put into a queue.
     pub(super) fn wants_to_know(&self, queue: u16, wants: bool) {
         let used = self.0.borrow().places[usize::from(queue)].used;
         // SAFETY: the driver's used ring, which starts with its flags.
@@ -141,7 +141,7 @@ impl Transport for Fake {
 
     /// All zero: a MAC that smoltcp accepts.
     fn read_config_space<T>(&self, _: usize) -> Result<T> {
-        // SAFETY: the trait asks for a type that any bytes are a value of.
+        // SAFETY: the trait asks for a type of which any bytes are a value.
         Ok(unsafe { MaybeUninit::zeroed().assume_init() })
     }
 

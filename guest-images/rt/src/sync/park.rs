@@ -1,9 +1,9 @@
-//! How a vCPU stops, is woken and lets others run: the doorbells, or threads in a test.
+//! How a vCPU blocks, is woken and yields: by doorbells, or as a thread in a test.
 
 use crate::{Boot, Cpu, doorbell};
 use stile_abi::{Hint, Presence};
 
-/// A vCPU, as far as waiting goes.
+/// A vCPU, as far as waiting is concerned.
 pub trait Park {
     /// Its index within the VM.
     fn index(&self) -> u32;

@@ -1,30 +1,31 @@
 //! A bounded queue of messages whose readers and writers block.
 //!
 //! # No wake-up is lost
-//! Who has to wait enters itself into the set of waiters *under the lock under which it has looked*, releases the lock
-//! and idles; back from there, it takes the lock, leaves the set and looks anew. Who changes what others wait for takes
-//! them out of the set under the same lock and then kicks them. So for each waiter, either it looked after the change
-//! and saw it; or it looked before, then it stood in the set when the change was made, and the kick was sent after its
-//! look. Between that look and its idling it idles nowhere else, so the event is still there: idling returns at once
-//! if one came since the last time. Events for something long past only make it look once more than needed.
+//! A vCPU that has to wait enters itself into the set of waiters *under the lock under which it has looked*, releases
+//! the lock and idles. After that it takes the lock, leaves the set and looks again. A vCPU that changes what others
+//! wait for takes them out of the set under the lock, and then kicks them. So for each waiter there are two cases.
+//! Either it looked after the change and saw it. Or it looked before the change: then it was in the set when the change
+//! was made, and the kick was sent after its look. Between that look and its idling it idles nowhere else, so the event
+//! is still there, and idling returns at once if an event came since the last time. An event for something long past
+//! only makes a vCPU look once more than needed.
 //!
-//! A reader is taken out for each message written. A message is thus never left behind with all readers asleep: the one
-//! who was taken out looks after the message was put there, and if another reader came first, that one has read it.
-//! Writers wait while the pipe is full and are all woken when a reader has brought it down to half: waking them for
-//! each message read would cost a switch a message. Nobody reads but waits for an empty pipe alone, so it does come
-//! down, and every fall from full passes half once.
+//! A reader is taken out for each message written. So a message is never left behind with all readers asleep: the
+//! reader that was taken out looks after the message was put there, and if another reader came first, that one has read
+//! it. Writers wait while the pipe is full. All of them are woken when a reader has brought it down to half, because
+//! waking them for each message read would cost a switch a message. Readers wait for nothing but an empty pipe, so the
+//! pipe does come down, and every fall from full passes half once.
 
 use super::waiters::Waiters;
 use super::{Park, Patience, YieldingGuard, YieldingLock};
 use core::fmt;
 
-/// Whether those to be woken are kicked while the lock is held.
+/// Whether the vCPUs to be woken are kicked while the lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notifies {
-    /// As Java's monitors are used: one has to own a monitor to notify. Who is woken finds the lock taken if it comes
-    /// quickly.
+    /// As Java's monitors are used: a thread has to own the monitor to notify. A vCPU that is woken finds the lock
+    /// taken if it comes quickly.
     Inside,
-    /// As kernels' pipes do: the lock is free by then.
+    /// As kernels' pipes do: the lock is free by the time of the kick.
     Outside,
 }
 
@@ -90,7 +91,7 @@ impl<const MESSAGE: usize, const ROOM: usize> Pipe<MESSAGE, ROOM> {
         }
     }
 
-    /// Lets go of the lock, and wakes whoever is to be woken before or after that.
+    /// Releases the lock, and wakes the vCPUs that are to be woken, before or after that.
     fn release(&self, queue: YieldingGuard<'_, Queue<MESSAGE, ROOM>>, wake: impl FnOnce()) {
         match self.notifies {
             Notifies::Inside => {
@@ -145,8 +146,8 @@ mod tests {
         ((word >> 32) as u32, word as u32)
     }
 
-    /// So many writers and readers exchange messages; every one of them must come, and those of a writer to one reader
-    /// in order. A wake-up that is lost leaves a thread waiting, which its [`Threads`] end with a panic.
+    /// So many writers and readers exchange messages. Every message must come, and those of a writer to one reader in
+    /// order. A wake-up that is lost leaves a thread waiting, which its [`Threads`] end with a panic.
     fn exchange<const ROOM: usize>(writers: u32, readers: u32, notifies: Notifies) {
         let (threads, pipe) = (Threads::new(writers + readers), Pipe::<MESSAGE, ROOM>::new(notifies));
         let seen = Mutex::new(Vec::new());

@@ -1,4 +1,4 @@
-//! vCPUs of a test: threads, with one flag each for events.
+//! The vCPUs of a test: threads, with one flag each for events.
 
 use super::{Manners, Park, Patience};
 use std::sync::{Condvar, Mutex};
@@ -19,7 +19,7 @@ struct Event {
     came: Condvar,
 }
 
-/// One of them.
+/// One of the threads.
 pub(super) struct ThreadVcpu<'a> {
     threads: &'a Threads,
     index: u32,
@@ -34,7 +34,7 @@ impl Threads {
         ThreadVcpu { threads: self, index }
     }
 
-    /// Does this on a thread for each vCPU, to the end.
+    /// Runs this on a thread for each vCPU, and waits for the ends.
     pub(super) fn run(&self, body: impl Fn(ThreadVcpu<'_>) + Sync) {
         std::thread::scope(|scope| {
             (0..self.0.len() as u32).for_each(|index| {

@@ -1,8 +1,8 @@
 //! A ticket lock: first come, first served.
 //!
-//! Whoever draws a ticket writes its vCPU index beside it, so that a waiter can always name the vCPU whose turn it is,
-//! also in the moment after a release when the next holder may not have been scheduled to notice: that vCPU is the one
-//! that must run for anybody to get on.
+//! A vCPU that draws a ticket writes its index beside the ticket. So a waiter can always name the vCPU that is next,
+//! also in the moment after a release when that vCPU may not have run yet to notice. That vCPU must run before any
+//! other can get on.
 
 use super::Patience;
 use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
@@ -42,7 +42,7 @@ impl TicketLock {
         TicketGuard { lock: self, ticket }
     }
 
-    /// The vCPU whose turn it is. Approximate by nature: it may have changed when the caller acts on it.
+    /// The vCPU that is next. Approximate by nature: it may have changed when the caller acts on it.
     fn holder(&self) -> HintKind {
         let serving = self.serving.load(Ordering::Relaxed);
         HintKind::Lock { holder: self.seats[serving as usize % SEATS].load(Ordering::Relaxed) }

@@ -1,10 +1,10 @@
-//! The vCPUs that wait for something, as a set, which whoever holds the lock around it may change.
+//! The set of vCPUs that wait for something. The holder of the lock around the set may change it.
 
 /// Most vCPUs of a VM; KVM allows no more.
 const SEATS: usize = 1024;
 const WORDS: usize = SEATS / 64;
 
-/// A set of vCPUs. Whom it gives up first goes round, so that nobody is always last.
+/// A set of vCPUs. The vCPU that it gives up first changes in turn, so that none is always last.
 #[derive(Debug)]
 pub(super) struct Waiters {
     words: [u64; WORDS],

@@ -1,8 +1,8 @@
-//! A lock as Java's virtual machines had around 2000: whoever finds it taken spins a little, yields, and looks again,
-//! for as long as it takes. Whoever comes at the right moment gets it; there is no line.
+//! A lock like those of Java's virtual machines around 2000. A vCPU that finds it taken spins a little, yields, and
+//! looks again, for as long as it takes. The vCPU that looks at the right moment gets it: there is no queue.
 //!
-//! It is built on the scheduler's yield: where that lets nobody through, who waits burns the holder's time. A holder is
-//! written into the lock, so that a yield can say for whom it is.
+//! It is built on the scheduler's yield. Where a yield lets no other vCPU run, a waiter burns the holder's time. The
+//! holder is written into the lock, so that a yield can name it.
 #![allow(unsafe_code, reason = "a lock gives out what it guards")]
 
 use super::{Park, Patience};
@@ -12,7 +12,7 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 use stile_abi::HintKind;
 
-/// No holder; else it is the holder's index and 1.
+/// 0 if there is no holder, else the holder's index plus 1.
 const FREE: u32 = 0;
 
 /// A value that one vCPU at a time may use.
@@ -48,7 +48,7 @@ impl<T> YieldingLock<T> {
             && self.holder.compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Who is waited for; it may be somebody else by the time that the caller says so.
+    /// The vCPU that holds the lock. It may be another one by the time that the caller names it.
     fn holder(&self) -> HintKind {
         match self.holder.load(Ordering::Relaxed) {
             FREE => HintKind::Unknown,
@@ -61,7 +61,7 @@ impl<T> Deref for YieldingGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard is the only one, so nobody writes meanwhile.
+        // SAFETY: the guard is the only one, so no other vCPU writes meanwhile.
         unsafe { &*self.lock.value.get() }
     }
 }

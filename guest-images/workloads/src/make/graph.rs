@@ -1,4 +1,4 @@
-//! Which jobs a build has, what each needs, and which may begin. Pure.
+//! The jobs of a build, what each needs, and which may begin. Pure.
 //!
 //! One job makes the headers; all compilations need them. Eight compilations make an archive, and one link of all
 //! archives ends the build, as in the tree of a kernel.
@@ -10,7 +10,7 @@ pub const JOBS_MAX: usize = 2048;
 /// The job that all compilations need.
 const HEADERS: usize = 0;
 
-/// What became of a job.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Not begun.
@@ -21,7 +21,8 @@ pub enum State {
     Done,
 }
 
-/// The jobs of a build, numbered from 0 so that none needs a later one: headers, compilations, archives, link.
+/// The jobs of a build, numbered from 0 in an order in which no job needs a later one: headers, compilations, archives,
+/// link.
 #[derive(Debug, Clone, Copy)]
 pub struct Graph {
     compilations: usize,
@@ -64,13 +65,13 @@ impl Graph {
         }
     }
 
-    /// The first job that waits for nothing but to begin.
+    /// The first job that can begin and has not.
     pub fn ready(self, state: impl Fn(usize) -> State) -> Option<usize> {
         let done = |job| state(job) == State::Done;
         (0..=self.last()).find(|&job| state(job) == State::Waiting && self.needs(job).all(done))
     }
 
-    /// Pieces of work in a job: compilations differ as sources do, an archive is short, the link is longest.
+    /// Pieces of work in a job. Compilations differ as sources do, an archive is short, the link is longest.
     pub fn pieces(self, job: usize) -> u32 {
         match job {
             HEADERS => 16,
@@ -87,7 +88,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// The order in which one worker does everything.
+    /// The order in which a single worker does all jobs.
     fn alone(graph: Graph) -> Vec<usize> {
         let mut states = vec![State::Waiting; graph.last() + 1];
         let mut order = Vec::new();

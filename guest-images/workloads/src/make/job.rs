@@ -1,4 +1,5 @@
-//! The work of a job: source text is made, compressed, decompressed and compared. Allocates once for all.
+//! The work of a job: source text is made, compressed, decompressed and compared. Memory is allocated once, at the
+//! start.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -13,7 +14,7 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 /// Source in a piece (units: bytes).
 const SOURCE: usize = 8 << 10;
-/// Room for what comes of it, also where nothing can be saved (units: bytes).
+/// Room for the result (units: bytes), enough also for a source that cannot be compressed.
 const OBJECT: usize = SOURCE + 1024;
 /// zlib's fast level, with a header of 15 window bits.
 const LEVEL: i32 = 1;
@@ -41,9 +42,9 @@ const WORDS: [&[u8]; 16] = [
 /// A piece of a job's source.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece {
-    /// The job's.
+    /// Number of the job.
     pub seed: u64,
-    /// Which piece.
+    /// Number of the piece.
     pub number: u32,
 }
 
@@ -69,8 +70,8 @@ impl Workbench {
         }
     }
 
-    /// Compiles a piece: what comes of it, mixed with what came of those before; `None` if it is not what the source
-    /// was.
+    /// Compiles a piece. Returns its result, mixed with `before`, the result of the pieces before; `None` if the result
+    /// does not decompress to the source.
     pub fn compile(&mut self, piece: Piece, before: u64) -> Option<u64> {
         write_source(&mut self.source, mixed(piece.seed ^ u64::from(piece.number)));
         self.compressor.reset();
@@ -81,7 +82,7 @@ impl Workbench {
         self.check(object).then(|| mixed(before ^ hash(&self.object[..object])))
     }
 
-    /// Whether an object of this length is what the source was.
+    /// Whether an object of this length decompresses to the source.
     fn check(&mut self, object: usize) -> bool {
         let flags =
             TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF | TINFL_FLAG_COMPUTE_ADLER32;
@@ -90,9 +91,9 @@ impl Workbench {
         status == TINFLStatus::Done && self.back[..written] == *self.source
     }
 
-    /// What a compiler cache does with a source it knows: reads it and hashes it.
+    /// What a compiler cache does with a source that it knows: reads it and hashes it.
     pub fn hash_source(&mut self, seed: u64) -> u64 {
-        /// Sources are larger than a piece.
+        /// Sources are longer than a piece.
         const READS: u64 = 8;
         (0..READS).fold(seed, |hashed, read| {
             write_source(&mut self.source, mixed(seed ^ read));
@@ -122,7 +123,7 @@ fn write_source(buffer: &mut [u8], seed: u64) {
         let length = word.len().min(buffer.len() - at);
         buffer[at..at + length].copy_from_slice(&word[..length]);
         at += length;
-        // A name, now and then, so that no two sources are alike.
+        // A name from time to time, so that no two sources are alike.
         if state >> 62 == 0 && at < buffer.len() {
             buffer[at] = b'a' + (state >> 32) as u8 % 26;
             at += 1;
@@ -135,7 +136,7 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// SplitMix64's step: neighbours become strangers.
+/// The step of SplitMix64: neighbouring numbers get unrelated results.
 pub fn mixed(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,6 +1,6 @@
 //! Devices of Linux guests: the file, tap or socket of each must exist or be possible to make, and belong to one VM.
 //!
-//! Whether another process uses it is found out when the VM is made.
+//! A device that another process uses is found only when the VM is made.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -20,10 +20,10 @@ use stile_machine::devices::vsock::{HostSocket, VsockError};
 /// The keys of devices that only Linux guests have.
 const KEYS: [&str; 3] = ["disk", "tap", "vsock"];
 
-/// From what a device stands on to the path of its VM in the file, and whether several VMs may share it.
+/// From the resource of each device to the path of its VM in the file, and whether several VMs may share the resource.
 pub(super) type Taken = HashMap<String, (KeyPath, bool)>;
 
-/// Returns a finding for each mistake in a VM's devices. Adds what the devices stand on to `taken`.
+/// Returns a finding for each mistake in a VM's devices. Adds the devices' resources to `taken`.
 pub(super) fn check(vm: &DeTable<'_>, base: &Path, path: &KeyPath, taken: &mut Taken) -> Vec<Misplaced> {
     let one = vm.get("count").and_then(|count| integer(count.get_ref())).is_none_or(|count| count == 1);
     let mut found = Vec::new();
@@ -63,8 +63,8 @@ fn finding(wrong: String, label: &str, help: &str) -> Finding {
     Finding { wrong, label: label.to_owned(), help: Some(help.to_owned()) }
 }
 
-/// What a device stands on in words, whether several VMs may share it, and what is wrong with it. `None` if the value
-/// has a wrong type.
+/// The resource of a device in words, whether several VMs may share it, and its mistake. `None` if the value has a
+/// wrong type.
 fn device(key: &str, value: &Spanned<DeValue<'_>>, base: &Path) -> Option<(String, bool, Option<Finding>)> {
     match key {
         "disk" => {

@@ -21,12 +21,12 @@ const MILLION: f64 = 1e6;
 pub struct CpuCap(u32);
 
 impl CpuCap {
-    /// So many CPUs.
+    /// The number of CPUs.
     pub fn cpus(self) -> f64 {
         f64::from(self.0) / MILLION
     }
 
-    /// CPU time in so much time.
+    /// The CPU time that the cap allows in `span`.
     pub fn of(self, span: Duration) -> Duration {
         let nanos = span.as_nanos() * u128::from(self.0) / 1_000_000;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! What a Linux guest's devices stand on: the file of a disk, the name of a tap.
+//! The resources of a Linux guest's devices: the file of a disk, the name of a tap.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct DiskConfig {
     pub read_only: bool,
 }
 
-/// As it stands in the file.
+/// The disk as a configuration writes it.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -50,7 +50,7 @@ impl From<DiskConfig> for Written {
 }
 
 impl DiskConfig {
-    /// The same disk, a relative path taken to start at `base`.
+    /// This disk, with a relative path taken to start at `base`.
     pub fn relative_to(self, base: &Path) -> Self {
         Self { path: self.path.relative_to(base), ..self }
     }

@@ -16,7 +16,7 @@ use super::error::ValueError;
 pub struct FilePath(PathBuf);
 
 impl FilePath {
-    /// The same file, a relative path taken to start at `base`.
+    /// This file, with a relative path taken to start at `base`.
     pub fn relative_to(self, base: &Path) -> Self {
         Self(base.join(self.0))
     }

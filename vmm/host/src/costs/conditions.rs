@@ -1,31 +1,31 @@
-//! Under which conditions costs were measured: whether the figures are the host's, or those of what else ran on it.
+//! The conditions under which costs were measured: whether the figures are the host's, or those of other work on it.
 
 use crate::Disturbance;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Parts of the CPUs' time that others may have had.
+/// Largest parts of the CPUs' time that other work may take.
 const OTHERS_MAX: f64 = 0.05;
 const STOLEN_MAX: f64 = 0.02;
-/// How far the median of a figure's samples may lie above the figure, as a part of it.
+/// How far the median of a figure's samples may lie above the figure, as a part of the figure.
 const SPREAD_MAX: f64 = 0.25;
 
-/// What the host did while costs were measured, and how far it shows.
+/// What the host did while costs were measured, and how far the figures show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
-    /// Part of the CPUs' time that other programs ran; `None` if the host does not tell.
+    /// Part of the CPUs' time in which other programs ran; `None` if the host does not tell.
     pub others: Option<f64>,
     /// Part of the CPUs' time that a host above took.
     pub stolen: Option<f64>,
     /// How far the median of each figure's samples lies above the figure, as a part of it.
     pub spread: BTreeMap<String, f64>,
-    /// Why the figures should not be used; empty if they may.
+    /// Reasons against using the figures; empty if there are none.
     pub disturbed: Vec<String>,
 }
 
 impl Conditions {
-    /// As the host tells them and samples show them.
+    /// The conditions, from the host's own counts and from the spread of samples.
     pub fn new(disturbance: &Disturbance, spread: BTreeMap<String, f64>) -> Self {
         let (others, stolen) = (disturbance.others, disturbance.stolen);
         let percent = |part: f64| format!("{:.0} %", part * 100.0);

@@ -1,13 +1,14 @@
-//! The file of costs, `stile doctor --costs > costs.json`: the figures, and under which conditions they were measured.
+//! The file of costs, `stile doctor --costs > costs.json`: the figures, and the conditions under which they were
+//! measured.
 //!
-//! A file is checked to its end: one error carries everything that is wrong with it.
+//! A file is checked to its end: one error carries all its mistakes.
 
 use super::{Conditions, HostCosts};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Where the conditions stand among the figures.
+/// Key of the conditions, which stand among the figures.
 const MEASURED: &str = "measured";
 
 /// Costs, and how they were measured.
@@ -21,31 +22,31 @@ pub struct MeasuredCosts {
     pub measured: Option<Conditions>,
 }
 
-/// A file of costs cannot be used.
+/// Why a file of costs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CostsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {source}", file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// Why not.
         source: std::io::Error,
     },
-    /// It is no JSON.
+    /// The file is not JSON.
     #[error("{} is not JSON as `stile doctor --costs` prints it: {source}", file.display())]
     Json {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The parser's message.
         source: serde_json::Error,
     },
-    /// It holds something else.
+    /// The file holds something else.
     #[error("{} does not hold costs as `stile doctor --costs` prints them: {}", file.display(), wrong.join("; "))]
     Content {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Everything that is wrong.
+        /// All its mistakes.
         wrong: Vec<String>,
     },
 }
@@ -65,7 +66,7 @@ impl MeasuredCosts {
         parse(value).map_err(|wrong| CostsError::Content { file: file.to_owned(), wrong })
     }
 
-    /// Why they should not be used, if they were measured on a host that did something else besides.
+    /// Reasons against using the figures, if they were measured on a host that did other work.
     pub fn warning(&self) -> Option<String> {
         let disturbed = &self.measured.as_ref()?.disturbed;
         (!disturbed.is_empty()).then(|| {
@@ -95,7 +96,7 @@ fn parse(value: Value) -> Result<MeasuredCosts, Vec<String>> {
     Ok(MeasuredCosts { costs, measured })
 }
 
-/// What is wrong with the figures, held against their schema.
+/// The mistakes in the figures, checked against their schema.
 fn mistakes(fields: &Map<String, Value>) -> Vec<String> {
     let schema = schemars::schema_for!(HostCosts);
     let Some(known) = schema.as_value()["properties"].as_object() else { return Vec::new() };

@@ -1,9 +1,9 @@
-//! virtio-console (virtio 1.2, section 5.3) with one port, `hvc0` of Linux: what the guest writes goes to the VM's
-//! console, and what the user types goes to the guest.
+//! virtio-console (virtio 1.2, section 5.3) with one port, which Linux calls `hvc0`. The guest's output goes to the
+//! VM's console, and the user's input to the guest.
 //!
-//! Input is taken from its descriptor a chunk at a time, and not before the guest has the last chunk; so a guest that does
-//! not read costs one chunk of memory. A terminal that is stopped stops the VM's worker, as it would stop any program
-//! that writes to it.
+//! Input is read one chunk at a time, and only when the guest has taken the chunk before. So a guest that does not read
+//! costs one chunk of memory. A terminal that is stopped stops the VM's worker, as it would stop any program that
+//! writes to it.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -24,7 +24,7 @@ const TRANSMIT_QUEUE: u16 = 1;
 const QUEUE_SIZE: u16 = 64;
 /// Chains in one turn.
 const CHAINS_PER_TURN: usize = 8;
-/// What is copied at a time (units: bytes).
+/// Bytes copied at a time (units: bytes).
 const CHUNK: usize = 4096;
 
 /// A guest's console.
@@ -34,12 +34,12 @@ pub struct ConsoleDevice {
     output: Mutex<Box<dyn Write + Send>>,
     transmit: RequestQueue,
     input: Mutex<Input>,
-    /// Holds the input's descriptor while it is watched.
+    /// Contains the input's descriptor while it is watched.
     epoll: Arc<Epoll>,
 }
 
 impl ConsoleDevice {
-    /// A console that writes to `output` and reads from `input`, if there is one.
+    /// A console that writes to `output`, and reads from `input` if there is one.
     pub fn new(
         output: Box<dyn Write + Send>,
         input: Option<OwnedFd>,
@@ -69,14 +69,14 @@ impl ConsoleDevice {
         let mut output = self.output.lock();
         let mut chunk = [0; CHUNK];
         while let Ok(length @ 1..) = request.reader.read(&mut chunk) {
-            // A console that is closed must not end the guest.
+            // A closed console must not end the guest.
             let _ = output.write_all(&chunk[..length]);
         }
         let _ = output.flush();
         Ok(0)
     }
 
-    /// Moves input on to the guest; `ready`: its descriptor can be read.
+    /// Moves input on to the guest. `ready`: whether the descriptor can be read.
     fn feed(&self, ready: bool) -> Progress {
         let mut input = self.input.lock();
         if !self.line.needs_reset() {
@@ -97,7 +97,7 @@ impl ConsoleDevice {
     }
 }
 
-/// The way from the user to the guest.
+/// The path of input from the user to the guest.
 ///
 /// Invariant between turns: the descriptor is watched exactly while the device works and nothing is pending.
 struct Input {
@@ -107,9 +107,9 @@ struct Input {
     source: Option<OwnedFd>,
     epoll: Arc<Epoll>,
     watched: bool,
-    /// Not so for a file, which can always be read.
+    /// Whether the descriptor can be watched. A file cannot: it is always readable.
     pollable: bool,
-    /// Read and not yet given to the guest.
+    /// Input that was read and not yet given to the guest.
     pending: Vec<u8>,
 }
 
@@ -135,7 +135,7 @@ impl Input {
         match rustix::io::read(source, &mut chunk) {
             Ok(length @ 1..) => self.pending.extend_from_slice(&chunk[..length]),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // The end, or a terminal that is gone.
+            // The input has ended, or its terminal is gone.
             Ok(_) | Err(_) => {
                 self.unwatch();
                 self.source = None;
@@ -143,7 +143,7 @@ impl Input {
         }
     }
 
-    /// Puts what is pending into the guest's buffers, as far as there are some; whether anything.
+    /// Puts pending input into the guest's buffers, as far as there are any. Returns whether it put any there.
     fn give(&mut self, memory: &GuestMemoryMmap) -> Result<bool, Fault> {
         let mut given = false;
         let Some(ring) = &mut self.ring else { return Ok(false) };
@@ -152,7 +152,7 @@ impl Input {
             let head = chain.head_index();
             let request = Request::of(memory, chain).and_then(|request| request.must_write(1).map(|()| request));
             let mut request = request.map_err(|cause| ring.chain_fault(head, cause))?;
-            // As much as fits: at least a byte.
+            // As much as fits, which is at least a byte.
             let written = request.writer.write(&self.pending).unwrap_or(0);
             self.pending.drain(..written);
             ring.give_back(memory, head, written as u32)?;
@@ -161,7 +161,7 @@ impl Input {
         Ok(given)
     }
 
-    /// Watches the descriptor, or not, as the invariant wants it; whether input is wanted.
+    /// Watches the descriptor or stops watching it, as the invariant requires. Returns whether input is wanted.
     fn watch(&mut self) -> bool {
         let wanted = self.ring.is_some() && self.pending.is_empty() && self.source.is_some();
         if !wanted {
@@ -177,7 +177,7 @@ impl Input {
     fn unwatch(&mut self) {
         if let Some(source) = self.source.as_ref().filter(|_| std::mem::take(&mut self.watched)) {
             let event = EpollEvent::default();
-            // It was added and is still open.
+            // The descriptor was added and is still open.
             let _ = self.epoll.ctl(ControlOperation::Delete, source.as_raw_fd(), event);
         }
     }

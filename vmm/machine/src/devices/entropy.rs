@@ -13,8 +13,8 @@ use crate::devices::virtio::{ChainError, Device, Line, Progress, Request, Reques
 const QUEUE_SIZE: u16 = 64;
 /// Requests in one turn.
 const REQUESTS_PER_TURN: usize = 8;
-/// Bytes for one request (units: bytes). A driver that asks for more gets so many, as the rules permit, and asks again;
-/// the kernel gives up to 256 in one piece.
+/// Most bytes for one request (units: bytes). A driver that asks for more gets this many, as the rules permit, and asks
+/// again. The kernel gives up to 256 bytes in one piece.
 const BYTES_MAX: usize = 256;
 
 /// A guest's source of randomness.
@@ -34,7 +34,7 @@ fn fill(mut request: Request<'_>) -> Result<u32, ChainError> {
     request.must_write(1)?;
     let mut bytes = [0; BYTES_MAX];
     let wanted = request.writer.available_bytes().min(BYTES_MAX);
-    // Fails where the host's generator is not ready yet or refused; the driver gets less than it asked for.
+    // This fails if the host's generator is not ready or was refused. The driver then gets less than it asked for.
     let given = getrandom(&mut bytes[..wanted], GetRandomFlags::NONBLOCK).unwrap_or(0);
     let written = request.writer.write(&bytes[..given]).unwrap_or(0);
     Ok(written as u32)

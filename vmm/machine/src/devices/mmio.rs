@@ -1,14 +1,14 @@
-//! A device behind memory-mapped registers, as a vCPU sees it.
+//! A device behind memory-mapped registers, as the vCPUs' exits reach it.
 
 /// Why a device could not be made.
 pub type DeviceError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Registers of a device, as a vCPU reads and writes them.
+/// The registers of a device. Offsets count from the start of its window. May be called from several threads at once.
 pub trait MmioDevice: Send + Sync {
-    /// Reads at an offset.
+    /// Handles a guest's read at `offset`.
     fn read(&self, offset: u64, data: &mut [u8]);
-    /// Writes at an offset, and does the work it causes before it returns.
+    /// Handles a guest's write at `offset`. Does the work that the write causes before it returns.
     fn write(&self, offset: u64, data: &[u8]);
-    /// Does the work that waits in a queue, as a write of its number to the notification register does.
+    /// Does the work that waits in a queue, like a write of the queue's number to the notification register.
     fn notify(&self, queue: u16);
 }

@@ -1,11 +1,12 @@
 //! virtio over memory-mapped registers: the transport, split rings with every access checked, and the interrupt line.
 //!
-//! A device ([`Device`]) never sees registers and the transport ([`MmioTransport`]) never sees buffers. In a unikernel's
-//! VM whatever a register access causes runs on the vCPU thread whose guest made the access, so that the work is charged
-//! to that vCPU. In a Linux guest's VM it runs on the VM's [`Worker`], which the devices' [`Attachment`]s share.
+//! A device ([`Device`]) never sees registers, and the transport ([`MmioTransport`]) never sees buffers. In a
+//! unikernel's VM all work that a register access causes runs on the thread of the vCPU that made the access, so that
+//! the work is charged to that vCPU. In a Linux guest's VM it runs on the VM's [`Worker`], which the devices'
+//! [`Attachment`]s share.
 //!
-//! What a driver does wrong is a [`Fault`]: it is counted, the first one is kept, the device asks for a reset and does
-//! nothing more until it gets one. No driver can make the monitor panic or loop without end over one chain.
+//! A mistake of a driver is a [`Fault`]. It is counted, and the first one is kept. The device asks for a reset and does
+//! nothing until it gets one. No driver can make the monitor panic, or loop without end over one chain.
 
 mod attachment;
 mod chain;

@@ -1,4 +1,4 @@
-//! When the timer of a vCPU's LAPIC fires, by its registers.
+//! Computes when the timer of a vCPU's LAPIC fires, from the LAPIC's registers.
 
 use kvm_bindings::{Msrs, kvm_lapic_state, kvm_msr_entry};
 use kvm_ioctls::VcpuFd;
@@ -7,7 +7,7 @@ use stile_sched::Nanos;
 const LVT_TIMER: usize = 0x320;
 const CURRENT_COUNT: usize = 0x390;
 const DIVIDE: usize = 0x3e0;
-/// Of the timer's entry.
+/// Bit of the timer's entry in the local vector table.
 const MASKED: u32 = 1 << 16;
 const MODE: u32 = 3 << 17;
 const MODE_TSC_DEADLINE: u32 = 2 << 17;
@@ -15,7 +15,7 @@ const MODE_TSC_DEADLINE: u32 = 2 << 17;
 const IA32_TSC: u32 = 0x10;
 const IA32_TSC_DEADLINE: u32 = 0x6e0;
 
-/// From now until the timer fires; `None` if it does not run.
+/// Time from now until the timer fires; `None` if it does not run.
 pub(super) fn fires_in(fd: &VcpuFd) -> Option<Nanos> {
     let lapic = fd.get_lapic().ok()?;
     let entry = register(&lapic, LVT_TIMER);
@@ -32,14 +32,14 @@ pub(super) fn fires_in(fd: &VcpuFd) -> Option<Nanos> {
     (deadline != 0).then(|| ticks(deadline.saturating_sub(now), fd.get_tsc_khz().ok()))?
 }
 
-/// What is left of a count. KVM's LAPIC counts nanoseconds, divided as the guest says.
+/// The time that a count stands for. KVM's LAPIC counts nanoseconds, divided as the guest has set.
 fn counted(count: u32, divide: u32) -> Option<Nanos> {
     // Bits 0, 1 and 3 are a logarithm, one less than the divisor's: 7 divides by 1.
     let shift = ((divide & 3) | (divide >> 1 & 4)).wrapping_add(1) & 7;
     (count != 0).then_some(Nanos(u64::from(count) << shift))
 }
 
-/// So many ticks of the guest's TSC.
+/// The time of so many ticks of the guest's TSC.
 fn ticks(ticks: u64, khz: Option<u32>) -> Option<Nanos> {
     let khz = u128::from(khz.filter(|khz| *khz > 0)?);
     Some(Nanos(u64::try_from(u128::from(ticks) * 1_000_000 / khz).unwrap_or(u64::MAX)))

@@ -1,7 +1,8 @@
 //! ACPI tables: the vCPUs, the interrupt controllers, the devices, and how to switch the machine off.
 //!
-//! The machine is *hardware-reduced* in ACPI's terms: none of the PC's fixed hardware is there, no PIT, no 8259, no
-//! real-time clock, no keyboard controller, no PCI; what is there is told. So a kernel looks for nothing else.
+//! The machine is *hardware-reduced* in ACPI's terms. It has none of the PC's fixed hardware: no PIT, no 8259, no
+//! real-time clock, no keyboard controller, no PCI. The tables describe what it has, so a kernel looks for nothing
+//! else.
 
 use super::layout::{IO_APIC, LOCAL_APIC, PAGE, SERIAL_GSI, device_base, device_gsi};
 use super::ports::{RESET, RESET_VALUE, SERIAL, SERIAL_PORTS, SLEEP_CONTROL, SLEEP_STATUS, SLEEP_TYPE_OFF};
@@ -19,22 +20,22 @@ const OEM_REVISION: u32 = 1;
 const HEADER: u32 = 36;
 /// Tables begin at multiples of this.
 const ALIGN: usize = 16;
-/// Of the boot architecture: no VGA, no MSI, no real-time clock; and without the bits that say there are ISA devices and a
-/// keyboard controller.
+/// Boot architecture flags: no VGA, no MSI, no real-time clock. The bits for ISA devices and for a keyboard controller
+/// are clear.
 const BOOT_ARCHITECTURE: u16 = 1 << 2 | 1 << 3 | 1 << 5;
-/// The line of every local APIC that NMIs come in on.
+/// Input of every local APIC to which NMIs are connected.
 const NMI_LINE: u8 = 1;
 
-/// What there is to tell.
+/// What the tables describe.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
     /// vCPUs; the number of each is its APIC id.
     pub vcpus: u32,
-    /// virtio devices.
+    /// Each virtio device: its registers and its interrupt line.
     pub devices: usize,
 }
 
-/// All tables as they lie in memory from `start` on, the root pointer first.
+/// All tables as they lie in memory from `start` on. The root pointer comes first.
 pub fn tables(machine: &Machine, start: u64) -> Vec<u8> {
     let mut all = vec![0; Rsdp::len().next_multiple_of(ALIGN)];
     let mut put = |table: &dyn Aml| {
@@ -58,7 +59,7 @@ fn sdt(signature: &[u8; 4], revision: u8) -> Sdt {
     Sdt::new(*signature, HEADER, revision, OEM, OEM_TABLE, OEM_REVISION)
 }
 
-/// The machine as a whole: hardware-reduced, with registers to sleep and to reset.
+/// The table of the machine as a whole: hardware-reduced, with registers for sleep and reset.
 fn fadt(dsdt: u64) -> impl Aml {
     let mut table = FADTBuilder::new(OEM, OEM_TABLE, OEM_REVISION)
         .dsdt_64(dsdt)
@@ -86,11 +87,11 @@ fn register(port: u16) -> GAS {
     }
 }
 
-/// vCPUs and interrupt controllers.
+/// The table of vCPUs and interrupt controllers.
 fn madt(vcpus: u32) -> Sdt {
     let mut table = sdt(b"APIC", 5);
     table.append_slice(&LOCAL_APIC.to_le_bytes());
-    // No 8259 besides.
+    // There are no 8259 beside them.
     table.append_slice(&0u32.to_le_bytes());
     let mut entries = Vec::new();
     for vcpu in 0..vcpus as u8 {
@@ -101,13 +102,13 @@ fn madt(vcpus: u32) -> Sdt {
     entries.extend([1, 12, 0, 0]);
     entries.extend(IO_APIC.to_le_bytes());
     entries.extend([0; 4]);
-    // NMIs come in on this line of all processors.
+    // NMIs are connected to this input of all processors.
     entries.extend([4, 6, 0xff, 0, 0, NMI_LINE]);
     table.append_slice(&entries);
     table
 }
 
-/// Devices, and what to write to power off.
+/// The table of devices, and the value to write for power-off.
 fn dsdt(machine: &Machine) -> Sdt {
     let mut code = Vec::new();
     Name::new("_S5_".into(), &Package::new(vec![&SLEEP_TYPE_OFF])).to_aml_bytes(&mut code);
@@ -148,7 +149,7 @@ mod tests {
 
     const START: u64 = 0xe_0000;
 
-    /// A table by its address: its bytes, which sum up to 0.
+    /// The bytes of a table, by its address. They add up to 0.
     fn table(all: &[u8], at: u64) -> &[u8] {
         let from = &all[(at - START) as usize..];
         let length = u32::from_le_bytes(from[4..8].try_into().unwrap()) as usize;
@@ -164,7 +165,7 @@ mod tests {
         u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
     }
 
-    /// The table with this signature, found as a kernel finds it: from the root.
+    /// The table with this signature, found from the root as a kernel finds it.
     fn found<'a>(all: &'a [u8], signature: &[u8; 4]) -> &'a [u8] {
         assert_eq!((&all[..8], all[15]), (&b"RSD PTR "[..], 2));
         assert_eq!((sum(&all[..20]), sum(&all[..36])), (0, 0));

@@ -1,4 +1,4 @@
-//! What a Linux kernel finds in memory when it is entered: boot parameters of its protocol, command line, initramfs.
+//! The memory that a Linux kernel finds when it is entered: boot parameters, command line, initramfs, ACPI tables.
 
 use super::acpi;
 use super::kernel::{LoadError, Protocol};
@@ -12,26 +12,26 @@ use linux_loader::loader::bootparam::{LOADED_HIGH, boot_e820_entry, boot_params,
 use linux_loader::loader::elf::start_info::{hvm_memmap_table_entry, hvm_modlist_entry, hvm_start_info};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
-/// Of the boot protocol: a loader without a number of its own.
+/// Type of boot loader in the boot protocol: a loader without a number of its own.
 const OTHER_LOADER: u8 = 0xff;
-/// "HdrS" and the version of a kernel that has no header, but is entered as if it had.
+/// "HdrS", and the version for a kernel that has no header but is entered by the same protocol.
 const HEADER_MAGIC: u32 = u32::from_le_bytes(*b"HdrS");
 const HEADER_VERSION: u16 = 0x20f;
 const BOOT_FLAG: u16 = 0xaa55;
-/// Of PVH; with a memory map since version 1.
+/// Magic number and version of PVH's start information. It has a memory map since version 1.
 const PVH_MAGIC: u32 = 0x336e_c578;
 const PVH_VERSION: u32 = 1;
-/// Kinds of memory in both protocols' maps.
+/// Types of memory, alike in both protocols' maps.
 const MAP_RAM: u32 = 1;
 const MAP_RESERVED: u32 = 2;
 
-/// Guest memory could not be prepared.
+/// Why guest memory could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The kernel.
+    /// The kernel cannot be loaded.
     #[error(transparent)]
     Kernel(#[from] LoadError),
-    /// The initramfs.
+    /// The initramfs cannot be loaded.
     #[error("the initrd {path} cannot be loaded, although it could be when it was checked")]
     Initrd {
         /// The file.
@@ -40,21 +40,21 @@ pub enum BootError {
         #[source]
         source: GuestMemoryError,
     },
-    /// A structure of the monitor's.
+    /// A structure of the monitor does not fit.
     #[error("boot structures do not fit guest memory")]
     Memory(#[from] GuestMemoryError),
-    /// The protocol's structures.
+    /// A structure of the boot protocol does not fit.
     #[error("boot parameters do not fit guest memory")]
     Params(#[from] linux_loader::configurator::Error),
-    /// ACPI tables.
+    /// The ACPI tables do not fit.
     #[error("{bytes} bytes of ACPI tables do not fit the {ACPI_ROOM} there are for them")]
     Acpi {
-        /// Their size.
+        /// Size of the tables (units: bytes).
         bytes: usize,
     },
 }
 
-/// Writes everything into memory that is still all zeroes; how the kernel is entered.
+/// Writes everything into memory that is still all zeroes. Returns how the kernel is entered.
 pub fn prepare(memory: &GuestMemoryMmap, payload: &Payload, machine: &acpi::Machine) -> Result<Protocol, BootError> {
     let protocol = payload.kernel.load(memory)?;
     let initrd = payload.initrd.as_ref().map(|(_, range)| *range);
@@ -78,7 +78,7 @@ pub fn prepare(memory: &GuestMemoryMmap, payload: &Payload, machine: &acpi::Mach
     Ok(protocol)
 }
 
-/// The boot protocol's "zero page".
+/// Makes the boot protocol's "zero page".
 fn linux_params(payload: &Payload, header: Option<setup_header>, initrd: Option<Range>) -> boot_params {
     let mut params = boot_params {
         hdr: header.unwrap_or(setup_header {
@@ -94,7 +94,7 @@ fn linux_params(payload: &Payload, header: Option<setup_header>, initrd: Option<
     params.hdr.type_of_loader = OTHER_LOADER;
     params.hdr.cmd_line_ptr = CMDLINE as u32;
     if let Some(range) = initrd {
-        // Below the hole, and so below 4 GiB.
+        // This is below the hole, and so below 4 GiB.
         params.hdr.ramdisk_image = range.start as u32;
         params.hdr.ramdisk_size = (range.end - range.start) as u32;
     }

@@ -1,18 +1,18 @@
-//! The command line of a Linux guest: what the monitor needs of the kernel, then what the user says.
+//! The command line of a Linux guest: first the monitor's words for the kernel, then the user's.
 //!
-//! A kernel that panics stops for good unless it is told otherwise, and reboots as any other if it is. So that a panic can
-//! be told from a reboot without a driver in the guest, the kernel is asked to leave the PC's *warm boot* flag behind when,
-//! and only when, it reboots for a panic (`reboot=panic_warm`, Linux 5.3 and later; older ones just reboot). See
+//! A kernel that panics stops for good, unless its command line makes it reboot. Such a reboot looks like any other. To
+//! tell them apart without a driver in the guest, the kernel is asked to set the PC's *warm boot* flag when it reboots
+//! after a panic, and only then (`reboot=panic_warm`, Linux 5.3 and later; older kernels just reboot). See
 //! [`power`](super::power).
 
-/// Of a guest that names no console itself.
+/// Console of a guest that names none itself.
 const CONSOLE: &str = "console=ttyS0";
-/// Reboot at once at a panic.
+/// Makes the kernel reboot at once after a panic.
 const PANIC: &str = "panic=-1";
-/// Leave the flag at a panic.
+/// Makes the kernel set the flag after a panic.
 const TELL_PANIC: &str = "reboot=panic_warm";
 
-/// A whole command line.
+/// A complete command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cmdline {
     text: String,
@@ -20,7 +20,7 @@ pub struct Cmdline {
 }
 
 impl Cmdline {
-    /// With the user's words last, so that they win.
+    /// A command line with the user's words last, so that they take precedence.
     pub fn new(user: &str) -> Self {
         let words = || user.split_ascii_whitespace();
         let has = |key: &str| words().any(|word| word.starts_with(key));
@@ -36,13 +36,14 @@ impl Cmdline {
         &self.text
     }
 
-    /// Whether the warm boot flag means that the kernel panicked; else the user has it set at every reboot.
+    /// Whether the warm boot flag means that the kernel panicked. If not, the user has the kernel set it at every
+    /// reboot.
     pub fn tells_panic(&self) -> bool {
         self.tells_panic
     }
 }
 
-/// Whether one of these words of `reboot=` asks for a warm boot at every reboot.
+/// Whether one of these words of `reboot=` makes every reboot a warm boot.
 fn any_warm(words: &str) -> bool {
     words.split(',').any(|word| word.starts_with('w'))
 }
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn a_user_who_says_it_differently_is_not_contradicted() {
         assert_eq!(Cmdline::new("console=hvc0 panic=0").as_str(), "reboot=panic_warm console=hvc0 panic=0");
-        // Other words of `reboot=` go together with ours.
+        // Other words of `reboot=` do not exclude ours.
         let line = Cmdline::new("reboot=k");
         assert!(line.tells_panic() && line.as_str().ends_with("reboot=panic_warm reboot=k"));
     }

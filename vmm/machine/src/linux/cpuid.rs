@@ -1,37 +1,37 @@
-//! What the vCPUs of a Linux guest say of themselves: what this host's KVM can, with a topology that is the VM's.
+//! CPUID of a Linux guest's vCPUs: the features of this host's KVM, with the topology of the VM.
 //!
-//! A VM is one package, each vCPU a core of its own without siblings; caches up to the second level are the core's, the
-//! third is the package's. Steal time is not offered: what KVM would count is only the time that its thread waited for the
-//! host, not that for which stile did not run it.
+//! A VM is one package. Each vCPU is a core without siblings. The first two levels of cache belong to the core, the
+//! third to the package. Steal time is not offered: KVM would count the time that the vCPU's thread waited for the
+//! host, and not the time for which stile did not run the vCPU.
 
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
 use kvm_ioctls::{Cap, Error, Kvm};
 
-/// Leaf 1, ECX: the timer that counts by TSC, which KVM has but does not list; and that there is a hypervisor.
+/// Leaf 1, ECX: the timer that counts by TSC, which KVM has but does not list; and the hypervisor bit.
 const TSC_DEADLINE: u32 = 1 << 24;
 const HYPERVISOR: u32 = 1 << 31;
 /// Leaf 1, EDX: more than one logical processor.
 const MANY: u32 = 1 << 28;
-/// Leaf 8000_0001, ECX, of AMD: what leaf 1 counts are cores, not siblings.
+/// Leaf 8000_0001, ECX, on AMD: the processors that leaf 1 counts are cores, not siblings.
 const CORES: u32 = 1 << 1;
-/// KVM's features.
+/// Leaf of KVM's features.
 const KVM_FEATURES: u32 = 0x4000_0001;
 const STEAL_TIME: u32 = 1 << 5;
-/// Leaves of the topology that are the host's and are made anew, or left out.
+/// Leaves that describe the host's topology. They are made anew for the VM, or left out.
 const EXTENDED_TOPOLOGY: [u32; 2] = [0xb, 0x1f];
 const AMD_EXTENDED_TOPOLOGY: u32 = 0x8000_0026;
-/// Kinds of levels in them.
+/// Types of topology levels in these leaves.
 const SIBLINGS: u32 = 1;
 const PACKAGE: u32 = 2;
 
-/// What the vCPUs of one VM have in common.
+/// The CPUID that all vCPUs of one VM share.
 #[derive(Debug, Clone)]
 pub struct Features {
     entries: Vec<kvm_cpuid_entry2>,
 }
 
 impl Features {
-    /// Those of this host, for a VM with so many vCPUs.
+    /// The CPUID of this host, for a VM with so many vCPUs.
     pub fn of_host(kvm: &Kvm, vcpus: u32) -> Result<Self, Error> {
         let supported = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?;
         Ok(Self::new(supported.as_slice(), vcpus, kvm.check_extension(Cap::TscDeadlineTimer)))
@@ -48,32 +48,33 @@ impl Features {
         Self { entries }
     }
 
-    /// Those of one vCPU.
+    /// The CPUID of one vCPU.
     pub fn of_vcpu(&self, index: u32) -> Result<CpuId, Error> {
         let mut entries = self.entries.clone();
         entries.iter_mut().for_each(|entry| for_vcpu(entry, index));
-        // As KVM would say, if what is added to the host's leaves is too much.
+        // KVM's own error for too many entries, in case the leaves added to the host's exceed the limit.
         CpuId::from_entries(&entries).map_err(|_| Error::new(libc::E2BIG))
     }
 }
 
-/// Bits of an APIC id that number the vCPUs.
+/// Number of bits of an APIC id that number the vCPUs.
 fn bits(vcpus: u32) -> u32 {
     vcpus.next_power_of_two().trailing_zeros()
 }
 
-/// A level of the extended topology: ids shifted by `shift` are the next level's, which has `count` processors.
+/// A level of the extended topology with `count` processors. APIC ids shifted right by `shift` are the ids of the next
+/// level.
 fn level(function: u32, index: u32, shift: u32, kind: u32, count: u32) -> kvm_cpuid_entry2 {
     let flags = KVM_CPUID_FLAG_SIGNIFCANT_INDEX;
     kvm_cpuid_entry2 { function, index, flags, eax: shift, ebx: count, ecx: kind << 8 | index, ..Default::default() }
 }
 
-/// No more levels.
+/// The end of the levels.
 fn end(function: u32) -> kvm_cpuid_entry2 {
     level(function, 2, 0, 0, 0)
 }
 
-/// What is the same for all vCPUs of a VM.
+/// Sets the values that all vCPUs of a VM share.
 fn for_vm(entry: &mut kvm_cpuid_entry2, vcpus: u32, tsc_deadline: bool) {
     let slots = vcpus.next_power_of_two();
     match entry.function {
@@ -88,7 +89,7 @@ fn for_vm(entry: &mut kvm_cpuid_entry2, vcpus: u32, tsc_deadline: bool) {
         }
         KVM_FEATURES => entry.eax &= !STEAL_TIME,
         0x8000_0001 => entry.ecx = if vcpus > 1 { entry.ecx | CORES } else { entry.ecx & !CORES },
-        // Cores of the package, and bits of an APIC id that number them.
+        // Number of cores in the package, and of bits of an APIC id that number them.
         0x8000_0008 => entry.ecx = entry.ecx & !0xf0ff | bits(vcpus) << 12 | (vcpus - 1),
         0x8000_001d if entry.eax & 0x1f != 0 => {
             entry.eax = entry.eax & !(0xfff << 14) | shared_by(entry.eax, slots) << 14;
@@ -97,13 +98,13 @@ fn for_vm(entry: &mut kvm_cpuid_entry2, vcpus: u32, tsc_deadline: bool) {
     }
 }
 
-/// Of a cache described so, how many processors share it, less one.
+/// Number of processors that share a cache, less one, for a cache described like this.
 fn shared_by(cache: u32, slots: u32) -> u32 {
     let level = cache >> 5 & 7;
     if level < 3 { 0 } else { slots - 1 }
 }
 
-/// What tells a vCPU from the others.
+/// Sets the values that differ from vCPU to vCPU.
 fn for_vcpu(entry: &mut kvm_cpuid_entry2, index: u32) {
     match entry.function {
         1 => entry.ebx = entry.ebx & 0x00ff_ffff | index << 24,

@@ -1,8 +1,8 @@
-//! The devices of a Linux guest: those that every one has, and those that its configuration asks for.
+//! The devices of a Linux guest: those that every guest has, and those that its configuration asks for.
 //!
-//! All of a VM's devices are served by one [`Worker`]. Their order is that of their addresses, so it is that in which Linux
-//! finds them: network devices first (`eth0` is the switch where there is one), then the disk, then the sockets, then what
-//! every guest has, randomness and a second console.
+//! One [`Worker`] serves all devices of a VM. The order of devices is the order of their addresses, and so the order in
+//! which Linux finds them. Network devices come first (`eth0` is the switch if there is one), then the disk, then the
+//! sockets, then the devices of every guest: randomness and a second console.
 
 use std::error::Error;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::devices::virtio::{Attachment, AttachmentMaker, Device, Line, Tell, Wo
 use crate::devices::vsock::{HostSocket, VsockDevice, VsockError};
 use crate::vm::console::{Console, Sink};
 
-/// Why a device could not be had, and what to do about it.
+/// Why a device is not available, and what the user can do about it.
 #[derive(Debug)]
 pub struct Unavailable {
     cause: DeviceError,
@@ -28,13 +28,13 @@ pub struct Unavailable {
 }
 
 impl Unavailable {
-    /// What the user can do.
+    /// A remedy, for the user.
     pub fn remedy(&self) -> &str {
         &self.remedy
     }
 }
 
-/// With its cause: a user needs to hear why.
+/// The error's text includes its cause, because the user needs the reason.
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cause.fmt(f)?;
@@ -62,25 +62,25 @@ impl From<VsockError> for Unavailable {
     }
 }
 
-/// Which devices a VM has beside those that every one has.
+/// The devices of a VM beside those that every VM has.
 pub struct DeviceConfig<'a> {
     /// Name of the VM.
     pub name: &'a str,
-    /// The port of its network device on a switch.
+    /// The switch of its first network device, and the port there; `None`: no such device.
     pub port: Option<(Arc<Switch>, PortNumber)>,
-    /// The interface of the host behind its other network device.
+    /// The host's tap behind its other network device; `None`: no such device.
     pub tap: Option<Tap>,
     /// The file of its disk.
     pub disk: Option<Disk>,
     /// The host's end of its sockets.
     pub socket: Option<HostSocket>,
-    /// Where its text goes.
+    /// Where the text of its second console goes.
     pub console: Sink,
-    /// Hears of devices that are turned off.
+    /// Is told of devices that are turned off after a fault.
     pub tell: Tell,
 }
 
-/// Starts the worker of these devices. What is returned makes them, in the order of their addresses.
+/// Starts the worker of these devices. Returns their makers, in the order of their addresses.
 pub fn prepare<'a>(config: DeviceConfig<'_>) -> Result<Vec<AttachmentMaker<'a>>, Unavailable> {
     let mut makers = Makers::new(config.name, config.tell)?;
     makers.add_port(config.port);
@@ -91,7 +91,7 @@ pub fn prepare<'a>(config: DeviceConfig<'_>) -> Result<Vec<AttachmentMaker<'a>>,
     Ok(makers.made)
 }
 
-/// Makers of devices that one worker is to serve.
+/// Makers of devices that one worker will serve.
 struct Makers<'a> {
     worker: Arc<Worker>,
     made: Vec<AttachmentMaker<'a>>,
@@ -130,7 +130,7 @@ impl<'a> Makers<'a> {
         }
     }
 
-    /// What every guest has.
+    /// Adds the devices that every guest has.
     fn add_common(&mut self, name: &str, console: Sink) {
         self.add("virtio-rng".to_owned(), |memory, line| Ok(EntropyDevice::new(memory, line)));
         let output = Box::new(Console::new(name, console));

@@ -1,5 +1,5 @@
-//! How the boot vCPU enters the kernel: registers, descriptors and page tables by the protocol. All other vCPUs wait for
-//! the kernel to start them, and need nothing from here.
+//! The registers, descriptors and page tables with which the boot vCPU enters the kernel. All other vCPUs wait until
+//! the kernel starts them, and need nothing from here.
 
 use super::kernel::Protocol;
 use super::layout::{BOOT_PARAMS, GDT, PAGE, PAGE_TABLES, PVH_INFO};
@@ -10,7 +10,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 const CODE: u16 = 0x10;
 const DATA: u16 = 0x18;
 const TASK: u16 = 0x20;
-/// Flat descriptors: null, unused, 64-bit code, data, a task state that nobody uses.
+/// Flat descriptors: null, unused, 64-bit code, data, and an unused task state.
 const DESCRIPTORS: [u64; 5] = [0, 0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff, 0x0000_8b00_0000_0067];
 const RFLAGS: u64 = 2;
 const CR0_PROTECTED: u64 = 1;
@@ -37,7 +37,7 @@ pub fn write(memory: &GuestMemoryMmap, protocol: &Protocol) -> Result<(), GuestM
     }
     match protocol {
         Protocol::Linux64 { .. } => write_page_tables(memory),
-        // Without paging.
+        // Entered without paging.
         Protocol::Pvh { .. } => Ok(()),
     }
 }
@@ -54,7 +54,7 @@ fn write_page_tables(memory: &GuestMemoryMmap) -> Result<(), GuestMemoryError> {
     Ok(())
 }
 
-/// Where the boot vCPU starts, and what it is handed.
+/// Where the boot vCPU starts, and the address of the boot parameters.
 pub fn registers(protocol: &Protocol) -> kvm_regs {
     match protocol {
         Protocol::Linux64 { entry, .. } => {
@@ -64,7 +64,7 @@ pub fn registers(protocol: &Protocol) -> kvm_regs {
     }
 }
 
-/// Its mode, from what KVM made it with.
+/// Special registers of the boot vCPU, made from those with which KVM creates it.
 pub fn special_registers(protocol: &Protocol, made: kvm_sregs) -> kvm_sregs {
     let long = matches!(protocol, Protocol::Linux64 { .. });
     let data = segment(DATA, 3, false);
@@ -117,7 +117,7 @@ mod tests {
     const LINUX: Protocol = Protocol::Linux64 { entry: 0x10_0200, header: None };
     const PVH: Protocol = Protocol::Pvh { entry: 0x100_0040 };
 
-    /// What the tables make of an address.
+    /// The physical address to which the tables map an address.
     fn translate(memory: &GuestMemoryMmap, address: u64) -> Option<u64> {
         let entry = |table: u64, shift: u32| {
             let at = (table & !0xfff) + 8 * (address >> shift & (ENTRIES - 1));

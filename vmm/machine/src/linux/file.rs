@@ -1,14 +1,14 @@
-//! Files that a Linux guest boots from: opened, and known to be regular files of some size.
+//! Opens files that a Linux guest boots from, and checks that each is a regular file with contents.
 //!
-//! Nothing is read here, and nothing that is read later is trusted for its size: whoever reads asks for what lies within
-//! the length that was found here.
+//! The contents are not read here. Sizes that are read later are not trusted: every reader stays within the length that
+//! was found here.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// An open file with bytes in it.
+/// An open file that is not empty.
 #[derive(Debug)]
 pub struct GuestFile {
     path: PathBuf,
@@ -16,22 +16,22 @@ pub struct GuestFile {
     length: u64,
 }
 
-/// Why a file cannot be booted from, whatever is in it.
+/// Why a file cannot be booted from, whatever its contents.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It cannot be opened.
     #[error("cannot be opened: {0}")]
     Open(#[source] io::Error),
-    /// A directory, a device, a pipe.
+    /// Not a regular file: a directory, a device, a pipe.
     #[error("is {0}, not a file")]
     NotAFile(&'static str),
-    /// Nothing in it.
+    /// The file is empty.
     #[error("is empty")]
     Empty,
 }
 
 impl FileError {
-    /// What to do about it.
+    /// A remedy, for the user.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Open(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -46,7 +46,7 @@ impl FileError {
 impl GuestFile {
     /// Opens a file for reading.
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        // A pipe that nobody writes to would have this wait.
+        // Opening a pipe without a writer would otherwise wait.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(FileError::Open)?;
         let found = file.metadata().map_err(FileError::Open)?;
         let kind = found.file_type();
@@ -101,7 +101,7 @@ mod tests {
     fn a_file_that_may_not_be_read_is_told_with_the_remedy() {
         let denied = FileError::Open(io::Error::from(io::ErrorKind::PermissionDenied));
         assert!(denied.remedy().contains("chmod") && denied.to_string().contains("ermission denied"));
-        // Whoever tests as root may read it all the same.
+        // Tests that run as root can read it nevertheless.
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "1").unwrap();
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o000)).unwrap();

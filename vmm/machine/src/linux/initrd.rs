@@ -1,4 +1,4 @@
-//! The initramfs: a file that is handed to the kernel as it is.
+//! The initramfs, a file that the kernel gets unchanged.
 
 use super::file::{FileError, GuestFile};
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryError, GuestMemoryMmap};
 
-/// How an initramfs begins that a kernel can unpack: cpio, as it is or compressed by one of what kernels know.
+/// First bytes of an initramfs that kernels can unpack: cpio, plain or compressed by a method that kernels know.
 const MAGICS: [(&[u8], &str); 9] = [
     (b"070701", "cpio"),
     (b"070702", "cpio"),
@@ -23,22 +23,22 @@ const MAGICS: [(&[u8], &str); 9] = [
 #[derive(Debug)]
 pub struct Initrd(GuestFile);
 
-/// Why a file is no initramfs.
+/// Why a file is not an initramfs.
 #[derive(Debug, thiserror::Error)]
 pub enum InitrdError {
-    /// The file.
+    /// The file cannot be booted from.
     #[error(transparent)]
     File(#[from] FileError),
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Read(#[source] io::Error),
-    /// Something else.
+    /// The file has another format.
     #[error("is no cpio archive, neither as it is nor compressed")]
     Unknown,
 }
 
 impl InitrdError {
-    /// What to do about it.
+    /// A remedy, for the user.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::File(error) => error.remedy(),
@@ -51,7 +51,7 @@ impl InitrdError {
 }
 
 impl Initrd {
-    /// Opens an initramfs and checks how it begins.
+    /// Opens an initramfs and checks its first bytes.
     pub fn open(path: &Path) -> Result<Self, InitrdError> {
         let file = GuestFile::open(path)?;
         let mut start = [0; 8];
@@ -71,7 +71,7 @@ impl Initrd {
         self.0.length()
     }
 
-    /// Copies it to memory that has room for it there.
+    /// Copies it to memory that has room for it at this address.
     pub fn load(&self, memory: &GuestMemoryMmap, start: u64) -> Result<(), GuestMemoryError> {
         use std::io::Seek;
         let mut file = self.0.file();
@@ -110,7 +110,7 @@ mod tests {
         let (_file, initrd) = of(b"070701 and the rest");
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 0x3000)]).unwrap();
         let initrd = initrd.unwrap();
-        // Twice, since several VMs may boot from it.
+        // Loaded twice, since several VMs may boot from one file.
         for start in [0x1000, 0x2000] {
             initrd.load(&memory, start).unwrap();
             let mut there = [0xff; 20];

@@ -1,8 +1,8 @@
 //! Interrupts of a Linux guest: KVM's local APICs and its I/O APIC.
 //!
-//! KVM makes a PC's two 8259 with them, which this machine does not have: a kernel that was told so never sets them up, and
-//! what they would deliver would look like an exception. So no line leads to them, and the line of the local APICs on which
-//! they would come in is masked.
+//! KVM also makes a PC's two 8259, which this machine does not have. A kernel that knows this never sets them up, and
+//! an interrupt from them would look like an exception. So no line leads to them, and the input of the local APICs to
+//! which they are connected is masked.
 
 use super::layout::{GSIS, KVM_PAGES, PAGE};
 use kvm_bindings::{
@@ -11,14 +11,14 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{Error, VcpuFd, VmFd};
 
-/// Registers of the local APIC: its two lines.
+/// Registers of the local APIC: its two inputs.
 const LINE_0: usize = 0x350;
 const LINE_1: usize = 0x360;
 const MASKED: u32 = 1 << 16;
 const EXTERNAL: u32 = 7 << 8;
 const NMI: u32 = 4 << 8;
 
-/// Makes the VM's interrupt controllers; before its vCPUs.
+/// Makes the VM's interrupt controllers. Called before its vCPUs are made.
 pub(super) fn create(vm: &VmFd) -> Result<(), Error> {
     vm.set_identity_map_address(KVM_PAGES)?;
     vm.set_tss_address((KVM_PAGES + PAGE) as usize)?;
@@ -26,7 +26,7 @@ pub(super) fn create(vm: &VmFd) -> Result<(), Error> {
     vm.set_gsi_routing(&routes())
 }
 
-/// Every line leads to the pin of the I/O APIC with its number.
+/// Connects every line with the I/O APIC's pin of the same number.
 fn routes() -> KvmIrqRouting {
     let to_pin = |pin| kvm_irq_routing_entry {
         gsi: pin,
@@ -39,7 +39,7 @@ fn routes() -> KvmIrqRouting {
     KvmIrqRouting::from_entries(&(0..GSIS).map(to_pin).collect::<Vec<_>>()).expect("few enough for any kernel")
 }
 
-/// Sets a vCPU's local APIC up as a kernel expects it of firmware.
+/// Sets up a vCPU's local APIC as a kernel expects it from firmware.
 pub(super) fn set_up_lines(vcpu: &VcpuFd) -> Result<(), Error> {
     let mut state = vcpu.get_lapic()?;
     set_lines(&mut state);

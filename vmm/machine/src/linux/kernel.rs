@@ -1,7 +1,7 @@
-//! Kernel files: what makes a file one, and what it says of itself, held against what it is.
+//! Kernel files: recognising them, and checking their headers against the files.
 //!
-//! Every size and address that a header gives is checked here, before there is a VM, against the file's length and what
-//! guests can have. The loader then reads from the file straight into guest memory; no header makes it allocate.
+//! Every size and address in a header is checked here, before there is a VM, against the file's length and the limits
+//! of guests. The loader then reads from the file straight into guest memory. No header makes it allocate memory.
 
 pub mod bzimage;
 pub mod elf;
@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
-/// Most that an x86-64 kernel reads of its command line where its file does not say (units: bytes, without the final 0).
+/// Most bytes that an x86-64 kernel reads of its command line if its file gives no number (without the final 0).
 const CMDLINE_MAX: u64 = 2047;
 
 /// A checked kernel file.
@@ -30,9 +30,9 @@ pub struct Kernel {
 /// What kind of kernel file it is.
 #[derive(Debug)]
 enum Format {
-    /// As distributions ship kernels.
+    /// bzImage, which distributions ship.
     BzImage(Box<BzImage>),
-    /// As the linker leaves it.
+    /// vmlinux, which the linker makes.
     Vmlinux(Vmlinux),
 }
 
@@ -43,7 +43,7 @@ pub enum Protocol {
     Linux64 {
         /// Entry point.
         entry: u64,
-        /// What the file says of itself, if it is a bzImage.
+        /// The header of a bzImage; `None` for a vmlinux.
         header: Option<setup_header>,
     },
     /// PVH: 32-bit, without paging.
@@ -53,38 +53,38 @@ pub enum Protocol {
     },
 }
 
-/// Why a file is no kernel that can be booted.
+/// Why a file is not a kernel that can be booted.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    /// The file.
+    /// The file cannot be booted from.
     #[error(transparent)]
     File(#[from] FileError),
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Read(#[source] io::Error),
-    /// Something else.
+    /// The file has another format.
     #[error("is neither a bzImage nor an ELF file")]
     Unknown,
-    /// Cut short.
+    /// The file is cut short.
     #[error("is truncated: {part} ends at byte {end}, and the file has {have}")]
     Truncated {
-        /// What is not all there.
+        /// The part that is incomplete.
         part: String,
-        /// Where it should end.
+        /// Offset at which the part should end.
         end: u64,
         /// Size of the file.
         have: u64,
     },
-    /// A kernel, but not one that can be entered in 64-bit mode.
+    /// A kernel, but without a 64-bit entry.
     #[error("is a kernel without a 64-bit entry ({0})")]
     Not64Bit(String),
-    /// It says of itself what cannot be.
+    /// The header contradicts itself or the file.
     #[error("has a header that cannot be right: {0}")]
     Header(String),
 }
 
 impl KernelError {
-    /// What to do about it.
+    /// A remedy, for the user.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::File(error) => error.remedy(),
@@ -96,7 +96,7 @@ impl KernelError {
     }
 }
 
-/// A kernel that was checked could not be loaded.
+/// Why a kernel that was checked could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("the kernel {path} cannot be loaded, although it could be when it was checked: {why}")]
 pub struct LoadError {
@@ -121,7 +121,7 @@ impl Kernel {
         self.file.path()
     }
 
-    /// One past the last byte of memory that it uses before it knows what memory there is.
+    /// One past the last byte of memory that it uses before it has read the memory map.
     pub fn end(&self) -> u64 {
         match &self.format {
             Format::BzImage(image) => image.end(),
@@ -129,7 +129,7 @@ impl Kernel {
         }
     }
 
-    /// Most that it reads of its command line (units: bytes, without the final 0).
+    /// Most bytes that it reads of its command line (without the final 0).
     pub fn cmdline_max(&self) -> u64 {
         match &self.format {
             Format::BzImage(image) => image.cmdline_max(),
@@ -137,7 +137,7 @@ impl Kernel {
         }
     }
 
-    /// The last byte where an initramfs may lie.
+    /// The last address at which an initramfs may lie.
     pub fn initrd_last(&self) -> u64 {
         match &self.format {
             Format::BzImage(image) => image.initrd_last(),
@@ -145,7 +145,7 @@ impl Kernel {
         }
     }
 
-    /// Loads it into memory that holds at least as much as [`end`](Self::end) says.
+    /// Loads the kernel. The memory must reach at least to [`end`](Self::end).
     pub fn load(&self, memory: &GuestMemoryMmap) -> Result<Protocol, LoadError> {
         let at = Some(GuestAddress(KERNEL));
         let failed = |why: String| LoadError { path: self.path().display().to_string(), why };

@@ -1,8 +1,9 @@
-//! Where things lie in a Linux guest's memory, and what the guest is told of it.
+//! Addresses of everything in a Linux guest's memory, and the memory map that the guest gets.
 //!
-//! Below 1 MiB lie what the monitor leaves for the kernel: descriptor table, boot parameters, page tables, command line,
-//! and, where a BIOS would have them, ACPI tables. The kernel is loaded from 1 MiB up, the initramfs as high as it may.
-//! Memory that would reach beyond [`HOLE`] goes on at 4 GiB; in the hole lie device registers and interrupt controllers.
+//! The monitor's structures for the kernel lie below 1 MiB: descriptor table, boot parameters, page tables, command
+//! line, and ACPI tables where a BIOS would put them. The kernel is loaded from 1 MiB up, the initramfs as high as it
+//! may be. Memory that would reach beyond [`HOLE`] continues at 4 GiB. In the hole are device registers and interrupt
+//! controllers.
 
 use crate::vm::Range;
 use vm_memory::GuestAddress;
@@ -11,11 +12,11 @@ use vm_memory::GuestAddress;
 pub const PAGE: u64 = 4096;
 /// Descriptor table of the boot vCPU.
 pub const GDT: u64 = 0x500;
-/// What a PVH kernel is told, in its first 64 bytes; then its list of modules, then its memory map.
+/// Start information of a PVH kernel, in the first 64 bytes; then its list of modules, then its memory map.
 pub const PVH_INFO: u64 = 0x6000;
-/// A PVH kernel's one module.
+/// The one module of a PVH kernel.
 pub const PVH_MODULES: u64 = PVH_INFO + 0x40;
-/// A PVH kernel's memory map.
+/// The memory map of a PVH kernel.
 pub const PVH_MEMORY_MAP: u64 = PVH_INFO + 0x100;
 /// The Linux boot protocol's "zero page".
 pub const BOOT_PARAMS: u64 = 0x7000;
@@ -27,23 +28,23 @@ pub const CMDLINE: u64 = 0x2_0000;
 pub const CMDLINE_ROOM: u64 = 0x1_0000;
 /// Conventional memory ends here, as on a PC with a BIOS.
 const LOW_END: u64 = 0x9_fc00;
-/// ACPI tables, in what a kernel searches for them; the first one there is the root.
+/// ACPI tables, in the area that kernels search for them. The first table there is the root.
 pub const ACPI: u64 = 0xe_0000;
 /// Room for ACPI tables (units: bytes).
 pub const ACPI_ROOM: u64 = KERNEL - ACPI;
 /// Lowest address of a kernel.
 pub const KERNEL: u64 = 0x10_0000;
-/// First address that no memory backs; up to 4 GiB.
+/// First address without memory behind it. The hole ends at 4 GiB.
 pub const HOLE: u64 = stile_abi::MMIO_BASE;
-/// Memory goes on here.
+/// Memory continues here.
 const ABOVE_HOLE: u64 = 1 << 32;
 /// Device registers, a page for each device.
 pub const DEVICES: u64 = HOLE;
-/// First interrupt line of devices; those below belong to what a PC has there.
+/// First interrupt line of devices. A PC uses those below for its own hardware.
 pub const FIRST_DEVICE_GSI: u32 = 5;
 /// Interrupt lines of the I/O APIC.
 pub const GSIS: u32 = 24;
-/// Most devices.
+/// Greatest number of devices.
 pub const DEVICES_MAX: usize = (GSIS - FIRST_DEVICE_GSI) as usize;
 /// Interrupt line of the serial port.
 pub const SERIAL_GSI: u32 = 4;
@@ -51,15 +52,15 @@ pub const SERIAL_GSI: u32 = 4;
 pub const IO_APIC: u32 = 0xfec0_0000;
 /// Registers of each vCPU's local APIC.
 pub const LOCAL_APIC: u32 = 0xfee0_0000;
-/// Three pages that KVM needs on Intel hosts, and one before them.
+/// Four pages that KVM needs on Intel hosts: one for its identity map, three for a task state.
 pub const KVM_PAGES: u64 = 0xfffb_c000;
 
-/// What a range of addresses is.
+/// The type of a range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// Memory that the guest may use.
     Ram,
-    /// Memory with ACPI tables in it.
+    /// Memory that holds ACPI tables.
     Reserved,
 }
 
@@ -71,7 +72,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of a VM with so much memory (units: bytes).
+    /// The memory of a VM with so much of it (units: bytes).
     pub fn new(memory: u64) -> Self {
         Self { memory }
     }
@@ -86,7 +87,7 @@ impl Layout {
         self.memory.min(HOLE)
     }
 
-    /// What is to be mapped: start and size (units: bytes).
+    /// The ranges to map: start and size (units: bytes).
     pub fn regions(self) -> Vec<(GuestAddress, usize)> {
         let low = self.low_end();
         let low_and_high = [(0, low), (ABOVE_HOLE, self.memory - low)];
@@ -94,7 +95,7 @@ impl Layout {
         there.map(|(start, size)| (GuestAddress(start), size as usize)).collect()
     }
 
-    /// What the guest is told: ranges in order, without overlap.
+    /// The guest's memory map: ranges in ascending order, without overlap.
     pub fn map(self) -> Vec<(Range, Use)> {
         let low = self.low_end();
         let high = ABOVE_HOLE + (self.memory - low);
@@ -108,8 +109,8 @@ impl Layout {
         there.map(|(start, end, what)| (Range { start, end }, what)).collect()
     }
 
-    /// Where an initramfs of this size goes: as high as it may, on a page; `None` if that is not above `floor`, where the
-    /// kernel ends.
+    /// Address for an initramfs of this size: the highest possible one, at the start of a page. `None` if it would be
+    /// below `floor`, where the kernel ends.
     pub fn place_initrd(self, size: u64, highest: u64, floor: u64) -> Option<u64> {
         let end = self.low_end().min(highest.saturating_add(1));
         let start = end.checked_sub(size)? & !(PAGE - 1);

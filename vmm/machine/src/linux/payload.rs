@@ -1,6 +1,6 @@
-//! What a Linux guest boots from: kernel, initramfs and command line, found to fit together and into its memory.
+//! What a Linux guest boots from: kernel, initramfs and command line. Checks that they fit together and into memory.
 //!
-//! Needs no KVM, so that a configuration can be checked where nothing is run.
+//! This needs no KVM, so that a configuration can be checked on a host that cannot run it.
 
 use super::cmdline::Cmdline;
 use super::initrd::{Initrd, InitrdError};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// A checked kernel with all that it is handed.
+/// A checked kernel with its initramfs, command line and memory.
 #[derive(Debug)]
 pub struct Payload {
     /// The kernel.
@@ -24,36 +24,36 @@ pub struct Payload {
     pub(super) layout: Layout,
 }
 
-/// Why a guest could not boot.
+/// Why a guest cannot boot.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
-    /// The kernel's file.
+    /// The kernel's file does not do.
     #[error("kernel {} {source}", path.display())]
     Kernel {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Why not.
         source: KernelError,
     },
-    /// The initramfs' file.
+    /// The initramfs' file does not do.
     #[error("initrd {} {source}", path.display())]
     Initrd {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Why not.
         source: InitrdError,
     },
-    /// Memory that does not even hold the kernel.
+    /// The memory is too small for the kernel alone.
     #[error("kernel {} needs {} MiB of memory to start, and the VM has {} MiB", path.display(), up(*need), down(*have))]
     TooLittleMemory {
         /// The file.
         path: PathBuf,
-        /// Needed (units: bytes).
+        /// Memory needed (units: bytes).
         need: u64,
-        /// There (units: bytes).
+        /// Memory of the VM (units: bytes).
         have: u64,
     },
-    /// No room beside the kernel.
+    /// The initramfs does not fit into memory beside the kernel.
     #[error(
         "initrd {} of {} MiB does not fit the VM's memory of {} MiB beside the kernel, which needs the first {} MiB",
         path.display(), up(*size), down(*have), up(*kernel)
@@ -68,23 +68,23 @@ pub enum PayloadError {
         /// The VM's memory (units: bytes).
         have: u64,
     },
-    /// A command line that the kernel would cut.
+    /// The kernel would cut the command line short.
     #[error("the command line has {have} bytes with what stile adds, and kernel {} reads {most}", path.display())]
     TooLongCmdline {
         /// The kernel's file.
         path: PathBuf,
-        /// Its length (units: bytes).
+        /// Length of the command line (units: bytes).
         have: usize,
-        /// What the kernel reads (units: bytes).
+        /// Length that the kernel reads (units: bytes).
         most: u64,
     },
-    /// A command line that would end early.
+    /// The command line contains a character at which it would end early.
     #[error("the command line holds a character that no command line can: {0:?}")]
     OddCmdline(char),
 }
 
 impl PayloadError {
-    /// What to do about it.
+    /// A remedy, for the user.
     pub fn remedy(&self) -> String {
         match self {
             Self::Kernel { source, .. } => source.remedy().to_owned(),
@@ -146,7 +146,7 @@ fn check_cmdline(cmdline: &Cmdline, kernel: &Kernel) -> Result<(), PayloadError>
     if let Some(odd) = text.chars().find(|c| c.is_control() && *c != '\t') {
         return Err(PayloadError::OddCmdline(odd));
     }
-    // A 0 follows.
+    // A 0 follows the text.
     let most = kernel.cmdline_max().min(CMDLINE_ROOM - 1);
     match text.len() as u64 <= most {
         true => Ok(()),

@@ -1,13 +1,13 @@
-//! I/O ports of a Linux guest: serial port, power, and nothing else.
+//! I/O ports of a Linux guest: the serial port, power, and no others.
 //!
-//! Kernels look for hardware by reading ports. Those that nothing listens on read as all ones and swallow what is written,
-//! as on a PC.
+//! Kernels look for hardware by reading ports. A port without hardware reads as all ones and ignores writes, as on a
+//! PC.
 
 use super::serial::SerialPort;
 
 /// First register of the serial port.
 pub const SERIAL: u16 = 0x3f8;
-/// Its registers.
+/// Number of its registers.
 pub const SERIAL_PORTS: u8 = 8;
 /// ACPI's sleep control register.
 pub const SLEEP_CONTROL: u16 = 0x600;
@@ -15,33 +15,33 @@ pub const SLEEP_CONTROL: u16 = 0x600;
 pub const SLEEP_STATUS: u16 = 0x601;
 /// ACPI's reset register.
 pub const RESET: u16 = 0x602;
-/// What is to be written there.
+/// The value that resets the machine when it is written there.
 pub const RESET_VALUE: u8 = 1;
-/// The sleep type that is off.
+/// The sleep type for power-off.
 pub const SLEEP_TYPE_OFF: u8 = 5;
-/// In the sleep control register: go to sleep, and where the type stands.
+/// In the sleep control register: the bit that starts the sleep, and the position of the type.
 const SLEEP_ENABLE: u8 = 1 << 5;
 const SLEEP_TYPE_AT: u8 = 2;
 const SLEEP_TYPE_MASK: u8 = 7;
-/// The keyboard controller's command register, and its command to reset the machine, which `reboot=k` uses. There is no
-/// keyboard controller besides.
+/// The keyboard controller's command register, and its command to reset the machine, which `reboot=k` uses. The
+/// keyboard controller does nothing else.
 const KEYBOARD: u16 = 0x64;
 const KEYBOARD_RESET: u8 = 0xfe;
 
-/// What a guest asked of the machine as a whole.
+/// A request of the guest that concerns the machine as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
-    /// Off.
+    /// Power off.
     Off,
-    /// To begin anew.
+    /// Restart.
     Reset,
 }
 
-/// Writes to a port.
+/// Handles a write to a port.
 pub fn write(serial: &SerialPort, port: u16, data: &[u8]) -> Option<Power> {
     match (port, data) {
         (SERIAL.., data) if in_serial(port) => {
-            // Several bytes are several writes to the one register.
+            // Several bytes are several writes to the same register.
             data.iter().for_each(|byte| serial.write((port - SERIAL) as u8, *byte));
             None
         }
@@ -55,11 +55,11 @@ pub fn write(serial: &SerialPort, port: u16, data: &[u8]) -> Option<Power> {
     }
 }
 
-/// Reads from a port.
+/// Handles a read from a port.
 pub fn read(serial: &SerialPort, port: u16, data: &mut [u8]) {
     match port {
         _ if in_serial(port) => data.iter_mut().for_each(|byte| *byte = serial.read((port - SERIAL) as u8)),
-        // Awake; and a keyboard controller that would take a command.
+        // The machine is awake, and the keyboard controller is ready for a command.
         SLEEP_CONTROL | SLEEP_STATUS | KEYBOARD => data.fill(0),
         _ => data.fill(0xff),
     }

@@ -1,22 +1,23 @@
-//! How a Linux guest ends its VM: off, to be started anew, or because its kernel panicked.
+//! How a Linux guest ends its VM: by power-off, by a reboot, or by a panic of its kernel.
 //!
-//! A kernel that panics resets the machine like one that reboots. They are told apart by the *warm boot* flag, a word in
-//! what was the BIOS' data area: x86 kernels write it at every reset, and have it say "warm" only if their reboot mode is
-//! that. The [command line](super::cmdline) makes it so at panics and at no other time. This needs no driver in the guest,
-//! unlike a pvpanic device, whose driver is a module in most distributions, and which would miss all panics before that is
-//! loaded; and no guess from what the console says. A panic before the kernel has read its command line is not told: the
-//! kernel hangs.
+//! A kernel that panics resets the machine, as a kernel that reboots does. The *warm boot* flag tells the two apart. It
+//! is a word in what was the BIOS' data area. x86 kernels write it at every reset, and write "warm" only if their
+//! reboot mode is warm. The [command line](super::cmdline) makes it so for panics alone.
+//!
+//! This needs no driver in the guest, and no guess from the text on the console. A pvpanic device would need a driver,
+//! which is a module in most distributions: all panics before the module is loaded would be missed. A panic before the
+//! kernel has read its command line is not reported: the kernel hangs.
 
 use super::ports::Power;
 use crate::vm::Outcome;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// Where the flag lies.
+/// Address of the flag.
 const WARM_BOOT: GuestAddress = GuestAddress(0x472);
-/// What it says of a warm boot.
+/// Value of the flag for a warm boot.
 const WARM: u16 = 0x1234;
 
-/// How the VM ends by what its guest asked for; `tells_panic`, if the flag tells a panic from a reboot.
+/// How the VM ends after this request. `tells_panic`: whether the flag tells a panic from a reboot.
 pub fn outcome(power: Power, memory: &GuestMemoryMmap, tells_panic: bool) -> Outcome {
     let warm = || memory.read_obj::<u16>(WARM_BOOT).is_ok_and(|flag| flag == WARM);
     match power {

@@ -1,7 +1,7 @@
-//! The serial port of a Linux guest: a 16550 whose output goes to the VM's console, and whose input may come from a user.
+//! The serial port of a Linux guest, a 16550. Its output goes to the VM's console. Its input may come from a user.
 //!
-//! Output is written on the vCPU's thread, byte by byte. Input waits until the guest has taken what came before, on the
-//! thread of whoever types.
+//! Output is written on the vCPU's thread, byte by byte. Input is written by the thread that reads the user's terminal.
+//! That thread waits until the guest has taken the earlier input.
 
 use crate::vm::console::Console;
 use std::io;
@@ -11,7 +11,7 @@ use vm_superio::serial::SerialEvents;
 use vm_superio::{Serial, Trigger};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-/// How long input waits for a guest that takes nothing before whoever types is asked whether there is any use.
+/// How long input waits for a guest that takes nothing, before `is_of_use` is asked whether to go on waiting.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The interrupt line, which KVM watches.
@@ -22,14 +22,14 @@ impl Trigger for Interrupt {
 
     fn trigger(&self) -> io::Result<()> {
         match self.0.write(1) {
-            // The counter is full: the interrupt is pending anyway.
+            // If the counter is full, the interrupt is pending anyway.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
             done => done,
         }
     }
 }
 
-/// Tells those who type that the guest has taken all there was.
+/// Tells the waiting writer that the guest has taken all input.
 #[derive(Clone, Default)]
 struct Taken(Arc<Condvar>);
 
@@ -51,7 +51,7 @@ pub struct SerialPort {
 }
 
 impl SerialPort {
-    /// A port that writes to this console.
+    /// A port with its output on this console.
     pub fn new(console: Console) -> io::Result<Self> {
         let interrupt = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
         let taken = Taken::default();
@@ -59,28 +59,30 @@ impl SerialPort {
         Ok(Self { port: Mutex::new(port), taken, interrupt })
     }
 
-    /// What it rings for an interrupt.
+    /// The event that the port rings for an interrupt.
     pub fn interrupt(&self) -> &EventFd {
         &self.interrupt
     }
 
-    /// Writes a register.
+    /// Handles a write to a register.
     pub fn write(&self, register: u8, value: u8) {
-        // The console swallows what it cannot print, and a trigger that fails would be the host's end.
+        // The console drops what it cannot print. The trigger fails only if the host is at its end.
         let _ = self.port().write(register, value);
     }
 
-    /// Reads a register.
+    /// Handles a read of a register.
     pub fn read(&self, register: u8) -> u8 {
         self.port().read(register)
     }
 
-    /// Has the guest receive these bytes. Waits until it has taken what came before, as long as `is_of_use` says so.
+    /// Passes these bytes to the guest. Waits until the guest has taken the earlier input, as long as `is_of_use`
+    /// returns true.
     pub fn receive(&self, mut bytes: &[u8], is_of_use: impl Fn() -> bool) {
         let mut port = self.port();
         while !bytes.is_empty() && is_of_use() {
             let room = port.fifo_capacity().min(bytes.len());
-            // None is taken while the driver tests the port in loopback. An error is the trigger's, after they were taken.
+            // The port takes no input while the driver tests it in loopback. An error comes from the trigger, after the
+            // input was taken.
             let taken = if room == 0 { 0 } else { port.enqueue_raw_bytes(&bytes[..room]).unwrap_or(room) };
             bytes = &bytes[taken..];
             if taken == 0 {
@@ -99,7 +101,7 @@ pub(super) mod testing {
     use super::*;
     use crate::vm::console::Sink;
 
-    /// A port, and what comes out of it.
+    /// A port, and the text that it wrote.
     pub(in crate::linux) fn port() -> (SerialPort, Arc<Mutex<Vec<u8>>>) {
         let text = Arc::default();
         (SerialPort::new(Console::new("vm", Sink::Buffer(Arc::clone(&text)))).unwrap(), text)

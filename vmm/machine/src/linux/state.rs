@@ -1,4 +1,4 @@
-//! What the vCPUs of a Linux guest share, beside its [`VmStatus`]: memory, ports and devices.
+//! The state that the vCPUs of a Linux guest share, beside the [`VmStatus`]: memory, ports and devices.
 
 use super::layout::{DEVICES, PAGE};
 use super::ports::{self, Power};
@@ -9,34 +9,34 @@ use crate::vm::{Outcome, VmStatus};
 use std::sync::Arc;
 use vm_memory::GuestMemoryMmap;
 
-/// The shared part of a running VM.
+/// The shared state of a running VM.
 pub struct LinuxState {
     pub(super) status: Arc<VmStatus>,
     pub(super) memory: GuestMemoryMmap,
     pub(super) serial: SerialPort,
-    /// In the order of their registers.
+    /// The devices, in the order of their registers.
     pub(super) devices: Vec<Attachment>,
     /// Whether a panic can be told from a reboot.
     pub(super) tells_panic: bool,
 }
 
 impl LinuxState {
-    /// What has happened to it.
+    /// The VM's status.
     pub fn status(&self) -> &Arc<VmStatus> {
         &self.status
     }
 
-    /// Its memory.
+    /// Guest memory.
     pub fn memory(&self) -> &GuestMemoryMmap {
         &self.memory
     }
 
-    /// Its serial port.
+    /// The serial port.
     pub fn serial(&self) -> &SerialPort {
         &self.serial
     }
 
-    /// A guest's write to a port; how the VM ends by it, if it does.
+    /// Handles a guest's write to a port. Returns the VM's outcome if the write ends it.
     pub(super) fn port_write(&self, port: u16, data: &[u8]) -> Option<Outcome> {
         let asked: Power = ports::write(&self.serial, port, data)?;
         Some(power::outcome(asked, &self.memory, self.tells_panic))
@@ -46,7 +46,7 @@ impl LinuxState {
         ports::read(&self.serial, port, data);
     }
 
-    /// A guest's read of what is no memory. Where no device is, it reads all ones, as on a PC.
+    /// Handles a guest's read of an address without memory. It reads as all ones if there is no device, as on a PC.
     pub(super) fn mmio_read(&self, address: u64, data: &mut [u8]) {
         match self.device_at(address) {
             Some((device, offset)) => device.mmio.read(offset, data),

@@ -1,8 +1,8 @@
-//! A Linux guest's vCPU: KVM_RUN, and what each exit means.
+//! A vCPU of a Linux guest: KVM_RUN, and the work of each exit.
 //!
-//! The interrupt controllers are KVM's, so a vCPU that halts, and one that its kernel has not started yet, waits inside
-//! KVM_RUN and makes no exit: see [`crate::halt`]. Registers of devices are served here, on the vCPU's thread; the work that a notification
-//! causes is done by the device's worker, whom KVM wakes without an exit.
+//! The interrupt controllers are KVM's. So a vCPU that halts, or that its kernel has not started yet, waits inside
+//! KVM_RUN and makes no exit: see [`crate::halt`]. Accesses to device registers are handled here, on the vCPU's thread.
+//! The work that a notification causes is done by the devices' worker, which KVM wakes without an exit.
 
 use super::state::LinuxState;
 use crate::halt::Halting;
@@ -60,7 +60,7 @@ impl stile_sched::Vcpu for LinuxVcpu {
     fn retired(self: Box<Self>, last: &Account) {
         self.vm.status.keep(self.index, last);
         let retired = self.retired.clone();
-        // The VM waits for all of its vCPUs before it lets go of the receiver.
+        // The owner waits for all vCPUs of its VM before it drops the receiver.
         let _ = retired.send(RetiredVcpu::of(self));
     }
 }
@@ -88,13 +88,13 @@ impl LinuxVcpu {
             Ok(VcpuExit::Intr) => Event::Kicked,
             Ok(VcpuExit::Shutdown) => Event::Broken(FaultKind::TripleFault),
             Ok(other) => Event::Broken(FaultKind::Kvm(format!("exit {other:?}"))),
-            // EAGAIN: the kernel has just started this vCPU, which waited for that.
+            // EAGAIN: the kernel has just started this vCPU, which waited for its start.
             Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
             Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
         }
     }
 
-    /// Ends the VM with this outcome, unless it has ended with another, and this vCPU.
+    /// Ends this vCPU, and the VM with this outcome unless it has ended already.
     fn end(&mut self, outcome: Outcome) -> Stop {
         self.vm.status.end(outcome);
         Stop::Done

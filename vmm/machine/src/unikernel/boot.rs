@@ -1,9 +1,9 @@
-//! What a unikernel guest finds in memory and registers when it starts.
+//! The memory and registers with which a unikernel guest starts.
 //!
-//! vCPUs start at CPL 3 in 64-bit mode: the program never runs at ring 0, so it runs natively also on hosts that emulate
-//! ring 0. Port output needs two permissions, because hosts differ in which one they honour: I/O privilege level 3 in
-//! RFLAGS, and a task-state segment whose I/O bitmap is clear. Exceptions do enter ring 0, at stubs of one instruction
-//! that tell the monitor the vector; the program does not come back from there.
+//! vCPUs start at CPL 3 in 64-bit mode. The program never runs in ring 0, so it runs natively also on hosts that
+//! emulate ring 0. Port output needs two permissions, because hosts differ in which one they honour: I/O privilege
+//! level 3 in RFLAGS, and a task-state segment with a clear I/O bitmap. Exceptions enter ring 0 at stubs of one
+//! instruction that tell the monitor the vector. The program does not return from there.
 
 use super::image::Image;
 use super::layout::{GDT, IDT, Layout, PAGE, STUBS, TSS_STRIDE};
@@ -24,7 +24,7 @@ const VECTORS: u64 = 32;
 const BREAKPOINT: u64 = 3;
 const STUB_BYTES: u64 = 4;
 const TSS_HEADER: u64 = 104;
-/// The bitmap covers the ports up to here; those beyond are denied.
+/// The bitmap covers the ports below this one; the others are denied.
 const IO_PORTS: u64 = 0x600;
 
 const RFLAGS: u64 = 0x2 | 3 << 12;
@@ -38,7 +38,7 @@ pub enum BootError {
     /// A structure lies outside memory.
     #[error("boot structures do not fit guest memory")]
     Memory(#[from] GuestMemoryError),
-    /// Page tables.
+    /// The page tables cannot be built.
     #[error(transparent)]
     Paging(#[from] PagingError),
     /// The command line is too long.
@@ -46,18 +46,18 @@ pub enum BootError {
     Cmdline(usize),
 }
 
-/// What the boot page tells besides the layout.
+/// Contents of the boot page that do not follow from the layout.
 #[derive(Debug, Clone, Copy)]
 pub struct BootParams<'a> {
     /// Command line.
     pub cmdline: &'a str,
     /// TSC frequency (units: kHz).
     pub tsc_khz: u32,
-    /// Registers of the device.
+    /// Address of the device's registers, if there is a device.
     pub device_mmio: Option<u64>,
 }
 
-/// [`BootInfo`] as guest memory wants it.
+/// Wraps [`BootInfo`] for writing to guest memory.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Page(BootInfo);
@@ -66,7 +66,7 @@ struct Page(BootInfo);
 // SAFETY: BootInfo is repr(C) without padding (the ABI crate keeps unused words for that) and of plain integers.
 unsafe impl ByteValued for Page {}
 
-/// Writes everything into memory that is still all zeroes; returns the page-table root.
+/// Writes all boot structures into memory that is still all zeroes. Returns the address of the page-table root.
 pub fn prepare(
     memory: &GuestMemoryMmap,
     layout: &Layout,
@@ -106,7 +106,7 @@ fn boot_info(layout: &Layout, params: &BootParams<'_>) -> Result<Page, BootError
     }))
 }
 
-/// Descriptor tables and exception stubs.
+/// Writes descriptor tables and exception stubs.
 fn write_tables(memory: &GuestMemoryMmap) -> Result<(), GuestMemoryError> {
     for (i, descriptor) in DESCRIPTORS.iter().enumerate() {
         memory.write_obj(*descriptor, GuestAddress(GDT + 8 * i as u64))?;
@@ -115,7 +115,7 @@ fn write_tables(memory: &GuestMemoryMmap) -> Result<(), GuestMemoryError> {
         let stub = STUBS + vector * STUB_BYTES;
         // out imm8, al; hlt
         memory.write_slice(&[0xe6, port::FAULT as u8 + vector as u8, 0xf4], GuestAddress(stub))?;
-        // Present 64-bit interrupt gate; only a breakpoint may be raised by the program itself.
+        // Present 64-bit interrupt gate. The program itself may raise a breakpoint only.
         let kind: u64 = if vector == BREAKPOINT { 0xee } else { 0x8e };
         let gate = stub & 0xffff | u64::from(KERNEL_CODE) << 16 | kind << 40 | (stub >> 16 & 0xffff) << 48;
         memory.write_obj(gate, GuestAddress(IDT + vector * 16))?;
@@ -123,11 +123,11 @@ fn write_tables(memory: &GuestMemoryMmap) -> Result<(), GuestMemoryError> {
     Ok(())
 }
 
-/// A task-state segment: ring-0 stack at the end of its area, all ports below [`IO_PORTS`] allowed.
+/// Writes a task-state segment: ring-0 stack at the end of its area, all ports below [`IO_PORTS`] allowed.
 fn write_tss(memory: &GuestMemoryMmap, tss: u64) -> Result<(), GuestMemoryError> {
     memory.write_obj(tss + TSS_STRIDE, GuestAddress(tss + 4))?;
     memory.write_obj(TSS_HEADER as u16, GuestAddress(tss + 102))?;
-    // The CPU wants a byte of ones behind the bitmap.
+    // The CPU requires a byte of ones after the bitmap.
     memory.write_obj(0xffu8, GuestAddress(tss + TSS_HEADER + IO_PORTS / 8))
 }
 
@@ -159,7 +159,7 @@ fn map(
     Ok(tables.root())
 }
 
-/// Special registers of a vCPU, from those KVM made.
+/// Special registers of a vCPU, made from those with which KVM creates it.
 pub fn special_registers(layout: &Layout, vcpu: u32, root: u64, made: kvm_sregs) -> kvm_sregs {
     let flat = |selector, kind, long: bool| kvm_segment {
         base: 0,

@@ -1,4 +1,4 @@
-//! One clock for guests and host: guests read the host's TSC, this turns its ticks into CLOCK_MONOTONIC.
+//! One clock for guests and host: guests read the host's TSC, and this module converts its ticks to CLOCK_MONOTONIC.
 
 use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Time};
@@ -10,7 +10,7 @@ pub struct TscClock {
 }
 
 impl TscClock {
-    /// A TSC of this rate.
+    /// A TSC that ticks at this rate (units: kHz).
     pub fn new(khz: u32) -> Self {
         Self { khz: khz.max(1) }
     }
@@ -27,13 +27,13 @@ impl TscClock {
         unsafe { core::arch::x86_64::_rdtsc() }
     }
 
-    /// When the TSC will read `tsc`; now, if it has passed that. Measured from now, so that drift between the two clocks
-    /// does not add up.
+    /// When the TSC will read `tsc`; the present time if it has passed that. The result counts from the present, so
+    /// that drift between the two clocks does not add up.
     pub fn time_of(self, tsc: u64) -> Time {
         self.time_from(tsc, self.now(), monotonic())
     }
 
-    /// Time since the TSC read `tsc`; none, if it has not yet.
+    /// Time since the TSC read `tsc`; zero if it will do so later.
     pub fn since(self, tsc: u64) -> Nanos {
         self.nanos(self.now().saturating_sub(tsc))
     }

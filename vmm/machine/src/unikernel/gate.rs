@@ -1,21 +1,21 @@
-//! The gate of a VM: its workload waits here, set up, until the monitor lets all VMs of a run begin at once.
+//! The gate of a VM. Its workload waits there, set up, until the monitor opens the gates of all VMs of a run at once.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Closed until it is opened, once.
+/// A gate, closed until it is opened once.
 #[derive(Debug, Default)]
 pub(super) struct Gate(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     is_open: bool,
-    /// vCPUs that have to be woken when it opens.
+    /// vCPUs to wake when the gate opens.
     waiting: Vec<u32>,
 }
 
 impl Gate {
-    /// A vCPU has come; whether it may go on. If not, it is named when the gate opens, and asks again when it runs
-    /// earlier.
+    /// A vCPU has reached the gate. Returns whether it may pass. If not, [`open`](Self::open) will return the vCPU; it
+    /// asks again if it runs before that.
     pub(super) fn admits(&self, vcpu: u32) -> bool {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !inner.is_open && !inner.waiting.contains(&vcpu) {
@@ -24,14 +24,14 @@ impl Gate {
         inner.is_open
     }
 
-    /// Opens it: the vCPUs that wait.
+    /// Opens the gate. Returns the vCPUs that wait.
     pub(super) fn open(&self) -> Vec<u32> {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inner.is_open = true;
         std::mem::take(&mut inner.waiting)
     }
 
-    /// Whether somebody waits.
+    /// Whether a vCPU waits.
     pub(super) fn is_reached(&self) -> bool {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting.is_empty()
     }

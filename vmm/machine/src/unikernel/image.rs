@@ -1,4 +1,4 @@
-//! Unikernel images: what makes an ELF file one, and loading it.
+//! Unikernel images: checking that an ELF file is one, and loading it.
 
 use super::layout::{PAGE, page_up};
 use object::Endianness;
@@ -7,43 +7,43 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use stile_abi::{IMAGE_MIN_GPA, MEMORY_MAX};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// A part of the image, as it lies in guest memory.
+/// A segment of the image, as it lies in guest memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a> {
     /// First byte in guest memory.
     pub start: u64,
-    /// Size in guest memory (units: bytes); what `bytes` does not cover is zero.
+    /// Size in guest memory (units: bytes). The part after `bytes` is zero.
     pub size: u64,
     /// Contents from the file.
     pub bytes: &'a [u8],
-    /// May be written.
+    /// Whether the guest may write it.
     pub write: bool,
-    /// May be executed.
+    /// Whether the guest may execute it.
     pub execute: bool,
 }
 
 /// A checked image.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Image<'a> {
-    /// Where every vCPU starts.
+    /// Address at which every vCPU starts.
     pub entry: u64,
-    /// In address order, no two on the same page.
+    /// In the order of addresses. No two are on the same page.
     pub segments: Vec<Segment<'a>>,
 }
 
-/// Why a file is no image.
+/// Why a file is not an image.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ImageError {
-    /// Not an ELF file, or cut short in its headers.
+    /// Not an ELF file, or its headers are cut short.
     #[error("not a complete 64-bit little-endian ELF file: {0}")]
     NotElf(String),
-    /// For another CPU.
+    /// Built for another CPU.
     #[error("built for machine type {0}, not for x86-64 (62)")]
     Machine(u16),
     /// Relocatable, shared or dynamically linked.
     #[error("not a static executable ({0}): link with -static -no-pie")]
     NotStatic(&'static str),
-    /// No loadable segment at all.
+    /// It has no loadable segment.
     #[error("has no loadable segment")]
     Empty,
     /// A segment's contents lie beyond the end of the file.
@@ -51,7 +51,7 @@ pub enum ImageError {
     Truncated {
         /// Program header number.
         index: usize,
-        /// Where it should end.
+        /// Offset at which the segment should end.
         end: u64,
         /// Size of the file.
         have: u64,
@@ -62,7 +62,7 @@ pub enum ImageError {
         /// Program header number.
         index: usize,
     },
-    /// A segment outside the range images may use.
+    /// A segment lies outside the range that images may use.
     #[error("segment {index} at {start:#x}..{end:#x} is outside {IMAGE_MIN_GPA:#x}..{MEMORY_MAX:#x}")]
     OutOfRange {
         /// Program header number.
@@ -72,7 +72,7 @@ pub enum ImageError {
         /// One past the last byte.
         end: u64,
     },
-    /// Two segments share bytes or a page, which could not be protected then.
+    /// Two segments share a page, so that their rights could not differ.
     #[error("segments at {first:#x} and {second:#x} overlap or share a page")]
     Overlap {
         /// Start of the lower one.
@@ -86,7 +86,7 @@ pub enum ImageError {
 }
 
 impl<'a> Image<'a> {
-    /// Checks a file.
+    /// Checks an ELF file.
     pub fn parse(file: &'a [u8]) -> Result<Self, ImageError> {
         let not_elf = |e: object::read::Error| ImageError::NotElf(e.to_string());
         let header = FileHeader64::<Endianness>::parse(file).map_err(not_elf)?;
@@ -137,7 +137,7 @@ impl<'a> Image<'a> {
         self.segments.last().map_or(IMAGE_MIN_GPA, |s| s.start + s.size)
     }
 
-    /// Copies the image into memory that is still all zeroes.
+    /// Copies the image into guest memory that is still all zeroes.
     pub fn load(&self, memory: &GuestMemoryMmap) -> Result<(), vm_memory::GuestMemoryError> {
         self.segments.iter().try_for_each(|s| memory.write_slice(s.bytes, GuestAddress(s.start)))
     }
@@ -164,7 +164,7 @@ fn segment<'a>(
     Ok(Segment { start, size, bytes, write: flags & PF_W.0 != 0, execute: flags & PF_X.0 != 0 })
 }
 
-/// For tests here and of whole VMs: the one place that writes ELF headers.
+/// Makes ELF files for the tests of this module and for whole-VM tests. No other place writes ELF headers.
 #[doc(hidden)]
 pub mod forge {
     use super::*;
@@ -176,13 +176,13 @@ pub mod forge {
         pub start: u64,
         /// Contents.
         pub bytes: Vec<u8>,
-        /// Claimed size in memory.
+        /// Size in memory that the header claims.
         pub size: u64,
         /// `PF_*` bits.
         pub flags: u32,
     }
 
-    /// An executable ELF file of these segments; byte-exact, so that tests can spoil it.
+    /// An executable ELF file of these segments, with every byte known, so that tests can damage it.
     pub fn elf(entry: u64, pieces: &[Piece]) -> Vec<u8> {
         let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let half = |file: &mut Vec<u8>, v: u16| file.extend_from_slice(&v.to_le_bytes());
@@ -209,7 +209,7 @@ pub mod forge {
         file
     }
 
-    /// A runnable image of machine code alone.
+    /// An image of machine code alone that can run.
     pub fn code(bytes: &[u8]) -> Vec<u8> {
         let text = Piece { start: IMAGE_MIN_GPA, bytes: bytes.to_vec(), size: bytes.len() as u64, flags: PF_X.0 | 4 };
         elf(IMAGE_MIN_GPA, &[text])

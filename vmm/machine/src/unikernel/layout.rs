@@ -1,8 +1,14 @@
-//! Where things lie in a unikernel guest's memory.
+//! Addresses of everything in a unikernel guest's memory.
 //!
-//! From 0 up: a page left unmapped so that null pointers fault, the boot-information page, the monitor's ring-0
-//! structures, page tables, then from [`IMAGE_MIN_GPA`] the image, the vCPUs' call blocks, gauges and steals, their stacks (each
-//! above an unmapped guard page), and the heap up to the end.
+//! In ascending order:
+//! 1. a page that is left unmapped, so that null pointers fault;
+//! 2. the boot-information page;
+//! 3. the monitor's ring-0 structures;
+//! 4. page tables;
+//! 5. from [`IMAGE_MIN_GPA`] the image;
+//! 6. call blocks, gauges and steals of the vCPUs;
+//! 7. stacks of the vCPUs, each above an unmapped guard page;
+//! 8. the heap, up to the end.
 
 use crate::vm::Range;
 use stile_abi::{CallBlock, Gauge, IMAGE_MIN_GPA, MEMORY_MAX, STACK_BYTES, Steal};
@@ -17,7 +23,7 @@ pub const IDT: u64 = GDT + 0x800;
 pub const STUBS: u64 = 0x3000;
 /// Task-state segments with their exception stacks, [`TSS_STRIDE`] apart, one per vCPU; page tables follow.
 pub const TSS: u64 = 0x4000;
-/// Room for one vCPU's task-state segment and exception stack (units: bytes).
+/// Space for one vCPU's task-state segment and exception stack (units: bytes).
 pub const TSS_STRIDE: u64 = 1024;
 
 /// The addresses of one VM.
@@ -27,9 +33,9 @@ pub struct Layout {
     pub memory: u64,
     /// Number of vCPUs.
     pub vcpus: u32,
-    /// Page tables may use this range.
+    /// The range for page tables.
     pub tables: Range,
-    /// From the first to the last page of the image.
+    /// The image, in whole pages.
     pub image: Range,
     /// [`CallBlock`]s.
     pub calls: Range,
@@ -43,10 +49,10 @@ pub struct Layout {
     pub heap: Range,
 }
 
-/// The VM's memory cannot hold what it must.
+/// Why the memory of a VM does not do.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LayoutError {
-    /// Too small for the image, the stacks of so many vCPUs and at least one page of heap.
+    /// Too small for the image, the stacks of all vCPUs and at least one page of heap.
     #[error("memory of {have} KiB is too small for {vcpus} vCPU(s) and this image: at least {need} KiB are needed")]
     TooSmall {
         /// KiB given.
@@ -56,7 +62,7 @@ pub enum LayoutError {
         /// vCPUs asked for.
         vcpus: u32,
     },
-    /// Reaches into the device window.
+    /// The memory reaches into the device window.
     #[error("memory of {have} KiB is too large: devices begin at {} KiB", MEMORY_MAX / 1024)]
     TooLarge {
         /// KiB given.
@@ -65,7 +71,7 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Lays out a VM whose image ends at `image_end`.
+    /// Lays out a VM with an image that ends at `image_end`.
     pub fn new(memory: u64, vcpus: u32, image_end: u64) -> Result<Self, LayoutError> {
         let n = u64::from(vcpus);
         let image = Range { start: IMAGE_MIN_GPA, end: page_up(image_end) };

@@ -1,4 +1,4 @@
-//! A VM with a place on a switch.
+//! Makes a VM that has a port on a switch.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::{CreateError, Spec, Vm};
 use crate::devices::net::{NetDevice, PREFIX_LENGTH, PortNumber, Switch, VmEvents};
 use crate::devices::{DeviceError, MmioDevice};
 
-/// Makes the VM that `spec` describes, with a network device on this port of the switch, and tells the guest its address
-/// on the command line (`net.ip=`, before what stands there).
+/// Makes the VM that `spec` describes, with a network device on this port of `switch`. Tells the guest its address on
+/// the command line: `net.ip=` comes before the words of `spec`.
 pub fn create_on_switch(
     kvm: &Kvm,
     spec: &Spec<'_>,

@@ -12,10 +12,10 @@ const LARGE: u64 = 1 << 7;
 const NO_EXECUTE: u64 = 1 << 63;
 const LARGE_PAGE: u64 = 2 << 20;
 
-/// What code may do with a page.
+/// Rights of the guest program on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// The monitor's ring-0 structures; the guest program may not touch them.
+    /// None: the page holds the monitor's ring-0 structures.
     System,
     /// Read.
     Read,
@@ -40,13 +40,13 @@ impl Rights {
     }
 }
 
-/// Why tables could not be built.
+/// Why page tables could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum PagingError {
-    /// No room left for tables.
+    /// The range for tables is full.
     #[error("no room for page tables")]
     Full,
-    /// Guest memory does not reach there.
+    /// The address is beyond guest memory.
     #[error("page tables do not fit guest memory")]
     Memory(#[from] GuestMemoryError),
 }
@@ -60,7 +60,7 @@ pub struct PageTables<'a> {
 }
 
 impl<'a> PageTables<'a> {
-    /// Empty tables, to be placed within `room`.
+    /// Empty tables, which will lie within `room`.
     pub fn new(memory: &'a GuestMemoryMmap, room: Range) -> Result<Self, PagingError> {
         let mut tables = Self { memory, room, root: 0 };
         tables.root = tables.new_table()?;
@@ -90,7 +90,7 @@ impl<'a> PageTables<'a> {
         Ok(())
     }
 
-    /// The table of `level` (0 = page table, 3 = root) that covers `address`, made if missing.
+    /// The table of `level` (0 = page table, 3 = root) that covers `address`. Makes it if it is missing.
     fn table_for(&mut self, address: u64, level: u32) -> Result<u64, PagingError> {
         let mut table = self.root;
         for above in (level + 1..=3).rev() {
@@ -99,7 +99,7 @@ impl<'a> PageTables<'a> {
                 entry & 0x000f_ffff_ffff_f000
             } else {
                 let new = self.new_table()?;
-                // The lowest level decides the rights.
+                // The lowest level decides on rights.
                 self.put(table, address, above, new | PRESENT | WRITE | USER)?;
                 new
             };
@@ -133,7 +133,7 @@ mod tests {
         GuestMemoryMmap::from_ranges(&[(GuestAddress(0), 16 << 20)]).unwrap()
     }
 
-    /// What the CPU would find for `address`.
+    /// The page-table entry that the CPU would find for `address`.
     fn walk(tables: &PageTables<'_>, address: u64) -> Option<(u64, u64)> {
         let mut table = tables.root;
         for level in (0..=3).rev() {

@@ -1,8 +1,10 @@
-//! A device by which a guest of one vCPU replaces its program by itself: all its memory is given back, boot structures and
-//! page tables are made anew, the image is loaded again. It happens on the thread and the time of the vCPU that asks.
+//! A device by which a guest with one vCPU replaces its own program. All its memory is given back to the host, boot
+//! structures and page tables are made anew, and the image is loaded again. This happens on the thread and the time of
+//! the vCPU.
 //!
-//! What guest and monitor tell each other (call blocks, gauges, steals) stays where it is: it is the VM's, not the program's,
-//! and the monitor may be reading it. The vCPU keeps its registers; the guest jumps to its entry by itself.
+//! The structures that guest and monitor share (call blocks, gauges, steals) keep their contents: they belong to the
+//! VM, not to the program, and the monitor may be reading them. The vCPU keeps its registers. The guest jumps to the
+//! program's entry itself.
 #![allow(unsafe_code, reason = "the host is told to take pages back")]
 
 use super::boot::{self, BootError, BootParams};
@@ -17,27 +19,27 @@ use std::sync::atomic::Ordering::Relaxed;
 use stile_abi::{BOOT_INFO_GPA, BootInfo, MMIO_BASE};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// Why there is no such device for a VM.
+/// Why a VM cannot have this device.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// The image.
+    /// The file is not an image.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// Its place in memory.
+    /// The image does not fit into memory.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The host does not take memory back.
+    /// The host does not take back memory.
     #[error("the host does not take the guest's memory back")]
     Release(#[source] io::Error),
-    /// What there was of guest memory is no more.
+    /// Why a program was not replaced. The old one is gone by then.
     #[error("guest memory cannot be read")]
     Memory(#[from] vm_memory::GuestMemoryError),
-    /// The new program.
+    /// The new program's boot structures do not fit.
     #[error(transparent)]
     Boot(#[from] BootError),
 }
 
-/// The device.
+/// The device that replaces the program.
 #[derive(Debug)]
 pub struct Reloader {
     memory: GuestMemoryMmap,
@@ -48,13 +50,14 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// For a VM of one vCPU with this memory, image and command line.
+    /// The device of a VM of one vCPU with this memory, image and command line.
     pub fn new(memory: &GuestMemoryMmap, image: &'static [u8], cmdline: &str) -> Result<Self, ReloadError> {
         let layout = Layout::new(memory.last_addr().0 + 1, 1, Image::parse(image)?.end())?;
         Ok(Self { memory: memory.clone(), layout, image, cmdline: cmdline.to_owned(), failed: OnceLock::new() })
     }
 
-    /// Why the guest could not be given a new program, if so. It finds nothing where it goes on, and faults.
+    /// Why the program could not be replaced, if that happened. The guest then finds nothing at its next instruction,
+    /// and faults.
     pub fn failed(&self) -> Option<&ReloadError> {
         self.failed.get()
     }
@@ -71,12 +74,12 @@ impl Reloader {
         Ok(())
     }
 
-    /// Gives whole pages back to the host; what is read there next is zero.
+    /// Gives whole pages back to the host. They read as zero afterwards.
     fn release(&self, range: Range) -> Result<(), ReloadError> {
         let host = self.memory.get_host_address(GuestAddress(range.start))?;
         let bytes = (range.end - range.start) as usize;
-        // SAFETY: the range lies in the one mapping of guest memory, which this holds a reference to, and holds nothing of
-        // the monitor's own: only the guest's one vCPU uses it, which waits for this.
+        // SAFETY: the range lies in the one mapping of guest memory, to which this value holds a reference. Nothing of
+        // the monitor's own lies in the range: only the guest's one vCPU uses it, and that vCPU waits for this call.
         let refused = unsafe { libc::madvise(host.cast(), bytes, libc::MADV_DONTNEED) };
         if refused == 0 { Ok(()) } else { Err(ReloadError::Release(io::Error::last_os_error())) }
     }
@@ -89,7 +92,7 @@ impl MmioDevice for Reloader {
 
     fn write(&self, _offset: u64, _data: &[u8]) {
         if let Err(error) = self.reload() {
-            // Only the first one tells what went wrong.
+            // The first error is kept.
             let _ = self.failed.set(error);
         }
     }

@@ -1,34 +1,35 @@
-//! Whether code spins: it stands in a short loop that holds a PAUSE.
+//! Finds out whether guest code spins: whether it is in a short loop that contains a PAUSE.
 //!
-//! Only bytes are judged. From the instruction that is next, the code is read on in the order in which it lies until a
-//! branch leads back to that instruction or before it: that is the innermost loop, provided the code is compiled as usual.
-//! Calls out of the loop and jumps out of it do not matter; who stands inside a function that the loop calls is not seen to
-//! spin. Code that is not what it seems can only deceive its own VM's scheduling: it yields when it need not.
+//! Only code bytes are judged. The code is decoded from the next instruction on, in the order of addresses, until a
+//! branch leads to that instruction or before it. This is the innermost loop, if the code was compiled as usual. Calls
+//! and jumps out of the loop do not matter. A vCPU that is inside a function called by the loop is not found to spin.
+//! Code that is made to deceive affects only its own VM: its vCPUs yield when they need not.
 //!
-//! Whether the guest got on between two times that it was seen is told from the registers that the loop does not write:
-//! they say what it waits for, the ticket it has drawn, say. A wait that is repeated with all of them equal is taken for one.
+//! Two looks at a spinning vCPU tell whether it made progress in between. The registers that the loop does not write
+//! say what the vCPU waits for, such as the ticket that it has drawn. Two waits with equal values in all of these
+//! registers are taken for one wait.
 
 use super::registers::GENERAL;
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
-/// Longest loop that can be nothing but waiting (units: bytes): those of the usual locks are half as long, and one that
-/// holds a critical section beside its PAUSE is longer.
+/// Longest loop that may be nothing but waiting (units: bytes). Loops of the usual locks are half as long. A loop that
+/// contains a critical section beside its PAUSE is longer.
 pub(super) const LOOP_MAX: usize = 64;
 /// Longest instruction (units: bytes).
 const INSTRUCTION_MAX: usize = 15;
-/// Code that has to be known behind the next instruction.
+/// Bytes of code that have to be known after the start of the next instruction.
 pub(super) const AHEAD: usize = LOOP_MAX + INSTRUCTION_MAX;
 
-/// A loop that only waits.
+/// A loop that does nothing but wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spin {
-    /// Where it begins in the code.
+    /// Offset of its first instruction in the code.
     first: usize,
-    /// The general registers that it writes, a bit each.
+    /// The general registers that it writes, one bit for each.
     writes: u16,
 }
 
-/// What a vCPU waits for, as far as can be seen: equal as long as it spins in one loop for the same.
+/// What a vCPU waits for, as far as it can be seen. Equal as long as the vCPU spins in one loop for one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
     first: u64,
@@ -36,7 +37,7 @@ pub(super) struct Spot {
 }
 
 impl Spin {
-    /// The loop that only waits in which the instruction at offset `next` is the next to be executed.
+    /// The waiting loop around the instruction at offset `next`, which the vCPU executes next; `None` if there is none.
     pub(super) fn around(code: &[u8], next: usize) -> Option<Self> {
         let back = instructions(code, next)
             .take_while(|i| i.ip() - (next as u64) < LOOP_MAX as u64)
@@ -45,13 +46,13 @@ impl Spin {
         if back.next_ip() - first > LOOP_MAX as u64 {
             return None;
         }
-        // Instructions that do not meet `next` are not what is executed.
+        // Instructions that do not line up with `next` are not the ones that are executed.
         let body = || instructions(code, first as usize).take_while(|i| i.ip() <= back.ip());
         let spins = body().any(|i| i.ip() == next as u64) && body().any(|i| i.mnemonic() == Mnemonic::Pause);
         spins.then(|| Self { first: first as usize, writes: written(body()) })
     }
 
-    /// The spot of a vCPU in this loop, whose code begins at this address, with these general registers.
+    /// The spot of a vCPU in this loop. The code begins at this address, and the vCPU has these general registers.
     pub(super) fn spot(self, code: u64, mut registers: [u64; GENERAL]) -> Spot {
         for (number, register) in registers.iter_mut().enumerate() {
             if self.writes & 1 << number != 0 {
@@ -62,7 +63,7 @@ impl Spin {
     }
 }
 
-/// The general registers that these instructions may write; a call may write all but the stack pointer.
+/// The general registers that these instructions may write. A call may write all but the stack pointer.
 fn written(body: impl Iterator<Item = Instruction>) -> u16 {
     let mut factory = InstructionInfoFactory::new();
     body.fold(0, |written, instruction| {
@@ -78,7 +79,7 @@ fn bit(register: Register) -> u16 {
     1 << register.full_register().number()
 }
 
-/// The instructions from this offset on, up to bytes that are none.
+/// Decodes the instructions from this offset on, up to the first bytes that are not an instruction.
 fn instructions(code: &[u8], from: usize) -> impl Iterator<Item = Instruction> {
     let bytes = code.get(from..).unwrap_or_default();
     Decoder::with_ip(64, bytes, from as u64, DecoderOptions::NONE).into_iter().take_while(|i| !i.is_invalid())
@@ -103,7 +104,7 @@ mod tests {
         Spin::around(code, next).is_some()
     }
 
-    /// Offsets at which this code is seen to spin.
+    /// Offsets at which a vCPU in this code is found to spin.
     fn seen(code: &[u8]) -> Vec<usize> {
         (0..code.len()).filter(|&next| spins(code, next)).collect()
     }
@@ -133,7 +134,7 @@ mod tests {
             RET,
         ];
         assert_eq!(seen(&code), [0, 2, 4, 6, 8, 10]);
-        // The same with `loop`.
+        // This loop, built with the instruction `loop`.
         assert_eq!(seen(&[0xf3, 0x90, 0xe2, 0xfc, RET]), [0, 2]);
     }
 
@@ -193,7 +194,7 @@ mod tests {
         };
         assert!(spins(&of(LOOP_MAX), 0) && spins(&of(LOOP_MAX), LOOP_MAX - 2));
         assert!(!spins(&of(LOOP_MAX + 1), 0) && !spins(&of(LOOP_MAX + 1), LOOP_MAX - 1));
-        // With a near branch, the longest there is.
+        // With a near branch, the longest loop there is.
         let mut code = PAUSE.to_vec();
         code.resize(LOOP_MAX - 5, 0x90);
         code.extend([0xe9, -(LOOP_MAX as i8) as u8, 0xff, 0xff, 0xff]);
@@ -212,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_branch_into_the_middle_of_what_is_executed_makes_no_loop() {
-        // 0: mov eax, 0x90f3..: a PAUSE only for who jumps into it; 5: jmp 1.
+        // 0: mov eax, 0x90f3..: a PAUSE only after a jump into it; 5: jmp 1.
         let code = [0xb8, 0xf3, 0x90, 0x90, 0x90, 0xeb, 0xfa];
-        assert!(spins(&code, 5), "who jumps there spins");
+        assert!(spins(&code, 5), "a vCPU that jumps there spins");
         assert!(!spins(&code, 0));
     }
 

@@ -1,4 +1,4 @@
-//! What the vCPUs of a unikernel share with each other and with whoever runs the VM, beside its [`VmStatus`].
+//! The state of a unikernel VM that its vCPUs and its owner share, beside the [`VmStatus`].
 
 use super::clock::TscClock;
 use super::gate::Gate;
@@ -16,7 +16,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, Trigger};
 
-/// A device and where it lies; its window is one page.
+/// A device and its address. Its window is one page.
 pub(super) struct Mapped {
     /// First address.
     pub base: u64,
@@ -24,7 +24,7 @@ pub(super) struct Mapped {
     pub device: Arc<dyn MmioDevice>,
 }
 
-/// Unikernel guests have no interrupt controller; they poll the serial port.
+/// Ignores interrupts: unikernel guests have no interrupt controller and poll the serial port.
 struct NoInterrupt;
 
 impl Trigger for NoInterrupt {
@@ -34,7 +34,7 @@ impl Trigger for NoInterrupt {
     }
 }
 
-/// A running VM's shared part.
+/// The shared state of a running VM.
 pub struct VmState {
     status: Arc<VmStatus>,
     layout: Layout,
@@ -70,32 +70,32 @@ impl VmState {
         }
     }
 
-    /// Where things lie in its memory.
+    /// Addresses of the structures in guest memory.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Its memory.
+    /// Guest memory.
     pub fn memory(&self) -> &GuestMemoryMmap {
         &self.memory
     }
 
-    /// The clock it shares with the host.
+    /// The clock that the VM shares with the host.
     pub fn clock(&self) -> TscClock {
         self.clock
     }
 
-    /// Whether its workload waits for the gate to open.
+    /// Whether the workload waits for the gate to open.
     pub fn is_at_gate(&self) -> bool {
         self.gate.is_reached()
     }
 
-    /// The figures it reported, in order.
+    /// The named figures that the workload reported, in the order of the reports.
     pub fn results(&self) -> Vec<(String, u64)> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The wait that a vCPU was told of last; `None` where it is told nothing.
+    /// The wait (steal time) that the guest was last told for a vCPU; `None` where guests are told nothing.
     ///
     /// # Panics
     /// If the VM has no such vCPU.
@@ -107,7 +107,7 @@ impl VmState {
 
     pub(super) fn publish_steal(&self, vcpu: u32, waited: Nanos) {
         let at = GuestAddress(self.layout.steal(vcpu));
-        // Relaxed: the vCPU that reads it runs on this thread next.
+        // Relaxed: the vCPU that reads it runs next on this thread.
         self.memory.store(waited.0 + 1, at, Ordering::Relaxed).expect("steals lie inside memory");
     }
 
@@ -118,7 +118,7 @@ impl VmState {
             Presence::Here => stile_abi::Presence::Here,
             Presence::Away => stile_abi::Presence::Away,
         };
-        // Relaxed: others may read it late, and find out by yielding or spinning in vain.
+        // Relaxed: other vCPUs may read it late. They find out by a yield or a spin in vain.
         self.memory.store(told as u32, at, Ordering::Relaxed).expect("steals lie inside memory");
     }
 
@@ -135,7 +135,7 @@ impl VmState {
     }
 
     pub(super) fn serial_write(&self, register: u16, value: u8) {
-        // The trigger cannot fail and the console swallows what it cannot print.
+        // The trigger cannot fail, and the console drops what it cannot print.
         let _ = self.serial.lock().unwrap_or_else(PoisonError::into_inner).write(register as u8, value);
     }
 
@@ -157,7 +157,7 @@ impl VmState {
         self.device_at(address).map(|(device, offset)| device.write(offset, data)).is_some()
     }
 
-    /// Serves queues of the network device; false if there is none.
+    /// Serves these queues of the network device. Returns false if there is no device.
     pub(super) fn serve(&self, queues: Queues) -> bool {
         let device = self.device.as_ref().map(|mapped| &mapped.device);
         device.map(|device| queues.iter().for_each(|queue| device.notify(queue))).is_some()

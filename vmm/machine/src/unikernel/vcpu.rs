@@ -1,6 +1,6 @@
-//! A unikernel guest's vCPU: KVM_RUN, and what each exit means.
+//! A vCPU of a unikernel: KVM_RUN, and the work of each exit.
 //!
-//! Everything a vCPU causes — doorbells, device registers, and the device work behind them — happens here, on the thread
+//! All work that a vCPU causes (doorbells, device registers, and what devices do for them) is done here, on the thread
 //! that runs the vCPU, and so on its time.
 
 use super::layout::{PAGE, STUBS};
@@ -28,15 +28,15 @@ pub(super) struct GuestVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) registers: Registers,
-    /// Where it was last seen spinning, if it spun when it was last looked at.
+    /// Where the vCPU was spinning at the last look, if it was.
     pub(super) spot: Option<Spot>,
-    /// It waits for its VM's gate to open.
+    /// The vCPU waits for its VM's gate to open.
     pub(super) at_gate: bool,
     pub(super) vm: Arc<VmState>,
     pub(super) retired: Sender<RetiredVcpu>,
 }
 
-/// An exit, with what it needs copied out of the shared run page.
+/// An exit, with the data that it needs copied out of the shared run page.
 enum Event {
     Out { port: u16, width: usize, value: u32 },
     Handled,
@@ -81,7 +81,7 @@ impl stile_sched::Vcpu for GuestVcpu {
     fn retired(self: Box<Self>, last: &Account) {
         self.vm.keep(self.index, last);
         let retired = self.retired.clone();
-        // The VM waits for all of its vCPUs before it lets go of the receiver.
+        // The owner waits for all vCPUs of its VM before it drops the receiver.
         let _ = retired.send(RetiredVcpu::of(self));
     }
 }
@@ -116,7 +116,7 @@ impl GuestVcpu {
         }
     }
 
-    /// Where the guest spins, if it does.
+    /// The spot where the guest spins, if it does.
     fn spot(&self, registers: &kvm_regs) -> Option<Spot> {
         // Guest memory is mapped one to one.
         let start = registers.rip.saturating_sub(LOOP_MAX as u64);
@@ -126,7 +126,7 @@ impl GuestVcpu {
         Some(Spin::around(&code[..length], next)?.spot(start, general(registers)))
     }
 
-    /// A port write: a doorbell, the serial port, or an exception stub.
+    /// Handles a port write: a doorbell, the serial port, or an exception stub.
     fn output(&mut self, port: u16, width: usize, value: u32) -> Stop {
         match (port, width) {
             (port::YIELD, 4) => self.yields(value),
@@ -199,7 +199,7 @@ impl GuestVcpu {
             return self.breaks_abi("console", format!("{length} bytes at {from:#x} are not all memory"));
         }
         let mut console = self.vm.console().lock().unwrap_or_else(PoisonError::into_inner);
-        // The console swallows what it cannot print.
+        // The console drops what it cannot print.
         let _ = console.write_all(text);
         Stop::Exit
     }
@@ -226,8 +226,8 @@ impl GuestVcpu {
         self.vm.memory().read_obj(at).expect("the layout puts call blocks inside memory")
     }
 
-    /// An exception arrived at its ring-0 stub; the CPU's frame lies on the exception stack. The program may write to the
-    /// stubs' ports as to any other, but it cannot execute the stubs.
+    /// Handles an exception that has reached its ring-0 stub. The CPU's frame lies on the exception stack. The program
+    /// may write to the ports of the stubs as to any other port, but it cannot execute the stubs.
     fn faults(&mut self, vector: u8) -> Stop {
         let regs = self.fd.get_regs().ok();
         if regs.is_some_and(|r| !(STUBS..STUBS + PAGE).contains(&r.rip)) {
@@ -251,7 +251,7 @@ impl GuestVcpu {
         self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
     }
 
-    /// Ends the VM with this outcome, unless it has ended with another, and this vCPU.
+    /// Ends this vCPU, and the VM with this outcome unless it has ended already.
     fn end(&mut self, outcome: Outcome) -> Stop {
         self.vm.end(outcome);
         Stop::Done

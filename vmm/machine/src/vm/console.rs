@@ -1,4 +1,4 @@
-//! Guest text, line by line, to wherever the user wants it.
+//! Collects a guest's text into lines and passes them to the sink that the user chose.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,20 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub enum Sink {
     /// Nowhere.
     Discard,
-    /// Standard output, each line led by the VM's name.
+    /// Standard output, each line after the VM's name.
     Terminal,
-    /// Whoever shows such lines.
+    /// A function that shows the line. The line begins with the VM's name.
     Lines(Arc<dyn Fn(&str) + Send + Sync>),
     /// A buffer that the caller reads.
     Buffer(Arc<Mutex<Vec<u8>>>),
-    /// As they come, byte by byte and unchanged: a user talks to the guest there, or it is kept as it is.
+    /// A writer that gets each byte as it comes, unchanged. It serves a user who types to the guest, and files that
+    /// keep the output as it is.
     Raw(Arc<Mutex<dyn Write + Send>>),
 }
 
-/// Longest line kept together; longer ones are broken.
+/// Longest line that is kept in one piece (units: bytes); a longer one is broken.
 const LINE_MAX: usize = 4096;
 
-/// Gathers a VM's bytes into lines.
+/// Collects a VM's bytes into lines.
 pub struct Console {
     name: String,
     sink: Sink,
@@ -52,7 +53,7 @@ impl Console {
         self.line.clear();
     }
 
-    /// The line as a terminal may have it.
+    /// The line with the VM's name, and without control characters that a terminal would obey.
     fn shown(&self) -> String {
         let text = String::from_utf8_lossy(&self.line);
         let text: String = text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
@@ -64,7 +65,7 @@ impl Write for Console {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if let Sink::Raw(out) = &self.sink {
             let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whoever closed it does not want it.
+            // A closed writer must not end the guest.
             let _ = out.write_all(bytes).and_then(|()| out.flush());
             return Ok(bytes.len());
         }
@@ -81,7 +82,7 @@ impl Write for Console {
         Ok(bytes.len())
     }
 
-    /// Does nothing: a line that is not complete stays here until it is, or until the console goes. The serial port
+    /// Does nothing. An incomplete line stays here until it is complete or the console is dropped. The serial port
     /// flushes after every byte.
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())

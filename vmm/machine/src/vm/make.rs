@@ -1,4 +1,5 @@
-//! What making a VM takes, whatever is to run in it: a number of vCPUs that KVM permits, and memory that KVM knows.
+//! The steps of making a VM that both kinds share: checking the number of vCPUs, mapping memory, registering it with
+//! KVM.
 
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Kvm, VmFd};
@@ -8,55 +9,55 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRe
 /// Why a VM of either kind could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum MakeError {
-    /// Not between 1 and what KVM allows.
+    /// The number of vCPUs is not between 1 and what KVM allows.
     #[error("{asked} vCPUs: this host's KVM allows 1 to {most} in one VM")]
     Vcpus {
-        /// Asked for.
+        /// Number asked for.
         asked: u32,
-        /// Allowed.
+        /// Most that KVM allows.
         most: usize,
     },
-    /// No memory from the host.
+    /// The host gives no memory.
     #[error("cannot map {bytes} bytes of guest memory")]
     Memory {
-        /// Size.
+        /// Size asked for (units: bytes).
         bytes: u64,
         /// Cause.
         #[source]
         source: vm_memory::mmap::FromRangesError,
     },
-    /// KVM refused.
+    /// KVM refused a request.
     #[error("KVM refused: {what}")]
     Kvm {
-        /// What it was asked.
+        /// What KVM was asked for.
         what: &'static str,
         /// Cause.
         #[source]
         source: kvm_ioctls::Error,
     },
-    /// No place in the domain.
+    /// The domain has no place.
     #[error(transparent)]
     Domain(#[from] DomainError),
 }
 
-/// What KVM was asked when it refused.
+/// Makes an error of KVM's refusal and what KVM was asked for.
 pub(crate) fn refused(what: &'static str) -> impl FnOnce(kvm_ioctls::Error) -> MakeError {
     move |source| MakeError::Kvm { what, source }
 }
 
-/// Whether one VM may have so many vCPUs.
+/// Checks that one VM may have so many vCPUs.
 pub(crate) fn check_vcpus(kvm: &Kvm, asked: u32) -> Result<(), MakeError> {
     let most = kvm.get_max_vcpus();
     if asked == 0 || asked as usize > most { Err(MakeError::Vcpus { asked, most }) } else { Ok(()) }
 }
 
-/// Memory in these ranges.
+/// Maps guest memory in these ranges.
 pub(crate) fn map(ranges: &[(GuestAddress, usize)]) -> Result<GuestMemoryMmap, MakeError> {
     let bytes = ranges.iter().map(|(_, bytes)| *bytes as u64).sum();
     GuestMemoryMmap::from_ranges(ranges).map_err(|source| MakeError::Memory { bytes, source })
 }
 
-/// KVM's VM with this memory, which everybody who runs one of its vCPUs has to keep alive.
+/// KVM's VM with this memory. Each thread that runs one of its vCPUs has to keep the memory alive.
 pub(crate) fn vm_with(kvm: &Kvm, memory: &GuestMemoryMmap) -> Result<VmFd, MakeError> {
     let fd = kvm.create_vm().map_err(refused("a new VM"))?;
     register(&fd, memory).map_err(refused("a memory region"))?;

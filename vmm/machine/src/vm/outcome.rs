@@ -1,4 +1,4 @@
-//! How a VM ended, and if by its own fault, what it did.
+//! How a VM ended, and the fault if its guest made one.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ pub enum Outcome {
     Exit(u32),
     /// The guest powered itself off.
     PoweredOff,
-    /// The guest asked to be started anew.
+    /// The guest asked for a reboot, which ends the VM.
     Rebooted,
     /// The guest's kernel panicked.
     Panicked,
-    /// The guest did what it must not.
+    /// The guest broke a rule.
     Fault(Fault),
-    /// The user ended it.
+    /// The user stopped it.
     Stopped,
 }
 
 impl Outcome {
-    /// Whether nothing went wrong.
+    /// Whether the VM ended as intended.
     pub fn is_well(&self) -> bool {
         matches!(self, Self::Exit(0) | Self::PoweredOff | Self::Stopped)
     }
 }
 
-/// What a guest did that ended its VM.
+/// The fault of a guest that ended its VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Index of the vCPU that did it.
+    /// Index of the vCPU that made it.
     pub vcpu: u32,
-    /// Where it was, if known.
+    /// Address of the instruction, if known.
     pub rip: Option<u64>,
-    /// What it did.
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
-/// The ways to end badly.
+/// The kinds of faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FaultKind {
     /// A CPU exception.
@@ -46,7 +46,7 @@ pub enum FaultKind {
         vector: u8,
         /// Error code, for vectors that have one.
         error: Option<u64>,
-        /// The address it touched, for page faults.
+        /// The address accessed, for page faults.
         address: Option<u64>,
     },
     /// An exception that could not be delivered.
@@ -55,10 +55,10 @@ pub enum FaultKind {
     Unmapped {
         /// Guest-physical address.
         address: u64,
-        /// Whether it wrote.
+        /// Whether the access was a write.
         write: bool,
     },
-    /// A port that nothing listens on, or a doorbell rung with a wrong width.
+    /// A port without a device, or a doorbell rung with a wrong width.
     Port {
         /// Port number.
         port: u16,
@@ -67,12 +67,12 @@ pub enum FaultKind {
     },
     /// A doorbell with arguments that break the ABI.
     Doorbell {
-        /// Which one.
+        /// Name of the doorbell.
         name: &'static str,
-        /// What is wrong.
+        /// The rule that it breaks.
         why: String,
     },
-    /// KVM could not go on.
+    /// KVM could not continue.
     Kvm(String),
 }
 

@@ -1,4 +1,4 @@
-//! Two settings of a vCPU that kvm-ioctls has no call for: which signals reach it, and a TSC equal to the host's.
+//! Two settings of a vCPU for which kvm-ioctls has no call: the signals that reach it, and a TSC equal to the host's.
 #![allow(unsafe_code, reason = "ioctls on a vCPU descriptor")]
 
 use kvm_bindings::{KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr, kvm_signal_mask};
@@ -17,7 +17,7 @@ struct SignalMask {
     set: u64,
 }
 
-/// Makes KVM_RUN unblock the kick signal and no other: see [`kick`].
+/// Makes KVM_RUN unblock the kick signal and no other signal; see [`kick`].
 pub fn kickable(fd: &VcpuFd) -> Result<(), Error> {
     let mask = SignalMask { len: 8, set: !(1 << (kick::signal() - 1)) };
     // SAFETY: the structure is what the kernel reads: a length and that many bytes.
@@ -25,8 +25,8 @@ pub fn kickable(fd: &VcpuFd) -> Result<(), Error> {
     if failed == 0 { Ok(()) } else { Err(Error::last()) }
 }
 
-/// Makes the guest's TSC the host's own. Hosts without the attribute (before Linux 5.16, and PVM, whose guests read the
-/// hardware's TSC) are left as they are.
+/// Makes the guest's TSC equal to the host's. Two kinds of hosts lack the attribute and are left as they are: Linux
+/// before 5.16, and PVM, where guests read the hardware's TSC.
 pub(crate) fn follow_host(fd: &VcpuFd) -> Result<(), Error> {
     let offset = 0u64;
     let attribute = kvm_device_attr {

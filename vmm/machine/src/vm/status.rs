@@ -1,4 +1,4 @@
-//! What the vCPUs of a VM share with each other and with whoever runs the VM, whatever the guest is.
+//! The status of a VM of either kind, which its vCPUs and its owner share.
 
 use super::Outcome;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -6,17 +6,17 @@ use stile_abi::milestone;
 use stile_sched::ledger::Account;
 use stile_sched::{Domain, Time, VcpuId};
 
-/// The vCPUs' ids, and the domain that carries them.
+/// The domain of the vCPUs, and their ids in it.
 struct Members {
     domain: Arc<dyn Domain>,
     ids: Vec<VcpuId>,
 }
 
-/// A VM's name, its vCPUs in a domain, when it got how far, and how it ended.
+/// A VM's name, the domain of its vCPUs, the times of its milestones, and its outcome.
 pub struct VmStatus {
     name: String,
     members: OnceLock<Members>,
-    /// Accounts of vCPUs that have ended, one for each vCPU.
+    /// The last account of each vCPU that has ended.
     last: Box<[OnceLock<Box<Account>>]>,
     /// Held while the vCPUs are retired; see [`VmStatus::end`].
     ending: Mutex<()>,
@@ -27,7 +27,7 @@ pub struct VmStatus {
 }
 
 impl VmStatus {
-    /// Of a VM with this name and so many vCPUs, which are in no domain yet.
+    /// Status of a VM with this name and number of vCPUs, which are in no domain yet.
     pub fn new(name: &str, vcpus: u32) -> Self {
         Self {
             name: name.to_owned(),
@@ -51,12 +51,12 @@ impl VmStatus {
         self.last.len() as u32
     }
 
-    /// Whether it has ended; its vCPUs may still be on their way out.
+    /// Whether the VM has ended. Its vCPUs may still be leaving the domain.
     pub fn has_ended(&self) -> bool {
         self.outcome.get().is_some()
     }
 
-    /// How it ended, if it has.
+    /// The outcome, if the VM has ended.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.get()
     }
@@ -66,28 +66,28 @@ impl VmStatus {
         self.started.get().copied()
     }
 
-    /// When its workload was set up, if it says so.
+    /// When the workload reported that it was set up, if it did.
     pub fn ready(&self) -> Option<Time> {
         self.ready.get().copied()
     }
 
-    /// When its workload had done all it had to, if it has and says so.
+    /// When the workload reported that all its work was done, if it did.
     pub fn done(&self) -> Option<Time> {
         self.done.get().copied()
     }
 
-    /// What became of a vCPU's time so far, or until it ended; `None` while its domain has let go of it and not yet given
-    /// the account to it.
+    /// The account of a vCPU: up to now, or up to its end. `None` for the moment between the vCPU's removal from its
+    /// domain and the arrival of its last account here.
     ///
     /// # Panics
     /// If the VM has no such vCPU.
     pub fn account(&self, vcpu: u32) -> Option<Account> {
         let ended = || self.last[vcpu as usize].get().map(|last| Account::clone(last));
-        // It may end between two looks.
+        // The vCPU may end between the two reads.
         ended().or_else(|| self.members.get()?.domain.account(self.member(vcpu)?)).or_else(ended)
     }
 
-    /// The last account of a vCPU, from its domain.
+    /// Keeps the last account of a vCPU, which its domain hands over.
     pub(crate) fn keep(&self, vcpu: u32, last: &Account) {
         let kept = self.last[vcpu as usize].set(Box::new(last.clone()));
         debug_assert!(kept.is_ok(), "a vCPU ends once");
@@ -102,11 +102,11 @@ impl VmStatus {
         }
     }
 
-    /// Ends the VM; the first outcome counts. When this returns, the domain has been told to retire every vCPU, whoever
-    /// came first.
+    /// Ends the VM. The first outcome counts. When this returns, the domain has been told to retire every vCPU, also if
+    /// another thread was first to end the VM.
     ///
-    /// A vCPU must not let go of its id by itself before that: the domain might give the id to a vCPU of another VM, and
-    /// that one would be retired. So each comes through here before it says that it is done.
+    /// A vCPU calls this before it reports that it is done, and so before its id is free. If it reported first, the
+    /// domain could give the id to a vCPU of another VM, and that vCPU would be retired.
     pub fn end(&self, outcome: Outcome) {
         let _retiring = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if self.outcome.set(outcome).is_ok()
@@ -116,12 +116,12 @@ impl VmStatus {
         }
     }
 
-    /// Its vCPUs, or as many as could be made, are in this domain under these ids.
+    /// Records the domain and the ids of the vCPUs, or of as many as could be made.
     pub(super) fn join(&self, domain: Arc<dyn Domain>, ids: Vec<VcpuId>) {
         assert!(self.members.set(Members { domain, ids }).is_ok(), "a VM joins one domain once");
     }
 
-    /// Ids of its vCPUs in the domain.
+    /// Ids of the vCPUs in the domain.
     pub(super) fn ids(&self) -> &[VcpuId] {
         self.members.get().map_or(&[], |members| &members.ids)
     }
@@ -131,7 +131,7 @@ impl VmStatus {
         self.ids().get(vcpu as usize).copied()
     }
 
-    /// It has come to one of [`milestone`]; other numbers mean nothing here.
+    /// Records that the guest has reached a [`milestone`]. Other numbers are ignored.
     pub(crate) fn milestone(&self, value: u32) {
         let reached = match value {
             milestone::STARTED => &self.started,
@@ -139,7 +139,7 @@ impl VmStatus {
             milestone::DONE => &self.done,
             _ => return,
         };
-        // Only the first vCPU to get there counts.
+        // The first vCPU to reach it counts.
         if reached.get().is_none() {
             let _ = reached.set(stile_sched::time::monotonic());
         }

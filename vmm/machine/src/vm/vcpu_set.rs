@@ -1,10 +1,10 @@
-//! The vCPUs of a VM, as its owner holds them.
+//! The vCPUs of a VM, for the owner of the VM.
 //!
-//! 1. [`VcpuSet::enlist`] hands them to a domain. Nothing runs yet.
+//! 1. [`VcpuSet::enlist`] adds them to a domain. No guest code runs yet.
 //! 2. [`VcpuSet::start`] wakes every vCPU.
-//! 3. The guest ends, or [`VcpuSet::stop`] ends it: the first outcome is kept, all vCPUs retire.
-//! 4. [`VcpuSet::wait`] returns when every vCPU has let go, and with them the last reference to the kernel's VM. Dropping the
-//!    set stops the VM and waits.
+//! 3. The guest ends, or [`VcpuSet::stop`] ends it. The first outcome is kept, and all vCPUs retire.
+//! 4. [`VcpuSet::wait`] returns when every vCPU has left the domain and been closed. The last reference to the kernel's
+//!    VM goes with them. Dropping the set stops the VM and waits.
 
 use super::{MakeError, Outcome, VmStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -14,14 +14,15 @@ use stile_sched::attributes::Attributes;
 use stile_sched::ledger::Usage;
 use stile_sched::{Domain, Time, Vcpu, VcpuId};
 
-/// A vCPU that has stopped for good, on its way to the thread that waits for its VM. Closing a vCPU takes the kernel long,
-/// which must not be charged to whoever shares the executor; and an executor must not be the one to drop its own domain.
+/// A vCPU that has stopped for good, on its way to the thread that waits for its VM. That thread closes it, for two
+/// reasons: closing takes the kernel long, which must not be charged to other vCPUs of the executor; and an executor
+/// must not be the thread that drops its own domain.
 pub struct RetiredVcpu {
     _vcpu: Box<dyn Vcpu>,
 }
 
 impl RetiredVcpu {
-    /// Of this vCPU.
+    /// Wraps a vCPU that has stopped.
     pub(crate) fn of(vcpu: Box<dyn Vcpu>) -> Self {
         Self { _vcpu: vcpu }
     }
@@ -30,19 +31,20 @@ impl RetiredVcpu {
 /// The vCPUs of a VM.
 pub struct VcpuSet {
     status: Arc<VmStatus>,
-    /// Where its vCPUs go, and how many are still to come.
+    /// Receives the retired vCPUs; and the number that is still to come.
     retired: Mutex<(Receiver<RetiredVcpu>, usize)>,
     created: Time,
 }
 
 impl VcpuSet {
-    /// Of a VM that was asked for at this time; and where its vCPUs go in the end.
+    /// The set of a VM that was asked for at the time `created`, and the sender to which its vCPUs go when they retire.
     pub(crate) fn new(status: Arc<VmStatus>, created: Time) -> (Self, Sender<RetiredVcpu>) {
         let (to_graves, retired) = mpsc::channel();
         (Self { status, retired: Mutex::new((retired, 0)), created }, to_graves)
     }
 
-    /// Makes every vCPU and hands it to `domain`; once. On an error those that were made end with the set.
+    /// Makes every vCPU and adds it to `domain`. Called once. After an error, dropping the set ends the vCPUs that were
+    /// made.
     pub(crate) fn enlist(
         &self,
         domain: Arc<dyn Domain>,
@@ -59,17 +61,17 @@ impl VcpuSet {
         made
     }
 
-    /// Lets its vCPUs run.
+    /// Lets the vCPUs run.
     pub fn start(&self) {
         (0..self.status.vcpus()).for_each(|vcpu| self.status.wake(vcpu));
     }
 
-    /// Ends the VM.
+    /// Ends the VM, unless it has ended already. Does not wait.
     pub fn stop(&self) {
         self.status.end(Outcome::Stopped);
     }
 
-    /// Waits until every vCPU has stopped for good.
+    /// Waits until every vCPU has stopped for good, and returns how the VM ended.
     pub fn wait(&self) -> Outcome {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         while retired.1 > 0 {
@@ -82,7 +84,7 @@ impl VcpuSet {
         self.status.outcome().cloned().unwrap_or(Outcome::Stopped)
     }
 
-    /// As [`wait`](Self::wait), but no longer than this; `None` if it has not ended by then.
+    /// Like [`wait`](Self::wait), but returns `None` if the VM has not ended after `limit`.
     pub fn wait_for(&self, limit: Duration) -> Option<Outcome> {
         let until = Instant::now() + limit;
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,17 +98,17 @@ impl VcpuSet {
         Some(self.status.outcome().cloned().unwrap_or(Outcome::Stopped))
     }
 
-    /// What its vCPUs share.
+    /// The status that the vCPUs share.
     pub fn status(&self) -> &Arc<VmStatus> {
         &self.status
     }
 
-    /// When the VM was asked for.
+    /// When the VM was asked for (CLOCK_MONOTONIC).
     pub fn created(&self) -> Time {
         self.created
     }
 
-    /// What each vCPU has used; what it had, of one that ended.
+    /// The CPU time, wait and exits of each vCPU up to now, or up to its end.
     pub fn usage(&self) -> Vec<Usage> {
         let used = |vcpu| self.status.account(vcpu).as_ref().map(Usage::of).unwrap_or_default();
         (0..self.status.vcpus()).map(used).collect()

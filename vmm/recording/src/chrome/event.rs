@@ -10,7 +10,7 @@ pub(super) struct Track {
     pub(super) tid: u32,
 }
 
-/// An event; fields that its phase has no use for are left out.
+/// An event. Fields without a meaning for its phase are left out.
 #[derive(Debug, Serialize)]
 pub(super) struct TraceEvent<'a> {
     pub(super) ph: &'static str,
@@ -26,7 +26,7 @@ pub(super) struct TraceEvent<'a> {
     /// Which arrow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<u64>,
-    /// What an arrow's end is bound to.
+    /// What the end of an arrow is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bp: Option<&'static str>,
     /// Scope of an instant.
@@ -37,7 +37,7 @@ pub(super) struct TraceEvent<'a> {
 }
 
 impl<'a> TraceEvent<'a> {
-    /// Of this phase.
+    /// An event of this phase.
     pub(super) fn new(ph: &'static str, name: &'a str, track: Track, ts: f64) -> Self {
         let Track { pid, tid } = track;
         Self { ph, name, cat: "sched", pid, tid, ts, dur: None, id: None, bp: None, s: None, args: None }

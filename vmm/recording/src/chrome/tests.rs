@@ -1,4 +1,4 @@
-//! The trace held against the rules of the format, and of how viewers read it.
+//! The trace, checked against the rules of the format and against how viewers read it.
 
 use super::write;
 use crate::testing::{Tape, us};

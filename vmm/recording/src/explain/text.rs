@@ -1,4 +1,4 @@
-//! Answers in words.
+//! Explanations in sentences.
 
 use super::{Answer, Called, Longest};
 use std::fmt;
@@ -7,7 +7,7 @@ use stile_sched::ledger::why::{Cause, Explanation, Link};
 use stile_sched::{Nanos, Wait};
 use stile_text::time_us;
 
-/// As many of those who ran are told.
+/// Most vCPUs that are named of those that ran.
 const RAN_TOLD: usize = 8;
 
 fn time(ns: u64) -> String {
@@ -48,7 +48,7 @@ pub(super) fn verdict(why: &Explanation, called: &Called<'_>) -> String {
     }
 }
 
-/// Who waited for whom.
+/// The chain of vCPUs in which each waited for the next.
 pub(super) fn link(link: &Link, called: &Called<'_>) -> String {
     let (waiter, target) = (called.so(link.waiter), called.so(link.target));
     let what = match link.wait {

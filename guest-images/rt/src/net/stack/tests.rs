@@ -8,7 +8,7 @@ const RECEIVE: u16 = 0;
 const TRANSMIT: u16 = 1;
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// Returns at once, and keeps what it was to announce.
+/// Returns at once. Keeps the queues that it had to announce.
 #[derive(Clone, Default)]
 struct Parks(Rc<RefCell<Vec<Queues>>>);
 

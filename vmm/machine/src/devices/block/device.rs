@@ -17,9 +17,9 @@ use crate::devices::virtio::{Device, Line, Progress, RequestQueue, Ring};
 
 /// Descriptors of the queue.
 const QUEUE_SIZE: u16 = 256;
-/// Requests in one turn, after which other devices of the VM have theirs and the guest is interrupted.
+/// Requests in one turn. After it the guest is interrupted, and the other devices of the VM have their turns.
 const REQUESTS_PER_TURN: usize = 8;
-/// What is copied at a time between file and guest (units: bytes). A request of a usual size fits.
+/// Bytes copied at a time between file and guest (units: bytes). A request of a usual size fits.
 const BUFFER_BYTES: usize = 128 << 10;
 /// `virtio_blk_config` up to and with `write_zeroes_may_unmap` and its padding (units: bytes).
 const CONFIG_BYTES: usize = 60;
@@ -35,7 +35,7 @@ pub struct BlockDevice {
 
 #[derive(Debug)]
 struct Work {
-    /// The driver cannot flush, so every write is to be on storage when it is reported.
+    /// The driver cannot flush, so every write has to be on storage before it is reported.
     sync: bool,
     /// Empty until the first request.
     buffer: Vec<u8>,
@@ -62,7 +62,7 @@ fn config(disk: &Disk) -> [u8; CONFIG_BYTES] {
     put(0, &disk.sectors().to_le_bytes());
     put(8, &BUFFER_BYTES_MAX.to_le_bytes());
     put(12, &BUFFERS_MAX.to_le_bytes());
-    // Discards first, then write-zeroes: most sectors, most segments, and what is different.
+    // Limits of discards first, then those of write-zeroes: most sectors, most segments, and what differs.
     put(36, &SEGMENT_SECTORS_MAX.to_le_bytes());
     put(40, &SEGMENTS_MAX.to_le_bytes());
     put(44, &1u32.to_le_bytes());

@@ -1,6 +1,6 @@
-//! The file behind a disk: opened, checked, locked, and worked on by sectors.
+//! The file behind a disk: opening it, checking it, locking it, and working on its sectors.
 //!
-//! Every position was checked against the disk's size before it gets here.
+//! Every position is checked against the disk's size before it gets here.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
@@ -12,13 +12,13 @@ use rustix::io::Errno;
 
 /// Unit of virtio-blk (units: bytes).
 pub const SECTOR_BYTES: u64 = 512;
-/// Zeros written at a time where the file system cannot do it alone (units: bytes).
+/// Zeros written at a time where the file system cannot zero a range (units: bytes).
 const ZEROS: usize = 64 << 10;
 
 /// Why a file cannot be a disk.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
-    /// It is not there, or may not be looked at.
+    /// The file is missing, or cannot be opened.
     #[error("the disk {} cannot be opened", path.display())]
     Open {
         /// The file.
@@ -27,19 +27,19 @@ pub enum DiskError {
         #[source]
         source: io::Error,
     },
-    /// A directory, a pipe and the like.
+    /// Not a file or block device, but a directory, a pipe or the like.
     #[error("the disk {} is neither a file nor a block device", path.display())]
     Kind {
         /// The file.
         path: PathBuf,
     },
-    /// No sector.
+    /// The file is shorter than a sector.
     #[error("the disk {} is empty", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// A part of a sector at its end.
+    /// The file ends with an incomplete sector.
     #[error("the disk {} has {bytes} bytes, not a whole number of {SECTOR_BYTES}-byte sectors", path.display())]
     Size {
         /// The file.
@@ -47,13 +47,13 @@ pub enum DiskError {
         /// Its size.
         bytes: u64,
     },
-    /// Somebody writes it, or reads it while we want to write.
+    /// Another program writes it, or reads it and the guest may write.
     #[error("the disk {} is in use by another VM or program", path.display())]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// The file system refused a lock.
+    /// The file system refused the lock.
     #[error("the disk {} cannot be locked", path.display())]
     Lock {
         /// The file.
@@ -65,7 +65,7 @@ pub enum DiskError {
 }
 
 impl DiskError {
-    /// What the user can do about it.
+    /// A remedy, for the user.
     pub fn remedy(&self) -> String {
         match self {
             Self::Open { path, source } => match source.kind() {
@@ -122,7 +122,7 @@ impl Disk {
         &self.path
     }
 
-    /// Finds what would keep [`open`](Self::open) from opening it, but for who uses it at the moment.
+    /// Finds what would make [`open`](Self::open) fail, except for present use by another program.
     pub fn check(path: &Path, read_only: bool) -> Result<(), DiskError> {
         examine(path, read_only).map(drop)
     }
@@ -137,7 +137,7 @@ impl Disk {
         self.read_only
     }
 
-    /// What tells it from other disks of this host: device and inode of the file.
+    /// Identifies the disk among all disks of this host: device and inode of the file.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
@@ -150,21 +150,21 @@ impl Disk {
         self.file.write_all_at(data, offset)
     }
 
-    /// Returns when all that was written is on the host's storage.
+    /// Waits until all that was written is on the host's storage.
     pub(super) fn flush(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// Gives up what lies there, if the file system can: its content is of no interest any more.
+    /// Discards the contents of this range, if the file system can: the guest does not need them any more.
     pub(super) fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         match fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length) {
-            // A guest that discards gives advice; it holds for a file system that cannot take it too.
+            // A guest's discard is advice, which a file system may be unable to follow.
             Err(Errno::OPNOTSUPP) => Ok(()),
             done => Ok(done?),
         }
     }
 
-    /// Makes zeros of what lies there; `unmap` permits to give up the room for them.
+    /// Zeroes this range. `unmap` permits to free its storage.
     pub(super) fn write_zeroes(&self, offset: u64, length: u64, unmap: bool) -> io::Result<()> {
         let how = if unmap { FallocateFlags::PUNCH_HOLE } else { FallocateFlags::ZERO_RANGE };
         match fallocate(&self.file, how | FallocateFlags::KEEP_SIZE, offset, length) {
@@ -188,13 +188,13 @@ impl Disk {
 /// Opens a file as a disk needs it and counts its sectors.
 fn examine(path: &Path, read_only: bool) -> Result<(File, u64), DiskError> {
     let unopened = |source| DiskError::Open { path: path.to_owned(), source };
-    // Before it is opened: to open a pipe would wait for whoever is at its other end.
+    // This comes before opening: to open a pipe would wait for a program at the other end.
     let kind = fs::metadata(path).map_err(unopened)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(DiskError::Kind { path: path.to_owned() });
     }
     let mut file = OpenOptions::new().read(true).write(!read_only).open(path).map_err(unopened)?;
-    // The metadata of a block device knows no size.
+    // The metadata of a block device contain no size.
     let bytes = file.seek(SeekFrom::End(0)).map_err(unopened)?;
     match bytes {
         0 => Err(DiskError::Empty { path: path.to_owned() }),

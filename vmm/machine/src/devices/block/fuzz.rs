@@ -25,13 +25,13 @@ impl Target for Disks {
         let sector = program.pick(&[0, 1, SECTORS - 1, SECTORS, u64::MAX, 1 << 55, 1 << 54]);
         let header = [&kind.to_le_bytes()[..], &[0; 4], &sector.to_le_bytes()].concat();
         let sectors = u32::from(program.byte());
-        // Behind it a segment, for the two kinds that want one.
+        // A segment follows, for the two kinds of requests that have one.
         [header, sector.to_le_bytes().to_vec(), sectors.to_le_bytes().to_vec(), vec![program.byte() & 3, 0, 0, 0]]
             .concat()
     }
 
     fn host(&mut self, _rig: &Rig<BlockDevice>, what: u8) {
-        // Somebody else changes the size of the file.
+        // Another program changes the size of the file.
         let sectors = if what & 1 == 0 { SECTORS } else { SECTORS / 2 };
         File::options().write(true).open(self.0.path()).unwrap().set_len(sectors * SECTOR_BYTES).unwrap();
     }

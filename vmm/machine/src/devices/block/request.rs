@@ -1,7 +1,7 @@
 //! One request to a disk, from its chain to its status.
 //!
-//! A request that asks for what the disk does not have, or that the host's file refuses, gets a status that says so; only
-//! a chain without room for header or status is malformed. Nothing is done of a request that reaches outside of the disk.
+//! A request that goes beyond the disk, or that the host's file refuses, gets a status that says so. Only a chain
+//! without room for header or status is malformed. A request that reaches outside of the disk has no effect at all.
 
 use std::io::{self, Read, Write};
 
@@ -17,21 +17,21 @@ use crate::devices::virtio::{ChainError, Request};
 const HEADER_BYTES: usize = 16;
 /// `virtio_blk_discard_write_zeroes`: sector, sectors, flags (units: bytes).
 const SEGMENT_BYTES: usize = 16;
-/// The one flag of a segment: zeros need no room.
+/// The one flag of a segment: its zeros need no storage.
 const UNMAP: u32 = 1;
 
 /// Most segments in one discard or write-zeroes. As much as drivers put into one request.
 pub(super) const SEGMENTS_MAX: u32 = 16;
-/// Most sectors in a segment: 32 MiB, which takes some ten milliseconds where zeros have to be written.
+/// Most sectors in a segment: 32 MiB. Zeroing that many takes some ten milliseconds where zeros have to be written.
 pub(super) const SEGMENT_SECTORS_MAX: u32 = (32 << 20) / SECTOR_BYTES as u32;
-/// Most bytes in one buffer of a read or write. Announced, so that [`BYTES_MAX`] is never met by a driver in its right mind.
+/// Most bytes in one buffer of a read or write. It is announced, so that a sound driver never meets [`BYTES_MAX`].
 pub(super) const BUFFER_BYTES_MAX: u32 = 256 << 10;
-/// Most buffers in a read or write: header and status take two of 256 descriptors.
+/// Most buffers in a read or write. Header and status take two of the 256 descriptors.
 pub(super) const BUFFERS_MAX: u32 = 254;
-/// Most bytes in one read or write; more would keep a reset waiting.
+/// Most bytes in one read or write. A longer one would keep a reset waiting.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Why a request did not succeed, as its driver is told.
+/// Why a request did not succeed, as a status for its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     Io,
@@ -44,8 +44,8 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Carries out a request, copying through `buffer`, and returns how many bytes of its buffers were written. With `sync`
-/// what was written is on the host's storage before that is reported.
+/// Carries out a request, copying through `buffer`. Returns how many bytes of its buffers were written. With `sync`,
+/// data are on the host's storage before the request is reported as done.
 pub(super) fn perform(disk: &Disk, mut request: Request<'_>, buffer: &mut [u8], sync: bool) -> Result<u32, ChainError> {
     request.must_read(HEADER_BYTES)?;
     request.must_write(1)?;
@@ -57,10 +57,10 @@ pub(super) fn perform(disk: &Disk, mut request: Request<'_>, buffer: &mut [u8], 
         Err(Refusal::Io) => VIRTIO_BLK_S_IOERR,
         Err(Refusal::Unsupported) => VIRTIO_BLK_S_UNSUPP,
     };
-    // Room for it was seen above.
+    // Room for it was checked above.
     let _ = status.write_all(&[code as u8]);
     let whole = request.writer.available_bytes() == 0;
-    // Fits: one request's data are bounded.
+    // This fits: one request's data are bounded.
     Ok(request.writer.bytes_written() as u32 + u32::from(whole))
 }
 
@@ -131,7 +131,7 @@ fn chunk(buffer: usize, left: u64) -> usize {
     usize::try_from(left).map_or(buffer, |left| left.min(buffer))
 }
 
-/// Where a read or write of so many bytes begins, if it is one that the disk can carry out.
+/// The offset at which a read or write of so many bytes begins; an error if the disk cannot carry it out.
 fn place(disk: &Disk, sector: u64, length: u64) -> Result<u64, Refusal> {
     if length > BYTES_MAX || !length.is_multiple_of(SECTOR_BYTES) {
         return Err(Refusal::Io);
@@ -139,10 +139,10 @@ fn place(disk: &Disk, sector: u64, length: u64) -> Result<u64, Refusal> {
     within(disk, sector, length / SECTOR_BYTES)
 }
 
-/// The offset of a sector, if it and those after it lie on the disk.
+/// The offset of a sector; an error if it and the sectors after it are not all on the disk.
 fn within(disk: &Disk, sector: u64, sectors: u64) -> Result<u64, Refusal> {
     let end = sector.checked_add(sectors).filter(|end| *end <= disk.sectors());
-    // The disk's size in bytes fits, and so does everything on it.
+    // The disk's size in bytes fits, and so do all positions on it.
     end.map(|_| sector * SECTOR_BYTES).ok_or(Refusal::Io)
 }
 
@@ -171,7 +171,7 @@ fn segments(disk: &Disk, request: &mut Request<'_>, flags_known: u32) -> Result<
             return Err(Refusal::Io);
         }
         let offset = within(disk, u64::from_le_bytes(part(&raw, 0)), sectors.into())?;
-        // No room to be found for nothing: fallocate refuses a length of 0.
+        // fallocate refuses a length of 0, so an empty segment is left out.
         if sectors > 0 {
             segments.push(Segment { offset, length: u64::from(sectors) * SECTOR_BYTES, flags });
         }

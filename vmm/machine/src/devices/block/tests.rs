@@ -136,7 +136,7 @@ fn discarded_and_zeroed_sectors_are_gone_and_the_others_stay() {
     for (at, byte) in (0..).zip(bytes) {
         match at / SECTOR_BYTES {
             4 | 5 | 10 | 11 => assert_eq!(byte, 0, "byte {at}"),
-            // What was discarded may be anything.
+            // Discarded sectors may hold anything.
             20 | 22 => {}
             _ => assert_eq!(byte, pattern(at), "byte {at}"),
         }
@@ -207,7 +207,7 @@ fn chains_without_room_for_header_or_status_or_in_the_wrong_order_turn_the_devic
         rig.ring(0);
         assert!(rig.fault().is_some_and(|fault| fault.starts_with("Chain { queue: 0, head: 0")), "{name}");
         assert_eq!(rig.used(0), None, "{name}");
-        // A reset brings it back.
+        // A reset turns the device on again.
         rig.reset(FLUSH);
         assert_eq!(rig.request(0, 0, &[], 512), OK, "{name}");
     }
@@ -229,7 +229,7 @@ fn many_requests_are_answered_over_several_turns_in_order() {
     let file = file();
     let mut rig = rig(file.path(), false);
     for n in 0..15u64 {
-        // One descriptor each does not hold a request; an indirect table does.
+        // Each request has one descriptor in the queue, which is too few. An indirect table holds the others.
         let table = BUFFERS + 0x2_0000 + n * 64;
         let (request, status) = (BUFFERS + n * 32, STATUS + n);
         rig.put(request, &header(0, n));
@@ -293,13 +293,13 @@ fn a_file_without_write_permission_is_refused_for_writing_alone() {
     let file = file();
     fs::set_permissions(file.path(), fs::Permissions::from_mode(0o444)).unwrap();
     Disk::check(file.path(), true).unwrap();
-    // Root may write it all the same.
+    // Root can write it nevertheless.
     if let Err(error) = Disk::check(file.path(), false) {
         assert!(error.remedy().contains("read_only"), "{}", error.remedy());
     }
 }
 
-/// Splits `length` bytes at these places into parts that are in the guest's memory in another order.
+/// Splits `length` bytes at these places into parts, which are in guest memory in another order.
 fn scatter(length: usize, cuts: &[usize], base: u64) -> Vec<(u64, u32)> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (length + 1)).chain([0, length]).collect();
     cuts.sort_unstable();
@@ -310,7 +310,7 @@ fn scatter(length: usize, cuts: &[usize], base: u64) -> Vec<(u64, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However a driver cuts a request into buffers: what was written is read back, and the file holds it.
+    /// However a driver cuts a request into buffers, the data that were written are read back, and the file holds them.
     #[test]
     fn requests_of_any_shape_carry_the_same_bytes(
         sector in 0..SECTORS - 8,

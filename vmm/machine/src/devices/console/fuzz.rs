@@ -6,7 +6,7 @@ use super::*;
 use crate::devices::virtio::fuzz::{self, PROGRAM_MAX, Program, Target};
 use crate::devices::virtio::testing::*;
 
-/// Bytes that may be in the pipe at a time: less than it takes, so that typing never waits.
+/// Most bytes in the pipe at a time: fewer than it holds, so that typing never waits.
 const TYPED_MAX: usize = 32 << 10;
 
 struct Consoles {
@@ -45,7 +45,7 @@ impl Target for Consoles {
         rig.offer(1, 0, &[(BUFFERS, 10, 0)]);
         rig.ring(1);
         assert_eq!(rig.used(1), Some((0, 0)));
-        // And off or not, nobody is told over and over.
+        // Whether the device is off or not, it is not told over and over.
         rig.host();
         assert!(!rig.is_ready());
     }

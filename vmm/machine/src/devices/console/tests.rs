@@ -6,7 +6,7 @@ use crate::devices::virtio::testing::*;
 const RX: usize = 0;
 const TX: usize = 1;
 
-/// What the guest wrote.
+/// The text that the guest wrote.
 #[derive(Clone, Default)]
 struct Screen(Arc<Mutex<Vec<u8>>>);
 
@@ -42,7 +42,7 @@ impl Rig<ConsoleDevice> {
         Some(self.get(BUFFERS + 0x1000 * u64::from(head), length as usize))
     }
 
-    /// Whether there is something to be done at the host's side.
+    /// Whether the host's side has work.
     pub(super) fn is_ready(&self) -> bool {
         let fd = self.device.device().host_events().unwrap();
         let outer = Epoll::new().unwrap();
@@ -87,7 +87,7 @@ fn a_guest_without_buffers_costs_one_chunk_and_gets_everything_later() {
     let (mut rig, mut typist) = typed();
     let text: Vec<u8> = (0..3 * CHUNK).map(|at| (at / 7) as u8).collect();
     typist.write_all(&text).unwrap();
-    // The device is ready to hear, and hears no more than a chunk.
+    // The device is ready for input, and takes no more than a chunk.
     rig.ring(RX);
     rig.host();
     assert_eq!(rig.device.device().input.lock().pending.len(), CHUNK);
@@ -131,7 +131,7 @@ fn a_file_is_read_to_its_end() {
 fn a_device_that_is_off_is_not_told_of_input_until_it_is_reset() {
     let (mut rig, mut typist) = typed();
     rig.post(0, 64);
-    // The other queue's fault.
+    // The fault of the other queue.
     rig.offer(TX, 0, &[(MEMORY_BYTES, 8, 0)]);
     rig.ring(TX);
     assert!(rig.fault().is_some());

@@ -1,5 +1,5 @@
-//! Ports and the addresses that follow from them: a port's number alone decides MAC and IPv4 address, so that a guest's
-//! command line and its peer's can be written without asking anybody.
+//! Port numbers and the addresses that follow from them. A port's number alone decides MAC and IPv4 address. So the
+//! command lines of a guest and its peer can be written without asking either.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -13,8 +13,8 @@ pub const PREFIX_LENGTH: u8 = 16;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Of the guest behind the tap of this name: 52:54:01 and three bytes that follow from the name, so that the guest
-    /// keeps it.
+    /// The address of the guest behind the tap of this name: 52:54:01, and three bytes that follow from the name. So
+    /// the guest keeps its address.
     pub fn behind_tap(name: &str) -> Self {
         // FNV-1a: a few taps on one host seldom meet in 24 bits.
         let mix = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
@@ -22,7 +22,7 @@ impl Mac {
         Self([0x52, 0x54, 1, a ^ d, b, c])
     }
 
-    /// Addressed to a group of stations or to all of them.
+    /// Whether the address is that of a group of stations, or of all of them.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -40,10 +40,10 @@ impl fmt::Display for Mac {
 pub struct PortNumber(NonZeroU16);
 
 impl PortNumber {
-    /// Greatest number; the next one's address would be the network's broadcast address.
+    /// Greatest number. The next port's address would be the network's broadcast address.
     pub const MAX: u16 = 0xfffe;
 
-    /// `None` outside of 1 to [`PortNumber::MAX`].
+    /// The port number `number`; `None` outside of 1 to [`PortNumber::MAX`].
     pub fn new(number: u16) -> Option<Self> {
         NonZeroU16::new(number).filter(|number| number.get() <= Self::MAX).map(Self)
     }
@@ -53,13 +53,13 @@ impl PortNumber {
         self.0.get()
     }
 
-    /// 52:54:00:00:hi:lo. The first byte marks it as locally administered.
+    /// The port's MAC: 52:54:00:00:hi:lo. The first byte marks it as locally administered.
     pub fn mac(self) -> Mac {
         let [hi, lo] = self.get().to_be_bytes();
         Mac([0x52, 0x54, 0, 0, hi, lo])
     }
 
-    /// 10.0.hi.lo.
+    /// The port's IPv4 address: 10.0.hi.lo.
     pub fn ip(self) -> Ipv4Addr {
         let [hi, lo] = self.get().to_be_bytes();
         Ipv4Addr::new(10, 0, hi, lo)

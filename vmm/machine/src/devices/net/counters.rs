@@ -1,4 +1,4 @@
-//! What each port counts. Sent and received are the guest's view: what it sent came into the switch.
+//! The counters of a port. *Sent* and *received* are the guest's view: a frame that it sent came into the switch.
 
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Why a frame was not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// Counted at the receiver: no buffer, and as many frames as may wait were waiting.
+    /// Counted at the receiver: it has no buffer, and [`WAITING_MAX`](super::WAITING_MAX) frames wait already.
     QueueFull,
     /// Counted at the receiver: its driver is not ready, or its device needs a reset.
     ReceiverDown,
@@ -51,7 +51,7 @@ pub struct PortStats {
     pub received_frames: u64,
     /// Ethernet bytes that reached the guest or wait for it.
     pub received_bytes: u64,
-    /// Frames lost here.
+    /// Frames that were dropped.
     pub drops: Drops,
 }
 
@@ -69,7 +69,7 @@ impl AddAssign for PortStats {
     }
 }
 
-/// The live counters. All relaxed: they order nothing.
+/// The live counters. All accesses are relaxed: they order nothing.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     sent_frames: AtomicU64,

@@ -1,88 +1,54 @@
 //! The virtio-net device (virtio 1.2, section 5.1): one queue pair, a fixed MAC, no offloads, no control queue.
 //!
-//! It joins the two halves ([`super::receive`], [`super::transmit`]) and puts them on a switch port. Idle it costs a
-//! few hundred bytes.
+//! [`VirtioNet`] joins the two halves ([`super::receive`], [`super::transmit`]). A [`Backend`] is the network behind
+//! them: a port of the switch, or a tap.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use virtio_bindings::virtio_ids::VIRTIO_ID_NET;
 use virtio_bindings::virtio_net::VIRTIO_NET_F_MAC;
-use vm_memory::GuestMemoryMmap;
 
+use super::Mac;
 use super::receive::Receiver;
 use super::transmit::{Transmitter, Uplink};
-use super::{AttachError, DropReason, Frame, Mac, Port, PortNumber, PortStats, Switch, Wakes};
-use crate::devices::virtio::{Device, Line, MmioTransport, Notify, Progress, Ring};
+use crate::devices::virtio::{Device, Progress, Ring};
 
-pub(super) const RECEIVE_QUEUE: u16 = 0;
-pub(super) const TRANSMIT_QUEUE: u16 = 1;
+const RECEIVE_QUEUE: u16 = 0;
+const TRANSMIT_QUEUE: u16 = 1;
 /// Descriptors in each queue. 256 full frames are six times a 64 KiB TCP window; Linux drivers want that many.
-pub(super) const QUEUE_SIZE: u16 = 256;
+const QUEUE_SIZE: u16 = 256;
 
-/// A guest's network device.
+/// A guest's network device, with the network `B` behind it. Idle it costs a few hundred bytes.
 #[derive(Debug)]
-pub struct NetDevice {
-    mac: Mac,
-    receiver: Arc<Receiver>,
-    transmitter: Transmitter,
-    port: Port,
+pub struct VirtioNet<B> {
+    pub(super) mac: Mac,
+    pub(super) receiver: Arc<Receiver>,
+    pub(super) transmitter: Transmitter,
+    pub(super) backend: B,
 }
 
-impl NetDevice {
-    /// Makes a device with its registers and attaches it to `switch` as port `number`, which decides its addresses.
-    /// `notify` tells the VM of device events and must not own the device.
-    pub fn attach(
-        switch: &Arc<Switch>,
-        number: PortNumber,
-        memory: GuestMemoryMmap,
-        notify: Arc<dyn Notify>,
-    ) -> Result<MmioTransport<Self>, AttachError> {
-        let line = Arc::new(Line::new(notify));
-        let device = Self::on_switch(switch, number, memory.clone(), Arc::clone(&line))?;
-        Ok(MmioTransport::new(device, line, memory))
+/// The network behind a device. Its methods run on the thread of the vCPU that rang, or on the worker of its VM.
+pub(super) trait Backend: Send + Sync {
+    /// Where the guest's frames go, for one turn.
+    fn uplink(&self) -> impl Uplink;
+
+    /// Fetches frames for the guest while it has buffers for them, at most one turn's worth. A backend that gets its
+    /// frames from their senders has nothing to fetch.
+    fn fetch(&self, _receiver: &Receiver) -> Progress {
+        Progress::Done
     }
 
-    /// As [`attach`](Self::attach), for whoever makes registers and line.
-    pub fn on_switch(
-        switch: &Arc<Switch>,
-        number: PortNumber,
-        memory: GuestMemoryMmap,
-        line: Arc<Line>,
-    ) -> Result<Self, AttachError> {
-        let receiver = Arc::new(Receiver::new(memory.clone(), Arc::clone(&line)));
-        let port = switch.attach(number, Arc::clone(&receiver) as _)?;
-        let transmitter = Transmitter::new(memory, line);
-        Ok(Self { mac: number.mac(), receiver, transmitter, port })
+    /// A descriptor that polls readable when frames may have come; see [`Device::host_events`].
+    fn host_events(&self) -> Option<RawFd> {
+        None
     }
 
-    /// Number of its port.
-    pub fn port(&self) -> PortNumber {
-        self.port.number()
-    }
-
-    /// Counters of its port.
-    pub fn stats(&self) -> PortStats {
-        self.port.stats()
-    }
+    /// Is called before [`fetch`](Self::fetch) when [`host_events`](Self::host_events) may have polled readable.
+    fn host_ready(&self) {}
 }
 
-/// The way to the switch, for one turn.
-struct ToSwitch<'a> {
-    port: &'a Port,
-    wakes: Wakes,
-}
-
-impl Uplink for ToSwitch<'_> {
-    fn send(&mut self, frame: &Frame) {
-        self.port.send(frame, &mut self.wakes);
-    }
-
-    fn count_drop(&mut self, reason: DropReason) {
-        self.port.count_drop(reason);
-    }
-}
-
-impl Device for NetDevice {
+impl<B: Backend> Device for VirtioNet<B> {
     fn id(&self) -> u32 {
         VIRTIO_ID_NET
     }
@@ -109,15 +75,21 @@ impl Device for NetDevice {
 
     fn queue_notify(&self, queue: u16) -> Progress {
         match queue {
-            RECEIVE_QUEUE => self.receiver.buffers_posted(),
-            TRANSMIT_QUEUE => return self.transmitter.send_some(ToSwitch { port: &self.port, wakes: Wakes::new() }),
-            _ => {}
+            RECEIVE_QUEUE => {
+                self.receiver.buffers_posted();
+                self.backend.fetch(&self.receiver)
+            }
+            TRANSMIT_QUEUE => self.transmitter.send_some(self.backend.uplink()),
+            _ => Progress::Done,
         }
-        Progress::Done
+    }
+
+    fn host_events(&self) -> Option<RawFd> {
+        self.backend.host_events()
+    }
+
+    fn host_ready(&self) -> Progress {
+        self.backend.host_ready();
+        self.backend.fetch(&self.receiver)
     }
 }
-
-#[cfg(test)]
-mod fuzz;
-#[cfg(test)]
-mod tests;

@@ -1,25 +1,25 @@
-//! The bounce buffer: one Ethernet frame behind room for the virtio-net header, so that the same bytes can be copied
-//! out of the sender's buffers and into the receiver's in one piece each.
+//! The bounce buffer: one Ethernet frame behind room for the virtio-net header. So header and frame can be copied out
+//! of the sender's buffers in one piece, and into the receiver's in one piece.
 
 use super::Mac;
 
 /// Longest frame: 1500 bytes of payload behind an Ethernet header (units: bytes). No configuration key: the device
 /// offers no larger MTU.
 pub const MAX_FRAME: usize = 1514;
-/// Shortest frame: its Ethernet header (units: bytes). Nothing here pads to 60 bytes, there is no wire.
+/// Shortest frame: its Ethernet header (units: bytes). Frames are not padded to 60 bytes, since there is no wire.
 pub const MIN_FRAME: usize = 14;
 /// `virtio_net_hdr_v1`, which precedes each frame in either direction (units: bytes).
 pub const HEADER_BYTES: usize = 12;
 
-/// What each receiver finds before a frame: no offload, and the frame lies in one buffer (`num_buffers`, the last
+/// The header before each frame for a receiver: no offload, and the frame is in one buffer (`num_buffers`, the last
 /// field, is 1).
 const RECEIVE_HEADER: [u8; HEADER_BYTES] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 
-/// One frame on its way. About 1.5 KiB: meant for the stack, and to be used again.
+/// One frame on its way, of about 1.5 KiB. Meant for the stack, and for use by one frame after the other.
 #[derive(Clone)]
 pub struct Frame {
     bytes: [u8; HEADER_BYTES + MAX_FRAME],
-    /// Of the frame, without header.
+    /// Length of the frame without header (units: bytes).
     length: usize,
 }
 
@@ -29,37 +29,38 @@ impl Frame {
         Self { bytes: [0; HEADER_BYTES + MAX_FRAME], length: 0 }
     }
 
-    /// The frame alone.
+    /// The frame without header.
     pub fn ethernet(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..][..self.length]
     }
 
-    /// The frame as a receiver's buffer shall hold it.
+    /// Header and frame, as they go into a receiver's buffer.
     pub fn with_header(&self) -> &[u8] {
         &self.bytes[..HEADER_BYTES + self.length]
     }
 
-    /// Length of the frame alone (units: bytes).
+    /// Length of the frame without header (units: bytes).
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Whom it is for.
+    /// Destination address.
     pub fn destination(&self) -> Mac {
         self.mac_at(0)
     }
 
-    /// Whom it is from, as the sender says.
+    /// Source address. The sender may have put any address there.
     pub fn source(&self) -> Mac {
         self.mac_at(6)
     }
 
-    /// Where a sender's header and frame are to be copied to. Ends with [`Frame::filled`].
+    /// The space for a sender's header and frame. [`Frame::filled`] must follow.
     pub(super) fn buffer(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Makes the `length` bytes that were copied to [`Frame::buffer`] a frame. `Err`: how long it would have been.
+    /// Makes a frame of the `length` bytes that were copied to [`Frame::buffer`]. `Err`: the length of the frame, which
+    /// no frame can have.
     pub(super) fn filled(&mut self, length: usize) -> Result<(), usize> {
         let length = length.saturating_sub(HEADER_BYTES);
         self.length = 0;
@@ -67,7 +68,7 @@ impl Frame {
             return Err(length);
         }
         self.length = length;
-        // The sender's header is of no use to the receiver: no offload was negotiated.
+        // The receiver gets a header of its own: no offload was negotiated.
         self.bytes[..HEADER_BYTES].copy_from_slice(&RECEIVE_HEADER);
         Ok(())
     }

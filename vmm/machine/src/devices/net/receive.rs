@@ -1,8 +1,9 @@
 //! The receiving half of a virtio-net device: a [`Sink`] for the switch or a tap, and the receive queue of the guest.
 //!
-//! Invariants: frames reach the guest in the order of their delivery, so while frames wait a new one goes behind them;
-//! the driver is asked to ring for new buffers exactly while frames wait. The one lock here is a leaf: nothing is
-//! called with it held that takes another one.
+//! Invariants:
+//! * Frames reach the guest in the order of their delivery. While frames wait, a new one goes behind them.
+//! * The driver is asked to ring for new buffers exactly while frames wait.
+//! * The lock here is a leaf: no other lock is taken while it is held.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,9 +15,9 @@ use vm_memory::GuestMemoryMmap;
 use super::{Delivery, DropReason, Frame, Sink};
 use crate::devices::virtio::{Fault, Line, Ring, write_chain};
 
-/// Frames that wait for a guest without buffers (units: frames). One full receive ring's worth, some 390 kB: enough
-/// for what all of a connection's window can bring while the guest is not scheduled, and a bound on what a guest that
-/// never looks can cost. No configuration key: a larger one only hides a guest that is too slow.
+/// Most frames that wait for a guest without buffers (units: frames). This is one full receive ring, some 390 kB. It
+/// holds all that the window of a connection can bring while the guest is not scheduled, and bounds the cost of a guest
+/// that never looks. There is no configuration key: a larger bound would only hide a guest that is too slow.
 pub const WAITING_MAX: usize = 256;
 
 /// The receiving half.
@@ -30,7 +31,7 @@ pub(super) struct Receiver {
 struct State {
     /// `None`: the driver is not ready.
     ring: Option<Ring>,
-    /// Header and frame of each. Allocated for those that wait, never on the direct path.
+    /// Header and frame of each waiting frame. Allocated only for frames that wait, never on the direct path.
     waiting: VecDeque<Box<[u8]>>,
 }
 
@@ -39,7 +40,7 @@ impl Receiver {
         Self { memory, line, state: Mutex::default() }
     }
 
-    /// Starts with this queue, or stops: what waits then is for nobody.
+    /// Starts with this queue, or stops if it is `None`. Frames that wait then are dropped.
     pub(super) fn set_ring(&self, ring: Option<Ring>) {
         let mut state = self.state.lock();
         let fault = match ring {
@@ -59,7 +60,7 @@ impl Receiver {
         }
     }
 
-    /// The driver has posted buffers. Hands out what waits.
+    /// The driver has posted buffers: hands out the frames that wait.
     pub(super) fn buffers_posted(&self) {
         let handed_out = self.locked(|state, memory| {
             let moved = state.hand_out_waiting(memory)?;
@@ -72,14 +73,13 @@ impl Receiver {
         }
     }
 
-    /// Whether a frame would reach the guest, or be the first that waits for it.
+    /// Whether a frame would reach the guest now, or be the first one to wait.
     pub(super) fn wants_frames(&self) -> bool {
         let state = self.state.lock();
         state.ring.is_some() && state.waiting.is_empty() && !self.line.needs_reset()
     }
 
-    /// Runs `work` under the lock, unless the device is off. A fault is returned, so that it is reported without the
-    /// lock.
+    /// Runs `work` under the lock, unless the device is off. Returns a fault, so that it is reported without the lock.
     fn locked<T>(
         &self,
         work: impl FnOnce(&mut State, &GuestMemoryMmap) -> Result<T, Fault>,
@@ -118,15 +118,15 @@ impl State {
             return Ok(Delivery::Dropped(DropReason::QueueFull));
         }
         self.waiting.push_back(frame.with_header().into());
-        // Also asks for the driver's ring, which only the first of those that wait has to do.
+        // This also asks for the driver's ring, which only the first waiting frame has to do.
         if self.waiting.len() == 1 && self.hand_out_waiting(memory)? {
             return self.told(memory);
         }
         Ok(Delivery::Quiet)
     }
 
-    /// Moves frames that wait into posted buffers until one of them runs out, and leaves kicks as the invariant wants
-    /// them. Returns whether a frame was moved.
+    /// Moves waiting frames into posted buffers until either runs out. Enables or disables kicks as the invariant
+    /// requires. Returns whether a frame was moved.
     fn hand_out_waiting(&mut self, memory: &GuestMemoryMmap) -> Result<bool, Fault> {
         let mut moved = false;
         loop {
@@ -143,14 +143,14 @@ impl State {
                 ring.disable_kicks(memory)?;
                 return Ok(moved);
             }
-            // Buffers may have been posted just before the driver could see that it is to ring.
+            // Buffers may have been posted just before the driver could see that it has to ring.
             if !ring.enable_kicks(memory)? {
                 return Ok(moved);
             }
         }
     }
 
-    /// Copies header and frame into the next posted buffer; `false` if there is none.
+    /// Copies header and frame into the next posted buffer. Returns `false` if there is none.
     fn fill(&mut self, memory: &GuestMemoryMmap, bytes: &[u8]) -> Result<bool, Fault> {
         let Some(ring) = &mut self.ring else { return Ok(false) };
         let Some(chain) = ring.take(memory)? else { return Ok(false) };

@@ -1,11 +1,16 @@
-//! A learning Ethernet switch without a thread: it forwards on the sender's.
+//! A learning Ethernet switch without a thread: it forwards a frame on the sender's thread.
 //!
-//! It learns the port of each source address, forwards to the port of a known destination, floods the rest, and counts
-//! per port. It does not queue (the receiver does), filter, age addresses, or connect to the host.
+//! It learns the port of each source address, forwards to the port of a known destination, and floods all other frames.
+//! It counts per port. It does not queue frames (the receiver does), filter them, age addresses, or connect to the
+//! host.
 //!
-//! Invariants: an address is learnt at one attached port at most; a port learns at most [`MACS_PER_PORT`] addresses, so
-//! a guest that invents addresses uses up its own share and nobody else's. The table lock is never held during
-//! [`Sink::deliver`] or [`Sink::notify`].
+//! Invariants:
+//! * An address is learnt at one attached port at most.
+//! * A port learns at most [`MACS_PER_PORT`] addresses, so that a guest that invents addresses uses up only its own
+//!   share.
+//! * The table lock is never held during [`Sink::deliver`] or [`Sink::notify`].
+
+pub(super) mod device;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,13 +21,13 @@ use parking_lot::{Mutex, RwLock};
 use super::counters::Counters;
 use super::{DropReason, Frame, Mac, PortNumber, PortStats};
 
-/// Addresses learnt at one port: its own, and a few for a guest that bridges. No configuration key: beyond it frames
-/// are flooded, which is slower but correct.
+/// Addresses learnt at one port: its own, and a few for a guest that bridges. There is no configuration key: frames to
+/// further addresses are flooded, which is slower but correct.
 const MACS_PER_PORT: usize = 16;
 
-/// Where a port's frames go. Called from other ports' threads.
+/// The receiver of a port's frames. Called from other ports' threads.
 pub trait Sink: Send + Sync {
-    /// Hands a frame over. Must not call the switch.
+    /// Delivers a frame. Must not call the switch.
     fn deliver(&self, frame: &Frame) -> Delivery;
     /// Tells the receiver about the frames delivered so far.
     fn notify(&self);
@@ -32,11 +37,11 @@ pub trait Sink: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Delivery {
-    /// The receiver has it, or will find it when it posts buffers, and need not be told.
+    /// The receiver has the frame, or will find it when it posts buffers. It need not be told.
     Quiet,
-    /// The receiver has it and wants to be told.
+    /// The receiver has the frame and wants to be told.
     Notify,
-    /// It was dropped.
+    /// The frame was dropped.
     Dropped(DropReason),
 }
 
@@ -58,7 +63,7 @@ pub struct Switch {
 
 #[derive(Default)]
 struct Table {
-    /// In the order of attachment. Behind an `Arc` so that a flood can walk it without the lock.
+    /// The ports in the order of attachment. Behind an `Arc` so that a flood can walk the list without the lock.
     slots: Arc<[Arc<Slot>]>,
     learnt: HashMap<Mac, Arc<Slot>>,
 }
@@ -69,14 +74,14 @@ struct Slot {
     counters: Counters,
 }
 
-/// One attached port, as its device holds it. Dropping it detaches it.
+/// One attached port, for its device. Dropping it detaches the port.
 pub struct Port {
     switch: Arc<Switch>,
     slot: Arc<Slot>,
 }
 
-/// Receivers that are to be told about frames. A receiver of several frames in a row is told once, when the row ends,
-/// and everybody is told at the latest when this is dropped.
+/// Receivers that have to be told about frames. A receiver of several frames in a row is told once, after the last one.
+/// All receivers have been told when this is dropped.
 #[derive(Default)]
 pub struct Wakes(Option<Arc<Slot>>);
 
@@ -106,7 +111,7 @@ impl Switch {
 
     /// Sum over all ports that are or were attached.
     pub fn total(&self) -> PortStats {
-        // Taken first, so that a port detached meanwhile is counted at least once and never twice.
+        // Read first, so that a port that is detached meanwhile is counted at least once and never twice.
         let table = self.table.read();
         let mut total = *self.retired.lock();
         for slot in table.slots.iter() {
@@ -122,7 +127,7 @@ impl Switch {
         *self.retired.lock() += slot.counters.read();
     }
 
-    /// Where a frame from `slot` goes: to one port, or to all of them.
+    /// The receivers of a frame from `slot`: one port, or all others.
     fn route(&self, slot: &Arc<Slot>, frame: &Frame) -> Route {
         let (source, destination) = (frame.source(), frame.destination());
         let table = self.table.read();
@@ -141,7 +146,7 @@ impl Switch {
     fn learn(&self, slot: &Arc<Slot>, source: Mac) {
         let mut table = self.table.write();
         let here = table.learnt.values().filter(|at| Arc::ptr_eq(at, slot)).count();
-        // A port that was detached while its frame was on the way must not come back into the table.
+        // A port that was detached while its frame was on the way must not return to the table.
         if here < MACS_PER_PORT && table.slots.iter().any(|attached| Arc::ptr_eq(attached, slot)) {
             table.learnt.insert(source, Arc::clone(slot));
         }
@@ -178,7 +183,7 @@ impl Port {
         }
     }
 
-    /// Counts a frame that this port's device did not even send.
+    /// Counts a frame that this port's device did not send.
     pub fn count_drop(&self, reason: DropReason) {
         self.slot.counters.dropped(reason);
     }
@@ -190,7 +195,7 @@ impl Port {
         }
         for to in others {
             match to.take(frame) {
-                // A guest without a driver does not miss what was not meant for it alone.
+                // A guest without a driver does not miss a frame that was not for it alone.
                 Delivery::Quiet | Delivery::Dropped(DropReason::ReceiverDown) => {}
                 Delivery::Notify => wakes.add(Arc::clone(to)),
                 Delivery::Dropped(reason) => to.counters.dropped(reason),
@@ -216,7 +221,7 @@ impl Slot {
 }
 
 impl Wakes {
-    /// Nobody to be told yet.
+    /// No receiver to tell yet.
     pub fn new() -> Self {
         Self::default()
     }

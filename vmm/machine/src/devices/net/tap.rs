@@ -1,7 +1,7 @@
 //! A tap interface of the host, by its name.
 //!
-//! stile attaches to a tap that exists: to make one, and to give it addresses and routes, is the business of whoever
-//! administers the host. Frames are plain Ethernet: no header of the host's, no offload.
+//! stile attaches to a tap that exists. The administrator of the host makes taps, and gives them addresses and routes.
+//! Frames are plain Ethernet: no header of the host's, no offload.
 
 #![allow(unsafe_code, reason = "attaching to a tap is an ioctl that the standard library does not have")]
 
@@ -16,12 +16,12 @@ use vmm_sys_util::ioctl_iow_nr;
 
 mod device;
 
-pub use device::TapDevice;
+pub use device::{TapDevice, TapPort};
 
 const DEVICE: &str = "/dev/net/tun";
 /// Longest name of an interface (units: bytes); IFNAMSIZ with its NUL.
 const NAME_MAX: usize = libc::IFNAMSIZ - 1;
-/// Where the flags lie in `ifreq`, and its size (units: bytes).
+/// Offset of the flags in `ifreq`, and size of `ifreq` (units: bytes).
 const FLAGS_AT: usize = libc::IFNAMSIZ;
 const IFREQ_BYTES: usize = 40;
 
@@ -31,34 +31,34 @@ ioctl_iow_nr!(TUNSETOFFLOAD, 0x54, 208, libc::c_uint);
 /// Why a tap cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
-    /// No interface is called so.
+    /// There is no interface of this name.
     #[error("the tap `{name}` does not exist")]
     Missing {
         /// Its name.
         name: String,
     },
-    /// An interface of another kind.
+    /// The interface is not a tap.
     #[error("`{name}` is a network interface, but not a tap")]
     Kind {
         /// Its name.
         name: String,
     },
-    /// The host has no taps, or keeps them from this user.
+    /// The host has no taps, or this user may not open them.
     #[error("cannot open {DEVICE}")]
     Device(#[source] io::Error),
-    /// The kernel does not let us attach.
+    /// The kernel refuses to attach.
     #[error("cannot attach to the tap `{name}`")]
     Attach {
         /// Its name.
         name: String,
-        /// Why not.
+        /// Why it refuses.
         #[source]
         source: io::Error,
     },
 }
 
 impl TapError {
-    /// What the user can do about it.
+    /// A remedy, for the user.
     pub fn remedy(&self) -> String {
         match self {
             Self::Missing { name } => {
@@ -105,10 +105,10 @@ impl Tap {
         &self.name
     }
 
-    /// Finds what would keep [`open`](Self::open) from attaching, but for permissions and who uses it at the moment.
+    /// Finds what would make [`open`](Self::open) fail, except for permissions and present use by another program.
     pub fn check(name: &str) -> Result<(), TapError> {
         let interface = Path::new("/sys/class/net").join(name);
-        // A name that is none must not lead out of the folder.
+        // A name that is not valid must not lead out of the folder.
         if !Self::is_name(name) || !interface.exists() {
             return Err(TapError::Missing { name: name.to_owned() });
         }
@@ -120,26 +120,26 @@ impl Tap {
         }
     }
 
-    /// Whether this may be the name of an interface.
+    /// Whether an interface can have this name.
     pub fn is_name(name: &str) -> bool {
         let allowed = |byte: u8| byte.is_ascii_graphic() && !b"/:%".contains(&byte);
         (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(allowed) && name != "." && name != ".."
     }
 
-    /// Takes the next frame that the host sent; its length, or `None` if there is none. One
-    /// that is longer than the buffer is cut off.
+    /// Takes the next frame that the host sent. Returns its length, or `None` if there is no frame. A frame that is
+    /// longer than the buffer is cut off.
     pub(super) fn receive(&self, frame: &mut [u8]) -> Option<usize> {
         loop {
             match (&self.file).read(frame) {
                 Ok(length) => return Some(length),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Nothing there; or the interface is down or gone, and the network with it.
+                // There is no frame; or the interface is down or gone, and the network with it.
                 Err(_) => return None,
             }
         }
     }
 
-    /// Hands a frame to the host; false if the host does not take it.
+    /// Passes a frame to the host. Returns false if the host does not take it.
     pub(super) fn send(&self, frame: &[u8]) -> bool {
         (&self.file).write(frame).is_ok_and(|sent| sent == frame.len())
     }
@@ -156,9 +156,9 @@ fn attach(file: &File, name: &str) -> io::Result<()> {
     request[..name.len()].copy_from_slice(name.as_bytes());
     let flags = (libc::IFF_TAP | libc::IFF_NO_PI) as u16;
     request[FLAGS_AT..][..2].copy_from_slice(&flags.to_ne_bytes());
-    // SAFETY: the kernel reads and writes one ifreq, which `request` has the size of.
+    // SAFETY: the kernel reads and writes one ifreq, and `request` has that size.
     done(unsafe { ioctl_with_mut_ref(file, TUNSETIFF(), &mut request) })?;
-    // SAFETY: the argument is a number, no address.
+    // SAFETY: the argument is a number, not an address.
     done(unsafe { ioctl_with_val(file, TUNSETOFFLOAD(), 0) })
 }
 

@@ -1,9 +1,9 @@
 //! The sending half of a virtio-net device: takes frames out of the guest's transmit queue and gives them to the switch
 //! or to a tap.
 //!
-//! It runs on the thread of the vCPU that rang, or on its VM's worker. Its lock is held to take one frame out and not
-//! while the frame is delivered. If two vCPUs of one guest ring at the same time, their frames may overtake each other;
-//! and a guest that feeds the queue from a second vCPU keeps the first one here, at its own expense.
+//! It runs on the thread of the vCPU that rang, or on the worker of its VM. Its lock is held while one frame is taken
+//! out, and not while the frame is delivered. If two vCPUs of a guest ring at the same time, their frames may overtake
+//! each other. A guest that feeds the queue from a second vCPU keeps the first one here, at its own expense.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ const FRAMES_PER_TURN: usize = 256;
 
 /// Where a guest's frames go.
 pub(super) trait Uplink {
-    /// Passes one on.
+    /// Sends a frame.
     fn send(&mut self, frame: &Frame);
-    /// Takes note of one that is no Ethernet frame.
+    /// Counts a frame that cannot be sent.
     fn count_drop(&mut self, reason: DropReason);
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Transmitter {
     ring: Mutex<Option<Ring>>,
 }
 
-/// What one look at the queue brought.
+/// The result of one look at the queue.
 enum Taken {
     Frame,
     /// A frame that cannot be sent.
     Unsendable(DropReason),
-    /// Nothing; whether the guest wants to know that its buffers are free.
+    /// No frame. `interrupt`: the guest wants to know that its buffers are free.
     Empty {
         interrupt: bool,
     },
@@ -49,12 +49,12 @@ impl Transmitter {
         Self { memory, line, ring: Mutex::new(None) }
     }
 
-    /// Starts with this queue, or stops.
+    /// Starts with this queue, or stops if it is `None`.
     pub(super) fn set_ring(&self, ring: Option<Ring>) {
         *self.ring.lock() = ring;
     }
 
-    /// Sends what is in the queue, at most a turn's worth.
+    /// Sends the frames in the queue, at most one turn's worth.
     pub(super) fn send_some(&self, mut uplink: impl Uplink) -> Progress {
         let mut frame = Frame::new();
         for _ in 0..FRAMES_PER_TURN {

@@ -1,9 +1,10 @@
 //! A device of a Linux guest as the VM attaches it: registers, an event for each queue, and an interrupt.
 //!
-//! The VM registers `queue_events[q]` as an ioeventfd for writes of `q` (32 bits) to the notification register and
-//! `interrupt` as an irqfd of the device's line, edge triggered. Neither then takes the monitor's time: KVM rings, the
-//! VM's [`Worker`] works, KVM interrupts. Where KVM does not catch a notification, its write reaches `mmio`, which rings
-//! the same event; so the work is the worker's in any case.
+//! The VM registers `queue_events[q]` as an ioeventfd for writes of `q` (32 bits) to the notification register, and
+//! `interrupt` as an irqfd of the device's line, edge triggered. Then neither a notification nor an interrupt takes
+//! time of the monitor: KVM rings the event, the VM's [`Worker`] does the work, and KVM injects the interrupt. A
+//! notification that KVM does not catch reaches `mmio`, which rings the same event. So the worker does the work in any
+//! case.
 
 use std::io;
 use std::sync::Arc;
@@ -20,9 +21,9 @@ use crate::devices::{DeviceError, MmioDevice};
 pub struct Attachment {
     /// Its registers.
     pub mmio: Arc<dyn MmioDevice>,
-    /// What a notification of each queue rings.
+    /// The event of each queue, which a notification rings.
     pub queue_events: Vec<EventFd>,
-    /// What the device rings to interrupt the guest.
+    /// The event that the device rings to interrupt the guest.
     pub interrupt: EventFd,
 }
 
@@ -30,8 +31,8 @@ pub struct Attachment {
 pub type AttachmentMaker<'a> = Box<dyn FnOnce(&GuestMemoryMmap) -> Result<Attachment, DeviceError> + 'a>;
 
 impl Attachment {
-    /// Makes the device `name` (for messages) with its registers, and has it served by `worker`. `make` gets the line by
-    /// which the device interrupts its guest.
+    /// Makes the device `name` (used in messages) with its registers, served by `worker`. `make` gets the line by which
+    /// the device interrupts its guest.
     pub fn new<D: Device + 'static>(
         worker: &Arc<Worker>,
         name: &str,
@@ -56,7 +57,7 @@ impl Attachment {
 struct Front<D> {
     transport: Arc<MmioTransport<D>>,
     events: Arc<[EventFd]>,
-    /// Lives as long as one of its VM's devices can be reached.
+    /// Keeps the worker alive as long as a device of its VM can be reached.
     _worker: Arc<Worker>,
 }
 
@@ -73,7 +74,7 @@ impl<D: Device> MmioDevice for Front<D> {
         }
         self.transport.write(offset, data);
         if offset == u64::from(VIRTIO_MMIO_STATUS) {
-            // What a driver offered before it was ready, it does not notify again.
+            // The driver does not notify again of chains that it offered before it was ready.
             self.events.iter().for_each(ring);
         }
     }
@@ -93,7 +94,7 @@ impl Notify for Interrupt {
 }
 
 fn ring(event: &EventFd) {
-    // Fails only when the counter is full, and then it has been rung.
+    // This fails only when the counter is full, and then the event has been rung.
     let _ = event.write(1);
 }
 

@@ -1,7 +1,7 @@
-//! Copies between a buffer and a descriptor chain, with every way in which a chain can be wrong told apart.
+//! Copies between a buffer and a descriptor chain, and tells apart every way in which a chain can be wrong.
 //!
 //! `virtio_queue`'s iterator ends silently when a chain loops, points outside of its table or lies outside of memory.
-//! Such an end is seen here because the last descriptor announced a next one.
+//! Such an end is detected here, because the last descriptor announced a next one.
 
 use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{DescriptorChain, Reader, Writer};
@@ -13,10 +13,10 @@ pub enum ChainError {
     /// It loops, is longer than its table, points outside of the table, or its table lies outside of memory.
     #[error("it has no end")]
     Endless,
-    /// A descriptor is for the other direction.
+    /// A descriptor has the wrong direction.
     #[error("a descriptor is for the other direction")]
     Direction,
-    /// A buffer for the device to read comes after one for it to write.
+    /// A buffer that the device reads comes after one that it writes.
     #[error("a buffer to be read comes after one to be written")]
     Order,
     /// Its buffers are smaller than the rules require.
@@ -32,16 +32,16 @@ pub enum ChainError {
     Memory(#[source] GuestMemoryError),
 }
 
-/// A chain that asks for something and has room for the answer: what the device reads, then what it writes.
+/// A request: a chain with buffers that the device reads, and then buffers for its answer.
 ///
-/// Invariant: the chain was whole and in order when it was looked at, and every buffer lies in guest memory. A guest that
-/// changes it meanwhile gets another request than it meant, and nothing worse.
+/// Invariant: the chain was complete and in order when it was checked, and every buffer lies in guest memory. A guest
+/// that changes the chain later changes its own request, and harms nothing else.
 pub struct Request<'m> {
     /// First descriptor of the chain.
     pub head: u16,
-    /// What the driver wrote.
+    /// Reads the driver's bytes.
     pub reader: Reader<'m>,
-    /// Where the answer goes.
+    /// Writes the answer.
     pub writer: Writer<'m>,
 }
 
@@ -62,12 +62,12 @@ impl<'m> Request<'m> {
         Ok(Self { head, reader, writer })
     }
 
-    /// An error unless the driver wrote at least so many bytes.
+    /// Checks that the driver wrote at least so many bytes.
     pub fn must_read(&self, need: usize) -> Result<(), ChainError> {
         enough(self.reader.available_bytes(), need)
     }
 
-    /// An error unless there is room for at least so many bytes.
+    /// Checks that there is room for an answer of at least so many bytes.
     pub fn must_write(&self, need: usize) -> Result<(), ChainError> {
         enough(self.writer.available_bytes(), need)
     }
@@ -77,7 +77,7 @@ fn enough(have: usize, need: usize) -> Result<(), ChainError> {
     if have < need { Err(ChainError::TooSmall { have, need }) } else { Ok(()) }
 }
 
-/// What the library found wrong about a chain that has an end.
+/// The error behind what the library reports for a chain that has an end.
 fn outside(error: virtio_queue::Error) -> ChainError {
     match error {
         virtio_queue::Error::GuestMemoryError(cause) => ChainError::Memory(cause),
@@ -85,7 +85,7 @@ fn outside(error: virtio_queue::Error) -> ChainError {
     }
 }
 
-/// Copies what the driver put into a chain to `buf`, as much as fits, and returns how much there was.
+/// Copies the bytes that the driver put into a chain to `buf`, as many as fit. Returns how many the chain held.
 pub fn read_chain(
     memory: &GuestMemoryMmap,
     chain: DescriptorChain<&GuestMemoryMmap>,
@@ -129,7 +129,7 @@ pub fn write_chain(
     if rest.is_empty() { Ok(()) } else { Err(ChainError::TooSmall { have: data.len() - rest.len(), need: data.len() }) }
 }
 
-/// The descriptors of a chain, and an error at the end if it is not a real end.
+/// The descriptors of a chain, followed by an error if the end is not a real one.
 fn checked(mut chain: DescriptorChain<&GuestMemoryMmap>) -> impl Iterator<Item = Result<Descriptor, ChainError>> {
     let mut more = true;
     std::iter::from_fn(move || match chain.next() {

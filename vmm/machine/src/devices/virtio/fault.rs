@@ -1,4 +1,4 @@
-//! What a driver can do wrong, as one type.
+//! The mistakes that a driver can make, as one type.
 
 use super::ChainError;
 
@@ -13,7 +13,7 @@ pub enum Fault {
         /// Value written.
         written: u8,
     },
-    /// A queue register was written when the queue may not be set up: before FEATURES_OK, after DRIVER_OK, or twice.
+    /// A queue register was written at the wrong time: before FEATURES_OK, after DRIVER_OK, or twice.
     #[error("queue {queue} set up at the wrong time, device status {status:#04x}")]
     QueueTime {
         /// Index of the queue.
@@ -26,7 +26,7 @@ pub enum Fault {
     QueueLayout {
         /// Index of the queue.
         queue: u32,
-        /// What the rules say.
+        /// The rule that is broken.
         #[source]
         cause: virtio_queue::Error,
     },
@@ -36,12 +36,12 @@ pub enum Fault {
         /// Index of the queue.
         queue: u32,
     },
-    /// The rings of a working queue contradict themselves.
+    /// The rings of a working queue contradict each other.
     #[error("queue {queue}: rings are inconsistent")]
     Ring {
         /// Index of the queue.
         queue: u16,
-        /// What was found.
+        /// The contradiction.
         #[source]
         cause: virtio_queue::Error,
     },
@@ -52,7 +52,7 @@ pub enum Fault {
         queue: u16,
         /// First descriptor of the chain.
         head: u16,
-        /// What was found.
+        /// What is wrong with the chain.
         #[source]
         cause: ChainError,
     },

@@ -1,5 +1,5 @@
-//! Fuzzing of devices: a program of bytes drives a device from the driver's side and from the host's, wrongly for the most
-//! part. Whatever it does, the device must not panic, must come to rest, and must work again after a reset.
+//! Fuzzing of devices. A program of bytes drives a device from the driver's side and from the host's, mostly wrongly.
+//! Whatever the program does, the device must not panic, must come to rest, and must work again after a reset.
 //!
 //! A target is an ordinary test (`fuzz_of_...`) which replays a corpus and then runs random programs for as long as
 //! `STILE_FUZZ_SECONDS` says; `scripts/fuzz` runs them all. The corpus (`fuzz/NAME.txt`) has a program a line, in
@@ -10,24 +10,24 @@ use std::time::Duration;
 use super::Device;
 use super::testing::*;
 
-/// Longest program (units: bytes). A dozen bytes are a request, so that many steps are within reach.
+/// Longest program (units: bytes). A request takes a dozen bytes, so a program can make many steps.
 pub(crate) const PROGRAM_MAX: usize = 512;
 
-/// What a fuzz target knows of its device beyond the rules that all share.
+/// What a fuzz target adds to the rules that all devices share.
 pub(crate) trait Target {
     /// The device.
     type Device: Device;
     /// A fresh device, ready to work.
     fn rig(&mut self) -> Rig<Self::Device>;
-    /// A request's header, likely to be understood.
+    /// A request's header that the device is likely to understand.
     fn header(&mut self, program: &mut Program<'_>) -> Vec<u8>;
     /// Does something at the host's side.
     fn host(&mut self, rig: &Rig<Self::Device>, what: u8);
-    /// Panics unless everything is as it must be. The device has been reset and set up again.
+    /// Panics if the device does not work. The device has been reset and set up again before.
     fn check(&mut self, rig: &mut Rig<Self::Device>);
 }
 
-/// For how long a target runs: as long as the environment says, or just to see that it still does.
+/// How long a target runs: as long as the environment says, or briefly to see that the target works.
 pub(crate) fn duration() -> Duration {
     match std::env::var("STILE_FUZZ_SECONDS") {
         Ok(seconds) => Duration::from_secs_f64(seconds.parse().expect("STILE_FUZZ_SECONDS is a number of seconds")),
@@ -47,7 +47,7 @@ fn from_hex(line: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| byte(pair).expect("a corpus has hexadecimal digits")).collect()
 }
 
-/// Runs one program against a fresh device, and says which it was if that panics.
+/// Runs one program against a fresh device. Names the program if that panics.
 pub(crate) fn run<T: Target>(mut target: T, program: &[u8]) {
     let teller = Teller(program);
     let mut rig = target.rig();
@@ -60,7 +60,7 @@ pub(crate) fn run<T: Target>(mut target: T, program: &[u8]) {
     drop(teller);
 }
 
-/// Prints the program in the corpus's form if the thread panics.
+/// Prints the program in the form of the corpus if the thread panics.
 struct Teller<'a>(&'a [u8]);
 
 impl Drop for Teller<'_> {
@@ -72,7 +72,7 @@ impl Drop for Teller<'_> {
     }
 }
 
-/// What is left of a program. After its end come zeros.
+/// The rest of a program. After its end come zeros.
 pub(crate) struct Program<'a>(&'a [u8]);
 
 impl Program<'_> {
@@ -94,7 +94,7 @@ impl Program<'_> {
         u16::from(self.byte()) % end
     }
 
-    /// An address: mostly of a buffer, sometimes just where things go wrong.
+    /// An address: mostly that of a buffer, sometimes one at which things go wrong.
     fn address(&mut self) -> u64 {
         let near = u64::from(self.byte());
         let base = [
@@ -105,7 +105,7 @@ impl Program<'_> {
             0,
             MEMORY_BYTES - 256,
             u64::MAX - 255,
-            // Rings that are changed under way.
+            // Rings that change while they are in use.
             0x1_0000,
             0x1_4000,
             0x2_8000,

@@ -1,7 +1,7 @@
-//! A device's interrupt line: interrupt status, the request for a reset, and the way to the VM.
+//! A device's interrupt line: interrupt status, the request for a reset, and the notification of the VM.
 //!
-//! It is shared between the transport, which lets the guest read and acknowledge it, and the threads that finish work
-//! for the device. It holds no lock while it notifies.
+//! It is shared by the transport, by which the guest reads and acknowledges interrupts, and the threads that finish
+//! work for the device. It holds no lock while it notifies.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,13 +12,13 @@ use virtio_bindings::virtio_mmio::{VIRTIO_MMIO_INT_CONFIG, VIRTIO_MMIO_INT_VRING
 use super::Fault;
 
 /// Tells a VM that one of its devices has something for it. May be called from any thread, also from one that runs a
-/// vCPU of another VM, and must not call back into the device.
+/// vCPU of another VM. Must not call back into the device.
 pub trait Notify: Send + Sync {
-    /// A device event for this VM: a blocked vCPU wakes up, a running one finds the event at its next idle.
+    /// Delivers a device event to this VM. A blocked vCPU wakes up; a running vCPU finds the event at its next idle.
     fn notify(&self);
 }
 
-/// Says to whoever runs the VM that a device was turned off.
+/// Receives a message for the owner of the VM when a device was turned off.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Interrupt state of one device.
@@ -31,12 +31,12 @@ pub struct Line {
     faults: AtomicU64,
     first_fault: OnceLock<Fault>,
     notify: Arc<dyn Notify>,
-    /// What the device is called, and who is told of its first fault.
+    /// The device's name, and the receiver of the message about its first fault.
     voice: Option<(String, Tell)>,
 }
 
 impl Line {
-    /// A quiet line that leads to `notify`. To avoid a cycle, `notify` must not own the device.
+    /// A line without pending interrupts that notifies `notify`. To avoid a cycle, `notify` must not own the device.
     pub fn new(notify: Arc<dyn Notify>) -> Self {
         Self {
             pending: AtomicU32::new(0),
@@ -48,7 +48,7 @@ impl Line {
         }
     }
 
-    /// As [`new`](Self::new), and `tell` hears of the first fault of the device, by this name.
+    /// Like [`new`](Self::new). `tell` receives a message about the first fault of the device, which is called `name`.
     pub fn named(notify: Arc<dyn Notify>, name: String, tell: Tell) -> Self {
         Self { voice: Some((name, tell)), ..Self::new(notify) }
     }
@@ -61,7 +61,8 @@ impl Line {
     /// Turns the device off until the next reset, keeps the reason and interrupts the guest.
     pub fn fault(&self, fault: Fault) {
         self.faults.fetch_add(1, Ordering::Relaxed);
-        // Only the first is kept and told: the later ones are mostly its consequence, and a guest could make millions.
+        // Only the first fault is kept and reported. Later ones are mostly its consequence, and a guest could make
+        // millions.
         let first = self.first_fault.set(fault).is_ok();
         if let (true, Some((name, tell)), Some(fault)) = (first, &self.voice, self.first_fault()) {
             tell(&format!("{name}: turned off until its driver resets it: {}", with_causes(fault)));
@@ -104,7 +105,7 @@ impl Line {
     }
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes, in one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

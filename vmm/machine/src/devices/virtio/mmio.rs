@@ -1,8 +1,8 @@
 //! The virtio-mmio transport (virtio 1.2, section 4.2, version 2 registers).
 //!
-//! Decodes register accesses, runs the initialisation, checks queues, and hands working queues to the [`Device`]. It
-//! does not look at buffers and has no thread. Configuration spaces are constant, so their generation is always 0, and
-//! there are no shared-memory regions.
+//! It decodes register accesses, runs the initialisation, checks queues, and hands working queues to the [`Device`]. It
+//! does not look at buffers and has no thread. Configuration spaces are constant, so their generation is always 0.
+//! There are no shared-memory regions.
 //!
 //! Lock order: the registers' lock comes before any lock of this device, and it is not held while a queue notification
 //! is processed, because that work reaches other devices.
@@ -32,21 +32,21 @@ const VERSION: u32 = 2;
 const VENDOR: u32 = u32::from_le_bytes(*b"stil");
 const CONFIG: u64 = reg::VIRTIO_MMIO_CONFIG as u64;
 
-/// Whether there is more to do at once.
+/// What a device answers to a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// Nothing more until the next notification.
+    /// There is nothing to do until the next notification.
     Done,
-    /// A turn's worth was done and there may be more.
+    /// One turn of work was done, and there may be more.
     More,
 }
 
-/// What lies behind the registers. All methods may be called from several threads at once.
+/// The device behind the registers. All methods may be called from several threads at once.
 pub trait Device: Send + Sync {
     /// Device type, a `VIRTIO_ID_*`.
     fn id(&self) -> u32;
-    /// Features on offer, beside `VIRTIO_F_VERSION_1` and `VIRTIO_RING_F_EVENT_IDX`, which every device has.
+    /// Features on offer. Every device has `VIRTIO_F_VERSION_1` and `VIRTIO_RING_F_EVENT_IDX` besides.
     fn features(&self) -> u64;
     /// Greatest size of each queue (units: descriptors), a power of two.
     fn queue_sizes(&self) -> &'static [u16];
@@ -54,20 +54,20 @@ pub trait Device: Send + Sync {
     fn config(&self) -> &[u8];
     /// The driver has chosen these features; its queues follow.
     fn start(&self, _features: u64) {}
-    /// The driver has set this queue up, or has stopped using it, and then it is not in use when this returns. One that the
-    /// device does not have is not named.
+    /// The driver has set this queue up, or (`None`) has stopped using it. In the second case the queue is not in use
+    /// any more when this returns. `queue` is always one that the device has.
     fn set_ring(&self, queue: u16, ring: Option<Ring>);
     /// The driver made chains available on this queue: does a bounded part of the work. Runs on the thread of the vCPU
     /// that rang, or on the worker of its VM.
     fn queue_notify(&self, queue: u16) -> Progress;
-    /// Reset: whatever else is under way ends. No queue is in use any more.
+    /// Reset: ends all other work. No queue is in use any more.
     fn stop(&self) {}
-    /// A descriptor that polls readable when the host has something for the device. `None`: it never has, or the device
-    /// has no worker.
+    /// A descriptor that polls readable when the host has something for the device. `None`: the host never has, or the
+    /// device has no worker.
     fn host_events(&self) -> Option<RawFd> {
         None
     }
-    /// Takes a bounded part of what the host has. Runs on the worker.
+    /// Takes a bounded part of what the host has for the device. Runs on the worker.
     fn host_ready(&self) -> Progress {
         Progress::Done
     }
@@ -110,7 +110,7 @@ impl Registers {
 }
 
 impl<D: Device> MmioTransport<D> {
-    /// Puts registers before a device. `line` is the one that the device uses, `memory` that of its VM.
+    /// Puts registers before a device. `line` is the line that the device uses, `memory` the memory of its VM.
     pub fn new(device: D, line: Arc<Line>, memory: GuestMemoryMmap) -> Self {
         let registers = Mutex::new(Registers::new(device.queue_sizes()));
         Self { device, memory, line, registers }
@@ -126,7 +126,8 @@ impl<D: Device> MmioTransport<D> {
         &self.line
     }
 
-    /// A guest's read of `data.len()` bytes at `offset` from the start of the window. What is no register reads as 0.
+    /// Handles a guest's read of `data.len()` bytes at `offset` from the start of the window. Offsets without a
+    /// register read as 0.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
         if let Some(at) = offset.checked_sub(CONFIG) {
@@ -140,8 +141,8 @@ impl<D: Device> MmioTransport<D> {
         }
     }
 
-    /// A guest's write of `data` at `offset` from the start of the window. Configuration space is read-only; writes to
-    /// it, and writes that are not one whole register, do nothing.
+    /// Handles a guest's write of `data` at `offset` from the start of the window. Configuration space is read-only.
+    /// Writes to it, and writes that are not one whole register, do nothing.
     pub fn write(&self, offset: u64, data: &[u8]) {
         let (Ok(data), Ok(offset)) = (<[u8; 4]>::try_from(data), u32::try_from(offset)) else { return };
         if offset < reg::VIRTIO_MMIO_CONFIG
@@ -170,7 +171,7 @@ impl<D: Device> MmioTransport<D> {
                 let own = if self.line.needs_reset() { NEEDS_RESET } else { 0 };
                 u32::from(registers.status.bits() | own)
             }
-            // A region that is not there has all bits set, in its length and its base.
+            // A region that does not exist has all bits set, in its length and its base.
             reg::VIRTIO_MMIO_SHM_LEN_LOW
             | reg::VIRTIO_MMIO_SHM_LEN_HIGH
             | reg::VIRTIO_MMIO_SHM_BASE_LOW
@@ -180,7 +181,7 @@ impl<D: Device> MmioTransport<D> {
     }
 
     fn write_register(&self, offset: u32, value: u32) -> Result<(), Fault> {
-        // Before the lock: the work may take long and reaches other devices.
+        // This comes before the lock: the work may take long and reaches other devices.
         if offset == reg::VIRTIO_MMIO_QUEUE_NOTIFY {
             if let Ok(queue) = u16::try_from(value) {
                 self.queue_notify(queue);
@@ -211,12 +212,12 @@ impl<D: Device> MmioTransport<D> {
         Ok(())
     }
 
-    /// A guest's notification of a queue. One of a device that is not ready, or of no queue, does nothing.
+    /// Handles a guest's notification of a queue. Does nothing if the device is not ready or has no such queue.
     pub fn queue_notify(&self, queue: u16) {
         while self.queue_turn(queue) == Progress::More {}
     }
 
-    /// A bounded part of the work that waits in a queue. As [`queue_notify`](Self::queue_notify) otherwise.
+    /// Does a bounded part of the work that waits in a queue. Otherwise like [`queue_notify`](Self::queue_notify).
     pub fn queue_turn(&self, queue: u16) -> Progress {
         let live = self.registers.lock().status.live() && !self.line.needs_reset();
         if live { self.device.queue_notify(queue) } else { Progress::Done }
@@ -273,7 +274,7 @@ impl<D: Device> MmioTransport<D> {
         let ring = |(index, queue): (u16, &QueueRegs)| {
             Ok((index, Ring::new(queue.build(index.into(), &self.memory, event_idx)?, index)))
         };
-        // All are sound before one is used.
+        // All queues are checked before one is used.
         let rings = ready.map(ring).collect::<Result<Vec<_>, Fault>>()?;
         self.device.start(registers.driver_features);
         rings.into_iter().for_each(|(index, ring)| self.device.set_ring(index, Some(ring)));

@@ -5,11 +5,11 @@ use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use super::Fault;
 
-/// What the driver has written about one queue so far.
+/// What the driver has written for one queue so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueueRegs {
     max: u16,
-    /// As written, which may be more than 16 bits.
+    /// The value as written, which may have more than 16 bits.
     pub(super) size: u32,
     pub(super) ready: bool,
     pub(super) descriptors: u64,
@@ -26,7 +26,7 @@ impl QueueRegs {
         self.max
     }
 
-    /// Checks size, alignment and place of the rings. `index` is for the error alone.
+    /// Checks size, alignment and place of the rings. `index` is only for the error.
     pub(super) fn build(&self, index: u32, memory: &GuestMemoryMmap, event_idx: bool) -> Result<Queue, Fault> {
         let layout = |cause| Fault::QueueLayout { queue: index, cause };
         let mut queue = Queue::new(self.max).map_err(layout)?;

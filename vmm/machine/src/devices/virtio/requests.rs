@@ -1,7 +1,7 @@
-//! A queue whose chains are requests: each is answered in its own buffers and given back at once.
+//! A queue of requests: each chain is answered in its own buffers and given back at once.
 //!
-//! Its lock is held while a request is carried out, so that none is under way once the queue has been stopped; and while
-//! the guest is interrupted, so that no interrupt comes after a reset.
+//! The lock is held while a request is carried out, so that no request is under way once the queue has been stopped. It
+//! is also held while the guest is interrupted, so that no interrupt comes after a reset.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use vm_memory::GuestMemoryMmap;
 
 use super::{ChainError, Fault, Line, Progress, Request, Ring};
 
-/// One such queue.
+/// A queue of requests.
 pub struct RequestQueue {
     memory: GuestMemoryMmap,
     line: Arc<Line>,
@@ -25,12 +25,12 @@ impl RequestQueue {
         Self { memory, line, ring: Mutex::new(None) }
     }
 
-    /// Starts with this ring, or stops.
+    /// Starts with this ring, or stops if it is `None`.
     pub fn set_ring(&self, ring: Option<Ring>) {
         *self.ring.lock() = ring;
     }
 
-    /// Answers at most so many requests. `answer` returns how many bytes it wrote.
+    /// Answers at most `most` requests. `answer` returns how many bytes it wrote.
     pub fn turn(&self, most: usize, answer: impl FnMut(Request<'_>) -> Result<u32, ChainError>) -> Progress {
         let mut ring = self.ring.lock();
         let Some(ring) = ring.as_mut().filter(|_| !self.line.needs_reset()) else { return Progress::Done };

@@ -1,8 +1,8 @@
-//! One working split virtqueue, as a device uses it: take a chain, give it back, decide who has to be told.
+//! One working split virtqueue, for a device: take a chain, give it back, find out whether to notify the driver.
 //!
 //! Both ways of suppressing notifications work: event indexes if the driver negotiated them, else the rings' flags.
-//! Each side writes its index, fences, and reads the other side's wish, so that of two concurrent changes at least one
-//! is seen. Every error is a [`Fault`] of the driver.
+//! Each side writes its index, fences, and reads what the other side asks for. So at least one side sees the other's
+//! change if both change at once. Every error is a [`Fault`] of the driver.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -48,7 +48,7 @@ impl Ring {
         }
     }
 
-    /// Leaves the chain that was taken last in the queue, unused.
+    /// Leaves the chain that was taken last in the queue, as if it had not been taken.
     pub fn put_back(&mut self) {
         self.queue.go_to_previous_position();
     }
@@ -71,18 +71,19 @@ impl Ring {
         Ok(u32::from(u16::from_le(flags)) & VRING_AVAIL_F_NO_INTERRUPT == 0)
     }
 
-    /// Asks the driver to ring when it makes a chain available. Returns whether there is one already, for which it may
-    /// not have rung.
+    /// Asks the driver to ring when it makes a chain available. Returns whether there is a chain already, for which the
+    /// driver may not have rung.
     pub fn enable_kicks(&mut self, memory: &GuestMemoryMmap) -> Result<bool, Fault> {
         self.queue.enable_notification(memory).map_err(|cause| self.ring_fault(cause))
     }
 
-    /// Tells the driver that it need not ring. With event indexes this is so anyway until kicks are enabled again.
+    /// Tells the driver that it need not ring. With event indexes the driver does not ring anyway, until kicks are
+    /// enabled again.
     pub fn disable_kicks(&mut self, memory: &GuestMemoryMmap) -> Result<(), Fault> {
         self.queue.disable_notification(memory).map_err(|cause| self.ring_fault(cause))
     }
 
-    /// The fault that a malformed chain of this queue is.
+    /// The fault for a malformed chain of this queue.
     pub fn chain_fault(&self, head: u16, cause: ChainError) -> Fault {
         Fault::Chain { queue: self.index, head, cause }
     }

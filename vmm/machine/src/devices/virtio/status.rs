@@ -1,4 +1,5 @@
-//! The device status byte as a state machine (virtio 1.2, sections 2.1 and 3.1.1). Pure: registers in, decision out.
+//! The device status byte as a state machine (virtio 1.2, sections 2.1 and 3.1.1). Pure: it takes a write and returns a
+//! decision.
 //!
 //! Invariant: a bit is only ever added until the driver resets, and only after the bits that come before it.
 
@@ -12,32 +13,32 @@ const DRIVER: u8 = VIRTIO_CONFIG_S_DRIVER as u8;
 const FEATURES_OK: u8 = VIRTIO_CONFIG_S_FEATURES_OK as u8;
 const DRIVER_OK: u8 = VIRTIO_CONFIG_S_DRIVER_OK as u8;
 const FAILED: u8 = VIRTIO_CONFIG_S_FAILED as u8;
-/// Set by the device; a driver that writes it back is not asking for anything.
+/// Set by the device. A driver that writes it back asks for nothing.
 pub(super) const NEEDS_RESET: u8 = VIRTIO_CONFIG_S_NEEDS_RESET as u8;
 
-/// The driver's half of the device status.
+/// The driver's bits of the device status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Status(u8);
 
-/// What the transport has to do about a status write. It then commits the write with [`Status::set`].
+/// What the transport has to do after a status write. It then commits the write with [`Status::set`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Back to the start.
+    /// Reset the device.
     Reset,
-    /// Nothing but to remember the new bits.
+    /// Remember the new bits, and nothing else.
     Note,
-    /// Accept the features or leave FEATURES_OK clear.
+    /// Accept the features, or leave FEATURES_OK clear.
     CheckFeatures,
-    /// The driver is ready: the device starts.
+    /// Start the device: the driver is ready.
     Start,
-    /// The driver has given up: the device stops.
+    /// Stop the device: the driver has given up.
     GiveUp,
-    /// A step was skipped or taken back.
+    /// Report a fault: a step was skipped or taken back.
     Breach,
 }
 
 impl Status {
-    /// Decides about a write of `written`, without carrying it out.
+    /// Decides on a write of `written`. Does not carry it out.
     pub(super) fn step(self, written: u8) -> Step {
         let written = written & !NEEDS_RESET;
         if written == 0 {
@@ -73,17 +74,17 @@ impl Status {
         self.0
     }
 
-    /// The driver may choose features now.
+    /// Whether the driver may choose features now.
     pub(super) fn features_open(self) -> bool {
         self.has(DRIVER) && !self.has(FEATURES_OK) && !self.has(FAILED)
     }
 
-    /// The driver may set up queues now.
+    /// Whether the driver may set up queues now.
     pub(super) fn queues_open(self) -> bool {
         self.has(FEATURES_OK) && !self.has(DRIVER_OK) && !self.has(FAILED)
     }
 
-    /// The device works.
+    /// Whether the device works.
     pub(super) fn live(self) -> bool {
         self.has(DRIVER_OK) && !self.has(FAILED)
     }

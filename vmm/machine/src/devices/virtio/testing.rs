@@ -1,4 +1,4 @@
-//! A driver for tests: sets a device up through its registers and works its rings by hand, rightly or wrongly.
+//! A driver for tests. It sets a device up through its registers and works its rings by hand, rightly or wrongly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,7 +97,7 @@ impl TestQueue {
         Self { memory, index, size, base, offered: 0, seen: 0 }
     }
 
-    /// What is to be written to which register, so that the queue is ready at its place.
+    /// The register writes that set the queue up at its place.
     pub(crate) fn registers(&self) -> impl Iterator<Item = (u32, u32)> {
         let places = [
             (reg::VIRTIO_MMIO_QUEUE_SEL, u64::from(self.index)),
@@ -142,7 +142,7 @@ impl TestQueue {
         write32(device, reg::VIRTIO_MMIO_QUEUE_NOTIFY, self.index.into());
     }
 
-    /// The next chain that came back: head and length.
+    /// The next chain that the device gave back: head and length.
     pub(crate) fn used(&mut self) -> Option<(u32, u32)> {
         if self.seen == self.get::<u16>(self.base + USED + 2) {
             return None;
@@ -152,7 +152,7 @@ impl TestQueue {
         Some((self.get(at), self.get(at + 4)))
     }
 
-    /// Says how much the driver wants to hear: flag without event indexes, used index with them.
+    /// Sets what the driver wants to be interrupted for: the flag without event indexes, the used index with them.
     pub(crate) fn wish(&self, no_interrupt: bool, used_event: u16) {
         self.put(self.base + AVAILABLE, u16::from(no_interrupt));
         self.put(self.base + AVAILABLE + 4 + 2 * u64::from(self.size), used_event);
@@ -181,7 +181,7 @@ pub(crate) const RIG_SIZE: u16 = 16;
 /// Where a [`Rig`]'s buffers may lie.
 pub(crate) const BUFFERS: u64 = 0x10_0000;
 
-/// A device in the hands of a test's driver, set up and ready.
+/// A device with a test's driver, set up and ready.
 pub(crate) struct Rig<D> {
     pub(crate) device: MmioTransport<D>,
     pub(crate) memory: GuestMemoryMmap,
@@ -220,7 +220,7 @@ impl<D: Device> Rig<D> {
         self.queues[queue].ring(&self.device);
     }
 
-    /// Has the device take what the host has, as its worker does.
+    /// Lets the device take what the host has, as its worker does.
     pub(crate) fn host(&self) {
         while self.device.device().host_ready() == Progress::More {}
     }
@@ -239,7 +239,7 @@ impl<D: Device> Rig<D> {
         bytes
     }
 
-    /// What the driver did wrong first, with its causes.
+    /// The driver's first fault, with its causes.
     pub(crate) fn fault(&self) -> Option<String> {
         self.device.line().first_fault().map(|fault| format!("{fault:?}"))
     }

@@ -1,16 +1,17 @@
 //! The thread that does the work of a Linux guest's devices: one for each VM.
 //!
-//! It sleeps in epoll until a queue's event, a device's own events ([`Device::host_events`]) or the end come, gives each
-//! device that has work one bounded turn, and goes round again while any of them says that there is more; so it never
-//! waits in a loop, and a device that is flooded holds no other one up. Files are read and written here, and a disk that
-//! is slow holds up its own VM's devices and nothing else.
+//! It sleeps in epoll until there is an event of a queue, an event of a device ([`Device::host_events`]), or the end.
+//! Then it gives each device with work one bounded turn, and goes round again while any device has more to do. So it
+//! never waits in a loop, and a device that is flooded does not hold up the others. Files are read and written here. A
+//! slow disk holds up the devices of its own VM and no others.
 //!
-//! End: 1. the last [`Attachment`](super::Attachment) of the VM goes, and with it the [`Worker`]; 2. its drop rings
-//! `stop` and waits for the thread, at most for the turn under way; 3. the devices go, and with them what they hold of
-//! the host.
+//! The end has three steps:
+//! 1. The last [`Attachment`](super::Attachment) of the VM is dropped, and with it the [`Worker`].
+//! 2. Its drop rings `stop` and waits for the thread, at most for the turn under way.
+//! 3. The devices are dropped, and with them the host's resources that they hold.
 //!
-//! epoll is vmm-sys-util's, which the tree has anyway: what the crate event-manager would add (subscribers that add and
-//! remove each other) has no use here.
+//! epoll comes from vmm-sys-util, which the tree has anyway. The crate event-manager would add subscribers that add and
+//! remove each other, which have no use here.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -26,7 +27,7 @@ use super::{Device, MmioTransport, Progress, Tell};
 /// Events taken from the kernel at a time; a VM has about a dozen sources.
 const EVENTS: usize = 16;
 
-/// A device as its worker sees it.
+/// What a worker needs of a device.
 pub(super) trait Serve: Send + Sync {
     /// Does a bounded part of the work in a queue.
     fn queue_turn(&self, queue: u16) -> Progress;
@@ -70,7 +71,7 @@ struct Served {
     queue_events: Arc<[EventFd]>,
 }
 
-/// What has work. Its number is what epoll hands back.
+/// A source of work. Its number is what epoll hands back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Stop,
@@ -100,7 +101,7 @@ impl Source {
 }
 
 impl Worker {
-    /// Starts the worker of the VM `vm`. `tell` hears of devices that are turned off.
+    /// Starts the worker of the VM `vm`. `tell` receives messages about devices that are turned off.
     pub fn start(vm: &str, tell: Tell) -> io::Result<Arc<Self>> {
         let shared = Arc::new(Shared { epoll: Epoll::new()?, stop: event()?, devices: RwLock::default() });
         shared.watch(shared.stop.as_raw_fd(), Source::Stop)?;
@@ -115,12 +116,12 @@ impl Worker {
         &self.vm
     }
 
-    /// Who hears of devices that are turned off.
+    /// The receiver of messages about devices that are turned off.
     pub fn tell(&self) -> &Tell {
         &self.tell
     }
 
-    /// Serves `device` from now on, whenever one of these events rings.
+    /// Serves `device` from now on, whenever one of its events rings.
     pub(super) fn serve(&self, device: Arc<dyn Serve>, queue_events: Arc<[EventFd]>) -> io::Result<()> {
         let mut devices = self.shared.devices.write();
         let index = devices.len() as u32;
@@ -137,10 +138,10 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Cannot fail: the counter of an event that is rung once does not overflow.
+        // This cannot fail: the counter of an event that is rung once does not overflow.
         let _ = self.shared.stop.write(1);
         if let Some(thread) = self.thread.lock().take() {
-            // A worker that panicked has said so.
+            // A worker that panicked has printed the reason.
             let _ = thread.join();
         }
     }
@@ -159,7 +160,7 @@ impl Shared {
             let ready = match self.epoll.wait(timeout, &mut events) {
                 Ok(ready) => ready,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                // Only a broken descriptor is left as a cause, and without epoll nothing can be served.
+                // Only a broken descriptor can cause this, and without epoll no device can be served.
                 Err(error) => panic!("a VM's devices cannot be waited for: {error}"),
             };
             let mut turns = std::mem::take(&mut again);
@@ -176,13 +177,13 @@ impl Shared {
         }
     }
 
-    /// Takes a ring of a queue's event, before its work is looked at.
+    /// Takes back the ring of a queue's event, before the queue's work is looked at.
     fn silence(&self, source: Source) {
         if let Source::Queue { device, queue } = source
             && let Some(served) = self.served(device)
             && let Some(event) = served.queue_events.get(usize::from(queue))
         {
-            // Empty if a spurious event brought us here.
+            // The event is empty if the wake-up was spurious.
             let _ = event.read();
         }
     }
@@ -205,7 +206,7 @@ impl Shared {
     }
 }
 
-/// An event that nobody waits for by reading it.
+/// An event that no thread waits for by reading it.
 pub(super) fn event() -> io::Result<EventFd> {
     EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)
 }

@@ -1,9 +1,13 @@
-//! One connection between a port of the guest and a host program: its state, what waits for the program, and what is owed
-//! to the guest.
+//! One connection between a port of the guest and a host program: its state, the data that wait for the program, and
+//! the packets that are owed to the guest.
 //!
-//! Life of a connection: opened by the guest (its request was carried out, a response is owed) or by the host (a request is
-//! owed, the guest's response opens it); either side may say that it sends no more; it ends with a reset, which the guest
-//! sends or is owed. Nothing here waits: what the unix socket does not take or give now is done when it is ready again.
+//! The life of a connection:
+//! 1. The guest opens it: its request was carried out, and a response is owed. Or the host opens it: a request is owed,
+//!    and the guest's response opens it.
+//! 2. Either side may announce that it sends no more.
+//! 3. It ends with a reset, which the guest sends or is owed.
+//!
+//! Nothing here waits. What the unix socket does not take or give now is done when the socket is ready again.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -16,19 +20,19 @@ use rustix::net::{SendFlags, send};
 use super::credit::Credit;
 use super::packet::{Header, Ports, RECEIVES_NO_MORE, SENDS_NO_MORE, op};
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The guest has not answered the host program's request.
     Asked,
     Open,
-    /// The host program is gone and the guest knows; its reset is to come.
+    /// The host program is gone and the guest knows it. The guest's reset is still to come.
     Leaving,
-    /// The guest has been told of the end, or knows of it.
+    /// The guest has been told of the end, or made it.
     Over,
 }
 
-/// What the guest is to be told, as soon as it has room.
+/// Packets that the guest gets as soon as it has room.
 #[derive(Debug, Clone, Copy, Default)]
 struct Owed {
     request: bool,
@@ -46,25 +50,25 @@ pub(super) struct Connection {
     phase: Phase,
     credit: Credit,
     owed: Owed,
-    /// Has come from the guest and not gone on; at most as much as the credit permits.
+    /// Data from the guest that the host program has not taken. At most as much as the credit permits.
     to_host: VecDeque<u8>,
-    /// What the guest has said that it does no more: [`RECEIVES_NO_MORE`], [`SENDS_NO_MORE`].
+    /// What the guest has announced to do no more: [`RECEIVES_NO_MORE`], [`SENDS_NO_MORE`].
     guest_done: u32,
     /// The host program sends no more.
     host_done: bool,
-    /// The host program is gone altogether.
+    /// The host program is gone.
     host_gone: bool,
-    /// The stream may have something, or may take something: an edge came, and the stream has not said otherwise since.
+    /// Whether the stream may give, and may take, data: an edge came, and the stream has not refused since.
     readable: bool,
     writable: bool,
     /// The guest has no room, and was asked for some.
     asked_for_room: bool,
-    /// It is in the table's queue of those that may have a packet for the guest.
+    /// It is in the table's queue of connections that may have a packet for the guest.
     pub(super) queued: bool,
 }
 
 impl Connection {
-    /// One that the guest asked for with this header.
+    /// A connection that the guest asked for with this header.
     pub(super) fn from_guest(request: &Header, stream: UnixStream) -> Self {
         let mut connection = Self::new(request.ports(), stream, Phase::Open);
         connection.credit.heard(request.buf_alloc, request.fwd_cnt);
@@ -72,7 +76,7 @@ impl Connection {
         connection
     }
 
-    /// One that a host program asks for.
+    /// A connection that a host program asks for.
     pub(super) fn from_host(ports: Ports, stream: UnixStream) -> Self {
         let mut connection = Self::new(ports, stream, Phase::Asked);
         connection.owed.request = true;
@@ -101,26 +105,26 @@ impl Connection {
         self.ports
     }
 
-    /// Nothing of it is left to be done.
+    /// Whether the connection is over and nothing of it is left to do.
     pub(super) fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// The unix socket is ready for these.
+    /// The unix socket has become ready for `events`.
     pub(super) fn ready(&mut self, readable: bool, writable: bool, gone: bool) {
         self.readable |= readable;
-        // A socket whose peer is gone takes nothing, and says so when it is written.
+        // A socket without a reader takes nothing, and reports that when it is written.
         self.writable |= writable || gone;
         if gone && !self.host_gone {
             self.host_gone = true;
-            // Else its end is found when the last of what it sent has been read.
+            // Otherwise its end is found when the last data that it sent have been read.
             self.owed.shutdown |= self.host_done;
             self.owed.reset |= self.phase == Phase::Asked || self.guest_done & RECEIVES_NO_MORE != 0;
         }
         self.forward();
     }
 
-    /// Takes a packet from the guest.
+    /// Handles a packet from the guest.
     pub(super) fn take(&mut self, header: &Header, data: &[u8]) {
         self.credit.heard(header.buf_alloc, header.fwd_cnt);
         self.asked_for_room &= self.credit.sendable() == 0;
@@ -134,16 +138,16 @@ impl Connection {
             }
             (op::CREDIT_REQUEST, Phase::Open) => self.owed.credit_update = true,
             (op::CREDIT_UPDATE, Phase::Open | Phase::Leaving) => {}
-            // Not what comes at this point.
+            // This packet must not come in this state.
             _ => self.owed.reset = true,
         }
     }
 
-    /// The guest accepted: the host program may talk.
+    /// The guest accepted: the host program may send.
     fn opened(&mut self) {
         self.phase = Phase::Open;
         let answer = format!("OK {}\n", self.ports.host);
-        // The first bytes in an empty socket: they fit, or nobody is there.
+        // These are the first bytes in an empty socket. They fit, or the program is gone.
         if self.send(answer.as_bytes()) != Ok(answer.len()) {
             self.owed.reset = true;
         }
@@ -158,7 +162,7 @@ impl Connection {
         self.forward();
     }
 
-    /// Gives the host program what waits for it, as much as its socket takes, and the end after the last of it.
+    /// Gives the host program the data that wait for it, as much as its socket takes. The end follows the last data.
     fn forward(&mut self) {
         while self.writable && !self.to_host.is_empty() {
             match self.send(self.to_host.as_slices().0) {
@@ -168,7 +172,7 @@ impl Connection {
                 }
                 Err(Errno::AGAIN) => self.writable = false,
                 Err(Errno::INTR) => {}
-                // Nobody reads it any more.
+                // No program reads it any more.
                 Err(_) => {
                     self.to_host.clear();
                     self.owed.reset = true;
@@ -177,13 +181,13 @@ impl Connection {
         }
         self.owed.credit_update |= self.credit.is_news();
         if self.to_host.is_empty() && self.guest_done & SENDS_NO_MORE != 0 {
-            // Fails if the host program is gone, and then it needs not be told.
+            // This fails if the host program is gone, which then need not be told.
             let _ = self.stream.shutdown(Shutdown::Write);
             self.owed.reset |= self.guest_done & RECEIVES_NO_MORE != 0;
         }
     }
 
-    /// Writes without the signal that ends a program whose reader has gone.
+    /// Writes without the signal that ends a program when the reader is gone.
     fn send(&self, data: &[u8]) -> Result<usize, Errno> {
         send(&self.stream, data, SendFlags::NOSIGNAL)
     }
@@ -195,12 +199,12 @@ impl Connection {
         owed || self.may_read() && (self.credit.sendable() > 0 || !self.asked_for_room)
     }
 
-    /// Whether the host program is to be heard.
+    /// Whether the host program's data are to be read.
     fn may_read(&self) -> bool {
         self.phase == Phase::Open && self.readable && !self.host_done && self.guest_done & RECEIVES_NO_MORE == 0
     }
 
-    /// The next packet for the guest, its data at the beginning of `buffer`, if there is one after all.
+    /// The next packet for the guest, with its data at the beginning of `buffer`, if there is one after all.
     pub(super) fn packet(&mut self, buffer: &mut [u8]) -> Option<Header> {
         let owed = &mut self.owed;
         if std::mem::take(&mut owed.reset) {
@@ -259,7 +263,7 @@ impl Connection {
         }
     }
 
-    /// What the guest is told when the host program sends no more.
+    /// The packet that tells the guest that the host program sends no more.
     fn leave(&mut self) -> Header {
         let flags = if self.host_gone { SENDS_NO_MORE | RECEIVES_NO_MORE } else { SENDS_NO_MORE };
         if self.host_gone {
@@ -269,7 +273,7 @@ impl Connection {
     }
 
     fn header(&mut self, op: u16) -> Header {
-        // What is told with any packet needs no packet of its own.
+        // Any packet carries the credit, so it needs no packet of its own.
         self.owed.credit_update = false;
         Header { fwd_cnt: self.credit.tell(), ..Header::to_guest(self.ports, op) }
     }

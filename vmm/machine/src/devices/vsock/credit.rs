@@ -1,8 +1,8 @@
-//! How much each side of a connection may still send. Pure.
+//! Counts how much each side of a connection may still send. Pure.
 //!
-//! Either side counts what it sent and tells how much room it has and how much of what came it has passed on; all counts
-//! are modulo 2^32. A guest that counts wrong, or lies, is owed nothing: it may send no more than there is room for here,
-//! and gets no more than it says that it has room for.
+//! Either side counts what it sent. It tells the other side how much room it has, and how much of the data it has
+//! passed on. All counts are modulo 2^32. A guest that counts wrong, or lies, gains nothing: it may send no more than
+//! there is room for here, and gets no more than it says that it has room for.
 
 use super::BUFFER_BYTES;
 
@@ -11,15 +11,15 @@ use super::BUFFER_BYTES;
 pub(super) struct Credit {
     /// Bytes that came from the guest.
     received: u32,
-    /// Bytes of those that went on to the host program.
+    /// Bytes of them that went on to the host program.
     forwarded: u32,
-    /// What the guest knows of `forwarded`.
+    /// The last `forwarded` that the guest was told.
     told: u32,
     /// Bytes sent to the guest.
     sent: u32,
     /// The guest's room.
     room: u32,
-    /// What the guest has passed on.
+    /// Bytes that the guest says it has passed on.
     consumed: u32,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Credit {
 pub(super) struct Overrun;
 
 impl Credit {
-    /// The guest tells its room and what it has passed on.
+    /// The guest has told its room and how much it has passed on.
     pub(super) fn heard(&mut self, room: u32, consumed: u32) {
         (self.room, self.consumed) = (room, consumed);
     }
@@ -58,12 +58,12 @@ impl Credit {
         self.forwarded = self.forwarded.wrapping_add(bytes);
     }
 
-    /// Whether the guest believes that less than half of our room is left, and is wrong.
+    /// Whether the guest believes that less than half of our room is left, although there is more.
     pub(super) fn is_news(&self) -> bool {
         self.told != self.forwarded && self.received.wrapping_sub(self.told) > BUFFER_BYTES / 2
     }
 
-    /// What the guest is to be told now: bytes passed on.
+    /// The number to tell the guest now: bytes passed on.
     pub(super) fn tell(&mut self) -> u32 {
         self.told = self.forwarded;
         self.forwarded
@@ -111,8 +111,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes: never more than a buffer waits, and a guest that keeps to what it knows is never
-        /// refused and never left without credit for good.
+        /// Whatever comes and goes, never more than a buffer waits. A guest that keeps to what it was told is never
+        /// refused, and never left without credit for good.
         #[test]
         fn a_guest_that_keeps_to_its_credit_is_never_refused(steps in prop::collection::vec((0u32..40_000, 0u32..40_000), 0..200)) {
             let mut credit = Credit::default();

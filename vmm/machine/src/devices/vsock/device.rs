@@ -1,8 +1,9 @@
 //! The virtio-vsock device: moves packets between its queues and the table of connections.
 //!
-//! All its work is one kind of turn, whatever brought it about: packets of the guest are taken, those who knock are let in,
-//! and packets for the guest are put into its buffers, a bounded number of each. A guest that does not take packets may
-//! not send either, once so many refusals wait for it; so nothing here grows without bound.
+//! All its work is done in one kind of turn, whatever caused it. Packets of the guest are taken, host programs that
+//! have connected are accepted, and packets for the guest are put into its buffers, a bounded number of each. While too
+//! many refusals wait for a guest that does not take packets, no packets are taken from it. So nothing here grows
+//! without bound.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -40,12 +41,12 @@ struct State {
     receive: Option<Ring>,
     transmit: Option<Ring>,
     table: Table,
-    /// A packet's data on the way; empty until the first.
+    /// The data of the packet on its way. Empty until the first packet.
     buffer: Vec<u8>,
 }
 
 impl VsockDevice {
-    /// A device whose host programs connect to `socket`.
+    /// A device with the host programs that connect to `socket`.
     pub fn new(socket: HostSocket, memory: GuestMemoryMmap, line: Arc<Line>) -> io::Result<Self> {
         let epoll = Arc::new(Epoll::new()?);
         let table = Table::new(socket, Arc::clone(&epoll))?;
@@ -53,23 +54,23 @@ impl VsockDevice {
         Ok(Self { memory, line, config: GUEST_CID.to_le_bytes(), epoll, state })
     }
 
-    /// Connections, and host programs on their way to one.
+    /// Number of connections, and of host programs that will become one.
     pub fn connections(&self) -> usize {
         self.state.lock().table.len()
     }
 
-    /// One turn. The state is locked all the while, so that no queue is in use once it has been stopped.
+    /// Does one turn. The state is locked all the while, so that no queue is in use once it has been stopped.
     fn turn(&self, look: bool) -> Progress {
         let mut state = self.state.lock();
         if self.line.needs_reset() {
-            // What became ready is looked at all the same: it would be reported over and over.
+            // Sockets that became ready are handled even so: they would be reported over and over.
             return if look { state.table.look() } else { Progress::Done };
         }
         match state.turn(&self.memory, &self.line, look) {
             Ok(progress) => progress,
             Err(fault) => {
                 self.line.fault(fault);
-                // Whoever talks to this guest is told now that nobody will answer.
+                // The programs connected to this guest learn now that it will not answer.
                 state.table.clear();
                 Progress::Done
             }
@@ -97,7 +98,7 @@ impl State {
         let (mut taken, mut progress) = (0, Progress::Done);
         loop {
             if self.table.is_full() {
-                // Goes on when the guest takes packets.
+                // This continues when the guest takes packets.
                 break;
             }
             if taken == PACKETS_PER_TURN {
@@ -134,7 +135,7 @@ impl State {
                 break;
             };
             let data = &self.buffer[..header.length as usize];
-            // There is room for both.
+            // There is room for both header and data.
             let written = writer.write(&header.bytes()).unwrap_or(0) + writer.write(data).unwrap_or(0);
             ring.give_back(memory, head, written as u32)?;
             given += 1;
@@ -147,7 +148,7 @@ impl State {
     }
 }
 
-/// A packet that the guest sent: its header and how much of `buffer` its data take.
+/// A packet that the guest sent: its header, and how many bytes of `buffer` its data take.
 fn read_packet(mut request: Request<'_>, buffer: &mut [u8]) -> Result<(Header, usize), ChainError> {
     request.must_read(HEADER_BYTES)?;
     let mut bytes = [0; HEADER_BYTES];
@@ -156,7 +157,7 @@ fn read_packet(mut request: Request<'_>, buffer: &mut [u8]) -> Result<(Header, u
     let header = Header::parse(&bytes);
     let length = header.length as usize;
     request.must_read(length)?;
-    // One that is longer than any credit is an overrun whatever it says.
+    // A packet that is longer than any credit is an overrun, whatever its header says.
     let kept = length.min(buffer.len());
     let _ = request.reader.read_exact(&mut buffer[..kept]);
     Ok((header, kept))

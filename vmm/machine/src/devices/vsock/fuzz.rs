@@ -11,7 +11,7 @@ use super::*;
 use crate::devices::virtio::fuzz::{self, PROGRAM_MAX, Program, Target};
 use crate::devices::virtio::testing::*;
 
-/// Ports of the guest, and of host programs that listen.
+/// Ports of the guest, and ports on which host programs listen.
 const GUEST_PORTS: [u32; 4] = [0, 1, 5000, u32::MAX];
 const HOST_PORTS: [u32; 6] = [80, 80, 81, u32::MAX, 1 << 30, (1 << 30) + 1];
 

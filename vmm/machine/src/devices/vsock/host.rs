@@ -1,5 +1,5 @@
-//! The unix sockets at the host's side: the one that stile listens on, and those that it connects to; or one whose other end
-//! is in this process.
+//! The host's side of the sockets: the unix socket on which stile listens, and those to which it connects; or one
+//! socket with its other end in this process.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,25 +13,25 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 /// Longest path of a unix socket (units: bytes); `sun_path` with its NUL.
 const PATH_MAX: usize = 107;
-/// What a port adds to the path at most: `_4294967295` (units: bytes).
+/// Longest suffix that a port adds to the path: `_4294967295` (units: bytes).
 const PORT_SUFFIX: usize = 11;
 
 /// Why a path cannot be a VM's socket.
 #[derive(Debug, thiserror::Error)]
 pub enum VsockError {
-    /// No room for it and a port's number in a socket's address.
+    /// The path is too long for a socket's address, with room for a port's number.
     #[error("the socket path {} has {} bytes", path.display(), path.as_os_str().len())]
     TooLong {
         /// The path.
         path: PathBuf,
     },
-    /// Something else is there.
+    /// Something other than a socket exists at the path.
     #[error("{} is there and is no socket", path.display())]
     Taken {
         /// The path.
         path: PathBuf,
     },
-    /// Somebody listens there.
+    /// Another program listens there.
     #[error("somebody listens on {}", path.display())]
     InUse {
         /// The path.
@@ -49,7 +49,7 @@ pub enum VsockError {
 }
 
 impl VsockError {
-    /// What the user can do about it.
+    /// A remedy, for the user.
     pub fn remedy(&self) -> String {
         match self {
             Self::TooLong { .. } => {
@@ -64,27 +64,27 @@ impl VsockError {
     }
 }
 
-/// Where a guest's connections go, and where they come from.
+/// Where a guest's connections go, and where connections to the guest come from.
 #[derive(Debug)]
 pub struct HostSocket(Side);
 
 #[derive(Debug)]
 enum Side {
-    /// The unix socket that host programs connect to, and beside it those that they listen on. It is gone when this is
-    /// dropped.
+    /// The unix socket to which host programs connect. Beside it are the sockets on which they listen. It is removed
+    /// when this is dropped.
     Path { path: PathBuf, listener: UnixListener },
-    /// Nobody but the guest's first connection to this port, which has this end.
+    /// Only the guest's first connection to this port, which gets this end.
     Inside { port: u32, end: Option<UnixStream> },
 }
 
 impl HostSocket {
-    /// Listens on `path`; a socket that nobody listens on any more is replaced.
+    /// Listens on `path`. Replaces a socket on which no program listens any more.
     pub fn open(path: &Path) -> Result<Self, VsockError> {
         Self::check(path)?;
         let unbound = |source| VsockError::Bind { path: path.to_owned(), source };
         match UnixStream::connect(path) {
             Ok(_) => return Err(VsockError::InUse { path: path.to_owned() }),
-            // Left by a monitor that was killed.
+            // A monitor that was killed left it.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(unbound)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(unbound(error)),
@@ -97,14 +97,14 @@ impl HostSocket {
         Ok(Self(socket))
     }
 
-    /// The guest's first connection to this port reaches who has the other end, which is returned; no path leads there.
+    /// Returns the end of a pair. The guest's first connection to `port` gets the other end. There is no path.
     pub fn inside(port: u32) -> io::Result<(Self, UnixStream)> {
         let (end, other) = UnixStream::pair()?;
         end.set_nonblocking(true)?;
         Ok((Self(Side::Inside { port, end: Some(end) }), other))
     }
 
-    /// Finds what would keep [`open`](Self::open) from listening there, but for who does so at the moment.
+    /// Finds what would make [`open`](Self::open) fail, except for another program that listens there at present.
     pub fn check(path: &Path) -> Result<(), VsockError> {
         if path.as_os_str().len() > PATH_MAX - PORT_SUFFIX {
             return Err(VsockError::TooLong { path: path.to_owned() });
@@ -123,7 +123,7 @@ impl HostSocket {
         }
     }
 
-    /// The next host program that has connected.
+    /// The next host program that has connected, if any.
     pub(super) fn accept(&self) -> io::Result<UnixStream> {
         let Side::Path { listener, .. } = &self.0 else { return Err(io::ErrorKind::WouldBlock.into()) };
         let (stream, _) = listener.accept()?;
@@ -131,7 +131,7 @@ impl HostSocket {
         Ok(stream)
     }
 
-    /// What tells that somebody has connected, where anybody can.
+    /// The descriptor that polls readable when a program has connected; `None` if there is no path.
     pub(super) fn listener(&self) -> Option<RawFd> {
         match &self.0 {
             Side::Path { listener, .. } => Some(listener.as_raw_fd()),
@@ -139,8 +139,8 @@ impl HostSocket {
         }
     }
 
-    /// Connects to whoever listens for the guest's connections to `port`. Does not wait: who has as many callers in front
-    /// of the door as its queue holds counts as not there.
+    /// Connects to the program that listens for the guest's connections to `port`. Does not wait: a program with a full
+    /// queue of callers counts as absent.
     pub(super) fn connect(&mut self, port: u32) -> io::Result<UnixStream> {
         let path = match &mut self.0 {
             Side::Path { path, .. } => path,

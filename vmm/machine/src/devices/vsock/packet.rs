@@ -1,4 +1,4 @@
-//! The header that each packet starts with (`virtio_vsock_hdr`).
+//! The header at the start of each packet (`virtio_vsock_hdr`).
 
 use super::{BUFFER_BYTES, GUEST_CID, HOST_CID};
 
@@ -46,7 +46,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// A packet to the guest that says nothing of credit.
+    /// A packet to the guest that has no data and a `fwd_cnt` of 0.
     pub(super) fn to_guest(ports: Ports, op: u16) -> Self {
         Self {
             src_cid: HOST_CID,
@@ -60,7 +60,7 @@ impl Header {
         }
     }
 
-    /// The refusal of what the guest sent with this header.
+    /// The reset that refuses the guest's packet with this header.
     pub(super) fn refusal(&self) -> Self {
         Self {
             src_cid: self.dst_cid,
@@ -73,7 +73,7 @@ impl Header {
         }
     }
 
-    /// The connection that a packet from the guest belongs to.
+    /// The ports of the connection to which a packet from the guest belongs.
     pub(super) fn ports(&self) -> Ports {
         Ports { host: self.dst_port, guest: self.src_port }
     }
@@ -116,7 +116,7 @@ impl Header {
     }
 }
 
-/// Takes the first bytes of a header that is long enough for all its fields.
+/// Takes the next field off `rest`, the rest of a header that is long enough for all its fields.
 fn take<const N: usize>(rest: &mut &[u8]) -> [u8; N] {
     let mut field = [0; N];
     let (from, after) = rest.split_at(N);

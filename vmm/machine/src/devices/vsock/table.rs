@@ -1,7 +1,7 @@
-//! All connections of a VM, and those that are yet to say which port they want.
+//! All connections of a VM, and the host programs that have not yet named a port.
 //!
-//! Packets for the guest come from the connections in turn, one each. Invariant: a connection that may have a packet is
-//! in the queue once, any other is not in it.
+//! Connections take turns to send the guest a packet. Invariant: a connection that may have a packet for the guest is
+//! in the queue once; any other connection is not in it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
@@ -17,30 +17,30 @@ use super::packet::{Header, Ports, STREAM, op};
 use super::{GUEST_CID, HOST_CID};
 use crate::devices::virtio::Progress;
 
-/// Connections of one VM at a time, host programs that have not said which port they want included. Each takes a
+/// Most connections of one VM at a time, including host programs that have not named a port yet. Each takes a
 /// descriptor, and up to 64 KiB.
 pub(super) const CONNECTIONS_MAX: usize = 1024;
-/// Refusals that wait for room in the guest, after which no more packets are taken from it.
+/// Most refusals that wait for room in the guest. While there are that many, no more packets are taken from it.
 const REFUSALS_MAX: usize = 64;
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 32;
-/// What a host program says first: `CONNECT 4294967295\n` (units: bytes).
+/// Longest first line of a host program: `CONNECT 4294967295\n` (units: bytes).
 const GREETING_MAX: usize = 19;
-/// Ports of host programs that call the guest, from here on; guests' calls to the host go to lower ones as a rule.
+/// First port given to host programs that call the guest. Guests mostly call lower ports of the host.
 const HOST_PORTS: u32 = 1 << 30;
 
-/// Of a unix socket, in epoll and here. 0 is the one that is listened on.
+/// Number of a unix socket, in epoll and here. 0 is the socket on which stile listens.
 type Id = u64;
 const LISTENER: Id = 0;
 
 #[derive(Debug)]
 enum Peer {
-    /// It has connected and said this much of which port it wants.
+    /// A host program that has connected, and the part of its first line that was read.
     Greeting(UnixStream, Vec<u8>),
     Connection(Connection),
 }
 
-/// The table.
+/// The connections of a VM.
 #[derive(Debug)]
 pub(super) struct Table {
     socket: HostSocket,
@@ -50,16 +50,16 @@ pub(super) struct Table {
     /// Connections that may have a packet for the guest.
     queue: VecDeque<Id>,
     refusals: VecDeque<Header>,
-    /// Somebody may wait to be accepted.
+    /// A host program may wait to be accepted.
     callers: bool,
-    /// The last one could not be accepted; that may change when a connection ends.
+    /// The last host program could not be accepted. That may change when a connection ends.
     short_of_descriptors: bool,
     next_id: Id,
     next_port: u32,
 }
 
 impl Table {
-    /// An empty table, for host programs that connect to `socket`. `epoll` is its own.
+    /// An empty table, for host programs that connect to `socket`. No other table uses `epoll`.
     pub(super) fn new(socket: HostSocket, epoll: Arc<Epoll>) -> io::Result<Self> {
         let edges = EventSet::IN | EventSet::EDGE_TRIGGERED;
         if let Some(listener) = socket.listener() {
@@ -79,7 +79,7 @@ impl Table {
         })
     }
 
-    /// Ends all connections without a word: the guest's driver has gone.
+    /// Ends all connections without packets to the guest: its driver is gone.
     pub(super) fn clear(&mut self) {
         self.peers.clear();
         self.ids.clear();
@@ -88,7 +88,7 @@ impl Table {
         self.short_of_descriptors = false;
     }
 
-    /// Connections, and host programs on their way to one.
+    /// Number of connections, and of host programs that will become one.
     pub(super) fn len(&self) -> usize {
         self.peers.len()
     }
@@ -153,7 +153,7 @@ impl Table {
         Ok(id)
     }
 
-    /// The next packet for the guest, its data at the beginning of `buffer`; `None` if there is none after all.
+    /// The next packet for the guest, with its data at the beginning of `buffer`; `None` if there is none after all.
     pub(super) fn packet(&mut self, buffer: &mut [u8]) -> Option<Header> {
         if let Some(refusal) = self.refusals.pop_front() {
             return Some(refusal);
@@ -170,7 +170,8 @@ impl Table {
         None
     }
 
-    /// After a change: puts a connection into the queue if it may have a packet, and out of the table if it is over.
+    /// Call after a change of a connection: puts it into the queue if it may have a packet, and removes it if it is
+    /// over.
     fn settle(&mut self, id: Id) {
         let Some(Peer::Connection(connection)) = self.peers.get_mut(&id) else { return };
         if connection.is_over() {
@@ -187,10 +188,10 @@ impl Table {
         self.peers.remove(&id)
     }
 
-    /// Looks at unix sockets that became ready.
+    /// Handles unix sockets that became ready.
     pub(super) fn look(&mut self) -> Progress {
         let mut events = [EpollEvent::default(); EVENTS];
-        // Not while it waits, so nothing interrupts it.
+        // Signals do not interrupt this, since it does not wait.
         let count = self.epoll.wait(0, &mut events).unwrap_or(0);
         for event in &events[..count] {
             let set = event.event_set();
@@ -215,12 +216,12 @@ impl Table {
         }
     }
 
-    /// Whether somebody may be let in.
+    /// Whether a host program may be let in.
     pub(super) fn may_accept(&self) -> bool {
         self.callers && !self.short_of_descriptors && self.peers.len() < CONNECTIONS_MAX
     }
 
-    /// Lets host programs in that have connected, as far as there is room.
+    /// Accepts host programs that have connected, as long as there is room.
     pub(super) fn accept(&mut self) {
         while self.may_accept() {
             let accepted = self.socket.accept().and_then(|stream| self.watch(&stream).map(|id| (id, stream)));
@@ -237,7 +238,7 @@ impl Table {
         }
     }
 
-    /// Hears which port a host program wants, as far as it has said so.
+    /// Reads which port a host program wants, as far as the program has written it.
     fn greet(&mut self, id: Id) {
         let Some(Peer::Greeting(stream, said)) = self.peers.get_mut(&id) else { return };
         let port = match hear(stream, said) {
@@ -250,7 +251,7 @@ impl Table {
         self.add(id, Connection::from_host(ports, stream));
     }
 
-    /// A port of the host that has no connection with this one of the guest.
+    /// A port of the host that has no connection with this port of the guest.
     fn free_ports(&mut self, guest: u32) -> Ports {
         loop {
             let ports = Ports { host: self.next_port, guest };
@@ -263,16 +264,16 @@ impl Table {
     }
 }
 
-/// What a host program has said.
+/// What a host program has written.
 enum Heard {
-    /// Not everything yet.
+    /// An incomplete line.
     Wait,
     Port(u32),
-    /// Not what is understood here, or it has gone.
+    /// A line that is not understood; or the program has gone.
     Nonsense,
 }
 
-/// Reads on to the end of the line and no further: what follows is for the guest.
+/// Reads to the end of the line and no further: the bytes after it are for the guest.
 fn hear(stream: &mut UnixStream, said: &mut Vec<u8>) -> Heard {
     let mut byte = [0];
     while said.len() < GREETING_MAX {
@@ -289,7 +290,7 @@ fn hear(stream: &mut UnixStream, said: &mut Vec<u8>) -> Heard {
 
 fn port(said: &[u8]) -> Option<u32> {
     let number = std::str::from_utf8(said).ok()?.strip_prefix("CONNECT ")?;
-    // `parse` takes a sign, too.
+    // `parse` would accept a sign, too.
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     number.parse().ok().filter(|_| digits)
 }

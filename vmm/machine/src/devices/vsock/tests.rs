@@ -1,4 +1,5 @@
-//! The device from both sides: a test's driver at the queues, host programs at the unix sockets. Here is what the tests share.
+//! Tests of the device from both sides: a driver at the queues, and host programs at the unix sockets. This file holds
+//! what the tests share.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,7 +19,7 @@ mod sockets;
 
 const RX: usize = 0;
 const TX: usize = 1;
-/// One receive buffer for each descriptor, and one transmit buffer.
+/// Addresses of the receive buffers, one for each descriptor, and of the transmit buffer.
 const RECEIVE: u64 = BUFFERS;
 const RECEIVE_BYTES: u32 = 4096;
 const SEND: u64 = BUFFERS + 0x10_0000;
@@ -65,7 +66,7 @@ impl Guest {
         self.rig.ring(RX);
     }
 
-    /// The next packet that came; its buffer is posted again.
+    /// The next packet from the device. Its buffer is posted again.
     fn packet(&mut self) -> Option<(Header, Vec<u8>)> {
         let (head, length) = self.rig.used(RX)?;
         let mut bytes = self.rig.get(RECEIVE + 0x1000 * u64::from(head), length as usize);
@@ -98,7 +99,7 @@ impl Guest {
         self.sent = self.sent.wrapping_add(2);
     }
 
-    /// Connects to `port` of the host, where `listener` is.
+    /// Connects to `port` of the host, where `listener` accepts.
     fn connect(&mut self, port: u32, listener: &UnixListener) -> UnixStream {
         self.send(from_guest(port, op::REQUEST), b"");
         let (stream, _) = listener.accept().unwrap();
@@ -106,7 +107,7 @@ impl Guest {
         stream
     }
 
-    /// A host program that has said this, and been heard.
+    /// A host program that has written this line, which the device has read.
     fn program(&self, says: &[u8]) -> UnixStream {
         let mut program = UnixStream::connect(self.path()).unwrap();
         program.write_all(says).unwrap();
@@ -114,7 +115,7 @@ impl Guest {
         program
     }
 
-    /// A host program that has asked for port 5000 of the guest, and what came of that.
+    /// A host program that has asked for port 5000 of the guest, and the packet that the guest got.
     fn called(&mut self) -> (UnixStream, Header) {
         let program = self.program(b"CONNECT 5000\n");
         let (request, _) = self.expect(op::REQUEST);
@@ -122,7 +123,7 @@ impl Guest {
         (program, request)
     }
 
-    /// A host program that has connected to port 5000 of the guest and been accepted; its port.
+    /// A host program that has connected to port 5000 of the guest and was accepted; and its port.
     fn accept(&mut self) -> (UnixStream, u32) {
         let (mut program, request) = self.called();
         self.send(answer(&request, op::RESPONSE), b"");
@@ -155,7 +156,7 @@ fn data(port: u32, bytes: &[u8]) -> Header {
     Header { length: bytes.len() as u32, ..from_guest(port, op::DATA) }
 }
 
-/// What the guest answers to a host program's packet.
+/// The guest's answer to a host program's packet.
 fn answer(header: &Header, op: u16) -> Header {
     Header { src_port: header.dst_port, ..from_guest(header.src_port, op) }
 }

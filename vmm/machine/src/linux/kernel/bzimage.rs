@@ -1,4 +1,4 @@
-//! bzImage, the format of kernels that distributions ship: real-mode code with a header, then the rest, compressed.
+//! bzImage, the format in which distributions ship kernels: real-mode code with a header, then the compressed rest.
 //!
 //! The names of fields are those of the Linux boot protocol (Documentation/arch/x86/boot.rst).
 
@@ -13,19 +13,19 @@ use vm_memory::ByteValued;
 pub const HEADER_AT: u64 = 0x1f1;
 /// "HdrS".
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HdrS");
-/// Of a boot sector.
+/// Signature of a boot sector.
 pub const BOOT_FLAG: u16 = 0xaa55;
-/// The version from which on `xloadflags` tells of the 64-bit entry: Linux 3.8.
+/// The first version with `xloadflags`, which announce the 64-bit entry: Linux 3.8.
 pub const OLDEST: u16 = 0x20c;
 const SECTOR: u64 = 512;
-/// `syssize` counts these.
+/// Unit of `syssize` (units: bytes).
 const PARAGRAPH: u64 = 16;
-/// From the start of the loaded kernel to its 64-bit entry.
+/// Offset of the 64-bit entry in the loaded kernel.
 const ENTRY_64: u64 = 0x200;
-/// Real-mode code of files that do not say (units: sectors).
+/// Real-mode code of files that give no number (units: sectors).
 const SETUP_SECTORS: u64 = 4;
 
-/// Where a kernel loaded at `start` is entered.
+/// Address of the 64-bit entry of a kernel loaded at `start`.
 pub fn entry(start: u64) -> u64 {
     start + ENTRY_64
 }
@@ -54,7 +54,7 @@ impl BzImage {
         Ok(Self { header, end })
     }
 
-    /// What it says of itself.
+    /// The fields of the header.
     pub fn header(&self) -> &setup_header {
         &self.header
     }
@@ -93,7 +93,7 @@ fn check_entry(header: &setup_header) -> Result<(), KernelError> {
     Ok(())
 }
 
-/// Checks what the header says of sizes in a file of so many bytes; the kernel's end in memory.
+/// Checks the sizes in the header against a file of so many bytes. Returns the kernel's end in memory.
 fn check_sizes(header: &setup_header, have: u64) -> Result<u64, KernelError> {
     let truncated = |part: &str, end| Err(KernelError::Truncated { part: part.to_owned(), end, have });
     let sectors = if header.setup_sects == 0 { SETUP_SECTORS } else { header.setup_sects.into() };
@@ -102,7 +102,7 @@ fn check_sizes(header: &setup_header, have: u64) -> Result<u64, KernelError> {
         return truncated("its real-mode code", setup);
     }
     let code = u64::from(header.syssize) * PARAGRAPH;
-    // The last paragraph need not be full.
+    // The last paragraph may be incomplete.
     if have + PARAGRAPH <= setup + code {
         return truncated("the kernel proper, by `syssize`,", setup + code);
     }
@@ -117,7 +117,7 @@ fn check_sizes(header: &setup_header, have: u64) -> Result<u64, KernelError> {
     if !alignment.is_power_of_two() {
         return Err(KernelError::Header(format!("kernel_alignment {alignment:#x} is no power of two")));
     }
-    // It moves itself to where it prefers to run before it unpacks.
+    // The kernel moves itself to its preferred address before it unpacks.
     let runs_at = preferred.max(KERNEL.next_multiple_of(alignment.into()));
     match runs_at.checked_add(init_size.into()) {
         Some(end) if end <= HOLE => Ok(end.max(KERNEL + (have - setup))),

@@ -1,4 +1,5 @@
-//! vmlinux, the kernel as the linker leaves it: an ELF file, entered by PVH if it says how, else in 64-bit mode.
+//! vmlinux, the kernel as the linker makes it: an ELF file. It is entered by PVH if it has that entry, else in 64-bit
+//! mode.
 
 use super::{KernelError, Protocol};
 use crate::linux::file::GuestFile;
@@ -8,11 +9,11 @@ use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadRef};
 
-/// Number of the note with the PVH entry, by the owner "Xen".
+/// Type of the note with the PVH entry; the note's owner is "Xen".
 pub const PVH_NOTE: u32 = 18;
-/// Notes take some hundred bytes; more of them is no kernel's.
+/// Kernels have some hundred bytes of notes. A file with more than this is not a kernel.
 const NOTES_MAX: u64 = 64 << 10;
-/// The loader takes segments with this alignment only, and kernels have it (units: bytes).
+/// The loader accepts segments with this alignment only, which kernels have (units: bytes).
 const ALIGNMENT: u64 = 2 << 20;
 
 /// A checked vmlinux.
@@ -30,7 +31,7 @@ impl Vmlinux {
     /// Checks a file.
     pub fn read(file: &GuestFile) -> Result<Self, KernelError> {
         let handle = file.file().try_clone().map_err(KernelError::Read)?;
-        // Reads no more than what it is asked for, and nothing beyond the file's end.
+        // Reads only the bytes asked for, and none beyond the file's end.
         let cache = ReadCache::new(handle);
         let malformed = |e: object::read::Error| KernelError::Header(e.to_string());
         let header = Header::parse(&cache).map_err(|e| match file.length() < size_of::<Header>() as u64 {
@@ -69,7 +70,7 @@ impl Vmlinux {
         self.end
     }
 
-    /// How it is entered.
+    /// How the kernel is entered.
     pub fn protocol(&self) -> Protocol {
         match self.pvh {
             Some(entry) => Protocol::Pvh { entry },
@@ -94,7 +95,7 @@ fn check_table(header: &Header, endian: Endianness, file: &GuestFile) -> Result<
     }
 }
 
-/// Checks a segment to be loaded; its end in memory.
+/// Checks a loadable segment. Returns its end in memory.
 fn check_segment(index: usize, segment: &Segment, endian: Endianness, file: &GuestFile) -> Result<u64, KernelError> {
     let (offset, in_file) = (segment.p_offset(endian), segment.p_filesz(endian));
     let (start, in_memory) = (segment.p_paddr(endian), segment.p_memsz(endian));
@@ -115,7 +116,7 @@ fn check_segment(index: usize, segment: &Segment, endian: Endianness, file: &Gue
     }
 }
 
-/// The PVH entry point, if this note segment tells it.
+/// The PVH entry point, if this note segment contains it.
 fn pvh_entry<'a>(
     segment: &Segment,
     endian: Endianness,
@@ -134,7 +135,7 @@ fn pvh_entry<'a>(
     let Some(mut notes) = segment.notes(endian, data).map_err(malformed)? else { return Ok(None) };
     while let Some(note) = notes.next().map_err(malformed)? {
         if note.name() == b"Xen" && note.n_type(endian).0 == PVH_NOTE {
-            // Four bytes or eight, little-endian.
+            // The address has four bytes or eight, little-endian.
             let entry = note.desc().iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
             return Ok(Some(entry).filter(|_| matches!(note.desc().len(), 4 | 8)));
         }

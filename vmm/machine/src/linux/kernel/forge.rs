@@ -1,21 +1,21 @@
-//! Kernel files made for tests: whole, and with what a test changes.
+//! Kernel files made for tests: valid ones, and ones with changes.
 
 use super::bzimage::{BOOT_FLAG, HEADER_AT, MAGIC};
 use super::elf::PVH_NOTE;
 use linux_loader::loader::bootparam::setup_header;
 use vm_memory::ByteValued;
 
-/// Where the memory ends that the forged bzImage asks for.
+/// End of the memory that the forged bzImage asks for.
 pub(in crate::linux) const END: u64 = 0x100_0000 + INIT_SIZE as u64;
 const INIT_SIZE: u32 = 0x80_0000;
-/// What it reads of a command line.
+/// Bytes that the forged bzImage reads of its command line.
 pub(in crate::linux) const CMDLINE_SIZE: u32 = 2047;
 /// Sectors of real-mode code besides the first.
 const SETUP_SECTORS: u8 = 1;
 const SETUP: usize = 1024;
 const CODE: usize = 4096;
 
-/// A bzImage whose header a test may change.
+/// A bzImage with a header that a test may change.
 pub(in crate::linux) fn bzimage(change: impl FnOnce(&mut setup_header)) -> Vec<u8> {
     let mut header = setup_header {
         setup_sects: SETUP_SECTORS,
@@ -55,7 +55,7 @@ pub(in crate::linux) struct Segment {
     pub(in crate::linux) align: u64,
 }
 
-/// Where the forged vmlinux is loaded and entered.
+/// Address at which the forged vmlinux is loaded and entered.
 pub(in crate::linux) const VMLINUX: u64 = 0x100_0000;
 const TEXT: u64 = 0x1000;
 const NOTE: u64 = 0x800;

@@ -1,4 +1,4 @@
-//! Files that are kernels, that were, and that only say so.
+//! Files that are kernels, damaged kernels, and files that only look like kernels.
 
 use super::forge::{self, Segment, VMLINUX, segments};
 use super::*;
@@ -76,7 +76,7 @@ fn a_bzimage_that_is_cut_short_is_refused_wherever_it_is_cut() {
     refused(&whole[..600], &["neither"]);
     refused(&whole[..1024], &["truncated", "real-mode code", "1024"]);
     refused(&whole[..2000], &["truncated", "syssize", "5120", "has 2000"]);
-    // The last paragraph need not be full.
+    // The last paragraph may be incomplete.
     assert!(open(&whole[..whole.len() - 15]).is_ok());
     refused(&whole[..whole.len() - 16], &["truncated"]);
 }
@@ -142,7 +142,7 @@ fn every_refusal_says_what_to_do() {
 }
 
 proptest! {
-    // Whatever is accepted can be loaded, and nothing asks for more memory than there is.
+    // Whatever is accepted can be loaded, and no kernel asks for more memory than there is.
     #[test]
     fn a_bzimage_with_any_header_is_refused_or_loads(at in 0x1f1usize..0x270, bytes in prop::collection::vec(any::<u8>(), 1..9)) {
         let mut file = forge::bzimage(|_| ());

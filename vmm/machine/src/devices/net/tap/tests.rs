@@ -1,4 +1,4 @@
-//! A real tap, where one can be made; the host's own network stack is the other end.
+//! Tests with a real tap, where one can be made. The other end is the host's own network stack.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -15,14 +15,14 @@ const TX_BUFFER: u64 = BUFFERS + 0x10_0000;
 const OURS: [u8; 4] = [198, 18, 77, 1];
 const GUESTS: [u8; 4] = [198, 18, 77, 2];
 
-/// Taps have one address, so there is one at a time.
+/// All taps have the same address, so there is one at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// A tap that is there for one test.
+/// A tap that exists for one test.
 struct Made(String, #[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
 
 impl Made {
-    /// One with an address, up; `None` after saying why not.
+    /// Makes a tap with an address and sets it up. Returns `None` if it cannot, after printing the reason.
     fn new(suffix: &str) -> Option<Self> {
         let made = Self(format!("st{}{suffix}", std::process::id()), ONE.lock());
         let name = made.0.as_str();
@@ -48,17 +48,17 @@ impl Drop for Made {
     }
 }
 
-/// A device on a tap; the host sends to it from now on.
+/// A device on a tap. The host sends to it from now on.
 fn rig(made: &Made) -> Rig<TapDevice> {
     let tap = Tap::open(&made.0).unwrap();
-    // That somebody is attached, the host finds out in its own time.
+    // The host takes its time to find out that the tap is in use.
     let state = format!("/sys/class/net/{}/operstate", made.0);
     stile_tests::wait_for("the tap to be up", || fs::read_to_string(&state).is_ok_and(|state| state.trim() == "up"));
     Rig::new(0, |memory, line| TapDevice::new(tap, Mac::behind_tap("test"), memory, line).unwrap())
 }
 
 impl Rig<TapDevice> {
-    /// The next frame of this kind that comes from the host; its buffer is posted again.
+    /// The next frame of this kind from the host. Its buffer is posted again.
     fn frame(&mut self, kind: [u8; 2]) -> Vec<u8> {
         loop {
             self.host();
@@ -91,7 +91,7 @@ fn guest_and_host_reach_each_other_through_a_tap() {
     rig.ring(RX);
     let socket = UdpSocket::bind("198.18.77.1:0").unwrap();
     socket.send_to(b"hello guest", "198.18.77.2:4000").unwrap();
-    // The host asks who has the guest's address, and hears it.
+    // The host asks for the guest's hardware address and gets the answer.
     let question = rig.frame([8, 6]);
     assert_eq!((&question[28..32], &question[38..42]), (&OURS[..], &GUESTS[..]));
     let guest = Mac::behind_tap("test").0;
@@ -123,7 +123,7 @@ fn frames_wait_in_the_tap_while_the_guest_has_no_buffers() {
         rig.ring(RX);
         let (_, length) = rig.used(RX).expect("a frame waits");
         let frame = rig.get(BUFFERS, length as usize).split_off(HEADER_BYTES);
-        // Others on a new interface are the host's own questions.
+        // Other frames on a new interface are the host's own questions.
         if frame[12..14] == [8, 0] && frame[23] == 17 && frame.len() == 43 {
             heard.extend(frame.last());
         }

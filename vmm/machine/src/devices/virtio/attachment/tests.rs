@@ -13,10 +13,10 @@ use crate::devices::virtio::{Fault, Progress, Ring};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a device was asked to do, and on which thread.
+/// The calls of a device: the queue (`None`: the host's events) and the thread.
 type Calls = Receiver<(Option<u16>, ThreadId)>;
 
-/// Tells of its turns; has so many of them at once.
+/// Records its turns. Has so many of them in a row.
 struct Probe {
     calls: Sender<(Option<u16>, ThreadId)>,
     turns: AtomicU32,
@@ -97,7 +97,7 @@ fn guest(worker: &Arc<Worker>, turns: u32) -> Guest {
 }
 
 impl Guest {
-    /// What the device does next.
+    /// The next call that the device gets.
     fn next(&self) -> Option<u16> {
         let (queue, thread) = self.calls.recv_timeout(LIMIT).expect("the worker does nothing");
         assert_ne!(thread, thread::current().id());

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::devices::virtio::testing::*;
 
-/// Records what the transport does to it.
+/// Records the calls of the transport.
 #[derive(Default)]
 struct Probe {
     rings: Mutex<[bool; 2]>,

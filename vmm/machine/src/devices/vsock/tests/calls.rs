@@ -1,4 +1,4 @@
-//! Who calls whom: a guest a host program, a host program a guest, and what is said first.
+//! Connecting: guests to host programs, host programs to guests, and the line that begins a connection.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The device: what the driver finds, its resets, and what turns it off.
+//! The device: its registers, its resets, and the faults that turn it off.
 
 use super::*;
 use crate::devices::virtio::Device;

@@ -1,4 +1,4 @@
-//! How connections end: by the guest, by the program, half by half.
+//! How connections end: by the guest, by the program, one direction at a time.
 
 use std::net::Shutdown;
 
@@ -30,7 +30,7 @@ fn a_guest_that_sends_no_more_still_receives() {
     program.write_all(b"answer").unwrap();
     guest.rig.host();
     assert_eq!(guest.expect(op::DATA).1, b"answer");
-    // What it said that it would not do is a breach.
+    // A guest that sends after it said that it would not breaks the rules.
     guest.send(data(80, b"x"), b"x");
     guest.expect(op::RESET);
 }
@@ -64,7 +64,7 @@ fn a_program_that_is_gone_before_the_guest_answers_is_taken_back() {
     drop(program);
     guest.rig.host();
     assert_eq!(guest.expect(op::RESET).0.src_port, request.src_port);
-    // Its late answer is for nobody.
+    // The late answer is dropped.
     guest.send(answer(&request, op::RESPONSE), b"");
     guest.expect(op::RESET);
     assert_eq!(guest.connections(), 0);

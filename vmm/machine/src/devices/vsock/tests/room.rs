@@ -1,4 +1,4 @@
-//! Room: nobody gets more than there is, and nobody takes it from the others.
+//! Room: no side gets more than there is, and no connection takes the room of another.
 
 use super::*;
 
@@ -25,7 +25,8 @@ fn what_the_program_does_not_read_waits_up_to_the_room_and_more_ends_the_connect
     let mut guest = Guest::new();
     let listener = guest.listen(80);
     let mut program = guest.connect(80, &listener);
-    // The unix socket takes some, the connection's buffer the rest; so the guest is told of room until both are full.
+    // The unix socket takes some bytes, the connection's buffer the rest. So the guest is told of room until both are
+    // full.
     let chunk = [b'x'; 4096];
     let (mut sent, mut told) = (0u32, 0u32);
     while sent + 4096 - told <= BUFFER_BYTES {
@@ -37,7 +38,7 @@ fn what_the_program_does_not_read_waits_up_to_the_room_and_more_ends_the_connect
         }
     }
     assert!(sent - told > BUFFER_BYTES / 2);
-    // Room comes as the program reads.
+    // Room becomes free as the program reads.
     program.set_nonblocking(true).unwrap();
     let mut heard = 0;
     while heard < sent {
@@ -49,7 +50,7 @@ fn what_the_program_does_not_read_waits_up_to_the_room_and_more_ends_the_connect
     guest.rig.host();
     let told = std::iter::from_fn(|| guest.packet()).last().unwrap().0;
     assert_eq!((told.op, told.fwd_cnt), (op::CREDIT_UPDATE, sent));
-    // A guest that does not mind its room is cut off, the device stays.
+    // A guest that ignores its credit is cut off. The device goes on.
     let cut = (0..2 * sent / 4096).any(|_| {
         guest.send(data(80, &chunk), &chunk);
         guest.packet().is_some_and(|(header, _)| header.op == op::RESET)
@@ -73,7 +74,7 @@ fn a_guest_that_asks_for_room_is_told() {
 #[test]
 fn a_guest_that_takes_no_packets_may_not_send_for_ever() {
     let mut guest = Guest::new();
-    // All buffers are used up by refusals, and then refusals wait, and then packets do.
+    // Refusals use up all buffers. Then refusals wait, and then packets do.
     let mut heads = 0;
     for _ in 0..RIG_SIZE as usize + 200 {
         guest.rig.put(SEND, &data(80, b"").bytes());
@@ -85,7 +86,7 @@ fn a_guest_that_takes_no_packets_may_not_send_for_ever() {
         }
     }
     assert_eq!(heads, RIG_SIZE + 64 + 1);
-    // As the guest takes packets, it goes on.
+    // As the guest takes packets, the device continues.
     let refused = std::iter::from_fn(|| guest.packet()).count();
     assert_eq!(refused, usize::from(heads));
     assert!(guest.rig.used(TX).is_some());

@@ -15,7 +15,7 @@ const BUFFER: u64 = 2048;
 const SIZE: u16 = 16;
 const BROADCAST: [u8; 6] = [0xff; 6];
 
-/// A guest of its own on the switch.
+/// A guest with a device on the switch.
 struct Guest {
     device: MmioTransport<NetDevice>,
     memory: GuestMemoryMmap,
@@ -34,7 +34,7 @@ impl Guest {
         Self { device, memory, queues, bell, posted: 0, sent: 0 }
     }
 
-    /// Posts receive buffers and rings, as a driver does if it is to.
+    /// Posts receive buffers, and rings if the device asks for it, as a driver does.
     fn post(&mut self, count: u16) {
         for _ in 0..count {
             let at = self.posted % SIZE;
@@ -237,7 +237,7 @@ fn frames_that_wait_are_gone_after_a_reset() {
     assert_eq!(b.receive().unwrap(), b"new");
 }
 
-/// What a driver can put into the transmit queue, and the fault that it is.
+/// Mistakes that a driver can make in the transmit queue, with the fault of each.
 #[test]
 fn malformed_transmit_chains_turn_the_device_off() {
     type Spoil = fn(&mut TestQueue);
@@ -307,7 +307,7 @@ fn two_guests_that_send_to_each_other_from_two_threads_do_not_deadlock() {
         guest.post(SIZE);
         for n in 0..FRAMES {
             guest.send(to, &n.to_le_bytes());
-            // Slower than the other sends, so that frames also wait and are dropped.
+            // This sender is slower than the other, so that frames also wait and are dropped.
             if n % 3 == 0 {
                 let free = guest.received() as u16;
                 guest.post(free);

@@ -73,6 +73,6 @@ fn run(program: &[u8]) {
 
 #[test]
 fn fuzz_of_net() {
-    fuzz::replay(include_str!("../../virtio/fuzz/net.txt"), run);
+    fuzz::replay(include_str!("../../../virtio/fuzz/net.txt"), run);
     bolero::check!().with_max_len(PROGRAM_MAX).with_test_time(fuzz::duration()).for_each(run);
 }
