@@ -19,7 +19,7 @@
 //! | `strategy` | theft: `tick`, `slice`, `boost`, `yields`: when it stops | `tick` |
 //! | `tick_us`, `slice_us` | theft: the tick that it dodges, how long it works in a slice | 10000, 5500 |
 //! | `burst_us`, `rest_us` | theft: how long it works in a burst, how long it sleeps | 200, 100 |
-//! | `jobs`, `cached`, `io_us` | make: compilations, percent of them in the cache, each wait for the disk | 64, 0, 2000 |
+//! | `jobs`, `cached`, `io_us` | make: compilations, percent of them cached, each wait for the disk | 64, 0, 2000 |
 //! | `net.ip` | netbench: own address, `10.0.0.1/16` | none |
 //! | `server` | netbench-client: its server's address | none |
 //! | `seed` | netbench-client: which sequence of operations | 1 |

@@ -1,16 +1,17 @@
 //! Thieves: vCPUs that try to get more CPU time than their share by the moments at which they stop.
 //!
-//! One operation is a hog's [`STEP_NS`] of work, so that a thief's work compares with a hog's. Which moments a thief
-//! picks is its `strategy`:
+//! One operation is a hog's [`STEP_NS`] of work, so that a thief's work compares with a hog's. `strategy` says at which
+//! moments a thief stops:
 //!
-//! | strategy | stops | hopes |
-//! |---|---|---|
-//! | `tick` | just before each multiple of `tick_us` on the clock, and sleeps across it | to be absent when run time is sampled: the theft of service of arXiv 1103.0759 |
-//! | `slice` | `slice_us` after it woke, and sleeps | to leave before its quota ends, and to come back with a new one |
-//! | `boost` | every `burst_us`, and sleeps | to run first each time it wakes, as sleepers do |
-//! | `yields` | every `burst_us`, and yields without a hint | to get back, or not to be charged, what it had not used |
+//! * `tick`: just before each multiple of `tick_us` on the clock. It sleeps across that moment, to be absent when run
+//!   time is sampled. This is the theft of service of arXiv 1103.0759.
+//! * `slice`: `slice_us` after it woke. It sleeps, to leave before its quota ends and to come back with a new one.
+//! * `boost`: every `burst_us`. It sleeps, to run first each time it wakes, as sleepers do.
+//! * `yields`: every `burst_us`. It yields without a hint, to get back what it had not used, or not to be charged for
+//!   it.
 //!
-//! A sleep takes `rest_us`. A thief that wakes late has slept longer than it wanted to, which is a loss it cannot avoid.
+//! A sleep takes `rest_us`. A thief that wakes late has slept longer than it wanted to, which is a loss that it cannot
+//! avoid.
 
 use crate::hog::STEP_NS;
 use crate::params::{Params, refuse};

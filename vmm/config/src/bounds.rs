@@ -1,5 +1,5 @@
-//! The least and the most of each value in a configuration. The schema, the checker and the reference page read them here.
-//! Memory is in bytes, time in `Duration`.
+//! The least and the most of each value in a configuration. The schema, the checker and the reference page read them
+//! here. Memory is in bytes, time in `Duration`.
 
 use std::time::Duration;
 

@@ -49,8 +49,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     if vm.wait_for(RUN_FOR).is_none() {
         vm.stop();
     }
-    println!("{name} ended: {:?}", vm.wait());
+    let outcome = vm.wait();
     print!("{}", String::from_utf8_lossy(&printed.lock().expect("no thread panicked with the lock")));
+    println!("{name} ended: {outcome}");
     for (index, vcpu) in vm.usage().iter().enumerate() {
         let [run, wait] = [vcpu.run_ns, vcpu.wait_ns].map(Duration::from_nanos);
         println!("vCPU {index}: ran {run:.1?}, waited {wait:.1?}, {} exits", vcpu.exits);
