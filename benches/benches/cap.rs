@@ -55,8 +55,8 @@ fn main() -> ExitCode {
     tell(promises.as_flattened())
 }
 
-/// One VM of hogs or lockers, alone and beside two hogs, on two pCPUs. (Under leases no lockers: what they get beside hogs hangs
-/// on how soon the host lets a woken thread run; see `docs/adr/0014-caps.md`.)
+/// One VM of hogs or lockers, alone and beside two hogs, on two pCPUs. (Under leases no lockers: what they get beside
+/// hogs hangs on how soon the host lets a woken thread run; see `docs/adr/0014-caps.md`.)
 fn situations(images: &'static [&'static str]) -> impl Iterator<Item = Situation> {
     images.iter().flat_map(|image| {
         [1, 2, 4].into_iter().flat_map(move |vcpus| [0, 2].map(|hogs| Situation { image, vcpus, hogs }))

@@ -1,5 +1,5 @@
-//! What the scheduler adds to an exit: a guest that rings a doorbell over and over, under `rsdl`, alone, and driven by a
-//! thread that only calls KVM_RUN, with the same handling of exits and no scheduler at all. They take turns.
+//! What the scheduler adds to an exit: a guest that rings a doorbell over and over, under `rsdl`, alone, and driven by
+//! a thread that only calls KVM_RUN, with the same handling of exits and no scheduler at all. They take turns.
 
 use kvm_ioctls::Kvm;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! What a decision costs, in a domain of ten vCPUs and in one of a hundred thousand. No threads: time is a counter.
 //!
-//! Three kinds of decision: a lease is used up; a vCPU yields; and a vCPU yields where only ten of all run and the others
-//! are blocked. The first two go round all vCPUs, in an order unlike that of their ids, so each finds the state of its vCPU
-//! as cold as it can be; the third is the policy's own cost, whatever it has to remember.
+//! Three kinds of decision: a lease is used up; a vCPU yields; and a vCPU yields where only ten of all run and the
+//! others are blocked. The first two go round all vCPUs, in an order unlike that of their ids, so each finds the state
+//! of its vCPU as cold as it can be; the third is the policy's own cost, whatever it has to remember.
 
 use criterion::{BenchmarkId, Criterion};
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! How fast the simulator is: decisions in a second of CPU time, and the largest machine it is made for. CPU time, for a run
-//! has one thread, and what else runs here is none of its business.
+//! How fast the simulator is: decisions in a second of CPU time, and the largest machine it is made for. CPU time, for
+//! a run has one thread, and what else runs here is none of its business.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! A guest of a few ring-0 instructions whose vCPUs halt with their LAPIC in the kernel, as those of Linux do: it computes or
-//! halts as it is told from outside, and counts its interrupts.
+//! A guest of a few ring-0 instructions whose vCPUs halt with their LAPIC in the kernel, as those of Linux do: it
+//! computes or halts as it is told from outside, and counts its interrupts.
 //!
 //! It runs in real mode, since a host without hardware virtualisation emulates every instruction of it.
 
@@ -188,8 +188,8 @@ impl HaltingGuest {
         self.word(vcpu, 0)
     }
 
-    /// Whether a vCPU halts whenever it has nothing else to do, or computes for ever; one that halts finds out when it is
-    /// interrupted.
+    /// Whether a vCPU halts whenever it has nothing else to do, or computes for ever; one that halts finds out when it
+    /// is interrupted.
     pub fn halts(&self, vcpu: u16, halts: bool) {
         let at = GuestAddress((BLOCKS + BLOCK * vcpu + HALTS).into());
         self.memory.store(u8::from(halts), at, SeqCst).expect("it is memory");

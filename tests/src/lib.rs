@@ -61,9 +61,9 @@ fn missing(what: &str, why: &str) {
     skip(why);
 }
 
-/// Whether the CPU is a program, whose times say nothing of a CPU's: bounds in time are told there, and not asserted. The
-/// host takes such a CPU away, under load for most of the time, and the kernel on it is not told: it counts no steal. So
-/// nothing can tell a policy that starves a vCPU from a host that does (docs/adr/0019).
+/// Whether the CPU is a program, whose times say nothing of a CPU's: bounds in time are told there, and not asserted.
+/// The host takes such a CPU away, under load for most of the time, and the kernel on it is not told: it counts no
+/// steal. So nothing can tell a policy that starves a vCPU from a host that does (docs/adr/0019).
 pub fn is_emulated() -> bool {
     std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|cpus| cpus.contains("QEMU TCG"))
 }

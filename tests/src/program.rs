@@ -1,7 +1,8 @@
 //! Guests of a few instructions, for what no well-behaved program does.
 //!
 //! The instructions are assembled into this crate's own text, jumped over, and copied from there. They start at CPL 3
-//! with `rdi` = boot-information page, `rsi` = vCPU index and `rsp` = top of the stack, and must be position-independent.
+//! with `rdi` = boot-information page, `rsi` = vCPU index and `rsp` = top of the stack, and must be
+//! position-independent.
 #![allow(unsafe_code, reason = "inline assembly is where the instructions come from")]
 
 use std::arch::asm;

@@ -106,8 +106,8 @@ fn vms_of_weights_1_2_and_4_run_in_that_ratio() {
             let unit = ran.iter().sum::<f64>() / 7.0;
             [0, 1, 2].map(|vm| ran[vm] / unit / f64::from(1 << vm))
         };
-        // A host that takes pCPUs away for long lets vCPUs run beyond several quotas, which is forgiven them: it may blur the
-        // ratio of one window, towards that of equals, which is 2.33 to 0.58.
+        // A host that takes pCPUs away for long lets vCPUs run beyond several quotas, which is forgiven them: it may
+        // blur the ratio of one window, towards that of equals, which is 2.33 to 0.58.
         let mut seen: Vec<[f64; 3]> = Vec::new();
         let are_fair = (0..5).any(|_| {
             seen.push(ratios());

@@ -153,7 +153,8 @@ fn interrupts_that_are_not_for_programs_are_refused() {
                 let kind = FaultKind::Exception { vector, error, address: None };
                 Outcome::Fault(Fault { vcpu: 0, rip: Some(program.mark()), kind })
             };
-            // A CPU names the gate, with a bit that says it is one of the interrupt table. PVM knows no such instruction.
+            // A CPU names the gate, with a bit that says it is one of the interrupt table. PVM knows no such
+            // instruction.
             let gate = fault(13, Some(gate << 3 | 2));
             assert!(outcome == gate || outcome == fault(6, None), "{outcome}");
         }

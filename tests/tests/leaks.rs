@@ -13,8 +13,8 @@ use stile_tests::{Carrier, Guest, Recipe, require_kvm, wait_for};
 const STAGES: usize = 5;
 /// In each stage, a part of them under each mechanism.
 const CYCLES: usize = 20;
-/// After so many cycles allocator, caches of thread stacks and lazily bound code have what they need, and each domain gives
-/// ids of vCPUs that have ended for the second time: an id has its place in tables from the first time on.
+/// After so many cycles allocator, caches of thread stacks and lazily bound code have what they need, and each domain
+/// gives ids of vCPUs that have ended for the second time: an id has its place in tables from the first time on.
 const WARM_UP: usize = 180;
 const VMS: u32 = 16;
 /// Growth in a stage of 320 VMs. A leak of 1 KiB for each would be twice this.

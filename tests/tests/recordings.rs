@@ -1,5 +1,5 @@
-//! Recordings of whole VMs: a policy that is asked again decides the same, everybody's time adds up, and who waited is told
-//! whose doing it was.
+//! Recordings of whole VMs: a policy that is asked again decides the same, everybody's time adds up, and who waited is
+//! told whose doing it was.
 
 use kvm_ioctls::Kvm;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ const POLICIES: [&str; 9] = [
     "goodness:yield_recalculates:yield_bounces",
 ];
 
-/// Runs guests on so many pCPUs until each has got on, and records them. They are made in this order, so that the first has
-/// the first ids.
+/// Runs guests on so many pCPUs until each has got on, and records them. They are made in this order, so that the first
+/// has the first ids.
 fn record(kvm: &Kvm, path: &Path, policy: &str, most_pcpus: usize, recipes: &[Recipe]) -> Recording {
     let policy: PolicyConfig = policy.parse().expect("the tests name policies that exist");
     let cpus = pcpus().into_iter().take(most_pcpus).map(|cpu| cpu as u32).collect();

@@ -1,5 +1,5 @@
-//! A vCPU that its policy starves: it is found, with what led there, and gets on once the domain falls back to the host's
-//! scheduler, as everybody else does.
+//! A vCPU that its policy starves: it is found, with what led there, and gets on once the domain falls back to the
+//! host's scheduler, as everybody else does.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};

@@ -1,5 +1,5 @@
-//! The suites netbench, entry, partition and boot, each small and under several policies: they come to their end with honest
-//! work and all they are to tell.
+//! The suites netbench, entry, partition and boot, each small and under several policies: they come to their end with
+//! honest work and all they are to tell.
 
 use kvm_ioctls::Kvm;
 use std::fs;

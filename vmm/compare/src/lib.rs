@@ -1,9 +1,9 @@
 //! Comparing policies: the same guests, on the same pCPUs, under one policy after the other.
 //!
 //! A run is rounds of *cells*: one policy with one size, in fresh VMs in a fresh domain, with a warm-up before the
-//! measured window, or with work that has an end, which is waited for. Within a round the policies of one size follow each
-//! other directly, in an order drawn anew each time, so that what drifts on the host meets all of them; ratios pair the
-//! samples of one round.
+//! measured window, or with work that has an end, which is waited for. Within a round the policies of one size follow
+//! each other directly, in an order drawn anew each time, so that what drifts on the host meets all of them; ratios
+//! pair the samples of one round.
 //!
 //! | module | concern |
 //! |---|---|
@@ -21,13 +21,13 @@
 //! Each uses those above it, and none below. What there is to say of a suite is said in [`stile_suites`]; only
 //! `runner/dispatch` tells suites apart.
 //!
-//! Words: a *case* is a size and a *setup*, such as one pCPU or all; a *cell* is a case under a policy in a round, as planned
-//! and as measured; a *site* is where it is measured, its domain and pCPUs; its *window* is what is between two *readings* of
-//! guests and scheduler; a *step* is what netbench keeps of a cell besides.
+//! Words: a *case* is a size and a *setup*, such as one pCPU or all; a *cell* is a case under a policy in a round, as
+//! planned and as measured; a *site* is where it is measured, its domain and pCPUs; its *window* is what is between two
+//! *readings* of guests and scheduler; a *step* is what netbench keeps of a cell besides.
 //!
-//! It goes from the top to the bottom: the command line makes [`Options`], these make a [`Plan`], a [`Runner`] has a cell
-//! measured for each line of it, and the cell takes its metrics from a window. What becomes of samples is none of this:
-//! that is [`stile_report`].
+//! It goes from the top to the bottom: the command line makes [`Options`], these make a [`Plan`], a [`Runner`] has a
+//! cell measured for each line of it, and the cell takes its metrics from a window. What becomes of samples is none of
+//! this: that is [`stile_report`].
 
 mod cells;
 mod error;

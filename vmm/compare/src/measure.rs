@@ -1,9 +1,10 @@
-//! What things cost on this host, for the simulator: exits, switches, kicks, wake-ups, and how fast CPUs see each other.
+//! What things cost on this host, for the simulator: exits, switches, kicks, wake-ups, and how fast CPUs see each
+//! other.
 //!
-//! Guests are run by hand, on threads bound to a CPU, without a scheduler. It takes some three seconds. What else runs on the
-//! host makes samples longer and never shorter, so each figure is their lowest tenth, of passes that take turns:
-//! on a quiet host hardly less than their median, and on a busy one far nearer to what it would be on a quiet one. How far the
-//! two lie apart, and what else ran, is told with them.
+//! Guests are run by hand, on threads bound to a CPU, without a scheduler. It takes some three seconds. What else runs
+//! on the host makes samples longer and never shorter, so each figure is their lowest tenth, of passes that take turns:
+//! on a quiet host hardly less than their median, and on a busy one far nearer to what it would be on a quiet one. How
+//! far the two lie apart, and what else ran, is told with them.
 
 mod asking;
 mod hop;
@@ -31,8 +32,8 @@ use vm_memory::{Bytes, GuestAddress};
 
 /// Each pass takes some samples of all figures, so that what disturbs the host for a moment does not meet all of one.
 const PASSES: usize = 5;
-/// Samples of a pass, and how often a thing is done for one of them that is too short to be timed alone: all in much less than
-/// a turn under the host's scheduler.
+/// Samples of a pass, and how often a thing is done for one of them that is too short to be timed alone: all in much
+/// less than a turn under the host's scheduler.
 const SAMPLES: usize = 21;
 const EXITS_AT_ONCE: u32 = 20;
 const GLANCES_AT_ONCE: u32 = 1000;

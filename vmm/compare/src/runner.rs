@@ -172,7 +172,8 @@ impl<'a> Runner<'a> {
         Ran { samples, notes, disturbed: disturbances.told(), recordings, steps, end }
     }
 
-    /// Adds a cell's samples to the others, and to the journal; false if there are none, because the user ended the run.
+    /// Adds a cell's samples to the others, and to the journal; false if there are none, because the user ended the
+    /// run.
     fn kept(&self, measured: Option<Vec<Sample>>, samples: &mut Vec<Sample>) -> Result<bool, CompareError> {
         let Some(measured) = measured else { return Ok(false) };
         for (journal, sample) in self.journal.iter().flat_map(|journal| measured.iter().map(move |s| (journal, s))) {

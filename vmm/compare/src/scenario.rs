@@ -1,7 +1,7 @@
 //! What `stile sim` is asked to do, as its file says it.
 //!
-//! The file is checked as a configuration is: every mistake at once, with its place and what is accepted. What its keys mean
-//! is said at the fields here, and `docs/simulation-file.md` is made of them.
+//! The file is checked as a configuration is: every mistake at once, with its place and what is accepted. What its keys
+//! mean is said at the fields here, and `docs/simulation-file.md` is made of them.
 
 mod check;
 pub(super) mod schema;
@@ -74,7 +74,8 @@ pub struct Scenario {
     /// Whether yields say what they wait for.
     #[serde(default = "hints")]
     pub hints: bool,
-    /// What things cost: the path of what `stile doctor --costs` printed, relative to this file, or the figures themselves.
+    /// What things cost: the path of what `stile doctor --costs` printed, relative to this file, or the figures
+    /// themselves.
     #[serde(default)]
     #[schemars(schema_with = "schema::costs")]
     costs: Costs,
@@ -156,8 +157,8 @@ impl Scenario {
         Self::parse(&file.display().to_string(), &text)
     }
 
-    /// Checks `text`, the content of a file called `file`: the name is for messages, and a relative path of costs starts at
-    /// its directory.
+    /// Checks `text`, the content of a file called `file`: the name is for messages, and a relative path of costs
+    /// starts at its directory.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
         let base = Path::new(file).parent().unwrap_or(Path::new(""));
         let cross = |document: &toml::de::DeTable<'_>| check::check(document, base);

@@ -1,7 +1,7 @@
 //! A measured window: two readings of the guests' gauges and the domain's counts, and their difference.
 //!
-//! What is made of one: whether its accounts are sound (`audit`), a suite's metrics (`metrics`, `weights`), how evenly work was
-//! spread over it (`jitter`), and who ran during its longest wait (`moment`).
+//! What is made of one: whether its accounts are sound (`audit`), a suite's metrics (`metrics`, `weights`), how evenly
+//! work was spread over it (`jitter`), and who ran during its longest wait (`moment`).
 
 pub(super) mod audit;
 pub(super) mod jitter;
@@ -63,8 +63,8 @@ pub(super) struct Reading {
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) seconds: f64,
-    /// From the beginning of the first reading to the end of the last one: vCPUs are read one after the other, each over
-    /// a time of its own within this.
+    /// From the beginning of the first reading to the end of the last one: vCPUs are read one after the other, each
+    /// over a time of its own within this.
     pub(super) span: Nanos,
     pub(super) vcpus: Vec<VcpuCounts>,
     pub(super) totals: Totals,

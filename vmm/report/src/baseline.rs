@@ -1,8 +1,9 @@
 //! Compares a report with an earlier one, the baseline, and finds the headline figures that have become worse.
 //!
-//! It compares medians of headline metrics under the same policy with the same parameters. A figure is worse if it differs
-//! by more than the tolerance *and* the intervals of both medians do not overlap: the first alone may be chance, and the
-//! second alone does not matter. Both reports must come from the same machine; a warning names the facts that differ.
+//! It compares medians of headline metrics under the same policy with the same parameters. A figure is worse if it
+//! differs by more than the tolerance *and* the intervals of both medians do not overlap: the first alone may be
+//! chance, and the second alone does not matter. Both reports must come from the same machine; a warning names the
+//! facts that differ.
 
 use super::check::{CheckError, read_report};
 use super::{format, view};

@@ -1,8 +1,8 @@
 //! The report as one static page: readable without network or script, in light and dark, wide and narrow.
 //!
-//! Everything shown comes from the [`Report`] and its [`Sample`]s; text is escaped by the template. Order: summary, results at
-//! a glance, for each suite its plots, worst moments and headline figures, the sources' tables, the host, all figures, the
-//! policies, and how to read it all.
+//! Everything shown comes from the [`Report`] and its [`Sample`]s; text is escaped by the template. Order: summary,
+//! results at a glance, for each suite its plots, worst moments and headline figures, the sources' tables, the host,
+//! all figures, the policies, and how to read it all.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
@@ -130,7 +130,8 @@ fn glance(blocks: &[Block<'_>]) -> Markup {
     } }
 }
 
-/// The rows of a block whose work runs as fast as it can. A probe has a pace of its own and is rated by missed deadlines.
+/// The rows of a block whose work runs as fast as it can. A probe has a pace of its own and is rated by missed
+/// deadlines.
 fn worked<'a>(block: &Block<'a>) -> Vec<&'a Params> {
     let has_work = |row: &&Params| {
         let any = block.policies.iter().any(|policy| block.cell(row, policy, Metric::Throughput).is_some());
@@ -183,8 +184,8 @@ fn without_unit(cell: &Cell) -> String {
     format::value(cell.metric, cell.suite, cell.median)
 }
 
-/// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times are shown with their units, and the
-/// labels of counts and shares name what they count.
+/// A metric as a row's heading: "throughput, locks/s" above "higher is better". Times are shown with their units, and
+/// the labels of counts and shares name what they count.
 fn metric_heading(metric: Metric, suite: Suite) -> Markup {
     let unit = Some(suite.unit(metric)).filter(|unit| unit.contains('/')).map(|unit| format!(", {unit}"));
     let unit = unit.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The forms of a comparison's report, for readers and for programs.
 //!
-//! [`writer::write_all`] writes the report's folder and [`table::terminal`] the text for a terminal, both from the data of
-//! [`stile_results`]. Nothing here runs a guest, reads the host or asks for the time.
+//! [`writer::write_all`] writes the report's folder and [`table::terminal`] the text for a terminal, both from the data
+//! of [`stile_results`]. Nothing here runs a guest, reads the host or asks for the time.
 //!
 //! | module | concern |
 //! |---|---|

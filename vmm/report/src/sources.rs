@@ -18,8 +18,8 @@ pub use table::SourceTable;
 use stile_results::model::{BASELINE, Report};
 use stile_suites::{Claims, Source, Suite};
 
-/// The tables that a report has cells for, in the order of the sources. Their ratios are to the host's scheduler, as the
-/// sources' are.
+/// The tables that a report has cells for, in the order of the sources. Their ratios are to the host's scheduler, as
+/// the sources' are.
 pub fn tables(report: &Report) -> Vec<SourceTable> {
     let report = &report.clone().with_reference(BASELINE);
     let marked = |table: SourceTable| match report.simulated {

@@ -79,8 +79,8 @@ fn without_number(label: &str) -> &str {
     label.rsplit_once('#').filter(|(_, number)| number.parse::<u32>().is_ok()).map_or(label, |(name, _)| name)
 }
 
-/// The reference a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, ...". None for
-/// another policy, and without intervals.
+/// The reference a second time: "host#2 is host again: of 12 headline ratios 11 include 1 in their intervals, ...".
+/// None for another policy, and without intervals.
 fn against_itself(report: &Report, policy: &str) -> Option<String> {
     let reference = report.reference.as_str();
     if without_number(policy) != without_number(reference) {

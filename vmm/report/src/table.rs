@@ -92,7 +92,8 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// The layout for a screen: intervals stand beside ratios, or else below them, unless the block needs more tables then.
+    /// The layout for a screen: intervals stand beside ratios, or else below them, unless the block needs more tables
+    /// then.
     fn new(block: &'a Block<'a>, width: usize) -> Self {
         let signs = block.headline_cells().map(|cell| cell.verdict().sign().chars().count()).max().unwrap_or(0);
         let plain = Self { block, signs, intervals: Intervals::Nowhere };
@@ -229,7 +230,8 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The report as Markdown tables: each suite's headline metrics, work and times with ratio and interval, then the sources'.
+/// The report as Markdown tables: each suite's headline metrics, work and times with ratio and interval, then the
+/// sources'.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
     for block in view::blocks(report) {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The disturbed runs of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbed {
-    /// The runs of each policy, by policy. Empty where nothing was looked at: in a simulation, and in reports of version 1.
+    /// The runs of each policy, by policy. Empty where nothing was looked at: in a simulation, and in reports of
+    /// version 1.
     pub runs: Vec<Runs>,
     /// A sentence for each kind of disturbance.
     pub notes: Vec<String>,

@@ -1,7 +1,7 @@
 //! Writes each sample of a comparison as soon as it is measured.
 //!
-//! `raw/samples.jsonl` grows by a line for each sample, so the samples of a run that fails are kept. A line is written whole
-//! or not at all. At the end of the run the [writer](super::writer) replaces the file.
+//! `raw/samples.jsonl` grows by a line for each sample, so the samples of a run that fails are kept. A line is written
+//! whole or not at all. At the end of the run the [writer](super::writer) replaces the file.
 
 use super::model::Sample;
 use super::raw::{self, JSON_LINES};
@@ -40,7 +40,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A journal in a report's folder, which is made if need be. The first sample replaces the journal of an earlier run.
+    /// A journal in a report's folder, which is made if need be. The first sample replaces the journal of an earlier
+    /// run.
     pub fn create(dir: &Path) -> Result<Self, JournalError> {
         let raw = dir.join("raw");
         fs::create_dir_all(&raw).map_err(|source| JournalError::Directory { path: raw.clone(), source })?;

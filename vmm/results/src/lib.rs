@@ -1,7 +1,7 @@
 //! What a comparison measures, as data: suites, metrics, samples, the report's cells, and the statistics behind them.
 //!
-//! A runner fills [`Sample`]s, and [`Report::from_samples`] makes cells of them. Nothing here runs a guest, reads the host,
-//! asks for the time or shows anything: a report follows from its samples alone.
+//! A runner fills [`Sample`]s, and [`Report::from_samples`] makes cells of them. Nothing here runs a guest, reads the
+//! host, asks for the time or shows anything: a report follows from its samples alone.
 //!
 //! | module | concern |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! The data of a comparison: samples as the runner takes them, and the report that they become.
 //!
 //! `report.json` is [`Report`] as serde writes it; [`super::check`] holds files against this definition. A sample
-//! carries its round, because a ratio compares two samples of one round: what the machine did at that time affects both.
+//! carries its round, because a ratio compares two samples of one round: what the machine did at that time affects
+//! both.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,8 @@ use stile_suites::{Better, Counted, Metric, Suite};
 
 /// Version of the report format.
 pub const SCHEMA: u32 = 2;
-/// The oldest version that can be read. Files of version 1 have no `reference` (it was `host`), no `disturbed`, and call
-/// `ratio` `ratio_to_host`.
+/// The oldest version that can be read. Files of version 1 have no `reference` (it was `host`), no `disturbed`, and
+/// call `ratio` `ratio_to_host`.
 pub const OLDEST_SCHEMA: u32 = 1;
 /// The host's own scheduler: what ratios refer to if no other policy is chosen.
 pub const BASELINE: &str = "host";
@@ -51,8 +52,8 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. One of them is its size: what the suite counts ([`Counted`]), or `pcpus`, or
-/// else `probe` or `load`, the part of the run that was measured. The others choose a variant of the suite.
+/// The parameters of a run, ordered by name. One of them is its size: what the suite counts ([`Counted`]), or `pcpus`,
+/// or else `probe` or `load`, the part of the run that was measured. The others choose a variant of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, ParamValue>);

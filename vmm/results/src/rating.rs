@@ -1,7 +1,7 @@
 //! How a probe of the suite `interactive` would feel to a user: great, good, ok, bad or awful.
 //!
-//! The words are the source's. Here each stands for two bounds, one of the response's 99th percentile and one of the share
-//! of missed deadlines; both must hold. docs/suites.md gives the reasons for the bounds.
+//! The words are the source's. Here each stands for two bounds, one of the response's 99th percentile and one of the
+//! share of missed deadlines; both must hold. docs/suites.md gives the reasons for the bounds.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,8 @@ impl Probe {
         }
     }
 
-    /// How it feels when 99 of 100 responses take no longer than this (unit: us), and so many deadlines are missed (unit: %).
+    /// How it feels when 99 of 100 responses take no longer than this (unit: us), and so many deadlines are missed
+    /// (unit: %).
     pub fn rate(self, p99_us: f64, missed: f64) -> Rating {
         let keeps = |(response, share): &Bound| p99_us <= response * 1000.0 && missed <= *share;
         let place = self.bounds().iter().position(keeps);

@@ -1,7 +1,7 @@
 //! The policy that a report's ratios refer to.
 //!
-//! A ratio is the median over the rounds of a policy's value divided by the reference's value of the same round. A report
-//! keeps the samples of each cell with their rounds, so its ratios can be computed again for another reference.
+//! A ratio is the median over the rounds of a policy's value divided by the reference's value of the same round. A
+//! report keeps the samples of each cell with their rounds, so its ratios can be computed again for another reference.
 
 use std::collections::BTreeMap;
 

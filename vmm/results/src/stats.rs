@@ -3,12 +3,12 @@
 //! Everything is a pure function; the only randomness is a generator started from a seed that the caller gives, so the
 //! same samples and seed give the same report, bit for bit. Sample values are finite; the caller drops others.
 //!
-//! How far an interval can be trusted: the bootstrap of a median knows no more than the samples. Up to five rounds it is
-//! the samples' range, which covers the true median with probability 1 - 2^(1-n): 75 % for three
-//! rounds, 88 % for four, 94 % for five. Beyond that the bootstrap alone would be too sure of itself (88 % for seven), so
-//! an interval is never narrower than the order statistics that cover the median in 92.5 % of all cases, whatever the
-//! samples' distribution (Thompson 1936). Below [`MIN_FOR_INTERVAL`] no interval is given at all, and a report calls a
-//! difference proved only from [`MIN_FOR_VERDICT`] rounds on.
+//! How far an interval can be trusted: the bootstrap of a median knows no more than the samples. Up to five rounds it
+//! is the samples' range, which covers the true median with probability 1 - 2^(1-n): 75 % for three
+//! rounds, 88 % for four, 94 % for five. Beyond that the bootstrap alone would be too sure of itself (88 % for seven),
+//! so an interval is never narrower than the order statistics that cover the median in 92.5 % of all cases, whatever
+//! the samples' distribution (Thompson 1936). Below [`MIN_FOR_INTERVAL`] no interval is given at all, and a report
+//! calls a difference proved only from [`MIN_FOR_VERDICT`] rounds on.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ const RESAMPLES: usize = 2000;
 /// Probability mass left out at each end of an interval.
 const TAIL: f64 = 0.025;
 
-/// Least probability with which an interval covers the true median, from five samples on. Below the nominal 95 %, so that
-/// eight samples may leave out the least and the largest (93 %).
+/// Least probability with which an interval covers the true median, from five samples on. Below the nominal 95 %, so
+/// that eight samples may leave out the least and the largest (93 %).
 const COVERED: f64 = 0.925;
 
 /// A confidence interval; `[lo, hi]` in files.
@@ -101,14 +101,14 @@ pub fn median_interval(samples: &[f64], seed: u64) -> Option<Interval> {
     Some(Interval { lo: lo.min(medians[cut]), hi: hi.max(medians[RESAMPLES - 1 - cut]) })
 }
 
-/// Probability with which the interval of so many samples misses the true median: up to five it is their range, and beyond
-/// that nearly what the level says.
+/// Probability with which the interval of so many samples misses the true median: up to five it is their range, and
+/// beyond that nearly what the level says.
 pub fn miss(samples: usize) -> f64 {
     0.5f64.powi(samples as i32 - 1).max(2.0 * TAIL)
 }
 
-/// How many samples may be left out at either end so that the others' range still covers the median in [`COVERED`] of all
-/// cases. It misses if so many samples or fewer fall on one side: a binomial probability.
+/// How many samples may be left out at either end so that the others' range still covers the median in [`COVERED`] of
+/// all cases. It misses if so many samples or fewer fall on one side: a binomial probability.
 fn left_out(samples: usize) -> usize {
     // Of exactly `n` on one side; then of at most `n`.
     let (mut exactly, mut at_most) = (0.5f64.powi(samples as i32), 0.0);

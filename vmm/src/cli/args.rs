@@ -196,8 +196,8 @@ pub(super) struct SimArgs {
     /// Replay the recording of a suite's run, simulate the same run, and print both with the ratio of each figure
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["file", "record"])]
     pub(super) replay: Option<PathBuf>,
-    /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ... that
-    /// is not in use. A folder that holds a report is refused without --force
+    /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ...
+    /// that is not in use. A folder that holds a report is refused without --force
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Replace a report in the folder of --out
@@ -222,8 +222,8 @@ pub(super) struct CompareArgs {
     pub(super) force: bool,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = policies())]
     pub(super) policies: Vec<PolicyConfig>,
-    /// The policy that ratios refer to, one of those compared; by default host. `stile show FILE --reference POLICY` computes
-    /// the ratios of a report to another one
+    /// The policy that ratios refer to, one of those compared; by default host. `stile show FILE --reference POLICY`
+    /// computes the ratios of a report to another one
     #[arg(long, value_name = "POLICY")]
     pub(super) reference: Option<String>,
     /// Numbers of vCPUs, a run for each (suites that count them)
@@ -282,9 +282,9 @@ pub(super) struct CompareArgs {
     /// Record every run in the folder's raw, except those under the host's scheduler; this costs some throughput
     #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
-    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline metric is
-    /// worse by more than the tolerance and its intervals do not overlap. There is a warning if every run of a policy was
-    /// disturbed in that report
+    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline
+    /// metric is worse by more than the tolerance and its intervals do not overlap. There is a warning if every run of
+    /// a policy was disturbed in that report
     #[arg(long, value_name = "OLD/report.json")]
     pub(super) baseline: Option<PathBuf>,
     /// Refuse a baseline in which every run of a policy was disturbed, with exit code 2, instead of the warning
@@ -296,8 +296,8 @@ pub(super) struct CompareArgs {
     /// Write the cells to this file as JUnit test cases; a cell that is worse than in the baseline is a failed case
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
-    /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ... that
-    /// is not in use. A folder that holds a report is refused without --force
+    /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ...
+    /// that is not in use. A folder that holds a report is refused without --force
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Seed of the order of runs, the guests' randomness and the intervals

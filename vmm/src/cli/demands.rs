@@ -1,4 +1,5 @@
-//! What is asked of a comparison beside its report: not to be worse than an earlier one, and to be told to a build server.
+//! What is asked of a comparison beside its report: not to be worse than an earlier one, and to be told to a build
+//! server.
 
 use super::failure::Failure;
 use super::output;
@@ -58,7 +59,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 impl Demands {
-    /// Those of this command line, if what is going to be run can meet them. `out` is the folder that is named for the report.
+    /// Those of this command line, if what is going to be run can meet them. `out` is the folder that is named for the
+    /// report.
     pub(super) fn new(
         demanded: &Demanded,
         out: Option<&Path>,

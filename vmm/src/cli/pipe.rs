@@ -1,7 +1,7 @@
 //! What happens when nobody reads any more: `stile ... | head`.
 //!
-//! Rust's start-up has a write to a closed pipe fail, and printing would panic. Here it ends the program at once, as it ends
-//! others; but one that has guests to stop or a recording to finish is told of it and ends itself when it has.
+//! Rust's start-up has a write to a closed pipe fail, and printing would panic. Here it ends the program at once, as it
+//! ends others; but one that has guests to stop or a recording to finish is told of it and ends itself when it has.
 #![allow(unsafe_code, reason = "the disposition of a signal: no crate in use sets it back to the default")]
 
 use signal_hook::consts::SIGPIPE;

@@ -40,7 +40,8 @@ pub(super) struct Keep {
 }
 
 impl Keep {
-    /// The folder of the report: the one that is named, unless it holds a report that may not be replaced; or a fresh one.
+    /// The folder of the report: the one that is named, unless it holds a report that may not be replaced; or a fresh
+    /// one.
     pub(super) fn folder(&self) -> Result<PathBuf, Failure> {
         Wanted { out: self.out.as_deref(), force: self.force }.folder(Path::new(".")).map_err(Failure::input)
     }

@@ -71,7 +71,8 @@ fn simulated(mut options: Options) -> (Options, Simulation) {
     (options, Simulation { neighbours, costs: HostCosts::default() })
 }
 
-/// Which of these CPUs are near each other: as on this host, if it has them all; else all share a cache, and none a core.
+/// Which of these CPUs are near each other: as on this host, if it has them all; else all share a cache, and none a
+/// core.
 fn neighbours(pcpus: &CpuList) -> Neighbours {
     let here = allowed_cpus().is_ok_and(|allowed| pcpus.iter().all(|cpu| allowed.contains(cpu)));
     if here { Neighbours::of(pcpus) } else { Neighbours::regular(pcpus, pcpus.len() as u32, 1) }

@@ -1,8 +1,9 @@
 //! The user's end of a guest's serial port: what is typed goes to the guest, key by key.
 //!
 //! While a guest has a terminal, that does not edit lines, echo, or make signals of keys; Ctrl-A is the one key that is
-//! stile's ([`Escape`]). The terminal is as before when [`Keyboard`] is dropped, when a thread panics, and when a signal ends
-//! the program that leaves no time for either. Output is not touched: lines of guests and of stile look as elsewhere.
+//! stile's ([`Escape`]). The terminal is as before when [`Keyboard`] is dropped, when a thread panics, and when a
+//! signal ends the program that leaves no time for either. Output is not touched: lines of guests and of stile look as
+//! elsewhere.
 //!
 //! Input that is no terminal, a file or a pipe, goes to the guest byte by byte, to its end.
 #![allow(
@@ -142,7 +143,8 @@ fn put_back_whatever_happens() -> io::Result<()> {
             // Ends the program as the signal would have.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         };
-        // SAFETY: the handler changes the terminal by a system call and ends the program; both may be done in a handler.
+        // SAFETY: the handler changes the terminal by a system call and ends the program; both may be done in a
+        // handler.
         unsafe { signal_hook::low_level::register(signal, end) }?;
     }
     Ok(())

@@ -222,8 +222,8 @@ pub struct LinuxGuests {
     pub sizes: PerKind<&'static [u32]>,
     /// The VMs of a cell.
     pub vms: Vms,
-    /// Whether booting is what is measured, so that no time is needed for it beforehand and other monitors can be compared
-    /// with.
+    /// Whether booting is what is measured, so that no time is needed for it beforehand and other monitors can be
+    /// compared with.
     pub measures_boot: bool,
     /// Those of the parameters that `--set` takes.
     pub parameters: &'static [&'static str],

@@ -1,8 +1,8 @@
 //! The suites and metrics as plain data: what `compare` can run, what it measures, and how both are called.
 //!
-//! Each suite is a [`Descriptor`] in a file of its own, and the table here lists them. Every field is stated for every suite:
-//! a descriptor has no defaults. What runs a suite, and what shows it, reads the descriptor; only the runner tells suites
-//! apart, in one exhaustive `match`. Nothing here knows of reports, of guests or of the host.
+//! Each suite is a [`Descriptor`] in a file of its own, and the table here lists them. Every field is stated for every
+//! suite: a descriptor has no defaults. What runs a suite, and what shows it, reads the descriptor; only the runner
+//! tells suites apart, in one exhaustive `match`. Nothing here knows of reports, of guests or of the host.
 //!
 //! | module | concern |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! What is measured: one table with a row for each metric. Nothing here measures or computes.
 //!
-//! Names are part of the report format: to rename one is to change the schema. A new metric is a row of the table and a line
-//! where `compare` computes it.
+//! Names are part of the report format: to rename one is to change the schema. A new metric is a row of the table and a
+//! line where `compare` computes it.
 
 use serde::{Deserialize, Serialize};
 
@@ -74,8 +74,8 @@ macro_rules! metrics {
     };
 }
 
-// The columns: name in files; name in prose and wide tables; name in narrow tables; unit, empty where it is the suite's;
-// which direction is better; kind.
+// The columns: name in files; name in prose and wide tables; name in narrow tables; unit, empty where it is the
+// suite's; which direction is better; kind.
 metrics! {
     /// Work done per second, in the suite's own unit.
     Throughput: "throughput", "throughput", "work", "", Higher, Work;

@@ -9,8 +9,8 @@ pub enum Setup {
     Usual,
     /// On all pCPUs, or on one.
     On(Processors),
-    /// On all pCPUs, with a domain for each: VMs that speak with each other, and the device work between them, stay on one
-    /// pCPU.
+    /// On all pCPUs, with a domain for each: VMs that speak with each other, and the device work between them, stay on
+    /// one pCPU.
     Affinity,
     /// Without a VM: threads do what a scheduler does about a slot when a vCPU leaves its guest and goes on.
     Bare(Processors),

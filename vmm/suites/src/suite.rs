@@ -129,7 +129,8 @@ impl Suite {
         self.share(vcpu, vcpus).map_or(Role::Idles, |share| share.role)
     }
 
-    /// Whether vCPUs that share a lock run beside others, so that the CPU time of each part tells how fairly it was served.
+    /// Whether vCPUs that share a lock run beside others, so that the CPU time of each part tells how fairly it was
+    /// served.
     pub fn has_lockers_beside_others(self) -> bool {
         let locks = |share: &Share| share.part == Part::Main && share.role == Role::Locks;
         self.parts().len() > 1 && self.parts().iter().any(locks)

@@ -1,5 +1,5 @@
-//! Linux guests as users meet them: what is refused of their files and keys, and how a guest ends the program. The kernels
-//! here are forged; that real ones boot is shown in the hardware lane.
+//! Linux guests as users meet them: what is refused of their files and keys, and how a guest ends the program. The
+//! kernels here are forged; that real ones boot is shown in the hardware lane.
 
 use super::program::{folder, output, refused, stile};
 use std::fs;

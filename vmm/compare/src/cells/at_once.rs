@@ -3,8 +3,8 @@
 use std::sync::Barrier;
 use std::thread::ScopedJoinHandle;
 
-/// Asks so many times at once, each time with a number from 0 up; what came of it, in that order, or the first error. All threads
-/// have ended then, also after one that failed.
+/// Asks so many times at once, each time with a number from 0 up; what came of it, in that order, or the first error.
+/// All threads have ended then, also after one that failed.
 pub(crate) fn at_once<T: Send, E: Send>(size: usize, ask: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
     let (all_there, ask) = (&Barrier::new(size), &ask);
     std::thread::scope(|scope| {

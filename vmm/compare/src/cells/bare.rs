@@ -1,9 +1,9 @@
-//! A cell of entry without a VM: threads that do, in a tight loop, what a scheduler does about a slot when a vCPU leaves its
-//! guest and goes on, and nothing else.
+//! A cell of entry without a VM: threads that do, in a tight loop, what a scheduler does about a slot when a vCPU
+//! leaves its guest and goes on, and nothing else.
 //!
-//! An exit through KVM takes a thousand times as long as that and hides it. What is done follows from the policy: one that
-//! asks at every exit takes a slot from the global list and puts it back; the others give their slot's word up and take it
-//! back; and where the host decides, a thread that leaves calls the kernel, with the cheapest of calls.
+//! An exit through KVM takes a thousand times as long as that and hides it. What is done follows from the policy: one
+//! that asks at every exit takes a slot from the global list and puts it back; the others give their slot's word up and
+//! take it back; and where the host decides, a thread that leaves calls the kernel, with the cheapest of calls.
 
 use super::context::Context;
 use crate::error::CompareError;

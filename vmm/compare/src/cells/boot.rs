@@ -1,8 +1,9 @@
 //! A cell of boot: VMs that are asked for at once, batch after batch, for as long as the window lasts.
 //!
-//! Each VM of a batch is asked for by a thread of its own, all at the same moment. Three times matter: when it was asked for
-//! (before KVM_CREATE_VM), when its first vCPU rang its first doorbell, and when all its vCPUs had run and its workload was
-//! set up. A batch ends when all its VMs have come that far; then it is seen how much memory they take, and they end.
+//! Each VM of a batch is asked for by a thread of its own, all at the same moment. Three times matter: when it was
+//! asked for (before KVM_CREATE_VM), when its first vCPU rang its first doorbell, and when all its vCPUs had run and
+//! its workload was set up. A batch ends when all its VMs have come that far; then it is seen how much memory they
+//! take, and they end.
 
 use super::at_once::at_once;
 use super::site::Site;

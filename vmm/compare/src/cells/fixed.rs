@@ -13,8 +13,8 @@ use stile_results::model::Params;
 use stile_sched::attributes::Attributes;
 use stile_suites::Vms;
 
-/// The window of VMs that were there from the start: they start and warm up, and are read before and after `pass`, which
-/// lets time pass; `None` if the user ended the run.
+/// The window of VMs that were there from the start: they start and warm up, and are read before and after `pass`,
+/// which lets time pass; `None` if the user ended the run.
 pub(super) fn window<T>(
     site: &Site<'_>,
     vms: &[Vm],
@@ -55,8 +55,8 @@ pub(crate) fn measure_weights(site: &Site<'_>) -> Result<Measured, CompareError>
     Ok(Measurement::only(weights::values(policy, &guests, site.pcpus.len(), &window), detail(&window)))
 }
 
-/// A cell of VMs side by side, once for each variant of the first. Their order turns from round to round, so that no variant
-/// has the better of what drifts.
+/// A cell of VMs side by side, once for each variant of the first. Their order turns from round to round, so that no
+/// variant has the better of what drifts.
 pub(crate) fn measure_variants(site: &Site<'_>) -> Result<Measured, CompareError> {
     let suite = site.context.options.suite;
     let Some(Vms::Beside { key, variants, share, .. }) = suite.builtin().map(|guests| guests.vms) else {

@@ -1,9 +1,9 @@
-//! A cell of netbench: client VMs, each with a server VM of its own, as a file server has a process for each connection;
-//! and meanwhile new VMs are started, to see how long a newcomer waits.
+//! A cell of netbench: client VMs, each with a server VM of its own, as a file server has a process for each
+//! connection; and meanwhile new VMs are started, to see how long a newcomer waits.
 //!
-//! Neither the ramp-up (clients connect, caches fill) nor the ramp-down is measured: clients go on for a moment after the
-//! window's second reading, so that nothing in it is theirs who leave. Newcomers that have not begun by then are waited for
-//! beside clients that still work.
+//! Neither the ramp-up (clients connect, caches fill) nor the ramp-down is measured: clients go on for a moment after
+//! the window's second reading, so that nothing in it is theirs who leave. Newcomers that have not begun by then are
+//! waited for beside clients that still work.
 //!
 //! With affinity there is a domain for each pCPU, and a client, its server and the frames between them stay in one.
 
@@ -213,8 +213,8 @@ impl<'a> Bench<'a> {
         self.switch.total().drops.total()
     }
 
-    /// The window: a new VM at the beginning of each of its parts, on one site after the other, each with when it was asked
-    /// for; `None` if the user ended the run.
+    /// The window: a new VM at the beginning of each of its parts, on one site after the other, each with when it was
+    /// asked for; `None` if the user ended the run.
     fn newcomers(&self, window: Duration) -> Result<Option<Vec<(Time, Vm)>>, CompareError> {
         let mut newcomers = Vec::new();
         let (begin, part) = (Instant::now(), window / STARTS);

@@ -1,8 +1,8 @@
 //! A cell of partition: one VM of N vCPUs, and N VMs of one vCPU, one after the other, each with half of the window.
 //!
-//! Which of the two goes first changes from round to round, so that neither has the better of what drifts. Every vCPU does
-//! the same operations in both. With locks, each operation is done holding a lock that all vCPUs of a VM share: one for
-//! all of them, or one for each.
+//! Which of the two goes first changes from round to round, so that neither has the better of what drifts. Every vCPU
+//! does the same operations in both. With locks, each operation is done holding a lock that all vCPUs of a VM share:
+//! one for all of them, or one for each.
 
 use super::fixed;
 use super::site::Site;

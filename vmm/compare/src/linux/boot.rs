@@ -1,10 +1,10 @@
-//! Booting Linux guests: VMs that are asked for at once, batch after batch, each until the first process of its guest says
-//! so on the serial port. So do the peer's guests (`peer`), with the same kernel, initramfs and command line.
+//! Booting Linux guests: VMs that are asked for at once, batch after batch, each until the first process of its guest
+//! says so on the serial port. So do the peer's guests (`peer`), with the same kernel, initramfs and command line.
 //!
 //! The accounts of a batch's vCPUs are audited from their making on, once all have booted.
 //!
-//! Neither the reading of the files that a guest boots nor anything else is done beforehand. What stile itself takes to start
-//! is no part of it: one process makes all VMs.
+//! Neither the reading of the files that a guest boots nor anything else is done beforehand. What stile itself takes to
+//! start is no part of it: one process makes all VMs.
 
 use super::lab::{Lab, PATIENCE};
 use crate::cells::at_once::at_once;

@@ -1,5 +1,5 @@
-//! cyclictest in one Linux guest, a thread for each vCPU, while all vCPUs of the other guests compute. How late its threads
-//! wake has the guest's own part in it and the scheduler's: the latter is what policies differ by.
+//! cyclictest in one Linux guest, a thread for each vCPU, while all vCPUs of the other guests compute. How late its
+//! threads wake has the guest's own part in it and the scheduler's: the latter is what policies differ by.
 
 use super::lab::{Lab, PATIENCE};
 use crate::cells::site::Site;
@@ -16,8 +16,8 @@ use stile_suites::Metric;
 
 /// Between two wakes of a thread, as in the suite `probe` (unit: us).
 const INTERVAL_US: u64 = 5000;
-/// Wakes that are later than this count as late as the latest, for the program writes a line for each microsecond up to here
-/// before it ends (unit: us).
+/// Wakes that are later than this count as late as the latest, for the program writes a line for each microsecond up to
+/// here before it ends (unit: us).
 const MOST_US: u64 = 20_000;
 /// Where the program leaves its figures in the guest.
 const FIGURES: &str = "/tmp/figures.json";

@@ -1,5 +1,5 @@
-//! hackbench in Linux guests: each runs the program with one group, and all begin at the same moment. The window is from then
-//! until the last one has done its work.
+//! hackbench in Linux guests: each runs the program with one group, and all begin at the same moment. The window is
+//! from then until the last one has done its work.
 
 use super::lab::{Guest, Lab, PATIENCE};
 use crate::cells::site::Site;

@@ -138,8 +138,8 @@ impl<'a> Lab<'a> {
         guest.agent.open_gate().map_err(|error| self.broken(&guest.vm, format!("is out of reach: {error}")))
     }
 
-    /// Waits until this was heard from all of these; false if the user ended the run meanwhile. One that ends or fails, or
-    /// that takes longer than the limit, is an error.
+    /// Waits until this was heard from all of these; false if the user ended the run meanwhile. One that ends or fails,
+    /// or that takes longer than the limit, is an error.
     pub(super) fn until(
         &self,
         guests: &[Guest],

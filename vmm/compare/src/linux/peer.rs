@@ -1,5 +1,5 @@
-//! QEMU's microvm machine as the peer of booting: the same kernel, initramfs and command line, vCPUs and memory, on the same
-//! pCPUs under the host's scheduler, and as far as it has them the same devices.
+//! QEMU's microvm machine as the peer of booting: the same kernel, initramfs and command line, vCPUs and memory, on the
+//! same pCPUs under the host's scheduler, and as far as it has them the same devices.
 //!
 //! A VM is a process. Its time begins before the process is asked for, and it is killed once it was looked at.
 
@@ -111,8 +111,8 @@ fn batch(site: &Site<'_>, linux: &Linux, peer: &Peer) -> Result<Option<Batch>, C
     Ok(Some(Batch { booted, monitor }))
 }
 
-/// Starts a process on these pCPUs, and has its guest's first word noted. Binds this thread there, too: a process is where
-/// who starts it is.
+/// Starts a process on these pCPUs, and has its guest's first word noted. Binds this thread there, too: a process is
+/// where who starts it is.
 fn start(mut command: Command, program: &Path, pcpus: &CpuList) -> Result<Running, PeerError> {
     let failed = |source| PeerError::Start { program: program.to_owned(), source };
     let asked = monotonic();

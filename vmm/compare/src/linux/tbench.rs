@@ -1,5 +1,5 @@
-//! tbench between two Linux guests on the switch inside the process: the clients in one of them, their servers in the other.
-//! The window is the program's whole time; its figures are those that it prints.
+//! tbench between two Linux guests on the switch inside the process: the clients in one of them, their servers in the
+//! other. The window is the program's whole time; its figures are those that it prints.
 
 use super::lab::{Guest, Lab, PATIENCE};
 use crate::cells::site::Site;

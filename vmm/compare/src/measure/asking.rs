@@ -1,6 +1,6 @@
-//! How fast a policy can be asked: executors whose vCPUs do nothing but yield, on two CPUs, so that each asks for as long as
-//! the other one lets it. What comes out is the length of a question that excludes all others, with the way of lock and
-//! data from one CPU to the other.
+//! How fast a policy can be asked: executors whose vCPUs do nothing but yield, on two CPUs, so that each asks for as
+//! long as the other one lets it. What comes out is the length of a question that excludes all others, with the way of
+//! lock and data from one CPU to the other.
 
 use super::SAMPLES;
 use std::time::{Duration, Instant};

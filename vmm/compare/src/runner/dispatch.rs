@@ -1,5 +1,5 @@
-//! Which code measures a cell: the one place that tells suites apart. Every suite is named here, so that a new one does not
-//! compile before it is said how it is measured.
+//! Which code measures a cell: the one place that tells suites apart. Every suite is named here, so that a new one does
+//! not compile before it is said how it is measured.
 
 use crate::cells::site::Site;
 use crate::cells::{boot, ending, entry, fixed, interactive, partition};
@@ -9,8 +9,8 @@ use crate::measurement::Measured;
 use crate::plan::linux::Linux;
 use stile_suites::Suite;
 
-/// Measures a cell on its sites; `None` if the user ended it. Cells of netbench are measured by `step`, on one site or on
-/// several of which each has its part of the clients; all others have one site.
+/// Measures a cell on its sites; `None` if the user ended it. Cells of netbench are measured by `step`, on one site or
+/// on several of which each has its part of the clients; all others have one site.
 pub(super) fn measure<'a>(
     sites: &[Site<'a>],
     step: impl FnOnce(&[Site<'a>]) -> Result<Measured, CompareError>,

@@ -1,5 +1,5 @@
-//! What disturbed the cells of a run, in a sentence for each kind. Samples of disturbed cells are kept: whoever drops what
-//! does not please can prove anything.
+//! What disturbed the cells of a run, in a sentence for each kind. Samples of disturbed cells are kept: whoever drops
+//! what does not please can prove anything.
 
 use stile_host::Disturbance;
 use stile_results::disturbed::Disturbed;

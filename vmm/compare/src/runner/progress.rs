@@ -1,9 +1,9 @@
 //! How far a comparison is, what runs now, and how long it will take: a bar and a line on a terminal, a line for each
 //! round elsewhere.
 //!
-//! Progress is planned time: the bar is as far as the plan, and the time left is what is left of the plan at the pace so
-//! far. A run that goes on until its intervals are narrow has a limit instead of a plan: the bar is the part of that time
-//! that is over, and what is left of it is the most that the run still takes.
+//! Progress is planned time: the bar is as far as the plan, and the time left is what is left of the plan at the pace
+//! so far. A run that goes on until its intervals are narrow has a limit instead of a plan: the bar is the part of that
+//! time that is over, and what is left of it is the most that the run still takes.
 
 use crate::plan::options::Options;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -1,5 +1,5 @@
-//! Checks of a simulation file that need more than its schema: sizes that go with the suite and the machines, a file of costs
-//! that can be read.
+//! Checks of a simulation file that need more than its schema: sizes that go with the suite and the machines, a file of
+//! costs that can be read.
 //!
 //! Works on the document as written; whatever has a wrong type here is left to the schema.
 

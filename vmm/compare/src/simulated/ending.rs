@@ -1,5 +1,5 @@
-//! A simulated cell of a suite whose work has an end, as [`ending`] measures one: from the opening of the gates until the last
-//! VM has done its work.
+//! A simulated cell of a suite whose work has an end, as [`ending`] measures one: from the opening of the gates until
+//! the last VM has done its work.
 
 use super::stage::Stage;
 use crate::cells::ending;

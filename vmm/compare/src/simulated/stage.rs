@@ -144,7 +144,8 @@ impl<'a> Stage<'a> {
         true
     }
 
-    /// Lets a window pass; with newcomers, one begins with each of its parts. `None` if the user ended the run meanwhile.
+    /// Lets a window pass; with newcomers, one begins with each of its parts. `None` if the user ended the run
+    /// meanwhile.
     pub(super) fn pass(&mut self, window: Nanos) -> Option<Vec<(usize, Time)>> {
         let parts = self.cast.newcomers.max(1);
         let begin = |part: u32| window.0 * u64::from(part) / u64::from(parts);

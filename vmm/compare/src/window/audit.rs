@@ -1,7 +1,7 @@
 //! Whether a window's accounts are sound: a comparison must not be told from figures that contradict each other.
 //!
-//! For every vCPU, run + wait + idleness make up the time that passed; all of them together ran no longer than there were
-//! pCPUs; and what a guest has seen of its steal is what the scheduler made it wait.
+//! For every vCPU, run + wait + idleness make up the time that passed; all of them together ran no longer than there
+//! were pCPUs; and what a guest has seen of its steal is what the scheduler made it wait.
 
 use super::{VcpuCounts, Window};
 use std::time::Duration;

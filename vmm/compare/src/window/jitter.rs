@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 /// Slices of a window: enough for a spread, and each long against a look.
 const SLICES: u32 = 20;
 
-/// Sleeps through a window and gives the growth of a count in each slice (units: 1/s); `None` if the user ended the run.
+/// Sleeps through a window and gives the growth of a count in each slice (units: 1/s); `None` if the user ended the
+/// run.
 pub(crate) fn rates(window: Duration, sleep: impl Fn(Duration) -> bool, count: impl Fn() -> u64) -> Option<Vec<f64>> {
     let begun = Instant::now();
     let mut last = (begun, count());

@@ -86,8 +86,8 @@ pub(crate) fn latency(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>)
     }
 }
 
-/// Quantiles of times that were counted by length, from the shortest up (unit: ns), as metrics (unit: us); none if nothing
-/// was counted.
+/// Quantiles of times that were counted by length, from the shortest up (unit: ns), as metrics (unit: us); none if
+/// nothing was counted.
 pub(crate) fn quantiles(
     counted: &[(u64, u64)],
     quantiles: &'static [Quantile],

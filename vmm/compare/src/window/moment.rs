@@ -1,7 +1,7 @@
 //! The longest wait that a domain's rings still know of, and who ran meanwhile.
 //!
-//! It costs the run nothing: rings are kept anyway, and read after the window. What they hold is its last part only, so a
-//! [`Moment`] tells how long that part is, and how long the longest wait of all was.
+//! It costs the run nothing: rings are kept anyway, and read after the window. What they hold is its last part only, so
+//! a [`Moment`] tells how long that part is, and how long the longest wait of all was.
 
 use stile_host::CpuList;
 use stile_recording::Names;

@@ -1,7 +1,8 @@
 //! The headline of a report as one SVG figure that stands alone, for a README or a slide.
 //!
-//! Per block of the report one row of panels: throughput and p99 latency, each as the ratio to the reference by size. The
-//! figure has its own background and both themes, and follows from the report alone: the same report gives the same bytes.
+//! Per block of the report one row of panels: throughput and p99 latency, each as the ratio to the reference by size.
+//! The figure has its own background and both themes, and follows from the report alone: the same report gives the same
+//! bytes.
 
 use maud::{Markup, PreEscaped, html};
 use thiserror::Error;

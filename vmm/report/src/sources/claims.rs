@@ -1,5 +1,5 @@
-//! What a source said, each with whether our figures say the same: a sentence for what agrees, one for what does not, and one
-//! for what our figures are too scattered to say.
+//! What a source said, each with whether our figures say the same: a sentence for what agrees, one for what does not,
+//! and one for what our figures are too scattered to say.
 
 use stile_results::model::Cell;
 

@@ -1,5 +1,5 @@
-//! Ten runs of `hackbench 50` on a 4-way machine under 2.6.24.7-rt6, with lateral lock stealing added, and with adaptive
-//! spinning added to that.
+//! Ten runs of `hackbench 50` on a 4-way machine under 2.6.24.7-rt6, with lateral lock stealing added, and with
+//! adaptive spinning added to that.
 
 use super::claims::{Claims, Found};
 use super::table::{SourceTable, cell, none, params_of, times};
@@ -26,8 +26,8 @@ const STAGES: [Stage; 4] = [
     ("the stock scheduler", BASELINE, &[3.9]),
 ];
 
-/// The table of the largest size that was run; `None` if the suite was not, or with other guests than those whose locks it is
-/// about.
+/// The table of the largest size that was run; `None` if the suite was not, or with other guests than those whose locks
+/// it is about.
 pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTable> {
     let params = *params_of(report, Suite::Hackbench).last().filter(|params| params.get("guest").is_none())?;
     let ours = |policy: &str| cell(report, Suite::Hackbench, params, policy, Metric::RunTime);

@@ -1,7 +1,8 @@
 //! The first source's table: how a desktop feels beside loads, by what a yield means.
 //!
-//! Its kernels were -mm2, -mm2 whose yield does nothing, and RSDL whose yield does nothing; here they are `host`, `host-noyield`
-//! and `rsdl+none`. Sentences are made of the figures; where a figure is missing, so is what would follow from it.
+//! Its kernels were -mm2, -mm2 whose yield does nothing, and RSDL whose yield does nothing; here they are `host`,
+//! `host-noyield` and `rsdl+none`. Sentences are made of the figures; where a figure is missing, so is what would
+//! follow from it.
 
 mod findings;
 mod source;

@@ -76,7 +76,8 @@ impl Row {
     }
 }
 
-/// The median of the rounds' ratios: what is slow in a round is so for both. `None` where there is nothing to compare with.
+/// The median of the rounds' ratios: what is slow in a round is so for both. `None` where there is nothing to compare
+/// with.
 fn over(peaks: &BTreeMap<u32, f64>, others: &BTreeMap<u32, f64>) -> Option<f64> {
     stats::median(&stats::paired_ratios(peaks, others)?)
 }

@@ -1,5 +1,5 @@
-//! forkload: small VMs that are made, run to their end and are taken down, without end, by threads of the monitor. One that
-//! does not end well, or not at all, ends the run.
+//! forkload: small VMs that are made, run to their end and are taken down, without end, by threads of the monitor. One
+//! that does not end well, or not at all, ends the run.
 
 use crate::cells::site::Site;
 use crate::error::CompareError;

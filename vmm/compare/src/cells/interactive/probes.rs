@@ -33,9 +33,9 @@ pub(super) struct Profile {
     line: &'static str,
 }
 
-/// The probes. Beryl and mp3 are interbench's video (60 Hz, 40 % of a CPU) and audio (50 ms, 5 %); keys repeat as X repeats
-/// them, 25 times a second; a USB mouse reports 125 times a second. What a job of galeon, the terminal and the mouse
-/// takes, and what a picture waits for its graphics device, is assumed.
+/// The probes. Beryl and mp3 are interbench's video (60 Hz, 40 % of a CPU) and audio (50 ms, 5 %); keys repeat as X
+/// repeats them, 25 times a second; a USB mouse reports 125 times a second. What a job of galeon, the terminal and the
+/// mouse takes, and what a picture waits for its graphics device, is assumed.
 #[rustfmt::skip] // a table
 pub(super) const PROFILES: [Profile; 5] = [
     Profile { probe: Probe::Beryl,    image: "frames",   vcpus: 1, period_us: 16_667, work_us: 6_667,  burst: 1, rest: 0, line: " waits=2 wait_us=500" },

@@ -1,5 +1,5 @@
-//! The folder of one measured step, `SETUP/POLICY/N-clients/round-R`: how it was set up, what it gave, and what host and
-//! guests did meanwhile.
+//! The folder of one measured step, `SETUP/POLICY/N-clients/round-R`: how it was set up, what it gave, and what host
+//! and guests did meanwhile.
 //!
 //! | file | holds |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `guests` | the text of every guest that said something |
 //! | `dropped_frames.txt` | frames that the switch could not deliver |
 //!
-//! A run that uses a folder again removes the steps of an earlier one: the files that are named here, and the folders that
-//! are empty then. Whatever else lies there is not stile's, and stays.
+//! A run that uses a folder again removes the steps of an earlier one: the files that are named here, and the folders
+//! that are empty then. Whatever else lies there is not stile's, and stays.
 
 use super::Role;
 use crate::cells::site::Site;

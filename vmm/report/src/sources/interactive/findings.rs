@@ -1,5 +1,5 @@
-//! What agrees with the first source and what does not, whether the promise is kept, and what fairness has to do with it: in
-//! sentences that are made of the figures.
+//! What agrees with the first source and what does not, whether the promise is kept, and what fairness has to do with
+//! it: in sentences that are made of the figures.
 
 use super::source::{KERNELS, RATED, Rated, TIMES};
 use super::{Felt, Figures};

@@ -1,5 +1,5 @@
-//! What stands in the first source: its kernels, its ratings, its times. Nothing of ours but the policies that stand for the
-//! kernels, and how many vCPUs of each load compute here.
+//! What stands in the first source: its kernels, its ratings, its times. Nothing of ours but the policies that stand
+//! for the kernels, and how many vCPUs of each load compute here.
 
 /// The source's kernels, and the policies that stand for them.
 pub(super) const KERNELS: [(&str, &str); 3] =
