@@ -13,13 +13,17 @@ pub(super) static SUITE: Descriptor = Descriptor {
     counted: Counted::Vcpus,
     least: Some(Least { size: 2, why: "one that steals and one that computes" }),
     setups: PerKind::NO_SETUPS,
-    policies: PerKind::all(&["host", "freelist", "o1", "goodness", "credit2", "rsdl"]),
+    policies: PerKind {
+        usual: &["host", "freelist", "o1", "goodness", "credit2", "rsdl"],
+        quick: &["host", "o1", "rsdl"],
+        full: &["host", "freelist", "o1", "goodness", "credit2", "rsdl"],
+    },
     rounds: PerKind::ROUNDS,
-    budget: Budget { usual: 230.0, quick: 60.0 },
+    budget: Budget::USUAL,
     length: Length::Fitting,
     builtin: Some(Builtin {
         image: "theft",
-        sizes: PerKind { usual: &[4, 8], quick: &[8], full: &[4, 8, 16] },
+        sizes: PerKind { usual: &[8], quick: &[8], full: &[4, 8, 16] },
         vms: Vms::Beside {
             image: "hog",
             key: "strategy",
