@@ -137,7 +137,7 @@ fn a_browser_finds_every_suites_figures_without_an_error_and_shows_them() {
         for metric in suite.headline() {
             assert!(section.contains(metric.label()), "{suite} without {}", metric.label());
         }
-        assert!(section.contains("vm/9 waited 7.10 ms for a pCPU, the longest wait of the last 50.0 ms"), "{section}");
+        assert!(section.contains("vm/9 waited 7.10 ms for a pCPU, the longest wait in the last 50.0 ms"), "{section}");
     }
     for (name, width, dark) in [("wide", 1280, false), ("phone", 500, false), ("dark", 1280, true)] {
         let picture = folder.join(format!("{name}.png"));
