@@ -27,7 +27,7 @@
 //!
 //! It goes from the top to the bottom: the command line makes [`Options`], these make a [`Plan`], a [`Runner`] has a
 //! cell measured for each line of it, and the cell takes its metrics from a window. What becomes of samples is none of
-//! this: that is [`stile_report`].
+//! this: that is the crate `stile-report`.
 
 mod cells;
 mod error;

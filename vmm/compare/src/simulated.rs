@@ -1,7 +1,7 @@
 //! A cell without guests: the same suite, sizes and metrics, from the simulator.
 //!
 //! Each guest program has a model ([`stile_sched::sim::guest`]). `cast` says which vCPU of a suite is which, `stage`
-//! runs the simulated machine, and what came of it is put into the same [`Window`](super::window::Window) that measured
+//! runs the simulated machine, and what came of it is put into the same [`Window`] that measured
 //! guests are read into. In every run of `rsdl` no vCPU may wait longer than it promises
 //! ([`wait_bound`](stile_assembly::wait_bound)): one that does ends the comparison.
 

@@ -1,5 +1,5 @@
-//! Checks that a `report.json` is valid: that the file has the format of [`super::model`] and that its numbers fit
-//! together.
+//! Checks that a `report.json` is valid: that the file has the format of [`stile_results::model`] and that its numbers
+//! fit together.
 //!
 //! It does not judge the numbers: a slow policy is a result, not an error.
 

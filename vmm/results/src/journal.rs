@@ -1,7 +1,7 @@
 //! Writes each sample of a comparison as soon as it is measured.
 //!
 //! `raw/samples.jsonl` grows by a line for each sample, so the samples of a run that fails are kept. A line is written
-//! whole or not at all. At the end of the run the [writer](super::writer) replaces the file.
+//! whole or not at all. At the end of the run the writer of reports replaces the file.
 
 use super::model::Sample;
 use super::raw::{self, JSON_LINES};

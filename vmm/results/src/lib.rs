@@ -5,7 +5,7 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | [`suite`], [`metric`] | names, units and directions of what is run and measured |
+//! | [`disturbed`], [`mod@reference`] | which runs the host disturbed; the policy that ratios refer to |
 //! | [`model`] | samples and reports as data |
 //! | [`stats`] | medians, intervals, paired ratios, fairness |
 //! | [`aggregate`] | from samples to cells |

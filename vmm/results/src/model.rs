@@ -1,8 +1,8 @@
 //! The data of a comparison: samples as the runner takes them, and the report that they become.
 //!
-//! `report.json` is [`Report`] as serde writes it; [`super::check`] holds files against this definition. A sample
-//! carries its round, because a ratio compares two samples of one round: what the machine did at that time affects
-//! both.
+//! `report.json` is [`Report`] as serde writes it; the crate `stile-report` holds files against this definition. A
+//! sample carries its round, because a ratio compares two samples of one round: what the machine did at that time
+//! affects both.
 
 use std::collections::BTreeMap;
 
