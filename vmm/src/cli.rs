@@ -3,14 +3,14 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | a guest or the run itself failed; or the run is worse than what `--baseline` names |
-//! | 2 | what the user gave cannot be used; nothing was started |
-//! | 3 | KVM cannot be used here, or not for such a guest |
+//! //! | 1 | a guest or the run itself failed; or a figure is worse than in the report that `--baseline` names |
+//! //! | 2 | the user's input cannot be used; nothing was started |
+//! //! | 3 | KVM cannot be used here, or cannot run Linux guests |
 //! | 4 | a Linux guest asked for a reboot, and nothing else went wrong |
 //! | 5 | a Linux guest's kernel panicked, and nothing else went wrong |
 //! | 130 | ended by Ctrl-C; what was measured is kept |
 //!
-//! A program whose output nobody reads any more is ended by SIGPIPE.
+//! A write to a closed pipe ends the program with SIGPIPE.
 
 mod args;
 mod check;

@@ -1,4 +1,4 @@
-//! The program `stile`: its commands, made of the crates below it.
+//! The program `stile`: its commands, built from the crates below it.
 
 mod cli;
 

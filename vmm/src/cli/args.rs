@@ -20,7 +20,7 @@ pub(super) struct Cli {
 }
 
 impl Cli {
-    /// The command line of this process; one that cannot be understood ends it.
+    /// Parses the command line of this process. Ends the program if it is malformed.
     pub(super) fn of_process() -> Self {
         let words: Vec<OsString> = std::env::args_os().collect();
         Self::understand(&words).unwrap_or_else(|error| error.exit())
@@ -28,7 +28,7 @@ impl Cli {
 
     fn understand(words: &[OsString]) -> Result<Self, clap::Error> {
         Self::try_parse_from(words).map_err(|mut error| {
-            // What follows the option after a space is no value of it.
+            // A word after a space is not the option's value: it must follow `=`.
             let is_apart = |pair: &[OsString]| pair[0] == "--stats" && seconds(&pair[1].to_string_lossy()).is_ok();
             if let Some([_, value]) = words.windows(2).find(|pair| is_apart(pair)) {
                 let tip = format!("write --stats={}", value.to_string_lossy());
@@ -43,11 +43,11 @@ impl Cli {
 pub(super) enum Command {
     /// Run the virtual machines of a configuration file until they end
     Run(RunArgs),
-    /// Check a configuration file and print the CPU time and the bound of waiting of each VM; start nothing
+    /// Check a configuration file and print the CPU time and the longest wait of each VM; start nothing
     Check(CheckArgs),
     /// Print the JSON Schema of the configuration file
     Schema {
-        /// Print that of the file of `stile sim` instead
+        /// Print the schema of the file of `stile sim` instead
         #[arg(long)]
         sim: bool,
         /// Print the reference of all keys as Markdown instead
@@ -94,7 +94,7 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Replay a recording: let its policy decide again, compare the decisions, and print the recording's figures
+    /// Replay a recording: ask its policy again, compare the decisions, and print the recording's figures
     Replay {
         /// The recording
         recording: PathBuf,
@@ -154,10 +154,10 @@ pub(super) struct RunArgs {
     /// End all virtual machines after this many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(super) limit: Option<f64>,
-    /// Record every event and decision of the policy in this file, for trace, why and replay
+    /// Record every question to the policy and every decision in this file, for trace, why and replay
     #[arg(long, value_name = "PATH")]
     pub(super) record: Option<PathBuf>,
-    /// Print tables of how the vCPUs spend their time: every so many seconds, by default 1, and at the end
+    /// Print tables of how the vCPUs spend their time: at this interval, by default 1 s, and at the end
     #[arg(long, value_name = "SECONDS", value_parser = seconds, num_args = 0..=1, require_equals = true,
           default_missing_value = "1")]
     pub(super) stats: Option<f64>,
@@ -177,7 +177,7 @@ pub(super) struct RunArgs {
 pub(super) struct ShowArgs {
     /// The report, or the folder that it is in
     pub(super) file: PathBuf,
-    /// As Markdown
+    /// Print the table as Markdown
     #[arg(long)]
     pub(super) markdown: bool,
     /// Compute ratios to this policy, one of the report's, instead of the report's own reference
@@ -193,7 +193,7 @@ pub(super) struct SimArgs {
     /// File that says what to simulate: suite, policies, sizes, pCPUs, costs
     #[arg(required_unless_present = "replay")]
     pub(super) file: Option<PathBuf>,
-    /// Replay the recording of a suite's run, simulate the same run, and print both with the ratio of each figure
+    /// Replay a recorded run of a suite, simulate the same run, and print both with the ratio of each figure
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["file", "record"])]
     pub(super) replay: Option<PathBuf>,
     /// Folder of the report; by default a fresh one: stile-report, or the first of stile-report-2, stile-report-3, ...
@@ -213,8 +213,8 @@ pub(super) struct SimArgs {
 pub(super) struct CompareArgs {
     #[arg(default_value = "netbench", help = subjects())]
     pub(super) suite: Subject,
-    /// What guests are: the built-in ones, or linux for those of `stile guest build linux`, or linux:DIR for those of
-    /// its --out DIR
+    /// The guests: builtin for the suite's own, linux for the image of `stile guest build linux`, or linux:DIR for an
+    /// image in its --out DIR
     #[arg(long, value_name = "GUEST", default_value = "builtin")]
     pub(super) guest: GuestKind,
     /// Replace a report in the folder of --out; start Linux guests on hosts where they are known not to run
@@ -223,22 +223,22 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = policies())]
     pub(super) policies: Vec<PolicyConfig>,
     /// The policy that ratios refer to, one of those compared; by default host. `stile show FILE --reference POLICY`
-    /// computes the ratios of a report to another one
+    /// computes ratios to another policy of a report
     #[arg(long, value_name = "POLICY")]
     pub(super) reference: Option<String>,
-    /// Numbers of vCPUs, a run for each (suites that count them)
+    /// Numbers of vCPUs, a run for each (suites with a number of vCPUs)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1024>)]
     pub(super) vcpus: Vec<u32>,
     /// Numbers of client VMs (netbench) or of clients in their VM (tbench), a run for each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<500>)]
     pub(super) clients: Vec<u32>,
-    /// Numbers of VMs, asked for at once (boot) or of which all but one compute (cyclictest), a run for each
+    /// Numbers of VMs, a run for each: all started at once (boot), or all but one computing (cyclictest)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<1000>)]
     pub(super) vms: Vec<u32>,
-    /// How the suite is set up: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload,
-    /// make, make-ccache (interactive: what runs beside the probes); up, smp, bare-up, bare-smp (entry); no-locks,
-    /// locks (partition); VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default
-    /// all but netbench's
+    /// Setups of the suite: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload, make,
+    /// make-ccache (interactive: the load beside the probes); up, smp, bare-up, bare-smp (entry); no-locks, locks
+    /// (partition); VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default all, and
+    /// smp for netbench
     #[arg(long = "setup", value_name = "LIST", value_delimiter = ',')]
     pub(super) setups: Vec<Setup>,
     /// Numbers of groups of 40 vCPUs, or of Linux guests with a group each, a run for each (hackbench)
@@ -247,7 +247,7 @@ pub(super) struct CompareArgs {
     /// Numbers of chat rooms, a run for each (volano)
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::<500>)]
     pub(super) rooms: Vec<u32>,
-    /// Number of rounds; in each round every policy runs once with every parameter
+    /// Number of rounds; in each round every policy runs once with every size and setup
     #[arg(long, value_name = "N", value_parser = number::<1000>)]
     pub(super) reps: Option<u32>,
     /// Run five rounds, and more until the interval of each headline ratio is no wider than this part of the ratio,
@@ -272,8 +272,8 @@ pub(super) struct CompareArgs {
     /// A short run: at most 20 s on 2 CPUs, 30 s for interactive
     #[arg(long)]
     pub(super) quick: bool,
-    /// What the report that the suite comes from did, if it comes from one: its sizes, setups and policies, and windows
-    /// of 3 s, whatever time that takes
+    /// All sizes, setups and policies of the published report that the suite repeats, if it repeats one, with windows
+    /// of 3 s, however long that takes
     #[arg(long, conflicts_with = "quick")]
     pub(super) full: bool,
     /// Simulate models of the guests; without this option that happens only where KVM cannot be used
@@ -282,9 +282,9 @@ pub(super) struct CompareArgs {
     /// Record every run in the folder's raw, except those under the host's scheduler; this costs some throughput
     #[arg(long, conflicts_with = "sim")]
     pub(super) record: bool,
-    /// Compare with this report of the same comparison, or with that in this folder, and exit with 1 if a headline
-    /// metric is worse by more than the tolerance and its intervals do not overlap. There is a warning if every run of
-    /// a policy was disturbed in that report
+    /// Compare with an earlier report of the same comparison, named by its file or folder, and exit with 1 if a
+    /// headline metric is worse by more than the tolerance and its intervals do not overlap. There is a warning if
+    /// every run of a policy was disturbed in that report
     #[arg(long, value_name = "OLD/report.json")]
     pub(super) baseline: Option<PathBuf>,
     /// Refuse a baseline in which every run of a policy was disturbed, with exit code 2, instead of the warning
@@ -317,7 +317,7 @@ fn policies() -> String {
     )
 }
 
-/// What the guests of a comparison are.
+/// The kind of guests that a comparison runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum GuestKind {
     /// The suite's own.
@@ -339,14 +339,14 @@ impl FromStr for GuestKind {
     }
 }
 
-/// What the suite can be, for `--help`.
+/// The accepted subjects, for `--help`.
 fn subjects() -> String {
     let with = |wanted: fn(Suite) -> bool| {
         one_of(&Suite::ALL.into_iter().filter(|suite| wanted(*suite)).map(Suite::name).collect::<Vec<_>>())
     };
     format!(
-        "{}; with Linux guests {}; or reports, for those of the reports that this project grew from, one after the other in \
-         a quarter of an hour",
+        "{}; with Linux guests {}; or reports, for the suites that repeat published reports on schedulers \
+         (docs/suites.md), one after the other in a quarter of an hour",
         with(|suite| !suite.is_of_linux()),
         with(Suite::takes_linux)
     )
@@ -360,12 +360,12 @@ pub(super) fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// What is to be compared in.
+/// The subject of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// A suite.
+    /// One suite.
     One(Suite),
-    /// The suites of the reports.
+    /// The suites that repeat published reports, one after the other.
     Reports,
 }
 
@@ -380,7 +380,7 @@ impl FromStr for Subject {
     }
 }
 
-/// A number from 1 to this.
+/// Parses a number from 1 to `MAX`.
 fn number<const MAX: u32>(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|number| (1..=MAX).contains(number));
     number.ok_or_else(|| format!("whole numbers from 1 to {MAX} are accepted; numbers of a list stand between commas"))

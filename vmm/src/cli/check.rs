@@ -28,13 +28,13 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
     terms.lines().iter().try_for_each(|line| output::line(format_args!("{line}")))
 }
 
-/// What a configuration amounts to.
+/// The result of checking a configuration: what it would run, with the CPU time and the longest wait of each VM.
 #[derive(Debug, Serialize)]
 struct Terms {
     file: String,
     policy: String,
     pcpus: CpuList,
-    /// Of all VMs together.
+    /// Figures of all VMs together.
     memory_bytes: u64,
     /// An item for each `[[vm]]`.
     vms: Vec<VmTerms>,
@@ -42,13 +42,13 @@ struct Terms {
     warnings: Vec<String>,
 }
 
-/// What the VMs of an entry get and may expect.
+/// The VMs of an entry: their number, share of CPU time and longest wait.
 #[derive(Debug, Serialize)]
 struct VmTerms {
     name: String,
     /// VMs that the entry starts.
     count: u32,
-    /// vCPUs of each.
+    /// vCPUs of each VM.
     vcpus: u32,
     class: String,
     nice: i8,
@@ -57,9 +57,9 @@ struct VmTerms {
     cap: Option<CapTerms>,
     /// CPUs that each VM gets while every vCPU of the configuration computes all the time.
     expected_cpus: f64,
-    /// Of them for each vCPU.
+    /// The part of that for each vCPU.
     expected_cpus_per_vcpu: f64,
-    /// The longest that a vCPU waits; `None`: nothing is promised.
+    /// The longest that a vCPU waits; `None`: the policy promises no bound.
     wait_bound_seconds: Option<f64>,
 }
 
@@ -100,7 +100,7 @@ impl Terms {
         }
     }
 
-    /// A line on all, a line for each entry, and what the words in them mean.
+    /// A line about all VMs, a line for each entry, and the meaning of the columns.
     fn lines(&self) -> Vec<String> {
         let vms: u32 = self.vms.iter().map(|vm| vm.count).sum();
         let vcpus: u32 = self.vms.iter().map(|vm| vm.count * vm.vcpus).sum();
@@ -114,7 +114,7 @@ impl Terms {
             self.policy
         );
         let entries = self.vms.iter().map(|vm| format!("  {}", vm.line()));
-        let meaning = "  CPUs are what a VM gets while every vCPU computes all the time".to_owned();
+        let meaning = "  CPUs: the CPU time that a VM gets while every vCPU computes all the time".to_owned();
         let starvation = format!("  on starvation: {}", self.on_starvation);
         iter::once(all).chain(entries).chain([meaning, starvation]).collect()
     }
@@ -145,7 +145,7 @@ impl VmTerms {
     }
 }
 
-/// CPUs with as many decimals as tell something.
+/// Formats CPUs with as many decimals as are significant.
 fn cpus(cpus: f64) -> String {
     if cpus < 0.1 && cpus > 0.0 { format!("{cpus:.4}") } else { format!("{cpus:.2}") }
 }
@@ -156,7 +156,7 @@ fn demand(policy: &PolicyConfig, vm: &VmConfig) -> Demand {
     Demand { count: vm.count, vcpus: vm.vcpus, class, weight, cap: vm.cap.map(|cap| cap.cpus()) }
 }
 
-/// How long a vCPU of the entry at `index` waits at most, for its cap and for its turn.
+/// The longest that a vCPU of the entry at `index` waits, for its cap and for its turn.
 fn bound(config: &Config, index: usize) -> Option<Nanos> {
     let vm = &config.vms[index];
     let others = neighbours(config, index);
@@ -174,12 +174,12 @@ fn neighbours(config: &Config, index: usize) -> Vec<Attributes> {
     config.vms.iter().enumerate().flat_map(of).collect()
 }
 
-/// What happens when a vCPU waits too long.
+/// Says what happens when a vCPU waits too long.
 fn on_starvation(policy: &PolicyConfig) -> String {
     if !watch::is_watched(policy) {
         return match policy.algorithm.is_host() {
-            true => "nobody watches, the host's scheduler decides".to_owned(),
-            false => format!("nobody watches: {policy} promises nothing, and `starvation_bound` is none"),
+            true => "no watchdog runs, the host's scheduler decides".to_owned(),
+            false => format!("no watchdog runs: {policy} promises no bound, and `starvation_bound` is none"),
         };
     }
     let bound = match (policy.algorithm.row().wait_bound, policy.starvation_bound.duration()) {
@@ -191,5 +191,5 @@ fn on_starvation(policy: &PolicyConfig) -> String {
         OnStarvation::Report => "",
         OnStarvation::Fallback => ", and all vCPUs go over to the host's scheduler",
     };
-    format!("a vCPU that waits longer than {bound} is told on stderr{then}")
+    format!("a vCPU that waits longer than {bound} is reported on stderr{then}")
 }

@@ -1,4 +1,4 @@
-//! `stile compare`: a request, made of the command line; its run, on this machine or on a simulated one; its report.
+//! `stile compare`: makes a request of the command line, runs it with guests or simulated, and writes its report.
 
 use super::args::CompareArgs;
 use super::demands::Demands;
@@ -50,13 +50,13 @@ fn measure(kvm: &Kvm, parts: &[Options], out: &Path, record: bool) -> Result<Out
         if record { runner.recording_into(out.join("raw")) } else { runner }
     });
     ran.notes.splice(0..0, notes.into_iter().chain(linux::notes(parts)));
-    // Before anything is printed, which may end the program.
+    // Autogroups go back before anything is printed, since printing may end the program.
     drop(autogroups);
     host["pcpus"] = json!(parts[0].pcpus.to_string());
     Ok(Outcome { host, ran, simulated: false })
 }
 
-/// Switches autogroups off for the run, and says what it did; dropping the first part undoes it.
+/// Switches autogroups off for the run, and reports that. Dropping the first part of the result undoes it.
 fn autogroups_off() -> (Option<AutogroupsOff>, Vec<String>) {
     match AutogroupsOff::hold() {
         Ok(None) => (None, Vec::new()),

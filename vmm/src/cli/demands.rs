@@ -1,5 +1,4 @@
-//! What is asked of a comparison beside its report: not to be worse than an earlier one, and to be told to a build
-//! server.
+//! Outputs of a comparison besides its report: the comparison with a baseline, and the results for a build server.
 
 use super::failure::Failure;
 use super::output;
@@ -13,18 +12,18 @@ use stile_report::{junit, writer};
 use stile_results::model::Report;
 use stile_results::stats::MIN_FOR_INTERVAL;
 
-/// What a command line demands.
+/// The demands of a command line.
 #[derive(Debug)]
 pub(super) struct Demanded {
     /// An earlier report, or its folder.
     pub(super) baseline: Option<PathBuf>,
     /// Whether a baseline is refused in which every run of a policy was disturbed.
     pub(super) strict_baseline: bool,
-    /// Part by which a figure may be worse than in that.
+    /// Part by which a figure may be worse than in the baseline.
     pub(super) tolerance: f64,
-    /// The file for a build server.
+    /// The JUnit file for a build server.
     pub(super) junit: Option<PathBuf>,
-    /// The policy that ratios refer to, as it was named.
+    /// The policy that ratios refer to, as the user named it.
     pub(super) reference: Option<String>,
 }
 
@@ -59,8 +58,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 impl Demands {
-    /// Those of this command line, if what is going to be run can meet them. `out` is the folder that is named for the
-    /// report.
+    /// Reads the demands of this command line and refuses those that the run cannot meet. `out` is the folder that is
+    /// named for the report.
     pub(super) fn new(
         demanded: &Demanded,
         out: Option<&Path>,
@@ -79,7 +78,7 @@ impl Demands {
         if parts.iter().any(|options| (options.rounds() as usize) < MIN_FOR_INTERVAL) {
             return Err(Failure::Input(miette::miette!(
                 help = format!("--reps {MIN_FOR_INTERVAL} or more"),
-                "--baseline: with so few rounds a figure has no interval, and nothing can be told from chance"
+                "--baseline: with so few rounds a figure has no interval, so that a difference cannot be told from chance"
             )));
         }
         let baseline = Baseline::read(&path, *tolerance).map_err(Failure::input)?;
@@ -104,7 +103,7 @@ impl Demands {
         }
     }
 
-    /// Holds a report against the demands, and says what came of it.
+    /// Compares a report with the baseline and prints the result.
     pub(super) fn meet(&self, report: &Report) -> Result<(), Failure> {
         let judgement = self.baseline.as_ref().map(|baseline| baseline.judge(report));
         self.tell(report, judgement.as_ref())?;
@@ -113,7 +112,8 @@ impl Demands {
         if judgement.worse.is_empty() { Ok(()) } else { Err(Failure::Worse) }
     }
 
-    /// Tells a report to a build server, if it is to be told, judged or not.
+    /// Writes the JUnit file for a build server, if one was asked for, whether or not the report was compared with a
+    /// baseline.
     pub(super) fn tell(&self, report: &Report, judgement: Option<&Judgement<'_>>) -> Result<(), Failure> {
         let Some(path) = &self.junit else { return Ok(()) };
         let xml = junit::xml(report, judgement).map_err(Failure::run)?;

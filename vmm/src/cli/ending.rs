@@ -1,10 +1,10 @@
-//! How the VMs of a run ended: a line for each, and the program's exit code.
+//! Prints how the VMs of a run ended, a line for each, and gives the program's exit code.
 
 use super::failure::Failure;
 use super::output;
 use stile_machine::vm::{Outcome, VirtualMachine};
 
-/// Prints how each VM ended. The error is what the program ends with if one ended badly.
+/// Prints how each VM ended. If one failed, returns the error with which the program ends.
 pub(super) fn tell(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
     let mut told = Ok(());
     let mut tell_one = |vm: &dyn VirtualMachine| {
@@ -26,7 +26,7 @@ pub(super) fn tell(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
     })
 }
 
-/// Prints how a VM ended. Returns that, and whether it could be printed.
+/// Prints how a VM ended. Returns the outcome, and whether it could be printed.
 fn tell_one(vm: &dyn VirtualMachine) -> (Outcome, Result<(), Failure>) {
     let (outcome, name) = (vm.vcpu_set().wait(), vm.vcpu_set().status().name());
     let mut results = vm.results().into_iter();

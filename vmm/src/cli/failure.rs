@@ -2,14 +2,14 @@
 
 use super::output;
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// A message for the user, as a report.
+    /// A message for the user, printed as a report.
     Input(miette::Report),
     /// KVM cannot be used.
     NoKvm(stile_host::KvmUnavailable),
-    /// KVM is there, but not for such a guest.
+    /// KVM can be used, but not for Linux guests.
     Unsuited(miette::Report),
     /// The run failed.
     Run(miette::Report),
@@ -17,16 +17,16 @@ pub(super) enum Failure {
     Rebooted(miette::Report),
     /// Guests' kernels panicked.
     Panicked(miette::Report),
-    /// It is worse than its baseline, which was told.
+    /// A figure is worse than in the baseline; the message has been printed.
     Worse,
-    /// The user ended it.
+    /// The user ended the program.
     Interrupted,
-    /// Nobody reads standard output any more.
+    /// The reader of standard output has closed it.
     Unread,
 }
 
 impl Failure {
-    /// What the user gave cannot be used, for this reason.
+    /// The user's input cannot be used, for this reason.
     pub(super) fn input(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Input(miette::Report::from_err(error))
     }
@@ -36,7 +36,7 @@ impl Failure {
         Self::Run(miette::Report::from_err(error))
     }
 
-    /// Prints it on standard error.
+    /// Prints the failure on standard error.
     pub(super) fn tell(&self) {
         match self {
             Self::Input(report)

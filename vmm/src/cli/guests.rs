@@ -1,4 +1,4 @@
-//! What the VMs of a configuration boot: read and checked before anything starts, and made into VMs.
+//! The images of a configuration's VMs: read and checked before anything starts, and made into VMs.
 
 use super::failure::Failure;
 use super::output;
@@ -25,18 +25,18 @@ use stile_machine::vm::console::Sink;
 use stile_sched::Domain;
 use stile_sched::attributes::Attributes;
 
-/// What one `[[vm]]` boots.
+/// The image that one `[[vm]]` boots.
 enum Guest {
     Unikernel(Cow<'static, [u8]>),
     Linux(Box<Payload>),
 }
 
-/// What the VMs of a configuration boot, in their order.
+/// The images that the VMs of a configuration boot, in their order.
 pub(super) struct Guests(Vec<Guest>);
 
 impl Guests {
-    /// Opens all files and finds what is wrong with them and with memory sizes, without starting anything.
-    /// `file` is the configuration's.
+    /// Opens all files, and finds mistakes in them and in memory sizes, without starting anything. `file` is the
+    /// configuration's path.
     pub(super) fn open(config: &Config, file: &Path) -> Result<Self, Failure> {
         let open = |(index, vm): (usize, &VmConfig)| {
             open(vm).map_err(|Unfit { key, wrong, help }| {
@@ -58,11 +58,11 @@ impl Guests {
     }
 }
 
-/// Where Linux guests run, and how to try where they do not.
+/// Text that says where Linux guests run, and how to try elsewhere.
 const ELSEWHERE: &str = "use a host with VMX or SVM, or run it in scripts/hardware-lane, which emulates one; --force \
                          tries it here all the same";
 
-/// Why Linux guests do not run here, if they do not.
+/// Returns the reason why Linux guests do not run here, if they do not.
 fn unsuited() -> Option<&'static str> {
     (stile_host::backend() == Backend::Pvm).then_some(
         "Linux comes no further than its init on this host: its KVM is kvm_pvm, which runs guests without hardware \
@@ -82,13 +82,13 @@ pub(super) fn linux_runs_here(force: bool) -> Result<(), Failure> {
 
 /// A guest that its VM cannot boot.
 struct Unfit {
-    /// The VM's key that says so.
+    /// The key of the VM that names the image.
     key: &'static str,
     wrong: String,
     help: Option<String>,
 }
 
-/// Opens what a VM boots, and finds what is wrong with it.
+/// Opens the image of a VM and checks it.
 fn open(vm: &VmConfig) -> Result<Guest, Unfit> {
     match vm.guest() {
         GuestConfig::Unikernel(image) => unikernel(vm, image).map(Guest::Unikernel),
@@ -101,7 +101,7 @@ fn open(vm: &VmConfig) -> Result<Guest, Unfit> {
     }
 }
 
-/// The key that a Linux guest's trouble comes from.
+/// The key of a Linux guest that a mistake concerns.
 fn key_of(error: &PayloadError) -> &'static str {
     match error {
         PayloadError::Kernel { .. } => "kernel",
@@ -139,7 +139,7 @@ pub(super) struct Vms {
 }
 
 impl Vms {
-    /// Makes them; they do not run yet.
+    /// Makes the VMs. They do not run yet.
     pub(super) fn create(
         kvm: &Kvm,
         config: &Config,
@@ -166,15 +166,15 @@ impl Vms {
     }
 }
 
-/// Where what VMs say goes.
+/// Where the output of VMs goes.
 pub(super) struct Sinks {
-    /// Guests' text.
+    /// Output of guests.
     pub(super) console: Sink,
-    /// Of devices that are turned off.
+    /// Messages about devices that are turned off.
     pub(super) tell: Tell,
 }
 
-/// What all VMs of a configuration are made with.
+/// The common parameters for making all VMs of a configuration.
 struct Maker<'a> {
     kvm: &'a Kvm,
     domain: &'a Arc<dyn Domain>,

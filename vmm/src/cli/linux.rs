@@ -1,4 +1,4 @@
-//! `stile compare --guest linux`: which suites have such guests, and what they boot.
+//! `stile compare --guest linux`: the suites that can have Linux guests, and the images that these boot.
 
 use super::args::{CompareArgs, GuestKind, one_of};
 use super::failure::Failure;
@@ -9,7 +9,7 @@ use stile_config::{Mechanism, PolicyConfig};
 use stile_linux_images::{Cache, guest};
 use stile_suites::{LinuxGuests, Suite};
 
-/// The comparison with Linux guests, if those are asked for; refused where it cannot be made.
+/// Makes the comparison with Linux guests, if it was asked for, or refuses it.
 pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Options>, Failure> {
     let suite = asked.suite;
     let GuestKind::Linux(folder) = &args.guest else {
@@ -52,7 +52,7 @@ pub(super) fn suites() -> String {
     format!("compare {}", one_of(&names))
 }
 
-/// What does not go together with Linux guests.
+/// Returns the error for an option that cannot be used with Linux guests.
 fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<miette::Report> {
     let suite = asked.suite;
     let settings = own.parameters;
@@ -62,7 +62,7 @@ fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<mie
     if args.sim {
         Some(miette::miette!("--sim: there is no model of Linux guests"))
     } else if args.hint != Hint::Full {
-        Some(miette::miette!("--hint {}: Linux guests do not tell what they wait for", args.hint.name()))
+        Some(miette::miette!("--hint {}: Linux guests give no hints", args.hint.name()))
     } else if let Some((key, _)) = unknown {
         let help = match settings {
             [] => format!("{suite} with Linux guests has no parameters"),
@@ -76,7 +76,7 @@ fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<mie
     }
 }
 
-/// What guests boot: from a folder, or from the cache.
+/// The image that guests boot: from a folder, or from the cache.
 fn image(folder: Option<&Path>) -> Result<(std::path::PathBuf, std::path::PathBuf), Failure> {
     let cached = || Cache::of_user().map(|cache| guest::folder(&cache)).map_err(Failure::run);
     let folder = folder.map_or_else(cached, |folder| Ok(folder.to_owned()))?;
@@ -89,7 +89,7 @@ fn image(folder: Option<&Path>) -> Result<(std::path::PathBuf, std::path::PathBu
     })
 }
 
-/// The peer, as the last of the policies, if it is there.
+/// The peer, QEMU's microvm, as the last of the policies, if it is installed.
 fn peer(policies: &mut Vec<(String, PolicyConfig)>) -> Option<Peer> {
     let found = Peer::find(policies.len());
     match &found {
@@ -103,7 +103,7 @@ fn no_peer() -> String {
     format!("QEMU is not installed: Linux guests boot without {} beside them, to compare with", Peer::LABEL)
 }
 
-/// What a reader of the report has to know.
+/// Notes for the report.
 pub(super) fn notes(parts: &[Options]) -> Vec<String> {
     let alone = |options: &Options| {
         let has_peer = options.suite.descriptor().linux.as_ref().is_some_and(|guests| guests.measures_boot);

@@ -1,4 +1,4 @@
-//! What a comparison came to: its report is written, its table printed, and its demands are met or not.
+//! The result of a comparison: writes its report, prints its table, and checks its demands.
 
 use super::demands::Demands;
 use super::failure::Failure;
@@ -11,7 +11,7 @@ use stile_report::{table, writer};
 use stile_results::model::{Report, RunContext};
 use stile_results::raw;
 
-/// What was measured is there, but no report of it.
+/// The error when figures were measured but the report could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("the report cannot be written; every sample is in {}", samples.display())]
 struct Unwritten {
@@ -20,7 +20,7 @@ struct Unwritten {
     source: writer::WriteError,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 pub(super) struct Outcome {
     /// Facts for the report.
     pub(super) host: serde_json::Value,
@@ -32,7 +32,7 @@ pub(super) struct Outcome {
 pub(super) fn write(out: &Path, parts: &[Options], outcome: Outcome, demands: &Demands) -> Result<(), Failure> {
     let Outcome { host, ran: Ran { samples, mut notes, disturbed, recordings, steps, end }, simulated } = outcome;
     let end = match end {
-        // An earlier report in the folder stays what it is.
+        // An earlier report in the folder is kept.
         End::Failed(error) if samples.is_empty() => return Err(Failure::run(error)),
         End::Interrupted if samples.is_empty() => {
             output::note(format_args!(
@@ -55,7 +55,7 @@ pub(super) fn write(out: &Path, parts: &[Options], outcome: Outcome, demands: &D
     };
     let report = Report::from_samples(&samples, context(parts, about));
     let written = writer::write_all(out, &report, &samples).inspect(|written| {
-        // Those of an earlier run in the folder belong to no report any more.
+        // Recordings of an earlier run in the folder belong to no report any more.
         writer::remove_recordings(&written.raw, &recordings);
         remove_steps(&out.join(STEPS), &steps);
     });
@@ -66,12 +66,12 @@ pub(super) fn write(out: &Path, parts: &[Options], outcome: Outcome, demands: &D
         false => Failure::run(Unwritten { samples: out.join("raw").join(raw::JSON_LINES), source }),
     });
     if !complete {
-        // A build server learns that the run did not come to its end.
+        // The build server learns that the run was ended early.
         demands.tell(&report, None).unwrap_or_else(|failure| failure.tell());
     }
     match (end, unwritten) {
         (End::Failed(error), unwritten) => {
-            // What ended the run comes last, and decides how the program ends.
+            // The cause of the end is printed last, and decides the exit code.
             unwritten.into_iter().for_each(|failure| failure.tell());
             Err(Failure::run(error))
         }
@@ -81,7 +81,7 @@ pub(super) fn write(out: &Path, parts: &[Options], outcome: Outcome, demands: &D
     }
 }
 
-/// What a report says besides its figures: `about`, the command, the policies and the seed.
+/// The facts of a report besides its figures: `about`, the command, the policies and the seed.
 fn context(parts: &[Options], mut about: RunContext) -> RunContext {
     let mut policies: Vec<&(String, PolicyConfig)> = Vec::new();
     for policy in parts.iter().flat_map(|options| &options.policies) {

@@ -1,7 +1,7 @@
 //! Output of the program: results go to standard output, messages to standard error.
 //!
-//! If standard output cannot be written, the command fails. If standard error cannot be written, nothing happens: there
-//! is no place left for a message.
+//! If standard output cannot be written, the command fails. A failed write to standard error is ignored: there is no
+//! place left for a message.
 
 use super::failure::Failure;
 use std::fmt::Arguments;
@@ -30,8 +30,8 @@ pub(super) fn tell(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Refuses to overwrite the file that `option` names, unless with `force`. What is no regular file, such as `/dev/null`
-/// or a pipe, loses nothing and is accepted.
+/// Refuses to overwrite the file that `option` names, unless with `force`. A path that is not a regular file, such as
+/// `/dev/null` or a pipe, is accepted: writing to it loses nothing.
 pub(super) fn not_there(option: &str, path: &Path, force: bool) -> Result<(), Failure> {
     if force || !path.is_file() {
         return Ok(());
@@ -43,7 +43,7 @@ pub(super) fn not_there(option: &str, path: &Path, force: bool) -> Result<(), Fa
     )))
 }
 
-/// The failure of a standard output that cannot be written.
+/// The failure of writing to standard output.
 pub(super) fn failure(error: io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::Unread,

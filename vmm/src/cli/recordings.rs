@@ -99,7 +99,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<(), Failure> {
     tell(replayed, difference, as_json)
 }
 
-/// Replays a recording and prints only whether all decisions are the same.
+/// Replays a recording and prints only whether all decisions are equal.
 pub(super) fn replay_quietly(recording: &Recording) -> Result<(), Failure> {
     let replayed = ask_again(recording).map_err(Failure::input)?;
     let difference = verdict(&replayed);
@@ -127,7 +127,7 @@ fn verdict(replayed: &Replayed) -> Option<String> {
         }
         Stop::Contradicts(event) => {
             format!(
-                "after {same} decisions that are the same comes what cannot be: {event}; the file is damaged, record it anew"
+                "after {same} equal decisions there is an event that cannot be: {event}; the file is damaged, record the run anew"
             )
         }
         Stop::Differs(difference) => {
@@ -142,7 +142,7 @@ fn verdict(replayed: &Replayed) -> Option<String> {
     })
 }
 
-/// Figures of a measured run and of its simulated twin, and the ratio of each.
+/// Prints the figures of a measured run and of its simulated twin, and the ratio of each.
 pub(super) fn print_twins(header: &Header, measured: &Figures, simulated: &Figures) -> Result<(), Failure> {
     let params: Vec<String> = header.params.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let params = params.join(", ");

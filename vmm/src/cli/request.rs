@@ -1,4 +1,4 @@
-//! What `stile compare` is asked to do: its command line, checked and in the terms of [`Options`].
+//! The request of `stile compare`: its command line, checked, as [`Options`].
 
 use super::args::{CompareArgs, GuestKind, Subject};
 use super::demands::Demanded;
@@ -11,36 +11,36 @@ use stile_host::allowed_cpus;
 use stile_report::place::Wanted;
 use stile_suites::{Counted, RunKind, Setup, Suite};
 
-/// A comparison that is asked for.
+/// A requested comparison.
 #[derive(Debug)]
 pub(super) struct Request {
     /// One part for each suite, in the order in which they are run.
     pub(super) parts: Vec<Options>,
-    /// On a simulated machine.
+    /// Whether it runs on a simulated machine.
     pub(super) sim: bool,
-    /// Whether the user has named set-ups.
+    /// Whether the user has named setups.
     pub(super) names_setups: bool,
-    /// What the guests tell of their waiting.
+    /// The hints that guests give.
     pub(super) hint: Hint,
-    /// What is kept of it.
+    /// Where the report goes, and whether runs are recorded.
     pub(super) keep: Keep,
-    /// What is asked of the report.
+    /// The demands on the report.
     pub(super) demanded: Demanded,
 }
 
-/// What is kept of a run.
+/// Where the report goes, and whether runs are recorded.
 #[derive(Debug, Clone)]
 pub(super) struct Keep {
-    /// The folder that is named for the report; none: a fresh one.
+    /// The folder that the user named for the report; `None`: a fresh one.
     pub(super) out: Option<PathBuf>,
-    /// Whether a report there may be replaced.
+    /// Whether a report in that folder may be replaced.
     pub(super) force: bool,
     /// Whether each run is recorded.
     pub(super) record: bool,
 }
 
 impl Keep {
-    /// The folder of the report: the one that is named, unless it holds a report that may not be replaced; or a fresh
+    /// Returns the folder of the report: the named one, unless it holds a report that may not be replaced, or a fresh
     /// one.
     pub(super) fn folder(&self) -> Result<PathBuf, Failure> {
         Wanted { out: self.out.as_deref(), force: self.force }.folder(Path::new(".")).map_err(Failure::input)
@@ -48,7 +48,7 @@ impl Keep {
 }
 
 impl Request {
-    /// What this command line asks for.
+    /// Makes the request of this command line.
     pub(super) fn of(args: &CompareArgs) -> Result<Self, Failure> {
         let demanded = Demanded {
             baseline: args.baseline.clone(),
@@ -68,7 +68,7 @@ impl Request {
     }
 }
 
-/// What is to be run: a suite, or all those of the reports.
+/// Makes the parts of the comparison: one suite, or all that repeat published reports.
 fn parts(args: &CompareArgs) -> Result<Vec<Options>, Failure> {
     let suites = if let Subject::One(suite) = args.suite { vec![suite] } else { Suite::from_reports() };
     if args.guest == GuestKind::Builtin {
@@ -84,17 +84,17 @@ fn parts(args: &CompareArgs) -> Result<Vec<Options>, Failure> {
         Subject::Reports
             if args.setups.is_empty() && Counted::ALL.into_iter().all(|kind| given(args, kind).is_empty()) =>
         {
-            // Each of the suites takes the place of this one.
+            // The options of each suite replace these.
             Ok(reports(&options(args, Suite::Netbench)?))
         }
         Subject::Reports => Err(Failure::Input(miette::miette!(
-            help = "leave out --vcpus, --clients, --vms, --groups, --rooms and --setup, or compare one of the suites alone",
+            help = "leave out --vcpus, --clients, --vms, --groups, --rooms and --setup, or name one of the suites instead of reports",
             "each of the suites of the reports has sizes of its own"
         ))),
     }
 }
 
-/// One suite.
+/// The options of one suite.
 fn of_suite(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
     let common = options(args, suite)?;
     let budget = args.full.then_some(f64::INFINITY);
@@ -109,7 +109,7 @@ fn of_suite(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
     Ok(Options { policies, ..part })
 }
 
-/// What does not depend on the suite; without policies if none are named.
+/// The options that do not depend on the suite. The list of policies is empty if none are named.
 fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
     let available = allowed_cpus().map_err(Failure::run)?;
     let pcpus = args.pcpus.clone().unwrap_or_else(|| available.clone());
@@ -149,7 +149,7 @@ fn options(args: &CompareArgs, suite: Suite) -> Result<Options, Failure> {
     })
 }
 
-/// The sizes asked for; they must be of the kind that the suite counts.
+/// The requested sizes; they must be of the kind that the suite counts.
 fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
     let counted = suite.counted();
     if let Some(wrong) = Counted::ALL.into_iter().find(|&kind| kind != counted && !given(args, kind).is_empty()) {
@@ -163,7 +163,7 @@ fn sizes(args: &CompareArgs, suite: Suite) -> Result<Vec<u32>, Failure> {
     Ok(given(args, counted).clone())
 }
 
-/// The sizes of one kind that were asked for.
+/// The requested sizes of one kind.
 fn given(args: &CompareArgs, kind: Counted) -> &Vec<u32> {
     match kind {
         Counted::Clients => &args.clients,
@@ -174,7 +174,7 @@ fn given(args: &CompareArgs, kind: Counted) -> &Vec<u32> {
     }
 }
 
-/// The setups asked for; they must be among those that the suite has.
+/// The requested setups; the suite must have them.
 fn setups(args: &CompareArgs, suite: Suite) -> Result<Vec<Setup>, Failure> {
     let suits = |setup: &Setup| match args.guest {
         GuestKind::Builtin => suite.has_setup(*setup),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use stile_compare::{End, Options, Plan, Progress, Ran, Runner, divisions};
 use stile_recording::recordable;
 
-/// Runs one part after the other, until one does not come to its end.
+/// Runs one part after the other, until one ends early.
 pub(super) fn run_all<'a>(
     parts: &'a [Options],
     announcement: impl Fn(&Plan, &Options) -> String,
@@ -23,7 +23,7 @@ pub(super) fn run_all<'a>(
         all.samples.extend(samples);
         all.recordings.extend(recordings);
         all.steps.extend(steps);
-        // A note of one of several says of which.
+        // With several parts, a note names its part.
         let suite = if parts.len() > 1 { format!("{}: ", options.suite) } else { String::new() };
         all.notes.extend(notes.into_iter().map(|note| suite.clone() + &note));
         disturbed.notes.iter_mut().for_each(|note| note.insert_str(0, &suite));
@@ -39,7 +39,7 @@ pub(super) fn run_all<'a>(
     all
 }
 
-/// Recordings are asked for: one policy at least must have something to record.
+/// With `--record`, at least one policy must have decisions to record.
 pub(super) fn recordings_possible(options: &Options) -> Result<(), Failure> {
     let mut refused = None;
     for (_, policy) in &options.policies {

@@ -24,7 +24,7 @@ use stile_recording::{Header, Recorded, Recorder, recordable};
 use stile_results::model::Params;
 use stile_sched::{Domain, VcpuId};
 
-/// Time between two looks for the end of all VMs, Ctrl-C and the time limit.
+/// Time between two checks for the end of all VMs, Ctrl-C and the time limit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -53,7 +53,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let keyboard = keyboard(args, &vms, &linux, &interrupted)?;
     vms.iter().for_each(|vm| vm.vcpu_set().start());
     let ended_by_user = wait(&vms, [&interrupted, &unread], args.limit, &mut stats);
-    // Guests are stopped and the recording is finished before anything is printed, for every reason of the end.
+    // Whatever ends the run, guests are stopped and the recording is finished before anything is printed.
     vms.iter().for_each(|vm| vm.vcpu_set().stop());
     stats.clear();
     drop(keyboard);
@@ -85,8 +85,8 @@ fn finish(recorder: Recorder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the output of guests goes: unchanged if there is one VM and a user may type to it or its output goes to a
-/// file; else line by line behind the VM's name.
+/// Chooses how the output of guests is written. It is unchanged if there is one VM and a user may type to it or its
+/// output goes to a file. Otherwise each line follows the VM's name.
 fn console(args: &RunArgs, config: &Config, stats: &Stats) -> Result<Sink, Failure> {
     let alone = is_alone(config);
     if let Some(path) = &args.console {
@@ -105,12 +105,12 @@ fn is_alone(config: &Config) -> bool {
 fn lines(file: File) -> Sink {
     let file = Mutex::new(file);
     Sink::Lines(Arc::new(move |line| {
-        // A disk that is full must not end the guest.
+        // A full disk must not end the guest.
         let _ = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
     }))
 }
 
-/// The keyboard, if a Linux guest runs alone and has the terminal.
+/// Gives the keyboard to a sole Linux guest that has the terminal.
 fn keyboard(
     args: &RunArgs,
     vms: &[Box<dyn VirtualMachine>],
@@ -125,7 +125,7 @@ fn keyboard(
     }
 }
 
-/// Names of vCPUs: VM/INDEX.
+/// Names of vCPUs: `VM/INDEX`.
 fn names(vms: &[Box<dyn VirtualMachine>]) -> HashMap<VcpuId, String> {
     let of_vm = |vm: &dyn VirtualMachine| {
         let name = vm.vcpu_set().status().name().to_owned();
@@ -134,7 +134,7 @@ fn names(vms: &[Box<dyn VirtualMachine>]) -> HashMap<VcpuId, String> {
     vms.iter().map(|vm| &**vm).flat_map(of_vm).collect()
 }
 
-/// Waits for all VMs to end; true if one of these flags ended the wait.
+/// Waits for all VMs to end. Returns true if one of these flags ended the wait.
 fn wait(
     vms: &[Box<dyn VirtualMachine>],
     ended: [&AtomicBool; 2],

@@ -1,4 +1,4 @@
-//! `stile sim`: a comparison on a machine that a file describes, or the twin of a recording.
+//! `stile sim`: simulates a comparison that a file describes, or the run of a recording.
 
 use super::args::SimArgs;
 use super::demands::Demands;
@@ -15,7 +15,7 @@ use stile_host::HostCosts;
 use stile_recording::Recording;
 use stile_recording::figures::figures;
 
-/// Simulates what a file says, or what a recording is of.
+/// Simulates the comparison of a file, or the run of a recording.
 pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
     match (&args.file, &args.replay) {
         (_, Some(recording)) => replay(recording, args),
@@ -37,14 +37,14 @@ fn scenario(file: &Path, args: &SimArgs) -> Result<(), Failure> {
     simulation::run(&keep, machines, remarks, &Demands::default())
 }
 
-/// Replays a recording, simulates its twin, and holds their figures against each other.
+/// Replays a recording, simulates the same run, and compares their figures.
 fn replay(path: &Path, args: &SimArgs) -> Result<(), Failure> {
     let interrupted = on_interrupt()?;
     let measured = recordings::open(path)?;
     recordings::replay_quietly(&measured)?;
     let figures_of = |recording: &Recording| figures(recording).map_err(Failure::input);
     let of_measured = figures_of(&measured)?;
-    // Only a recording is written: a report in a folder that the user names stays.
+    // Only a recording is written: a report in the named folder is kept.
     let keep = Keep { out: args.out.clone(), force: true, record: true };
     let out = simulation::folder(&keep)?;
     let into = out.join("simulated.rec");

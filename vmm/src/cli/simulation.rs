@@ -1,4 +1,4 @@
-//! A comparison on a machine that is not there.
+//! A comparison on a simulated machine.
 
 use super::demands::Demands;
 use super::failure::Failure;
@@ -13,10 +13,11 @@ use stile_compare::{Hint, Options, Plan, Runner, Simulation};
 use stile_host::{CpuList, HostCosts, KvmUnavailable, Neighbours, allowed_cpus};
 use stile_suites::{Length, Setup};
 
-/// Length of a window (unit: s) where the user names none: enough for a hundred rotations.
+/// Length of a window (unit: s) if the user names none: enough for a hundred rotations.
 const WINDOW: f64 = 1.0;
 
-/// Simulates a comparison on as many pCPUs as it would have here, because the user wants that or there is no KVM.
+/// Simulates a comparison on as many pCPUs as it would have with guests, because the user asks for that or KVM is
+/// missing.
 pub(super) fn compare(request: Request, why: Option<KvmUnavailable>) -> Result<(), Failure> {
     let Request { parts, names_setups, hint, keep, demanded, .. } = request;
     if hint == Hint::Silent {
@@ -60,7 +61,7 @@ pub(super) fn compare(request: Request, why: Option<KvmUnavailable>) -> Result<(
     run(&keep, machines, Remarks { pcpus, notes }, &demands)
 }
 
-/// A part of a comparison as it is simulated, and the machine for it.
+/// A part of a comparison as it is simulated, and its machine.
 fn simulated(mut options: Options) -> (Options, Simulation) {
     match options.suite.descriptor().length {
         Length::Fitting => drop(options.duration.get_or_insert(WINDOW)),
@@ -71,14 +72,13 @@ fn simulated(mut options: Options) -> (Options, Simulation) {
     (options, Simulation { neighbours, costs: HostCosts::default() })
 }
 
-/// Which of these CPUs are near each other: as on this host, if it has them all; else all share a cache, and none a
-/// core.
+/// The topology of these CPUs: that of this host if it has them all; otherwise all share a cache and none share a core.
 fn neighbours(pcpus: &CpuList) -> Neighbours {
     let here = allowed_cpus().is_ok_and(|allowed| pcpus.iter().all(|cpu| allowed.contains(cpu)));
     if here { Neighbours::of(pcpus) } else { Neighbours::regular(pcpus, pcpus.len() as u32, 1) }
 }
 
-/// Makes the folder of a report, before there is anything to write into it.
+/// Makes the folder of a report before the simulation starts.
 pub(super) fn folder(keep: &Keep) -> Result<PathBuf, Failure> {
     let out = keep.folder()?;
     match std::fs::create_dir_all(&out) {
@@ -91,14 +91,14 @@ pub(super) fn folder(keep: &Keep) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What a report says besides its figures.
+/// The facts of a report besides its figures.
 pub(super) struct Remarks {
-    /// The machine.
+    /// The simulated machine.
     pub(super) pcpus: serde_json::Value,
     pub(super) notes: Vec<String>,
 }
 
-/// Runs one machine after the other, and writes the report.
+/// Runs the parts one after the other, and writes the report.
 pub(super) fn run(
     keep: &Keep,
     machines: Vec<(Options, Simulation)>,

@@ -37,7 +37,7 @@ pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config,
     Ok(config)
 }
 
-/// The warning for VMs that may use more memory than the host has (units: bytes). It is no mistake: guests take the
+/// The warning for VMs that may use more memory than the host has (units: bytes). That is not an error: guests take the
 /// host's memory only when they touch it.
 fn too_much_memory(guests: u64, host: Option<u64>) -> Option<String> {
     let host = host.filter(|host| guests > *host)?;
@@ -71,17 +71,18 @@ pub(super) fn costs() -> Result<(), Failure> {
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let costs = stile_compare::measure::costs(&kvm).map_err(Failure::run)?;
     if let Some(warning) = costs.warning() {
-        output::note(format_args!("warning: {warning}\n  remedy: stop what else runs, and measure again"));
+        output::note(format_args!("warning: {warning}
+          remedy: stop other programs, and measure again"));
     }
     output::line(format_args!("{:#}", serde_json::to_value(costs).map_err(Failure::run)?))
 }
 
-/// The report at this path, or in the folder at this path.
+/// Reads the report at this path, or in the folder at this path.
 pub(super) fn report_in(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(writer::REPORT) } else { path.to_owned() }
 }
 
-/// Refuses a recording in place of a report, and names the commands that read it.
+/// Refuses a recording in place of a report, and names the commands that read recordings.
 fn no_recording(file: &Path) -> Result<(), Failure> {
     if matches!(Recording::open(file), Err(ReadError::File { .. } | ReadError::Foreign { .. })) {
         return Ok(());

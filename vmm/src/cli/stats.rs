@@ -1,4 +1,4 @@
-//! How a run's vCPUs spend their time: `stile run --stats`, and without it a line for each VM at the end.
+//! Shows how a run's vCPUs spend their time: `stile run --stats`, or without it a line for each VM at the end.
 //!
 //! On a terminal the table of the last interval stays in place below the output of the guests; elsewhere a table is
 //! printed for every interval. Nothing here measures: see [`stile_metrics`].
@@ -19,19 +19,19 @@ use stile_report::table::Screen;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
 
-/// Most lines for VMs and vCPUs: a longer table is not read.
+/// The largest number of lines for VMs and vCPUs: a longer table is not read.
 const MOST_ROWS: usize = 40;
-/// Columns of a table that is not on a terminal, but in a log or a mail.
+/// Columns of a table that does not go to a terminal.
 const WIDTH_OF_BLOCKS: usize = 100;
-/// Lines of a table besides those for VMs and vCPUs: the domain's two, the frame, the heading, the sum, those left out,
-/// the cursor's.
+/// Lines of a table besides those for VMs and vCPUs: two for the domain, the frame, the heading, the sum, the number of
+/// lines left out, the cursor.
 const OTHER_ROWS: usize = 10;
 
 /// The figures that a run prints and writes.
 pub(super) struct Stats {
     domain: Arc<dyn Domain>,
     pcpus: usize,
-    /// Time between two readings; `None` if the user asked for none.
+    /// Time between two readings; `None`: no interval was asked for.
     every: Option<Nanos>,
     began: Time,
     last: Option<Reading>,
@@ -39,16 +39,16 @@ pub(super) struct Stats {
     json: Option<BufWriter<File>>,
 }
 
-/// Where tables go.
+/// Where tables are printed.
 enum Tables {
     /// In place, on a terminal.
     Live(ProgressBar),
-    /// One below the other.
+    /// One below the other, in a file or pipe.
     Blocks,
 }
 
 impl Stats {
-    /// What the options ask for.
+    /// The statistics that the options ask for.
     pub(super) fn new(args: &RunArgs, pcpus: usize, domain: &Arc<dyn Domain>) -> Result<Self, Failure> {
         let json = args.stats_json.as_ref().map(|path| {
             let cannot = |e| Failure::Input(miette::miette!("--stats-json: cannot write {}: {e}", path.display()));
@@ -61,7 +61,7 @@ impl Stats {
         Ok(Self { domain: Arc::clone(domain), pcpus, every, began: monotonic(), last: None, tables, json })
     }
 
-    /// Where the guests' lines go, so that they do not break the table.
+    /// Returns where guests print lines, so that they do not break the table.
     pub(super) fn console(&self) -> Sink {
         match &self.tables {
             Some(Tables::Live(bar)) => {
@@ -72,7 +72,7 @@ impl Stats {
         }
     }
 
-    /// Where a watchdog's messages go: above the table, if that stays in place.
+    /// Returns where a watchdog's messages are printed: above the table, if the table stays in place.
     pub(super) fn voice(&self) -> Say {
         match &self.tables {
             Some(Tables::Live(bar)) => {
@@ -83,7 +83,7 @@ impl Stats {
         }
     }
 
-    /// Takes and prints a reading, if it is time.
+    /// Takes and prints a reading if the interval has passed.
     pub(super) fn look(&mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         let since = self.last.as_ref().map_or(self.began, |last| last.at);
         if self.every.is_none_or(|every| monotonic().since(since) < every) {
@@ -110,7 +110,7 @@ impl Stats {
         }
     }
 
-    /// Prints the sums, once the VMs have ended: tables if the user asked for any, else a line for each VM.
+    /// Prints the sums after the VMs have ended: tables if the user asked for any, else a line for each VM.
     pub(super) fn finish(mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         if self.every.is_none() {
             let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, None);
@@ -128,7 +128,7 @@ impl Stats {
     fn write_json(&mut self, reading: &Reading, is_final: bool) -> Result<(), Failure> {
         let Some(file) = &mut self.json else { return Ok(()) };
         let line = json::line(reading, reading.at.since(self.began), is_final);
-        // A reader of the file gets each line at once.
+        // A program that reads the file gets each line at once.
         writeln!(file, "{line}").and_then(|()| file.flush()).map_err(Failure::run)
     }
 

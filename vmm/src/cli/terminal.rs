@@ -1,11 +1,10 @@
-//! The user's end of a guest's serial port: what is typed goes to the guest, key by key.
+//! The keyboard of a guest's serial port: keys go to the guest one by one.
 //!
-//! While a guest has a terminal, that does not edit lines, echo, or make signals of keys; Ctrl-A is the one key that is
-//! stile's ([`Escape`]). The terminal is as before when [`Keyboard`] is dropped, when a thread panics, and when a
-//! signal ends the program that leaves no time for either. Output is not touched: lines of guests and of stile look as
-//! elsewhere.
+//! While a guest has the terminal, the terminal does not edit lines, echo, or make signals of keys. Ctrl-A is the one
+//! key that stile takes ([`Escape`]). The terminal is restored when [`Keyboard`] is dropped, when a thread panics, and
+//! when a signal ends the program at once. Output is not changed.
 //!
-//! Input that is no terminal, a file or a pipe, goes to the guest byte by byte, to its end.
+//! Input that is not a terminal, a file or a pipe, goes to the guest byte by byte, to its end.
 #![allow(
     unsafe_code,
     reason = "handlers of signals: the terminal has to be put back also by those that end the program"
@@ -22,21 +21,21 @@ use stile_machine::linux::LinuxState;
 
 /// Ctrl-A.
 const ESCAPE: u8 = 1;
-/// Read at a time (units: bytes).
+/// Bytes read at a time.
 const CHUNK: usize = 256;
 /// Signals that end the program at once.
 const ENDING: [i32; 3] = [SIGABRT, SIGHUP, SIGQUIT];
 
-/// The terminal as it was found.
+/// The settings of the terminal before they were changed.
 static FOUND: OnceLock<Termios> = OnceLock::new();
-/// It is not as it was found.
+/// The terminal's settings are changed.
 static CHANGED: AtomicBool = AtomicBool::new(false);
 
-/// A guest has the keyboard; until this is dropped.
+/// A guest has the keyboard until this is dropped.
 pub(super) struct Keyboard(());
 
 impl Keyboard {
-    /// Leads what is typed to this guest. By Ctrl-A x the user asks to `quit`.
+    /// Sends what is typed to this guest. Ctrl-A x sets `quit`.
     pub(super) fn lead_to(guest: &Arc<LinuxState>, quit: &Arc<AtomicBool>) -> io::Result<Self> {
         let has_terminal = io::stdin().is_terminal();
         if has_terminal {
@@ -49,7 +48,7 @@ impl Keyboard {
         let keyboard = Self(());
         let (guest, quit) = (Arc::clone(guest), Arc::clone(quit));
         let escape = has_terminal.then(Escape::default);
-        // It may wait for a key for ever, and ends with the program.
+        // The thread may wait for a key for ever. It ends with the program.
         thread::Builder::new().name("keyboard".into()).spawn(move || read(&guest, &quit, escape))?;
         Ok(keyboard)
     }
@@ -61,7 +60,7 @@ impl Drop for Keyboard {
     }
 }
 
-/// The thread: until there is nothing more to read, or nobody to read for.
+/// The thread: until input ends or the guest has ended.
 fn read(guest: &LinuxState, quit: &AtomicBool, mut escape: Option<Escape>) {
     let mut chunk = [0; CHUNK];
     let mut input = io::stdin().lock();
@@ -82,28 +81,28 @@ fn read(guest: &LinuxState, quit: &AtomicBool, mut escape: Option<Escape>) {
     }
 }
 
-/// Finds out which keys are stile's: what follows Ctrl-A.
+/// Finds the keys that stile takes: the one after Ctrl-A.
 #[derive(Debug, Default)]
 struct Escape {
     pending: bool,
 }
 
 impl Escape {
-    /// Takes a key and puts what is the guest's to the others; true, if the user wants to quit.
+    /// Takes a key and appends the guest's keys to the others. Returns true if the user wants to quit.
     fn take(&mut self, key: u8, guests: &mut Vec<u8>) -> bool {
         match (std::mem::take(&mut self.pending), key) {
             (false, ESCAPE) => self.pending = true,
             (false, key) => guests.push(key),
             (true, b'x' | b'X') => return true,
             (true, b'a' | b'A' | ESCAPE) => guests.push(ESCAPE),
-            // No command of stile's: what was meant for a shell in the guest, say.
+            // Not a command of stile: the keys were meant for the guest, for example for a shell.
             (true, key) => guests.extend([ESCAPE, key]),
         }
         false
     }
 }
 
-/// Has the terminal deliver keys as they come, whatever ends the program.
+/// Makes the terminal deliver keys one by one, and restores it however the program ends.
 fn make_raw() -> io::Result<()> {
     let found = tcgetattr(io::stdin())?;
     let mut raw = found.clone();
@@ -114,19 +113,19 @@ fn make_raw() -> io::Result<()> {
     if FOUND.set(found).is_ok() {
         put_back_whatever_happens()?;
     }
-    // Before it is changed: a signal may come in between.
-    CHANGED.store(true, Ordering::Release);
+    // The settings are saved before they are changed: a signal may come in between.
+    The flag is set before the terminal is changed: a signal may come in between.
     Ok(tcsetattr(io::stdin(), OptionalActions::Now, &raw)?)
 }
 
-/// Puts the terminal back, once. May run in a handler of a signal: it takes no lock and allocates nothing.
+/// Restores the terminal, once. May run in a signal handler: it takes no lock and allocates nothing.
 fn put_back() {
     if CHANGED.swap(false, Ordering::AcqRel)
         && let Some(found) = FOUND.get()
     {
-        // SAFETY: nobody closes standard input.
+        // SAFETY: standard input is never closed.
         let input = unsafe { rustix::fd::BorrowedFd::borrow_raw(0) };
-        // A terminal that is gone needs nothing.
+        // A terminal that is gone needs no restoring.
         let _ = tcsetattr(input, OptionalActions::Now, found);
     }
 }
@@ -154,7 +153,7 @@ fn put_back_whatever_happens() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What of these keys reaches the guest, and whether the user quits.
+    /// Splits these keys into those for the guest and the wish to quit.
     fn typed(keys: &[u8]) -> (Vec<u8>, bool) {
         let (mut escape, mut guests) = (Escape::default(), Vec::new());
         let quits = keys.iter().any(|key| escape.take(*key, &mut guests));

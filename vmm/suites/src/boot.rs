@@ -12,8 +12,8 @@ const ALL: &[Setup] = &[SMALL, Setup::Each(VmShape { vcpus: 4, mib: 16 }), Setup
 
 pub(super) static SUITE: Descriptor = Descriptor {
     name: "boot",
-    about: "VMs are asked for at once; start is the time to the first doorbell, latency that until all vCPUs run and the \
-            workload is set up. Of Linux guests latency is the time to the first process's first word.",
+    about: "VMs are started at once; start is the time to the first doorbell, latency that until all vCPUs run and the \
+            workload is set up. With Linux guests, latency is the time to the first report of the first process.",
     unit: "VMs/s",
     counted: Counted::Vms,
     least: None,

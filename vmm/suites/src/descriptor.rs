@@ -1,4 +1,4 @@
-//! What there is to say of a suite.
+//! The description of a suite.
 
 use super::metric::Metric;
 use super::parameter::Parameter;
@@ -15,17 +15,17 @@ pub struct Descriptor {
     pub about: &'static str,
     /// Unit of [`Metric::Throughput`].
     pub unit: &'static str,
-    /// What its sizes count.
+    /// The unit that its sizes count.
     pub counted: Counted,
-    /// The smallest size that makes sense, if 1 does not.
+    /// The smallest size that makes sense, if 1 is too small.
     pub least: Option<Least>,
-    /// The set-ups of each kind of run. A suite without a choice has [`Setup::Usual`].
+    /// The setups of each kind of run. A suite without a choice has [`Setup::Usual`].
     pub setups: PerKind<&'static [Setup]>,
     /// The policies of each kind of run unless the user names some.
     pub policies: PerKind<&'static [&'static str]>,
     /// Rounds of each kind of run.
     pub rounds: PerKind<u32>,
-    /// What a usual and a quick run may take (unit: s).
+    /// The time budget of a usual and of a quick run (unit: s).
     pub budget: Budget,
     /// How long a cell is measured.
     pub length: Length,
@@ -33,35 +33,35 @@ pub struct Descriptor {
     pub builtin: Option<Builtin>,
     /// Its Linux guests, if it has any.
     pub linux: Option<LinuxGuests>,
-    /// The metrics that decide how the suite went, the most important first. Tables show these.
+    /// The metrics that decide the suite's result, the most important first. Tables show these.
     pub headline: &'static [Metric],
     /// The metrics that get a plot.
     pub plotted: &'static [Metric],
     /// Metrics that have no verdict in this suite, though they have one in others.
     pub context: &'static [Metric],
-    /// The report that it comes from, if there is one.
+    /// The published report that it repeats, if there is one.
     pub source: Option<Source>,
 }
 
 /// Three kinds of run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunKind {
-    /// What is run unless the user says otherwise.
+    /// The default.
     Usual,
     /// A short run.
     Quick,
-    /// The sizes of the source, whatever time they take.
+    /// All sizes of the source, however long they take.
     Full,
 }
 
 /// A value for each kind of run.
 #[derive(Clone, Copy, Debug)]
 pub struct PerKind<T> {
-    /// Of a usual run.
+    /// For a usual run.
     pub usual: T,
-    /// Of a quick run.
+    /// For a quick run.
     pub quick: T,
-    /// Of a full run.
+    /// For a full run.
     pub full: T,
 }
 
@@ -71,7 +71,7 @@ impl<T: Copy> PerKind<T> {
         Self { usual: value, quick: value, full: value }
     }
 
-    /// The value for a kind.
+    /// Returns the value for a kind.
     pub fn of(&self, kind: RunKind) -> T {
         match kind {
             RunKind::Usual => self.usual,
@@ -92,21 +92,21 @@ impl PerKind<&'static [&'static str]> {
 }
 
 impl PerKind<&'static [Setup]> {
-    /// For a suite without a choice.
+    /// No sizes, for a suite without a choice.
     pub const NO_SETUPS: Self = Self::all(&[Setup::Usual]);
 }
 
-/// What a run may take (unit: s), with some room for what cannot be foreseen. A full run takes what it takes.
+/// The time budget of a run (unit: s), with a margin for delays. A full run has none.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// A usual run.
+    /// For a usual run.
     pub usual: f64,
-    /// A quick run.
+    /// For a quick run.
     pub quick: f64,
 }
 
 impl Budget {
-    /// That of most suites.
+    /// The budget of most suites.
     pub const USUAL: Self = Self { usual: 110.0, quick: 17.0 };
 }
 
@@ -115,7 +115,7 @@ impl Budget {
 pub struct Least {
     /// The size.
     pub size: u32,
-    /// What so many are for: "a pair".
+    /// What that size is needed for: "a pair".
     pub why: &'static str,
 }
 
@@ -124,7 +124,7 @@ pub struct Least {
 pub enum Length {
     /// A window that fits the time of the run.
     Fitting,
-    /// A window of so many rotations of the slowest policy: as many as even out which vCPU had the last turn.
+    /// A window of this number of rotations of the slowest policy: enough that it does not matter which vCPU ran last.
     Rotations(f64),
     /// Until the guests have done their work.
     Work(Work),
@@ -145,7 +145,7 @@ pub struct Work {
 /// The work of one VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmWork {
-    /// Its vCPUs.
+    /// Its number of vCPUs.
     pub vcpus: u64,
     /// Messages that are received in it.
     pub messages: u64,
@@ -154,25 +154,25 @@ pub struct VmWork {
 /// The guests that come with stile.
 #[derive(Debug)]
 pub struct Builtin {
-    /// The image of its VMs, or of those that it is about.
+    /// The image of its VMs, or of those that the metrics are about.
     pub image: &'static str,
-    /// Sizes of each kind of run; empty where the size follows from the set-up.
+    /// Sizes of each kind of run; empty if the size follows from the setup.
     pub sizes: PerKind<&'static [u32]>,
     /// The VMs of a cell.
     pub vms: Vms,
     /// How many times a cell warms up.
     pub warm_ups: u32,
-    /// Whether guests go on after the window, so that what they do in the end is not measured.
+    /// Whether guests go on after the window, so that work at their end is not measured.
     pub ramps_down: bool,
-    /// Which of a VM's vCPUs does what.
+    /// The roles of a VM's vCPUs.
     pub parts: &'static [Share],
-    /// Whether the command line tells guests their roles.
+    /// Whether the monitor passes roles to guests on their command line.
     pub tells_roles: bool,
-    /// Whether vCPUs wait for each other, and so may say what for (`--hint`).
+    /// Whether vCPUs wait for each other, and so may give hints (`--hint`).
     pub waits: bool,
     /// The parameters that `--set` takes.
     pub parameters: &'static [Parameter],
-    /// What the simulator has for these guests; `None` if they cannot be simulated.
+    /// The simulator's model of these guests; `None` if they cannot be simulated.
     pub model: Option<Model>,
 }
 
@@ -181,30 +181,30 @@ pub struct Builtin {
 pub enum Vms {
     /// One VM has all vCPUs.
     One,
-    /// A VM of the suite's image with the first half of the vCPUs, beside one of another image with the rest. A cell is
-    /// measured once for each variant, and each has its part of the window.
+    /// A VM of the suite's image with the first half of the vCPUs, beside a VM of another image with the rest. A cell
+    /// is measured once for each variant, in an equal part of the window.
     Beside {
-        /// The image of the VM beside.
+        /// The image of the other VM.
         image: &'static str,
         /// The key of the variants, on the guests' command line and in reports.
         key: &'static str,
-        /// Its values.
+        /// The values of that key.
         variants: &'static [&'static str],
         /// The metric of the first VM's CPU time, relative to an equal share of each vCPU.
         share: Metric,
     },
     /// A VM for each nice value, with the metric of its share; all have as many vCPUs as far as the size divides.
     Nices(&'static [(i8, Metric)]),
-    /// So many VMs for each that the size counts, and some besides.
+    /// A number of VMs for each unit of the size, and some others.
     PerSize {
-        /// For each.
+        /// VMs for each unit.
         each: u32,
-        /// Besides.
+        /// Other VMs.
         besides: u32,
     },
 }
 
-/// What stands for built-in guests in a simulation.
+/// The model of built-in guests in a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// A model for each vCPU's [`Role`](super::Role).
@@ -222,14 +222,14 @@ pub struct LinuxGuests {
     pub sizes: PerKind<&'static [u32]>,
     /// The VMs of a cell.
     pub vms: Vms,
-    /// Whether booting is what is measured, so that no time is needed for it beforehand and other monitors can be
-    /// compared with.
+    /// Whether booting is measured. Then the cell has no time for booting beforehand, and other monitors can be
+    /// compared.
     pub measures_boot: bool,
-    /// Those of the parameters that `--set` takes.
+    /// The parameters that `--set` takes with Linux guests.
     pub parameters: &'static [&'static str],
 }
 
-/// What the sizes of a suite count.
+/// The unit that the sizes of a suite count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Client VMs.
@@ -248,7 +248,7 @@ impl Counted {
     /// Everything that can be counted.
     pub const ALL: [Self; 5] = [Self::Clients, Self::Vcpus, Self::Vms, Self::Groups, Self::Rooms];
 
-    /// The parameter in reports, and the option on command lines.
+    /// The parameter's name in reports and the option on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clients => "clients",
@@ -259,7 +259,7 @@ impl Counted {
         }
     }
 
-    /// For readers.
+    /// The name in text for readers.
     pub fn words(self) -> &'static str {
         match self {
             Self::Clients => "clients",

@@ -10,15 +10,15 @@ use super::source::{Claims, Source};
 
 pub(super) static SUITE: Descriptor = Descriptor {
     name: "hackbench",
-    about: "Groups of 20 senders and 20 receivers, a VM each; every sender has 100 messages for each receiver; the time is \
-            from the release of all to the last one's end.",
+    about: "Groups of 20 senders and 20 receivers, a VM each; every sender has 100 messages for each receiver; the time runs \
+            from the release of all VMs until the last one is done.",
     unit: "messages/s",
     counted: Counted::Groups,
     least: None,
     setups: PerKind::NO_SETUPS,
-    // The stages of the source: neither, lateral steal, and adaptive spinning.
+    // The stages of the source: without both, with lateral steal, with adaptive spinning as well.
     policies: PerKind::all(&["host", "rsdl:no-lateral:no-adaptive", "rsdl:no-adaptive", "rsdl"]),
-    // A full run has as many as the source lists.
+    // A full run takes the numbers of groups that the source lists.
     rounds: PerKind { usual: 5, quick: 3, full: 10 },
     budget: Budget::USUAL,
     length: Length::Work(Work { of_vm, messages_per_s: 400e3 }),
@@ -65,7 +65,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
     }),
 };
 
-/// Each sender has its messages for each receiver, and each of both is a vCPU.
+/// Each sender has its messages for each receiver; senders and receivers are a vCPU each.
 fn of_vm(parameter: &ValueOf<'_>) -> VmWork {
     let (fan, loops) = (parameter("fan"), parameter("loops"));
     VmWork { vcpus: fan.saturating_mul(2), messages: fan.saturating_mul(fan).saturating_mul(loops) }

@@ -1,4 +1,4 @@
-//! What a user would notice, beside loads.
+//! Programs of a desktop beside loads.
 
 use super::descriptor::{Budget, Builtin, Counted, Descriptor, Length, PerKind, Vms};
 use super::load::Load;
@@ -26,7 +26,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
     least: None,
     setups: PerKind::all(LOADS),
     policies: PerKind::all(&["host", "host-noyield", "rsdl+none", "rsdl+expire", "rsdl+polite"]),
-    // It compares more policies than others, each beside six loads.
+    // There are more policies than in other suites, each beside six loads.
     rounds: PerKind { usual: 3, quick: 1, full: 3 },
     budget: Budget { usual: 230.0, quick: 27.0 },
     length: Length::Fitting,

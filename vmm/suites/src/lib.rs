@@ -1,20 +1,22 @@
-//! The suites and metrics as plain data: what `compare` can run, what it measures, and how both are called.
+//! The suites and metrics as plain data: the workloads that `compare` can run, the figures that it measures, and their
+//! names.
 //!
 //! Each suite is a [`Descriptor`] in a file of its own, and the table here lists them. Every field is stated for every
-//! suite: a descriptor has no defaults. What runs a suite, and what shows it, reads the descriptor; only the runner
-//! tells suites apart, in one exhaustive `match`. Nothing here knows of reports, of guests or of the host.
+//! suite: a descriptor has no defaults. Code that runs or shows a suite reads the descriptor. Only the runner tells
+//! suites apart, in one exhaustive `match`. This crate does not depend on reports, guests or the host.
 //!
 //! | module | concern |
 //! |---|---|
-//! | [`descriptor`] | what there is to say of a suite |
+//! | [`descriptor`] | the description of a suite |
 //! | [`suite`] | what follows from a suite's descriptor |
 //! | [`metric`] | the table of metrics |
-//! | [`setup`], [`load`] | what can be chosen besides a size |
-//! | [`parameter`] | numbers that guests take |
-//! | [`parts`] | which vCPU does what |
-//! | [`source`] | the reports that suites come from |
+//! | [`setup`], [`load`] | the choices besides a size |
+//! | [`parameter`] | parameters of the guests, set by `--set` |
+//! | [`parts`] | the roles of vCPUs |
+//! | [`source`] | the published reports that suites repeat |
 //!
-//! To add a suite: write its file, add its module and its row here, and say in the runner how its cells are measured.
+//! To add a suite: write its file, add its module and its row here, and name the code that measures its cells in the
+//! runner.
 
 pub mod descriptor;
 pub mod load;
@@ -68,7 +70,7 @@ macro_rules! suites {
             /// Every suite, in the order of a report.
             pub const ALL: [Self; [$(Self::$suite),*].len()] = [$(Self::$suite),*];
 
-            /// What there is to say of it.
+            /// Its descriptor.
             pub fn descriptor(self) -> &'static Descriptor {
                 match self {
                     $(Self::$suite => &$module::SUITE,)*
@@ -95,11 +97,11 @@ suites! {
     Hogs: hogs;
     /// All vCPUs compute, in VMs of different nice values.
     Weights: weights;
-    /// Half of the vCPUs steal CPU time by the moments at which they stop, the other half compute.
+    /// Half of the vCPUs stop at moments that may cheat the scheduler, the other half compute.
     Theft: theft;
     /// All vCPUs ring a doorbell that asks for nothing, as fast as they can.
     Entry: entry;
-    /// What a user would notice, beside loads.
+    /// Programs of a desktop beside loads.
     Interactive: interactive;
     /// One VM of many vCPUs against as many VMs of one.
     Partition: partition;

@@ -1,9 +1,9 @@
-//! The loads of the suite `interactive`: what runs beside its probes.
+//! The loads of the suite `interactive`, which run beside its probes.
 
-/// What runs beside the probes.
+/// A load beside the probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
-    /// Nothing.
+    /// No load.
     None,
     /// VMs that copy a 16 MB buffer without end.
     Memload,
@@ -22,7 +22,7 @@ impl Load {
     pub const ALL: [Self; 6] =
         [Self::None, Self::Memload, Self::Execload, Self::Forkload, Self::Make, Self::MakeCcache];
 
-    /// As command lines and reports write it.
+    /// Its name on command lines and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -34,7 +34,7 @@ impl Load {
         }
     }
 
-    /// vCPUs of the load, or VMs started at once, as the source had processes.
+    /// Number of vCPUs of the load, or of VMs started at once. The source had as many processes.
     pub fn usual_size(self) -> u32 {
         match self {
             Self::None => 0,
@@ -43,7 +43,7 @@ impl Load {
         }
     }
 
-    /// Whether it comes to an end, which is the window's.
+    /// Whether the load comes to an end, at which the window ends.
     pub fn is_build(self) -> bool {
         matches!(self, Self::Make | Self::MakeCcache)
     }

@@ -1,4 +1,4 @@
-//! What is measured: one table with a row for each metric. Nothing here measures or computes.
+//! The metrics: one table with a row for each. Nothing here measures or computes.
 //!
 //! Names are part of the report format: to rename one is to change the schema. A new metric is a row of the table and a
 //! line where `compare` computes it.
@@ -15,7 +15,7 @@ pub enum Better {
     Lower,
 }
 
-/// What sort of quantity a metric is, which decides how it is compared and shown.
+/// The kind of quantity, which decides how it is compared and shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A result that a ratio to the baseline compares.
@@ -26,16 +26,16 @@ pub enum Kind {
     Index,
     /// A share of which 1.0 is fair. Twice an unfair share is good and twice a fair one is bad, so it has no verdict.
     Share,
-    /// What the machinery did meanwhile. Twice the work makes twice the exits, so it has no verdict.
+    /// Activity of the scheduler. Twice the work makes twice the exits, so it has no verdict.
     Activity,
     /// A distance from a perfect 0. Its ratio means nothing, so it has no verdict.
     Distance,
 }
 
-/// A start is given up after this time and counts as that long (unit: us). The source of netbench saw two minutes.
+/// A start is given up after this time and counts as that long (unit: us). The source of netbench reports two minutes.
 pub const START_GIVEN_UP: f64 = 10e6;
 
-/// How a metric is called and read.
+/// The names of a metric and how to read it.
 struct Row {
     name: &'static str,
     label: &'static str,
@@ -74,8 +74,8 @@ macro_rules! metrics {
     };
 }
 
-// The columns: name in files; name in prose and wide tables; name in narrow tables; unit, empty where it is the
-// suite's; which direction is better; kind.
+// The columns: name in files; name in prose and wide tables; name in narrow tables; unit, empty if the suite has its
+// own; which direction is better; kind.
 metrics! {
     /// Work done per second, in the suite's own unit.
     Throughput: "throughput", "throughput", "work", "", Higher, Work;
@@ -87,7 +87,7 @@ metrics! {
     LatencyP99: "latency_p99", "p99 latency", "p99", "us", Lower, Result;
     /// 99.9th percentile of the wait or response time.
     LatencyP999: "latency_p999", "p99.9 latency", "p99.9", "us", Lower, Result;
-    /// Longest wait or response time, those that had not ended with the window included.
+    /// Longest wait or response time, including those that had not ended when the window did.
     LatencyMax: "latency_max", "longest wait", "longest wait", "us", Lower, Result;
     /// Jain's fairness index over the vCPUs' operations.
     Jain: "jain", "Jain index", "Jain", "index", Higher, Index;
@@ -107,17 +107,17 @@ metrics! {
     ExitsPerOp: "exits_per_op", "exits per operation", "exits/op", "exits/op", Lower, Result;
     /// Switches of a pCPU from one vCPU to another.
     SwitchesPerS: "switches_per_s", "switches", "switches", "switches/s", Lower, Activity;
-    /// vCPUs that went on running on another pCPU.
+    /// Turns of vCPUs on another pCPU than the one before.
     MigrationsPerS: "migrations_per_s", "migrations", "migrations", "migrations/s", Lower, Activity;
     /// Yields of the guests.
     YieldsPerS: "yields_per_s", "yields", "yields", "yields/s", Lower, Activity;
-    /// Part of the vCPUs' time that they could have run and had no pCPU.
+    /// The part of the vCPUs' time for which they waited: they could run and had no pCPU.
     CpuReady: "cpu_ready", "CPU ready", "ready", "%", Lower, Activity;
     /// Work done by the computing vCPUs.
     HogThroughput: "hog_throughput", "work of the hogs", "hogs work", "iterations/s", Higher, Work;
     /// CPU time of the vCPUs that share a lock, relative to an equal share.
     LockersCpuShare: "lockers_cpu_share", "CPU of lockers", "lock CPU", "of fair share", Higher, Share;
-    /// CPU time of the vCPUs that steal, relative to an equal share.
+    /// CPU time of the thieves, relative to an equal share.
     ThievesCpuShare: "thieves_cpu_share", "CPU of thieves", "thieves CPU", "of fair share", Lower, Share;
     /// CPU time of the computing vCPUs, relative to an equal share.
     HogsCpuShare: "hogs_cpu_share", "CPU of hogs", "hogs CPU", "of fair share", Lower, Share;
@@ -127,7 +127,7 @@ metrics! {
     PairsCpuShare: "pairs_cpu_share", "CPU of pairs", "pairs CPU", "of fair share", Higher, Share;
     /// Jain's fairness index over the vCPUs' CPU time.
     JainCpu: "jain_cpu", "Jain index of CPU", "CPU Jain", "index", Higher, Index;
-    /// The furthest that a vCPU's CPU time is from what its weight gives it.
+    /// The largest difference between a vCPU's CPU time and what its weight gives it.
     WeightError: "weight_error", "furthest from its weight", "off weight", "%", Lower, Distance;
     /// CPU time of the vCPUs of nice 0, relative to what their weight gives them.
     Nice0Share: "nice0_share", "CPU of nice 0", "nice 0", "of its weight", Higher, Share;
@@ -135,13 +135,13 @@ metrics! {
     Nice5Share: "nice5_share", "CPU of nice 5", "nice 5", "of its weight", Higher, Share;
     /// As for nice 0, for nice 10.
     Nice10Share: "nice10_share", "CPU of nice 10", "nice 10", "of its weight", Higher, Share;
-    /// Deadlines missed, of all that went by.
+    /// Missed deadlines, as a part of all deadlines that passed.
     MissedShare: "missed_share", "missed deadlines", "missed", "%", Lower, Result;
     /// From the start of a build until its last job was done.
     BuildReal: "build_real", "real time of a build", "real", "us", Lower, Result;
     /// Time that a build's vCPUs ran.
     BuildUser: "build_user", "user time of a build", "user", "us", Lower, Result;
-    /// Time that the monitor was in the host's kernel during a build.
+    /// Time that the monitor spent in the host's kernel during a build.
     BuildSys: "build_sys", "system time of a build", "sys", "us", Lower, Result;
     /// How unevenly the work is spread over the window.
     Jitter: "jitter", "jitter of work", "jitter", "%", Lower, Result;
@@ -149,21 +149,22 @@ metrics! {
     SplitGain: "split_gain", "gain of many VMs", "gain", "times one VM", Higher, Result;
     /// Median time from asking for a VM until its code runs.
     StartP50: "start_p50", "median VM start", "start p50", "us", Lower, Result;
-    /// 99th percentile of that time.
+    /// 99th percentile of the time from asking for a VM until its code runs.
     StartP99: "start_p99", "p99 VM start", "start p99", "us", Lower, Result;
     /// Resident memory of the process for each VM.
     MemoryPerVm: "memory_per_vm", "memory of a VM", "memory", "KiB", Lower, Result;
-    /// Resident memory of the monitor's processes for each VM, without the guests' own.
+    /// Resident memory of the monitor's processes for each VM, without the guests' memory.
     MonitorPerVm: "monitor_per_vm", "memory of the monitor", "monitor", "KiB", Lower, Result;
     /// From the release of all guests until the last one has done its work.
     RunTime: "run_time", "time to the end", "time", "us", Lower, Result;
-    /// The most memory that the process had at a time.
+    /// The largest resident memory of the process during the run.
     PeakMemory: "peak_memory", "peak memory", "memory", "MiB", Lower, Result;
-    /// Yields of vCPUs while nobody waited.
+    /// Yields while no vCPU waited.
     LoneYieldsPerS: "lone_yields_per_s", "yields alone", "alone", "yields/s", Lower, Activity;
-    /// Times that `goodness` refilled everybody's counter.
+    /// Times that `goodness` refilled all counters.
     RecalculationsPerS: "recalculations_per_s", "recalculations", "recalculations", "recalculations/s", Lower, Activity;
-    /// Times that `goodness` asked again at once because a yielder was better than who replaced it.
+    /// Times that `goodness` scheduled again at once because the yielding vCPU was better than the one that replaced
+    /// it.
     ExtraPassesPerS: "extra_passes_per_s", "extra passes", "passes", "passes/s", Lower, Activity;
 }
 
@@ -193,7 +194,7 @@ impl Metric {
         self.row().better
     }
 
-    /// What sort of quantity it is.
+    /// The kind of quantity.
     pub fn kind(self) -> Kind {
         self.row().kind
     }

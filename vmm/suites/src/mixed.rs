@@ -34,7 +34,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
     linux: None,
     headline: &[Throughput, LatencyP99, HogThroughput, LockersCpuShare, HogsCpuShare],
     plotted: &[Throughput, LatencyP99, LockersCpuShare, HogsCpuShare],
-    // What hogs lose is what the lockers had been starved of, which the shares show.
+    // The hogs lose the CPU time that lockers get back. The shares show that.
     context: &[HogThroughput],
     source: None,
 };

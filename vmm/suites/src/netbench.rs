@@ -29,7 +29,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
             quick: &[4, 48],
             full: &[4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48],
         },
-        // A server for each client, and the VMs that are started meanwhile.
+        // A server for each client, and the VMs that are started during the window.
         vms: Vms::PerSize { each: 2, besides: 5 },
         warm_ups: 1,
         ramps_down: true,

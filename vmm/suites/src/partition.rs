@@ -8,7 +8,7 @@ use super::setup::Setup;
 
 pub(super) static SUITE: Descriptor = Descriptor {
     name: "partition",
-    about: "The same work by one VM of N vCPUs and by N VMs of one; with locks, all vCPUs of a VM share one.",
+    about: "The same work by one VM of N vCPUs and by N VMs of one vCPU; with locks, all vCPUs of a VM share one lock.",
     unit: "operations/s",
     counted: Counted::Vcpus,
     least: Some(Least { size: 2, why: "to be one VM or two" }),

@@ -1,19 +1,19 @@
-//! Which vCPU of a VM does what, as the guests divide it.
+//! The roles of a VM's vCPUs, as the guests assign them.
 
-/// What a vCPU is to its suite's metrics.
+/// The part that a vCPU has in its suite's metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// What the suite is about.
+    /// The metrics of the suite are about it.
     Main,
-    /// It passes messages beside that.
+    /// It passes messages, beside vCPUs that the metrics are about.
     Pair,
-    /// It computes beside that.
+    /// It computes, beside vCPUs that the metrics are about.
     Hog,
     /// It has no peer and idles.
     Odd,
 }
 
-/// What a vCPU does.
+/// The work of a vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It takes a ticket lock in turn with the others.
@@ -24,33 +24,33 @@ pub enum Role {
     Wakes,
     /// It computes.
     Computes,
-    /// It does nothing.
+    /// It idles.
     Idles,
-    /// What else the suite's guests do, of which this table need not know.
+    /// Work that only the suite's guests know, and this table does not.
     Own,
 }
 
 /// Consecutive vCPUs of a VM with the same role.
 #[derive(Debug, Clone, Copy)]
 pub struct Share {
-    /// What they are to the suite's metrics.
+    /// Their part in the suite's metrics.
     pub part: Part,
-    /// What they do.
+    /// Their work.
     pub role: Role,
-    /// How many they are.
+    /// Their number.
     pub take: Take,
 }
 
-/// How many vCPUs a share has, of those that the shares before it left.
+/// The number of vCPUs of a share, taken from those that the shares before it left.
 #[derive(Debug, Clone, Copy)]
 pub enum Take {
     /// Half of them, rounded down.
     Half,
     /// Half of them, rounded up.
     LargerHalf,
-    /// As many as form pairs.
+    /// The largest even number: all that form pairs.
     Pairs,
-    /// A third of them, rounded to pairs.
+    /// A third of them, rounded down to an even number.
     ThirdInPairs,
     /// All of them.
     Rest,
@@ -69,13 +69,13 @@ impl Take {
 }
 
 impl Share {
-    /// All vCPUs are what the suite is about, with this role.
+    /// All vCPUs have this role, and the metrics are about them.
     pub const fn all(role: Role) -> Self {
         Self { part: Part::Main, role, take: Take::Rest }
     }
 }
 
-/// How many of so many vCPUs each share has, in order.
+/// Returns the number of vCPUs of each share, in order.
 pub fn divide(shares: &[Share], vcpus: usize) -> Vec<usize> {
     let mut left = vcpus;
     let take = |share: &Share| {
@@ -86,7 +86,7 @@ pub fn divide(shares: &[Share], vcpus: usize) -> Vec<usize> {
     shares.iter().map(take).collect()
 }
 
-/// The share of the vCPU of this index.
+/// Returns the share of the vCPU with this index.
 pub fn share_of(shares: &'static [Share], vcpu: usize, vcpus: usize) -> Option<&'static Share> {
     let mut end = 0;
     let has = |count: &usize| {
@@ -96,7 +96,8 @@ pub fn share_of(shares: &'static [Share], vcpu: usize, vcpus: usize) -> Option<&
     shares.get(divide(shares, vcpus).iter().position(has)?)
 }
 
-/// How vCPUs are divided that cannot be divided evenly: "2 at the lock, 3 computing"; `None` if they can.
+/// Describes the division of a number of vCPUs that does not divide evenly: "2 at the lock, 3 computing"; `None` if it
+/// does.
 pub fn uneven(shares: &[Share], vcpus: usize) -> Option<String> {
     let counts = divide(shares, vcpus);
     let of = |wanted: fn(&Share) -> bool| {
@@ -117,7 +118,7 @@ pub fn uneven(shares: &[Share], vcpus: usize) -> Option<String> {
 }
 
 impl Role {
-    /// "play in pairs"
+    /// As a verb: "play in pairs".
     fn verb(self) -> &'static str {
         match self {
             Self::Locks => "take the lock",
@@ -129,7 +130,7 @@ impl Role {
         }
     }
 
-    /// "in pairs"
+    /// As a state: "in pairs".
     fn participle(self) -> &'static str {
         match self {
             Self::Locks => "at the lock",
@@ -141,7 +142,7 @@ impl Role {
         }
     }
 
-    /// What guests call it on their command lines; `None` where they are not told.
+    /// The name of the role on guests' command lines; `None` if guests do not get it.
     pub fn keyword(self) -> Option<&'static str> {
         match self {
             Self::Locks => Some("locker"),

@@ -1,37 +1,37 @@
-//! What can be chosen of a suite besides its size.
+//! Setups: what a user can choose of a suite besides its size.
 
 use super::load::Load;
 
-/// How a suite is set up, where it has a choice.
+/// A variant of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setup {
-    /// It has none, or does not make it.
+    /// The suite has one setup only, or the choice is left to it.
     Usual,
     /// On all pCPUs, or on one.
     On(Processors),
-    /// On all pCPUs, with a domain for each: VMs that speak with each other, and the device work between them, stay on
-    /// one pCPU.
+    /// On all pCPUs, with a domain for each. VMs that exchange messages, and the device work between them, stay on one
+    /// pCPU.
     Affinity,
-    /// Without a VM: threads do what a scheduler does about a slot when a vCPU leaves its guest and goes on.
+    /// Without a VM: threads do the scheduler's part of leaving a guest and going on.
     Bare(Processors),
-    /// Work without locks, or with one.
+    /// Work without locks, or with a lock.
     Locks(bool),
-    /// VMs of this kind.
+    /// VMs of this shape.
     Each(VmShape),
-    /// Beside this load.
+    /// Probes beside this load.
     Load(Load),
 }
 
-/// Which of the pCPUs are used.
+/// The pCPUs that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processors {
-    /// The first one: no operation has to be seen by another.
+    /// The first one: its writes need not be seen by another pCPU.
     Up,
-    /// All.
+    /// All pCPUs.
     Smp,
 }
 
-/// How large a VM is.
+/// The shape of a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VmShape {
     /// Number of vCPUs.
@@ -40,7 +40,7 @@ pub struct VmShape {
     pub mib: u32,
 }
 
-/// No set-up has this name.
+/// The error for a name of no setup.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no setup is called `{0}`; there are up, smp, affinity, bare-up, bare-smp, no-locks, locks, none, memload, execload, \
@@ -49,7 +49,7 @@ pub struct VmShape {
 pub struct UnknownSetup(String);
 
 impl Processors {
-    /// As reports write it.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -59,12 +59,12 @@ impl Processors {
 }
 
 impl Setup {
-    /// Whether a suite that offers `self` has `other`, too: VMs can have any shape where they have one.
+    /// Whether a suite that offers `self` accepts `other`: a suite that offers a shape of VM accepts any shape.
     pub(super) fn offers(self, other: Self) -> bool {
         self == other || matches!((self, other), (Self::Each(_), Self::Each(_)))
     }
 
-    /// The size that goes with it, where suites leave that to it.
+    /// The size that belongs to the setup, for suites that take it from there.
     pub fn usual_size(self) -> Option<u32> {
         match self {
             Self::Load(load) => Some(load.usual_size()),

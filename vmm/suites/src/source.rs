@@ -1,20 +1,20 @@
-//! The reports that suites come from.
+//! The published reports that suites repeat.
 
-/// A report in which a suite's figures were given first.
+/// A published report whose measurements a suite repeats.
 #[derive(Debug)]
 pub struct Source {
-    /// Its place when the suites of the reports are run and shown, from 1.
+    /// Its place in the order in which these suites are run and shown, from 1.
     pub order: u32,
     /// Author, title and time.
     pub citation: &'static str,
-    /// What it claims. The table of a report holds our figures against the source's.
+    /// Its claim. The table of a report compares stile's figures with the source's.
     pub claims: Claims,
 }
 
-/// What a source claims.
+/// The claim of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claims {
-    /// How a desktop feels beside loads depends on what a yield does.
+    /// What a yield does decides how a desktop feels beside loads.
     Desktop,
     /// Two bugs of a yield cost a chat server much of its throughput.
     ChatRooms,

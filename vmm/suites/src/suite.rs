@@ -1,4 +1,4 @@
-//! What follows from a suite's descriptor.
+//! Questions that a suite's descriptor answers.
 
 use super::Suite;
 use super::descriptor::{Builtin, Counted, Length, Model, PerKind, RunKind, Work};
@@ -13,7 +13,7 @@ use thiserror::Error;
 #[error("no suite is called `{0}`; there are {names}", names = names())]
 pub struct UnknownSuite(String);
 
-/// "netbench, ticket, ... and cyclictest".
+/// The names of all suites: "netbench, ticket, ... and cyclictest".
 fn names() -> String {
     let [others @ .., last] = Suite::ALL.map(Suite::name);
     format!("{} and {last}", others.join(", "))
@@ -25,7 +25,7 @@ impl Suite {
         self.descriptor().name
     }
 
-    /// One line for readers who do not know the suite.
+    /// A sentence for readers who do not know the suite.
     pub fn about(self) -> &'static str {
         self.descriptor().about
     }
@@ -35,12 +35,12 @@ impl Suite {
         self.descriptor().unit
     }
 
-    /// What its sizes count.
+    /// The unit that its sizes count.
     pub fn counted(self) -> Counted {
         self.descriptor().counted
     }
 
-    /// Whether its guests wait for each other, and so may say what for.
+    /// Whether its guests wait for each other, and so may give hints.
     pub fn waits(self) -> bool {
         self.builtin().is_some_and(|guests| guests.waits)
     }
@@ -55,12 +55,12 @@ impl Suite {
         self.descriptor().linux.is_some()
     }
 
-    /// Whether its guests cannot be anything else.
+    /// Whether it has Linux guests only.
     pub fn is_of_linux(self) -> bool {
         self.builtin().is_none()
     }
 
-    /// What stands for its guests in a simulation; `None` if it cannot be simulated.
+    /// The model of its guests in a simulation; `None` if it cannot be simulated.
     pub fn model(self) -> Option<Model> {
         self.builtin()?.model
     }
@@ -73,12 +73,12 @@ impl Suite {
         }
     }
 
-    /// Whether the work of its guests has an end, which is waited for; else there is a window.
+    /// Whether the work of its guests has an end; else there is a window.
     pub fn has_end(self) -> bool {
         self.work().is_some()
     }
 
-    /// The metrics that decide how this suite went, the most important first. The tables show these.
+    /// The metrics that decide the suite's result, the most important first. Tables show these.
     pub fn headline(self) -> &'static [Metric] {
         self.descriptor().headline
     }
@@ -93,50 +93,50 @@ impl Suite {
         self.builtin().map_or(&[], |guests| guests.parameters)
     }
 
-    /// The parameter of this name.
+    /// Returns the parameter of this name.
     pub fn parameter(self, key: &str) -> Option<&'static Parameter> {
         self.parameters().iter().find(|parameter| parameter.key == key)
     }
 
-    /// The set-ups that a run of this kind has unless the user chooses some.
+    /// The default setups of a run of this kind.
     pub fn setups(self, kind: RunKind) -> &'static [Setup] {
         self.descriptor().setups.of(kind)
     }
 
-    /// Whether it can be set up like this.
+    /// Whether it has this setup.
     pub fn has_setup(self, setup: Setup) -> bool {
         let PerKind { usual, quick, full } = self.descriptor().setups;
         setup == Setup::Usual || [usual, quick, full].concat().into_iter().any(|offered| offered.offers(setup))
     }
 
-    /// Which of a VM's vCPUs does what.
+    /// The roles of the vCPUs of a VM with this number of them.
     pub fn parts(self) -> &'static [Share] {
         self.builtin().map_or(&const { [Share::all(Role::Own)] }, |guests| guests.parts)
     }
 
-    /// The share of the vCPU of this index in a VM.
+    /// The share of the vCPU with this index in a VM.
     fn share(self, vcpu: usize, vcpus: usize) -> Option<&'static Share> {
         parts::share_of(self.parts(), vcpu, vcpus)
     }
 
-    /// What the vCPU of this index in a VM is to the suite's metrics.
+    /// The part of the vCPU with this index in the suite's metrics.
     pub fn part(self, vcpu: usize, vcpus: usize) -> Part {
         self.share(vcpu, vcpus).map_or(Part::Odd, |share| share.part)
     }
 
-    /// What the vCPU of this index in a VM does.
+    /// The work of the vCPU with this index in a VM.
     pub fn role(self, vcpu: usize, vcpus: usize) -> Role {
         self.share(vcpu, vcpus).map_or(Role::Idles, |share| share.role)
     }
 
-    /// Whether vCPUs that share a lock run beside others, so that the CPU time of each part tells how fairly it was
+    /// Whether vCPUs that share a lock run beside others. Then the CPU time of each part shows how fairly it was
     /// served.
     pub fn has_lockers_beside_others(self) -> bool {
         let locks = |share: &Share| share.part == Part::Main && share.role == Role::Locks;
         self.parts().len() > 1 && self.parts().iter().any(locks)
     }
 
-    /// The suites that come from reports, in the order in which these are run and shown.
+    /// The suites that repeat published reports, in the order in which they are run and shown.
     pub fn from_reports() -> Vec<Self> {
         let order = |suite: Self| Some((suite.descriptor().source.as_ref()?.order, suite));
         let mut ordered: Vec<(u32, Self)> = Self::ALL.into_iter().filter_map(order).collect();
@@ -149,7 +149,7 @@ impl Suite {
         metric.unit().unwrap_or(self.throughput_unit())
     }
 
-    /// Whether a ratio of this metric to the baseline says that a policy did better or worse.
+    /// Whether a ratio of this metric to the baseline says that a policy is better or worse.
     pub fn judges(self, metric: Metric) -> bool {
         match metric.kind() {
             Kind::Share | Kind::Activity | Kind::Distance => false,

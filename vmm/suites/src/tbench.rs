@@ -18,7 +18,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
     builtin: None,
     linux: Some(LinuxGuests {
         sizes: PerKind { usual: &[1, 2, 4], quick: &[2], full: &[1, 2, 4] },
-        // Of the clients, and of the servers.
+        // vCPUs of the clients' guest, and of the servers'.
         vms: Vms::PerSize { each: 0, besides: 2 },
         measures_boot: false,
         parameters: &[],

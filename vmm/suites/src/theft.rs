@@ -30,7 +30,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
             variants: &["tick", "slice", "boost", "yields"],
             share: ThievesCpuShare,
         },
-        // One for each strategy.
+        // One cell for each strategy.
         warm_ups: 4,
         ramps_down: false,
         parts: &[
@@ -59,5 +59,5 @@ pub(super) static SUITE: Descriptor = Descriptor {
     source: None,
 };
 
-/// Times of a thief: none is longer than a second.
+/// The range of a thief's times: none is longer than a second.
 const SPAN_US: std::ops::RangeInclusive<u64> = 10..=1_000_000;

@@ -37,7 +37,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
     linux: None,
     headline: &[Throughput, PairThroughput, HogThroughput, LockersCpuShare, PairsCpuShare, HogsCpuShare, JainCpu],
     plotted: &[Throughput, PairThroughput, LockersCpuShare, PairsCpuShare, HogsCpuShare],
-    // What hogs lose is what the lockers had been starved of, which the shares show.
+    // The hogs lose the CPU time that lockers get back. The shares show that.
     context: &[HogThroughput],
     source: None,
 };

@@ -23,7 +23,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
         quick: &[Setup::On(Smp)],
         full: &[Setup::On(Smp), Setup::On(Up)],
     },
-    // The source's two schedulers, and two meanings of a yield.
+    // The source's scheduler with and without its bugs, and two meanings of a yield.
     policies: PerKind::all(&["host", "goodness:yield_recalculates:yield_bounces", "goodness", "rsdl+expire", "rsdl"]),
     rounds: PerKind::ROUNDS,
     budget: Budget::USUAL,
@@ -56,7 +56,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
     }),
 };
 
-/// What each user says is heard by all others.
+/// Each message goes to all other users of the room.
 fn of_vm(parameter: &ValueOf<'_>) -> VmWork {
     let (users, messages) = (parameter("users"), parameter("messages"));
     let heard = users.saturating_mul(users.saturating_sub(1));

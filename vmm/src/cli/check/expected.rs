@@ -9,12 +9,12 @@
 
 use stile_sched::Class;
 
-/// What so many equal VMs want.
+/// The demand of a number of equal VMs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Demand {
-    /// VMs.
+    /// Number of VMs.
     pub(super) count: u32,
-    /// vCPUs of each.
+    /// vCPUs of each VM.
     pub(super) vcpus: u32,
     /// Class of each vCPU.
     pub(super) class: Class,
@@ -24,8 +24,8 @@ pub(super) struct Demand {
     pub(super) cap: Option<f64>,
 }
 
-/// CPUs that each VM of each demand gets on so many pCPUs. `rt_share` is the part of a pCPU that the policy leaves to
-/// class rt while others could run; `None`: the policy looks at no classes.
+/// Returns the CPUs that each VM of each demand gets on `pcpus` pCPUs. `rt_share` is the part of a pCPU that the policy
+/// leaves to class rt while others could run; `None`: the policy ignores classes.
 pub(super) fn expected(demands: &[Demand], pcpus: usize, rt_share: Option<f64>) -> Vec<f64> {
     let mut left = pcpus as f64;
     let mut got = vec![0.0; demands.len()];
@@ -43,7 +43,7 @@ pub(super) fn expected(demands: &[Demand], pcpus: usize, rt_share: Option<f64>) 
     got
 }
 
-/// A step of giving pCPUs out, by the classes that it is for.
+/// A step of giving pCPUs out, by the classes that it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Rt,
@@ -61,18 +61,18 @@ impl Step {
     }
 }
 
-/// What equal VMs still want in a step.
+/// What equal VMs can still use in a step.
 struct Want {
     index: usize,
     count: f64,
-    /// Weight of one of them.
+    /// Weight of one VM.
     weight: f64,
-    /// CPUs that one of them can still use.
+    /// CPUs that one VM can still use.
     room: f64,
 }
 
 impl Want {
-    /// Of VMs that have got so much each. A vCPU takes at most this part of a pCPU.
+    /// The rest of VMs that have got `got` CPUs each. A vCPU takes at most this part of a pCPU.
     fn of(index: usize, demand: &Demand, step: Step, part: f64, got: f64) -> Self {
         let vcpus = f64::from(demand.vcpus);
         // Within class rt vCPUs take turns, whatever their weights.
@@ -82,8 +82,8 @@ impl Want {
     }
 }
 
-/// Gives `capacity` out by weight, to none more than it has room for: those with the least room for their weight first,
-/// so that what they leave goes to the others.
+/// Gives `capacity` out by weight, and no VM more than it has room for. The VMs with the least room for their weight
+/// come first, so that the CPU time that they cannot use goes to the others.
 fn fill(capacity: f64, mut wants: Vec<Want>) -> Vec<(usize, f64)> {
     let mut left = capacity;
     let mut weights: f64 = wants.iter().map(|want| want.count * want.weight).sum();
@@ -131,7 +131,7 @@ mod tests {
         let idle = vm(1, Class::Idle, 1.0, None);
         gets(&[capped, vm(2, Class::Batch, 1.0, None), idle], 2, &[0.5, 1.5, 0.0]);
         gets(&[capped, idle], 2, &[0.5, 1.0]);
-        // A sleeper's neighbours as a first user met them: 150 to 45 where a VM is capped and one is of class idle.
+        // A sleeper beside a computing VM: 150 to 45 if a VM is capped and one is of class idle.
         let web = vm(2, Class::Normal, 150.0, None);
         let batch = Demand { count: 2, ..vm(2, Class::Batch, 45.0, None) };
         gets(&[web, batch, vm(2, Class::Normal, 120.0, Some(0.5)), idle], 2, &[0.9375, 0.28125, 0.5, 0.0]);

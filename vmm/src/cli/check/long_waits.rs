@@ -1,16 +1,16 @@
-//! Bounds of waiting that are a second or more: why, and what lowers them.
+//! Warnings of wait bounds of a second or more: the cause, and changes that lower the bound.
 
 use super::{bound, neighbours};
 use stile_config::{Config, VmClass};
 use stile_sched::Nanos;
 
-/// A bound from here on is warned of.
+/// Bounds from here on are warned of.
 const LONG: Nanos = Nanos::from_millis(1_000);
 /// Nice values below this have longer quotas.
 const LONGER_QUOTAS: i8 = -6;
-/// A remedy that leaves more of the bound than this part is not worth its words.
+/// A remedy that leaves more than this part of the bound is not named.
 const WORTH: f64 = 0.75;
-/// Most remedies that are named.
+/// The largest number of remedies that are named.
 const NAMED: usize = 3;
 
 /// A warning about the bound of the entry at `index`, if it is long.
@@ -35,7 +35,7 @@ pub(super) fn warning(config: &Config, index: usize) -> Option<String> {
     if vm.cap.is_some() {
         told += &format!(", and its cap holds it back for up to two periods of {}", vm.cap_period);
     }
-    told += "; what lowers it: ";
+    told += "; to lower it: ";
     for (bound, words) in &remedies {
         told += &format!("{words} ({}), ", time(*bound));
     }
