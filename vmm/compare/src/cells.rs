@@ -2,16 +2,16 @@
 //!
 //! | module | measures |
 //! |---|---|
-//! | `fixed` | suites whose VMs are there from the start and only compute with each other: ticket to weights |
+//! | `fixed` | suites whose VMs exist from the start and exchange no frames: ticket to weights |
 //! | `entry` | doorbells |
 //! | `ending` | hackbench and volano, whose work has an end |
-//! | `netbench` | clients, servers and newcomers, with a folder for each step |
+//! | `netbench` | clients, servers and VMs that are started in the window, with a folder for each step |
 //! | `interactive` | probes beside a load |
-//! | `partition`, `boot` | what their names say |
+//! | `partition`, `boot` | the suites of these names |
 //! | `bare` | entry without a VM |
 //!
-//! `context` is what all cells of a run share, `site` where one of them is measured. Cells of Linux guests are in
-//! `compare/linux`, those without guests in `compare/simulated`; the runner chooses among them.
+//! `context` has what all cells of a run share, and `site` the place where one of them is measured. Cells of Linux
+//! guests are in `linux`, simulated ones in `simulated`. The runner chooses among them.
 
 pub(super) mod at_once;
 pub(super) mod bare;

@@ -10,32 +10,32 @@ use stile_results::journal::JournalError;
 use stile_sched::sim::LateVcpu;
 use stile_suites::Suite;
 
-/// A cause that is known only where it comes from.
+/// A cause whose type only its origin knows.
 pub(super) type Cause = Box<dyn Error + Send + Sync>;
 
 /// Why a comparison cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// A domain.
+    /// A domain cannot be made.
     #[error(transparent)]
     Carrier(#[from] AssemblyError),
-    /// A VM.
+    /// A VM cannot be made.
     #[error("VM {name} of {label} cannot be made")]
     Create {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Policy.
+        /// Label of the policy.
         label: String,
         /// Cause.
         #[source]
         source: CreateError,
     },
-    /// A Linux guest.
+    /// A Linux guest cannot be made or run.
     #[error("VM {name} of {label} cannot be made")]
     Linux {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Policy.
+        /// Label of the policy.
         label: String,
         /// Cause.
         #[source]
@@ -46,37 +46,37 @@ pub enum CompareError {
     NoGuests {
         /// The suite.
         suite: Suite,
-        /// Linux, built-in, or simulated.
+        /// The kind: Linux, built-in, or simulated.
         kind: &'static str,
     },
     /// A guest ended while it was measured.
     #[error("VM {name} ended under {label}: {outcome}")]
     Ended {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Policy.
+        /// Label of the policy.
         label: String,
-        /// How.
+        /// The outcome.
         outcome: Outcome,
     },
-    /// A guest that does not get to where it should.
+    /// A guest did not reach a state in time.
     #[error("VM {name} under {label} {how_far} after {limit:?}")]
     Stuck {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Policy.
+        /// Label of the policy.
         label: String,
         /// How far it was.
         how_far: String,
-        /// It was given so long.
+        /// The time limit.
         limit: Duration,
     },
     /// A guest that cannot be measured.
     #[error("VM {name} under {label} {why}")]
     Broken {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Policy.
+        /// Label of the policy.
         label: String,
         /// What is wrong with it.
         why: String,
@@ -84,9 +84,9 @@ pub enum CompareError {
     /// The scheduler's accounts of a window contradict each other.
     #[error("the accounts of {label} are unsound, which is a bug of stile")]
     Unsound {
-        /// Policy.
+        /// Label of the policy.
         label: String,
-        /// How.
+        /// The contradiction.
         #[source]
         source: Cause,
     },
@@ -97,28 +97,28 @@ pub enum CompareError {
         first.vcpu, first.waited.0 / 1_000_000, first.at.0 / 1_000_000, first.bound.0 / 1_000_000
     )]
     Late {
-        /// Policy.
+        /// Label of the policy.
         label: String,
-        /// vCPUs or clients.
+        /// Number of vCPUs or clients.
         size: u32,
-        /// How many such waits.
+        /// Number of such waits.
         count: u64,
         /// The first of them.
         first: LateVcpu,
     },
-    /// A recording.
+    /// A recording cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The monitor that Linux guests are compared with, or the folder of a step.
+    /// The other monitor failed, or the folder of a step cannot be written.
     #[error(transparent)]
     Other(Cause),
-    /// The samples.
+    /// The samples cannot be kept.
     #[error(transparent)]
     Keep(#[from] JournalError),
 }
 
 impl CompareError {
-    /// A failure that says itself what failed.
+    /// Makes an error of a cause that says itself what failed.
     pub(super) fn other(cause: impl Error + Send + Sync + 'static) -> Self {
         Self::Other(Box::new(cause))
     }

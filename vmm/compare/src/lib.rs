@@ -7,27 +7,26 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | `plan` | what is asked for: suites, sizes, setups, parameters, rounds; and what is run for that, in which order |
-//! | `scenario` | the same as the file of `stile sim` says it |
+//! //! | `plan` | the request: suites, sizes, setups, parameters, rounds; and the cells to run, in order |
+//! //! | `scenario` | the request as the file of `stile sim` writes it |
 //! | `error` | why a comparison cannot go on |
-//! | `workload` | how guests are made |
-//! | `window` | what is read before and after, its audit, and the metrics that are made of it |
-//! | `measurement` | what a cell gives |
+//! //! | `workload` | command lines and memory of guests |
+//! //! | `window` | readings before and after the window, their audit, and the metrics made of them |
+//! //! | `measurement` | the result of a cell |
 //! | `cells` | how each suite is measured with guests |
-//! | `linux` | the same where guests are Linux |
-//! | `simulated` | the same without guests |
-//! | `runner` | runs a plan cell by cell, records, and tells how far it is and what disturbed it |
+//! //! | `linux` | how suites are measured with Linux guests |
+//! //! | `simulated` | how suites are simulated |
+//! //! | `runner` | runs a plan cell by cell, records, and reports progress and disturbances |
 //!
-//! Each uses those above it, and none below. What there is to say of a suite is said in [`stile_suites`]; only
-//! `runner/dispatch` tells suites apart.
+//! Each module uses only those above it. [`stile_suites`] describes the suites. Only `runner/dispatch` tells suites
+//! apart.
 //!
-//! Words: a *case* is a size and a *setup*, such as one pCPU or all; a *cell* is a case under a policy in a round, as
-//! planned and as measured; a *site* is where it is measured, its domain and pCPUs; its *window* is what is between two
-//! *readings* of guests and scheduler; a *step* is what netbench keeps of a cell besides.
+//! Terms: a *case* is a size and a *setup*, such as one pCPU or all. A *cell* is a case under a policy in a round, as
+//! planned and as measured. A *site* is where a cell is measured: its domain and pCPUs. A *window* lies between two
+//! *readings* of guests and scheduler. A *step* is the folder that netbench keeps of a cell.
 //!
-//! It goes from the top to the bottom: the command line makes [`Options`], these make a [`Plan`], a [`Runner`] has a
-//! cell measured for each line of it, and the cell takes its metrics from a window. What becomes of samples is none of
-//! this: that is the crate `stile-report`.
+//! Data flow one way: the command line makes [`Options`], these make a [`Plan`], and a [`Runner`] measures a cell for
+//! each entry of the plan. A cell computes its metrics from a window. The crate `stile-report` shows the samples.
 
 mod cells;
 mod error;

@@ -1,9 +1,9 @@
-//! Cells whose guests are Linux: the programs that people measure with, in guests as people run them.
+//! Cells with Linux guests, which run well-known benchmark programs.
 //!
-//! All guests of a cell are of one shape and boot the same kernel and initramfs, those of `stile guest build linux`;
-//! what each does stands on its kernel's command line, and it reports over vsock (`agent`). A cell's guests gather at
-//! their gates before anything is measured (`lab`), so that booting is none of it, but where booting is what is
-//! measured (`boot`).
+//! All guests of a cell have one shape and boot the same kernel and initramfs, those of `stile guest build linux`. The
+//! orders for a guest are on its kernel's command line, and it reports over vsock (`agent`). A cell's guests wait at
+//! their gates before anything is measured (`lab`), so that booting is not measured, except where it is the subject
+//! (`boot`).
 
 mod agent;
 pub(super) mod boot;

@@ -1,10 +1,10 @@
-//! What things cost on this host, for the simulator: exits, switches, kicks, wake-ups, and how fast CPUs see each
-//! other.
+//! Measures costs on this host for the simulator: exits, switches, kicks, wake-ups, and the time until a CPU sees
+//! another one's store.
 //!
-//! Guests are run by hand, on threads bound to a CPU, without a scheduler. It takes some three seconds. What else runs
-//! on the host makes samples longer and never shorter, so each figure is their lowest tenth, of passes that take turns:
-//! on a quiet host hardly less than their median, and on a busy one far nearer to what it would be on a quiet one. How
-//! far the two lie apart, and what else ran, is told with them.
+//! Guests are run directly, on threads bound to a CPU, without a scheduler. It takes about three seconds. Other
+//! activity on the host makes samples longer and never shorter. So each figure is the lowest tenth of its samples, from
+//! passes that take turns. On a quiet host that is hardly less than the median. On a busy host it is far nearer to the
+//! value of a quiet one. The result also says how far the median lies above each figure, and what else ran.
 
 mod asking;
 mod hop;
@@ -30,14 +30,15 @@ use stile_sched::time::monotonic;
 use stile_sched::{Domain, Stop, Time, Vcpu, VcpuId, kick};
 use vm_memory::{Bytes, GuestAddress};
 
-/// Each pass takes some samples of all figures, so that what disturbs the host for a moment does not meet all of one.
+/// Each pass takes some samples of all figures, so that a short disturbance of the host does not affect all samples of
+/// one.
 const PASSES: usize = 5;
-/// Samples of a pass, and how often a thing is done for one of them that is too short to be timed alone: all in much
-/// less than a turn under the host's scheduler.
+/// Samples of a pass, and repetitions of an operation that is too short to be timed alone: all in much less than a turn
+/// under the host's scheduler.
 const SAMPLES: usize = 21;
 const EXITS_AT_ONCE: u32 = 20;
 const GLANCES_AT_ONCE: u32 = 1000;
-/// Before a kick or a wake-up, so that the other side is where it should be.
+/// The pause before a kick or a wake-up, so that the other thread is in place.
 const SETTLE: Duration = Duration::from_millis(2);
 
 /// Costs cannot be measured.
@@ -46,21 +47,21 @@ pub enum MeasureError {
     /// Half of the figures are about two CPUs.
     #[error("this process may use one CPU only; kicks and wake-ups come from another")]
     OneCpu,
-    /// A guest.
-    #[error("a guest to measure with cannot be made")]
+    /// A guest failed.
+    #[error("a guest for the measurement cannot be made")]
     Guest(#[from] CreateError),
-    /// vCPUs that do nothing but ask.
-    #[error("no vCPU to ask with can be made")]
+    /// The vCPUs that only yield failed.
+    #[error("a vCPU that asks the policy cannot be made")]
     Asking(#[from] DomainError),
-    /// Their executors.
-    #[error("no executors to ask with can be started")]
+    /// Their domain cannot be made.
+    #[error("the executors that ask the policy cannot be started")]
     Executors(#[from] std::io::Error),
-    /// The CPUs.
-    #[error("the process's CPUs cannot be told or set")]
+    /// The host has too few CPUs.
+    #[error("the process's CPU affinity cannot be read or set")]
     Cpus(#[from] rustix::io::Errno),
 }
 
-/// Measures all of them.
+/// Measures all costs.
 pub fn costs(kvm: &Kvm) -> Result<MeasuredCosts, MeasureError> {
     let available = allowed_cpus()?;
     let cpus: Vec<u32> = available.iter().collect();
@@ -90,12 +91,12 @@ pub fn costs(kvm: &Kvm) -> Result<MeasuredCosts, MeasureError> {
     Ok(MeasuredCosts { costs, measured: Some(Conditions::new(&disturbance, spreads.into())) })
 }
 
-/// What was timed (units: ns).
+/// The samples (units: ns).
 #[derive(Default)]
 struct Samples {
     exit: Vec<f64>,
     leave: Vec<f64>,
-    /// An exit after one of another vCPU, on the same thread and on another.
+    /// An exit after an exit of another vCPU, on the same thread and on another.
     other: Vec<f64>,
     thread: Vec<f64>,
     kick: Vec<f64>,
@@ -106,7 +107,7 @@ struct Samples {
 }
 
 impl Samples {
-    /// A pass more, on these two CPUs.
+    /// Takes one more pass on these two CPUs.
     fn take(&mut self, kvm: &Kvm, there: u32, here: u32) -> Result<(), MeasureError> {
         let Exit { exit, leave } = bound(here, || exit(kvm))??;
         self.exit.extend(exit);
@@ -121,7 +122,7 @@ impl Samples {
         Ok(())
     }
 
-    /// By the names of the figures that they make.
+    /// The samples by the names of the figures that they make.
     fn named(&self) -> [(&'static str, &[f64]); 9] {
         [
             ("exit_ns", &self.exit),
@@ -137,7 +138,7 @@ impl Samples {
     }
 }
 
-/// Does this on a thread that is bound to a CPU.
+/// Calls `work` on a thread that is bound to a CPU.
 fn bound<T: Send>(cpu: u32, work: impl FnOnce() -> T + Send) -> rustix::io::Result<T> {
     std::thread::scope(|scope| {
         let worker = scope.spawn(move || {
@@ -155,7 +156,7 @@ fn bind(cpu: u32) -> rustix::io::Result<()> {
     sched_setaffinity(None, &only)
 }
 
-/// Times of one of these (units: ns).
+/// Times of one operation (units: ns).
 fn timed(at_once: u32, mut work: impl FnMut()) -> Vec<f64> {
     let mut sample = || {
         let begun = Instant::now();
@@ -166,7 +167,7 @@ fn timed(at_once: u32, mut work: impl FnMut()) -> Vec<f64> {
     (0..SAMPLES).map(|_| sample()).collect()
 }
 
-/// A VM of one vCPU that waits on a shelf.
+/// A VM of one vCPU in a `ManualDomain`.
 struct Guest {
     vm: Vm,
     shelf: Arc<Shelf>,
@@ -202,7 +203,7 @@ impl Guest {
     }
 }
 
-/// An exit with the return to the guest, and its first part.
+/// An exit with the return to the guest, and its first half.
 struct Exit {
     exit: Vec<f64>,
     leave: Vec<f64>,
@@ -211,7 +212,7 @@ struct Exit {
 fn exit(kvm: &Kvm) -> Result<Exit, MeasureError> {
     let guest = Guest::new(kvm, "doorbell")?;
     let state = guest.vm.state();
-    // The guest says when it rings.
+    // The guest stamps the time at which it rings.
     let rung = GuestAddress(state.layout().gauge(0) + offset_of!(stile_abi::Gauge, waits_since) as u64);
     let leave = |vcpu: &mut dyn Vcpu| {
         vcpu.run();
@@ -225,7 +226,7 @@ fn exit(kvm: &Kvm) -> Result<Exit, MeasureError> {
     }))
 }
 
-/// An exit of one vCPU after one of another, on the same thread.
+/// An exit of one vCPU after an exit of another, on the same thread.
 fn switch(kvm: &Kvm) -> Result<Vec<f64>, MeasureError> {
     let guests = [Guest::new(kvm, "doorbell")?, Guest::new(kvm, "doorbell")?];
     let both = |a: &mut dyn Vcpu, b: &mut dyn Vcpu| {
@@ -237,12 +238,12 @@ fn switch(kvm: &Kvm) -> Result<Vec<f64>, MeasureError> {
     Ok(halves(guests[0].with(|a| guests[1].with(|b| both(a, b)))))
 }
 
-/// Of what was done twice.
+/// Half of the time of two operations.
 fn halves(samples: Vec<f64>) -> Vec<f64> {
     samples.into_iter().map(|ns| ns / 2.0).collect()
 }
 
-/// The same on two threads of one CPU, which yield to each other.
+/// The exits of two vCPUs on two threads of one CPU, which yield to each other.
 fn thread_switch(kvm: &Kvm, cpu: u32) -> Result<Vec<f64>, MeasureError> {
     let guests = [Guest::new(kvm, "doorbell")?, Guest::new(kvm, "doorbell")?];
     let over = AtomicBool::new(false);
@@ -268,7 +269,7 @@ fn thread_switch(kvm: &Kvm, cpu: u32) -> Result<Vec<f64>, MeasureError> {
     })
 }
 
-/// From this thread's signal until a thread on that CPU is back from its guest.
+/// From this thread's signal until a thread on that CPU has left its guest.
 fn kicks(kvm: &Kvm, cpu: u32) -> Result<Vec<f64>, MeasureError> {
     let guest = Guest::new(kvm, "hog")?;
     let (thread, back, over) = (AtomicU32::new(0), AtomicU64::new(0), AtomicBool::new(false));
@@ -324,8 +325,8 @@ fn wakes(cpu: u32) -> Result<Vec<f64>, MeasureError> {
     })
 }
 
-/// Times from a call until the other side has stamped `back` (units: ns); one that is not answered within a second is
-/// left out.
+/// Times from a call until the other thread has stamped `back` (units: ns). A call that is not answered within a second
+/// is left out.
 fn answers(back: &AtomicU64, ready: impl Fn() -> bool, call: impl Fn()) -> Vec<f64> {
     while !ready() {
         std::thread::yield_now();
@@ -348,7 +349,7 @@ fn answers(back: &AtomicU64, ready: impl Fn() -> bool, call: impl Fn()) -> Vec<f
     (0..SAMPLES).filter_map(one).collect()
 }
 
-/// A PAUSE with a look at memory.
+/// A PAUSE with a load.
 fn pause() -> Vec<f64> {
     let word = AtomicU32::new(0);
     timed(GLANCES_AT_ONCE, || {

@@ -1,11 +1,11 @@
-//! What a cell gives.
+//! The result of a cell.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use stile_results::model::Params;
 use stile_suites::Metric;
 
-/// What a cell gave: a sample, or several that differ in parameters of their own; `None` if the user ended it.
+/// The result of a cell: one sample, or several with parameters of their own; `None` if the user ended it.
 pub(super) type Measured = Option<Vec<Measurement>>;
 
 /// One sample of a cell.
@@ -18,7 +18,7 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
-    /// The only one of its cell.
+    /// The only sample of its cell.
     pub(super) fn only(values: BTreeMap<Metric, f64>, detail: Value) -> Measured {
         Some(vec![Self { params: Params::default(), values, detail }])
     }

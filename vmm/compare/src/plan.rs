@@ -1,14 +1,14 @@
-//! What a comparison is asked to do, what is run for that in which order, and how long it takes.
+//! The request of a comparison, the cells that are run for it, in order, and the time that they take.
 //!
 //! | module | concern |
 //! |---|---|
-//! | `options` | everything that is asked for, and what is taken where nothing is said |
-//! | `linux` | what Linux guests boot |
-//! | `case` | what a cell runs besides its policy |
-//! | `guests`, `work` | the VMs of a cell, and work of theirs that has an end |
-//! | `sizes`, `settings` | which sizes and parameters a suite has: what is refused before anything runs |
-//! | `until` | how many rounds are enough |
-//! | `reports` | the suites of the reports, one after the other |
+//! | `options` | everything that a user can ask for, and the defaults |
+//! | `linux` | the files that Linux guests boot |
+//! | `case` | the size and setup of a cell |
+//! | `guests`, `work` | the VMs of a cell, and their work if it has an end |
+//! | `sizes`, `settings` | the sizes and parameters that a suite has; others are refused before anything runs |
+//! | `until` | when enough rounds have been run |
+//! | `reports` | the suites that repeat published reports, one after the other |
 
 pub(super) mod case;
 pub(super) mod guests;
@@ -30,26 +30,26 @@ use work::Work;
 
 /// Before a window: guests start, caches fill, the policy settles.
 pub(super) const WARM_UP: Duration = Duration::from_millis(300);
-/// After the window of a suite whose clients leave: what they do in their last moments is not measured.
+/// After the window of a suite with clients that leave: their last moments are not measured.
 pub(super) const RAMP_DOWN: Duration = Duration::from_millis(100);
-/// Making and ending the VMs of a cell, seen on a slow host: some of it each, and some for every VM.
+/// The time to make and end the VMs of a cell on a slow host: a part for each cell, and a part for each VM.
 const PER_CELL: f64 = 0.08;
 const PER_VM: f64 = 0.008;
-/// The same for a vCPU where a VM has dozens.
+/// The time to make and end a vCPU of a VM with dozens of them.
 const PER_VCPU: f64 = 0.001;
 /// Bounds of a window's length if the user names none (units: s).
 const WINDOW: std::ops::RangeInclusive<f64> = 0.4..=3.0;
-/// From asking for a Linux guest until its first process runs and has loaded what it needs, about (unit: s).
+/// From asking for a Linux guest until its first process has loaded its drivers, about (unit: s).
 const LINUX_BOOT: f64 = 1.0;
 
 /// One measured run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellPlan {
-    /// From 0.
+    /// Its round, from 0.
     pub round: u32,
-    /// Index into the options' policies.
+    /// The index of its policy in the options.
     pub policy: usize,
-    /// What it runs.
+    /// Its size and setup.
     pub case: Case,
     /// Length of its window.
     pub window: Duration,
@@ -58,15 +58,15 @@ pub struct CellPlan {
 /// All cells in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// In the order they are run.
+    /// The cells, in the order in which they run.
     pub cells: Vec<CellPlan>,
     overhead: f64,
-    /// It begins no round that would end later.
+    /// The run begins no round that would end later.
     limit: Option<Duration>,
 }
 
 impl Plan {
-    /// The plan for these options.
+    /// Makes the plan for these options.
     pub fn new(options: &Options) -> Self {
         let cases = Case::all(options);
         let once: f64 = cases.iter().map(|case| overhead(options, *case)).sum();
@@ -88,17 +88,17 @@ impl Plan {
         Self { cells, overhead: of_rounds(options.most_rounds()), limit }
     }
 
-    /// How long it takes, about; at most, if more is measured until it is enough.
+    /// The estimated time of the run. With `--until` it is the longest time.
     pub fn estimate(&self) -> Duration {
         let of = |cells: &[CellPlan]| cells.iter().map(|cell| self.estimate_of(cell)).sum();
         match self.limit {
             None => of(&self.cells),
-            // The first round is run in any case.
+            // The first round always runs.
             Some(limit) => limit.max(self.cells.chunk_by(|a, b| a.round == b.round).next().map_or(limit, of)),
         }
     }
 
-    /// How long one of its cells takes, about.
+    /// The estimated time of one of its cells.
     pub fn estimate_of(&self, cell: &CellPlan) -> Duration {
         cell.window + Duration::from_secs_f64(self.overhead / self.cells.len().max(1) as f64)
     }
@@ -142,7 +142,7 @@ impl Plan {
     }
 }
 
-/// What the run may take unless it is told (unit: s).
+/// The time budget of the run, unless the user gives one (unit: s).
 fn usual_budget(options: &Options) -> f64 {
     let budget = options.suite.descriptor().budget;
     match options.kind {
@@ -151,7 +151,7 @@ fn usual_budget(options: &Options) -> f64 {
     }
 }
 
-/// Length of a cell's window; `fitting` is what the time of the run allows (unit: s).
+/// Length of a cell's window; `fitting` is the length that the time budget allows (unit: s).
 fn window(options: &Options, size: u32, fitting: f64) -> Duration {
     let fitting = || fitting.clamp(*WINDOW.start(), *WINDOW.end());
     let own = match options.suite.descriptor().length {
@@ -181,7 +181,7 @@ fn overhead(options: &Options, case: Case) -> f64 {
     let descriptor = options.suite.descriptor();
     match (options.has_linux_guests(), &descriptor.builtin, &descriptor.linux) {
         (true, _, Some(linux)) => {
-            // A batch that boots is its own window.
+            // A batch of boot is its own window.
             if linux.measures_boot {
                 return 0.0;
             }
@@ -193,7 +193,7 @@ fn overhead(options: &Options, case: Case) -> f64 {
     }
 }
 
-/// The same of built-in guests.
+/// The estimate for built-in guests.
 fn of_builtin(options: &Options, case: Case, guests: &Builtin) -> f64 {
     if let Some(work) = Work::of(options, case.size) {
         return PER_CELL + PER_VCPU * f64::from(work.vms) * f64::from(work.vcpus);

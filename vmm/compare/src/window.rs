@@ -1,7 +1,7 @@
 //! A measured window: two readings of the guests' gauges and the domain's counts, and their difference.
 //!
-//! What is made of one: whether its accounts are sound (`audit`), a suite's metrics (`metrics`, `weights`), how evenly
-//! work was spread over it (`jitter`), and who ran during its longest wait (`moment`).
+//! Modules that use a window: `audit` checks its accounts, `metrics` and `weights` compute a suite's metrics, `jitter`
+//! measures how evenly work was spread over it, and `moment` finds the vCPUs that ran during its longest wait.
 
 pub(super) mod audit;
 pub(super) mod jitter;
@@ -28,47 +28,47 @@ pub(super) struct VcpuCounts {
     pub(super) bytes: u64,
     pub(super) errors: u64,
     pub(super) usage: Usage,
-    /// Its waits for a turn; none where the host decides.
+    /// Its waits for a turn; empty under `host`.
     pub(super) waits: Histogram,
-    /// What the guest knows of its steal; `None` where it is not told.
+    /// The steal time that the guest reads; `None` if the guest gets none.
     pub(super) steal: Option<Steal>,
-    /// When its account was asked for and read; or how long it was between two readings, at least and at most.
+    /// When its account was asked for and read. In a difference: the least and the most time between the two readings.
     pub(super) wall: Wall,
-    /// How long its wait under way has lasted (unit: ns).
+    /// How long its current wait has lasted (unit: ns).
     pub(super) waiting_ns: u64,
-    /// The workload's own words.
+    /// Words of the gauge that the workload uses for itself.
     pub(super) spare: [u64; 3],
-    /// Its waits or responses by length; empty if others' histogram holds them.
+    /// Its waits or responses by length; empty if another histogram holds them.
     pub(super) latency: Box<[u32]>,
 }
 
-/// A time that is known to lie between two.
+/// A time that lies between two bounds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wall {
     pub(super) least: Nanos,
     pub(super) most: Nanos,
 }
 
-/// Everything at one moment.
+/// The state at one moment.
 pub(super) struct Reading {
     at: Time,
-    /// When all had been read.
+    /// When the reading was complete.
     read: Time,
     vcpus: Vec<VcpuCounts>,
     totals: Totals,
     kicks: Option<Histogram>,
 }
 
-/// What happened between two readings.
+/// The difference of two readings.
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) seconds: f64,
-    /// From the beginning of the first reading to the end of the last one: vCPUs are read one after the other, each
-    /// over a time of its own within this.
+    /// From the beginning of the first reading to the end of the last one. vCPUs are read one after the other, so each
+    /// has a time of its own within this.
     pub(super) span: Nanos,
     pub(super) vcpus: Vec<VcpuCounts>,
     pub(super) totals: Totals,
-    /// `None` where they are not known: the host knows neither kicks nor waits for a turn.
+    /// `None` under `host`, which reports neither kicks nor waits for a turn.
     pub(super) kicks: Option<Histogram>,
 }
 
@@ -81,7 +81,7 @@ impl Reading {
         Self { at, read: monotonic(), vcpus, totals, kicks }
     }
 
-    /// Reads the accounts of these vCPUs, of whose work nothing is known.
+    /// Reads the accounts of these vCPUs, without counts of their work.
     pub(super) fn of_accounts(vcpus: &[VcpuId], domain: &dyn Domain) -> Self {
         let at = monotonic();
         let vcpus = vcpus.iter().map(|&id| read_account(id, domain, VcpuCounts::default())).collect();
@@ -89,7 +89,7 @@ impl Reading {
         Self { at, read: monotonic(), vcpus, totals, kicks }
     }
 
-    /// What would have been read of vCPUs when they were made: each is known to have been between two times.
+    /// The reading of vCPUs at the moment when they were made, which lies between two times.
     pub(super) fn of_new(made: &[(Time, Time)]) -> Self {
         let new = |&(least, most): &(Time, Time)| {
             let wall = Wall { least: Nanos(least.0), most: Nanos(most.0) };
@@ -99,7 +99,7 @@ impl Reading {
         Self { at, read: at, vcpus: made.iter().map(new).collect(), totals: Totals::default(), kicks: None }
     }
 
-    /// How long the wait under way of a vCPU had lasted then (unit: ns).
+    /// How long the current wait of a vCPU had lasted at this time (unit: ns).
     pub(super) fn waiting_ns(&self, vcpu: usize) -> u64 {
         self.vcpus[vcpu].waiting_ns
     }
@@ -115,7 +115,7 @@ impl Reading {
 }
 
 impl Window {
-    /// Several windows at the same time as one.
+    /// Several windows of one time as one.
     pub(super) fn join(windows: Vec<Self>) -> Self {
         let mut all =
             Self { seconds: 0.0, span: Nanos::ZERO, vcpus: Vec::new(), totals: Totals::default(), kicks: None };
@@ -176,7 +176,7 @@ fn read_vm(vm: &Vm, domain: &dyn Domain) -> Vec<VcpuCounts> {
     (0..state.vcpus()).map(|vcpu| state.layout().gauge(vcpu)).zip(vm.ids()).map(read).collect()
 }
 
-/// What the guest says of a vCPU, and its account beside it.
+/// Reads a vCPU's gauge and its account.
 fn read_account(id: VcpuId, domain: &dyn Domain, counts: VcpuCounts) -> VcpuCounts {
     let asked = monotonic();
     let account = domain.account(id).unwrap_or_default();
@@ -187,7 +187,7 @@ fn read_account(id: VcpuId, domain: &dyn Domain, counts: VcpuCounts) -> VcpuCoun
     VcpuCounts { usage, waits: account.waits, steal, wall, ..counts }
 }
 
-/// The workload's own words of a vCPU.
+/// The words of a vCPU's gauge that the workload uses for itself.
 pub(super) fn spare(state: &VmState, vcpu: u32) -> [u64; 3] {
     spare_of(state, state.layout().gauge(vcpu))
 }

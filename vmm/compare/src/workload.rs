@@ -1,4 +1,4 @@
-//! How the guests of the suites are made: their command lines and what VMs need.
+//! The command lines and the memory of the suites' guests.
 
 use super::plan::options::Options;
 use stile_machine::unikernel::Spec;
@@ -18,13 +18,13 @@ pub(super) fn cmdline(options: &Options, size: u32, loops_per_us: u64) -> String
     line
 }
 
-/// What guests tell of their waiting, and what the user has set, as the end of a command line.
+/// The end of a command line: the hints that guests give, and the parameters that the user has set.
 pub(super) fn manners(options: &Options) -> String {
     let settings = options.settings.iter().map(|(key, value)| format!(" {key}={value}"));
     [format!(" hint={}", options.hint.name())].into_iter().chain(settings).collect()
 }
 
-/// A VM of one vCPU that runs a built-in image and differs in nothing else from others.
+/// A VM of one vCPU that runs a built-in image, with defaults for everything else.
 pub(super) fn spec<'a>(image: &str, name: &'a str, memory: u64, cmdline: &'a str) -> Spec<'a> {
     Spec {
         name,
@@ -38,7 +38,7 @@ pub(super) fn spec<'a>(image: &str, name: &'a str, memory: u64, cmdline: &'a str
     }
 }
 
-/// Memory for a VM of so many vCPUs (unit: bytes): their stacks, the image, and some.
+/// Memory for a VM with this many vCPUs (unit: bytes): their stacks, the image, and a reserve.
 pub(super) fn memory(vcpus: u32) -> u64 {
     (8 + u64::from(vcpus) / 4) << 20
 }

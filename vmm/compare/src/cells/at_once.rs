@@ -1,10 +1,10 @@
-//! What is asked for at the same moment, by a thread for each.
+//! Calls that are made at the same moment, by a thread for each.
 
 use std::sync::Barrier;
 use std::thread::ScopedJoinHandle;
 
-/// Asks so many times at once, each time with a number from 0 up; what came of it, in that order, or the first error.
-/// All threads have ended then, also after one that failed.
+/// Calls `ask` this many times at once, each time with a number from 0 up. Returns the results in that order, or the
+/// first error. All threads have ended then, also after an error.
 pub(crate) fn at_once<T: Send, E: Send>(size: usize, ask: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
     let (all_there, ask) = (&Barrier::new(size), &ask);
     std::thread::scope(|scope| {

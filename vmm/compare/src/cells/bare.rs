@@ -1,9 +1,8 @@
-//! A cell of entry without a VM: threads that do, in a tight loop, what a scheduler does about a slot when a vCPU
-//! leaves its guest and goes on, and nothing else.
+//! A cell of entry without a VM: threads that do, in a tight loop, the scheduler's part of an exit and the return.
 //!
-//! An exit through KVM takes a thousand times as long as that and hides it. What is done follows from the policy: one
-//! that asks at every exit takes a slot from the global list and puts it back; the others give their slot's word up and
-//! take it back; and where the host decides, a thread that leaves calls the kernel, with the cheapest of calls.
+//! An exit through KVM takes a thousand times as long as that part and hides it. The operation follows from the policy.
+//! A policy that asks at every exit takes a slot from the global list and puts it back. Other policies give their
+//! slot's word up and take it back. Under `host` a thread that leaves calls the kernel, with the cheapest system call.
 
 use super::context::Context;
 use crate::error::CompareError;
@@ -30,16 +29,16 @@ use stile_suites::Metric;
 /// Operations that are timed together: reading the clock takes longer than one.
 const AT_ONCE: u64 = 256;
 
-/// What is done over and over.
+/// The operation that is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
-    /// The kernel is called.
+    /// A system call.
     HostCall,
-    /// A slot comes from the global list and goes back.
+    /// A slot is taken from the global list and put back.
     List,
     /// A slot's word is given up and taken back.
     Word,
-    /// The same among threads of one CPU.
+    /// A slot's word is given up and taken back among threads of one CPU.
     UpWord,
 }
 
@@ -54,12 +53,12 @@ impl Operation {
     }
 }
 
-/// What a thread has done, on lines of memory of its own.
+/// The number of operations of a thread, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Done(AtomicU64);
 
-/// What all threads of a cell share.
+/// The state that all threads of a cell share.
 struct Shared {
     list: FreeList,
     over: AtomicBool,
@@ -86,7 +85,7 @@ pub(crate) fn measure(
         let before = (Instant::now(), count());
         let rates = spawned.is_ok().then(|| rates(planned.window, |time| context.sleep(time), || count().iter().sum()));
         let after = (Instant::now(), count());
-        // Those that were spawned before one that could not be end, too.
+        // If a thread cannot be spawned, those spawned before it end as well.
         shared.over.store(true, Relaxed);
         let failed = |source| AssemblyError::new(&pcpus, source);
         let join = |thread: std::thread::ScopedJoinHandle<'_, rustix::io::Result<Vec<u32>>>| {
@@ -103,7 +102,7 @@ pub(crate) fn measure(
     Ok(Measurement::only(values(&ops, seconds, &rates, &batches), detail))
 }
 
-/// The metrics; latency is the mean of an operation among those that were timed together.
+/// The metrics. Latency is the mean over operations that were timed together.
 fn values(ops: &[u64], seconds: f64, rates: &[f64], batches: &[Vec<u32>]) -> BTreeMap<Metric, f64> {
     let rate = ops.iter().sum::<u64>() as f64 / seconds;
     let mut values = BTreeMap::from([(Metric::Throughput, rate), (Metric::OpsPerS, rate)]);
@@ -121,7 +120,7 @@ fn bind(cpu: u32) -> rustix::io::Result<()> {
     sched_setaffinity(None, &only)
 }
 
-/// Does it until it is over; how long batches of it took, as a histogram.
+/// Repeats the operation until the cell is over. Returns the times of its batches as a histogram.
 fn work(operation: Operation, me: VcpuId, shared: &Shared, done: &Done) -> Vec<u32> {
     match operation {
         Operation::HostCall => repeat(shared, done, || {

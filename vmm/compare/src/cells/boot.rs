@@ -1,9 +1,8 @@
-//! A cell of boot: VMs that are asked for at once, batch after batch, for as long as the window lasts.
+//! A cell of boot: VMs that are started at once, batch after batch, for as long as the window lasts.
 //!
-//! Each VM of a batch is asked for by a thread of its own, all at the same moment. Three times matter: when it was
-//! asked for (before KVM_CREATE_VM), when its first vCPU rang its first doorbell, and when all its vCPUs had run and
-//! its workload was set up. A batch ends when all its VMs have come that far; then it is seen how much memory they
-//! take, and they end.
+//! Each VM of a batch is started by a thread of its own, all at the same moment. Three times matter: before
+//! KVM_CREATE_VM, the first doorbell of the first vCPU, and the moment when all vCPUs have run and the workload is set
+//! up. A batch is ready when all its VMs are. Then its memory is read, and its VMs end.
 
 use super::at_once::at_once;
 use super::site::Site;
@@ -23,23 +22,23 @@ use stile_suites::{Metric, Setup, VmShape};
 
 /// A batch that is not ready after this long ends the run: a hundred VMs take a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(60);
-/// For which the VMs of a batch idle once they are ready, to hold their accounts against.
+/// The VMs of a batch idle for this time once they are ready, so that their accounts can be audited.
 const IDLE: Duration = Duration::from_millis(20);
-/// VMs where the setup does not say.
+/// Number of VMs if the setup does not give it.
 const USUAL: VmShape = VmShape { vcpus: 1, mib: 8 };
 
 /// The quantiles of the times until VMs run.
 const STARTS: &[Quantile] = &[(Metric::StartP50, 0.5), (Metric::StartP99, 0.99), (Metric::StartLatencyMax, 1.0)];
 
-/// What came of a batch.
+/// The result of a batch.
 struct Batch {
     /// From asking for each VM until its code ran (units: ns).
     starts: Vec<u64>,
     /// From asking for each VM until it was ready (units: ns).
     readies: Vec<u64>,
-    /// From asking for all of them until all were ready.
+    /// From asking for all VMs until all were ready.
     took: Nanos,
-    /// Resident memory of the process for each VM (units: KiB); `None` where the host does not tell.
+    /// Resident memory of the process for each VM (units: KiB); `None` if the host does not report it.
     kib: Option<f64>,
 }
 
@@ -66,13 +65,13 @@ fn values(batches: &[Batch]) -> BTreeMap<Metric, f64> {
     let mut values = BTreeMap::from([(Metric::Throughput, rate), (Metric::OpsPerS, rate)]);
     values.extend(quantiles_of(batches.iter().flat_map(|batch| batch.starts.iter().copied()), STARTS));
     values.extend(quantiles_of(batches.iter().flat_map(|batch| batch.readies.iter().copied()), LATENCY));
-    // What a batch gives back stays with the process in part, so later ones seem to take less.
+    // The process keeps part of the memory that a batch frees, so later batches seem to take less.
     let kib = batches.iter().filter_map(|batch| batch.kib).reduce(f64::max);
     values.extend(kib.map(|kib| (Metric::MemoryPerVm, kib)));
     values
 }
 
-/// One batch; `None` if the user ended the run.
+/// Runs one batch; `None` if the user ended the run.
 fn batch(site: &Site<'_>) -> Result<Option<Batch>, CompareError> {
     let before = memory::resident();
     let vms = ask_for(site)?;
@@ -97,7 +96,7 @@ fn batch(site: &Site<'_>) -> Result<Option<Batch>, CompareError> {
     Ok(Some(Batch { starts, readies, took: last.since(asked), kib }))
 }
 
-/// Asks for all VMs at the same moment: each with the time at which it was asked for.
+/// Starts all VMs at the same moment. Returns each with the time at which it was asked for.
 fn ask_for(site: &Site<'_>) -> Result<Vec<(Time, Vm)>, CompareError> {
     let size = site.planned.case.size as usize;
     let VmShape { vcpus, mib } = match site.planned.case.setup {

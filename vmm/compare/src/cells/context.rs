@@ -1,4 +1,4 @@
-//! What the cells of a run share.
+//! The state that the cells of a run share.
 
 use crate::plan::options::Options;
 use kvm_ioctls::Kvm;
@@ -9,7 +9,7 @@ use stile_host::frequency;
 use stile_results::moment::Moment;
 use stile_sched::Nanos;
 
-/// How long a wait goes on, at most, when the user has ended the run.
+/// The longest that a wait goes on after the user has ended the run.
 const END_NOTICED_WITHIN: Duration = Duration::from_millis(50);
 
 /// What a cell needs besides its plan.
@@ -18,16 +18,16 @@ pub(crate) struct Context<'a> {
     pub(crate) options: &'a Options,
     pub(crate) loops_per_us: u64,
     interrupted: &'a AtomicBool,
-    /// The CPUs' frequency when the latest wait ended: guests ran then.
+    /// The CPUs' frequency at the end of the latest wait, while guests ran.
     pub(crate) mhz: Mutex<Option<f64>>,
     /// The longest wait so far under each policy.
     worst: Mutex<Vec<Nanos>>,
-    /// Who ran during the cell's longest wait, if that is the longest so far.
+    /// The vCPUs that ran during the cell's longest wait, if that wait is the longest so far.
     pub(crate) moment: Mutex<Option<Moment>>,
 }
 
 impl<'a> Context<'a> {
-    /// For a run with these options, which ends early when `interrupted` is set.
+    /// Makes the context of a run with these options, which ends early when `interrupted` is set.
     pub(crate) fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         Self {
             kvm,
@@ -40,7 +40,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether a wait is the longest so far under this policy, of which the next one is told otherwise.
+    /// Whether a wait is the longest so far under this policy. Keeps it if it is.
     pub(crate) fn is_worst(&self, policy: usize, wait: Nanos) -> bool {
         let worst = &mut self.worst.lock()[policy];
         let is = wait > *worst;
@@ -48,7 +48,7 @@ impl<'a> Context<'a> {
         is
     }
 
-    /// Waits; false if the user ended the run meanwhile.
+    /// Sleeps for this time. Returns false if the user ended the run meanwhile.
     pub(crate) fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         loop {
@@ -65,8 +65,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Iterations of the work loop in a microsecond, undisturbed: the best of several tries, since anything else the host
-/// does can only make it slower. All VMs of a run get the same figure, and so do the same work.
+/// Iterations of the work loop in a microsecond: the best of several tries, since disturbances by the host only make it
+/// slower. All VMs of a run get the same number, and so do equal work.
 fn loops_per_us() -> u64 {
     const LOOPS: u64 = 1_000_000;
     const TRIES: usize = 20;

@@ -1,5 +1,5 @@
-//! A cell of the suites whose work has an end, `hackbench` and `volano`: VMs that are made, gather at their gates,
-//! begin together, and are waited for until the last one has done its work. The window is that time.
+//! A cell of the suites whose work has an end, `hackbench` and `volano`. Its VMs are made, wait at their gates, begin
+//! together, and run until the last one is done. The window is that time.
 
 use super::site::Site;
 use crate::error::CompareError;

@@ -1,4 +1,4 @@
-//! A cell of the suites whose VMs are there from the start and only compute with each other.
+//! A cell of the suites whose VMs exist from the start and exchange no frames.
 
 use super::site::Site;
 use crate::error::CompareError;
@@ -13,8 +13,8 @@ use stile_results::model::Params;
 use stile_sched::attributes::Attributes;
 use stile_suites::Vms;
 
-/// The window of VMs that were there from the start: they start and warm up, and are read before and after `pass`,
-/// which lets time pass; `None` if the user ended the run.
+/// The window of VMs that exist from the start. They start and warm up, and are read before and after `pass`, which
+/// lets time pass. `None` if the user ended the run.
 pub(super) fn window<T>(
     site: &Site<'_>,
     vms: &[Vm],
@@ -55,8 +55,8 @@ pub(crate) fn measure_weights(site: &Site<'_>) -> Result<Measured, CompareError>
     Ok(Measurement::only(weights::values(policy, &guests, site.pcpus.len(), &window), detail(&window)))
 }
 
-/// A cell of VMs side by side, once for each variant of the first. Their order turns from round to round, so that no
-/// variant has the better of what drifts.
+/// A cell of VMs side by side, once for each variant of the first VM. The order of variants turns from round to round,
+/// so that a drift of the host does not favour one of them.
 pub(crate) fn measure_variants(site: &Site<'_>) -> Result<Measured, CompareError> {
     let suite = site.context.options.suite;
     let Some(Vms::Beside { key, variants, share, .. }) = suite.builtin().map(|guests| guests.vms) else {
@@ -76,12 +76,12 @@ pub(crate) fn measure_variants(site: &Site<'_>) -> Result<Measured, CompareError
     Ok(Some(measured))
 }
 
-/// The VMs of this cell, not running yet.
+/// The VMs of this cell, which do not run yet.
 pub(super) fn create(site: &Site<'_>) -> Result<Vec<Vm>, CompareError> {
     create_with(site, "")
 }
 
-/// The VMs of this cell with this at the end of their command lines, not running yet.
+/// The VMs of this cell, with `more` at the end of their command lines. They do not run yet.
 fn create_with(site: &Site<'_>, more: &str) -> Result<Vec<Vm>, CompareError> {
     let (options, size) = (site.context.options, site.planned.case.size);
     let cmdline = workload::cmdline(options, size, site.context.loops_per_us) + more;

@@ -1,6 +1,6 @@
 //! A cell of interactive: five probes, each in a VM of its own, beside one load.
 //!
-//! 1. The probes and the load start; a build does not yet. Everybody gets ready, and then has the warm-up's time.
+//! 1. The probes and the load start; a build does not yet. All VMs get ready, and then have the warm-up's time.
 //! 2. The window: a length of time, or, for a build, from its start to its last job.
 //! 3. One sample for the load, and one for each probe.
 
@@ -26,7 +26,7 @@ use stile_machine::unikernel::Vm;
 use stile_results::model::Params;
 use stile_suites::{Load, Metric, Setup};
 
-/// Until everybody is ready: well beyond what it takes beside ten loads on a slow host.
+/// The time limit until all VMs are ready: well beyond what that takes beside ten loads on a slow host.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
@@ -43,7 +43,7 @@ pub(crate) fn measure(site: &Site<'_>) -> Result<Measured, CompareError> {
             (0..size).map(|n| (&forks, n)).map(|(forks, n)| scope.spawn(move || forks.run(n))).collect();
         let measured = cell.run(Some(&forks));
         forks.stop();
-        // What went wrong with a fork explains what may have gone wrong besides.
+        // A failed fork is reported first: it may explain other errors.
         let ended = running.into_iter().map(|thread| thread.join().expect("what starts VMs does not panic"));
         ended.collect::<Result<(), _>>()?;
         measured

@@ -1,9 +1,9 @@
 //! A cell of netbench: client VMs, each with a server VM of its own, as a file server has a process for each
-//! connection; and meanwhile new VMs are started, to see how long a newcomer waits.
+//! connection. Meanwhile new VMs are started, to measure how long they wait.
 //!
-//! Neither the ramp-up (clients connect, caches fill) nor the ramp-down is measured: clients go on for a moment after
-//! the window's second reading, so that nothing in it is theirs who leave. Newcomers that have not begun by then are
-//! waited for beside clients that still work.
+//! The ramp-up (clients connect, caches fill) and the ramp-down are not measured. Clients go on for a moment after the
+//! window's second reading, so that no client leaves within the window. New VMs that have not begun by then are waited
+//! for while clients still work.
 //!
 //! With affinity there is a domain for each pCPU, and a client, its server and the frames between them stay in one.
 
@@ -32,18 +32,18 @@ use stile_suites::metric::{Metric, START_GIVEN_UP};
 const MEMORY: u64 = 6 << 20;
 /// New VMs started during a window.
 pub(crate) const STARTS: u32 = 5;
-/// How long a start is waited for.
+/// The time limit for a start.
 const START_LIMIT: Duration = Duration::from_micros(START_GIVEN_UP as u64);
-/// How much longer than usual the ramp-up takes at most, where a client has not come to ask its first question.
+/// The longest extra time of the ramp-up, if a client has not sent its first request.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Measures on one site, or on several of which each has its part of the clients.
+/// Measures on one site, or on several with a part of the clients each.
 pub(crate) fn measure(sites: &[Site<'_>], step: Option<&Step>) -> Result<Measured, CompareError> {
     let Some(first) = sites.first() else { return Ok(None) };
     let (planned, bench) = (first.planned, Bench { sites, step, switch: Switch::new() });
     let size = planned.case.size;
     let parts = bench.parts(size)?;
-    // Servers first: a client that finds none waits before it tries again.
+    // Servers start first: a client that finds no server waits before it tries again.
     parts.iter().flat_map(|part| &part.servers).for_each(|vm| vm.start());
     parts.iter().flat_map(|part| &part.clients).for_each(|vm| vm.start());
     let connected = || parts.iter().flat_map(|part| &part.clients).all(|client| client.state().ready().is_some());
@@ -70,25 +70,25 @@ pub(crate) fn measure(sites: &[Site<'_>], step: Option<&Step>) -> Result<Measure
     detail["start_latency_us"] = json!(starts);
     detail["clients"] = json!(size);
     let mut values = values(&window, size as usize, dropped, &starts);
-    // An error takes longer to come about than most windows last, so all count.
+    // An error takes longer to be noticed than most windows last, so errors outside the window count as well.
     let errors = errors(parts.iter().flat_map(|part| &part.clients));
     values.insert(Metric::ClientErrors, errors as f64);
     Ok(Measurement::only(values, detail))
 }
 
-/// Waits until something is so, or this moment; false if the user ended the run.
+/// Waits until `is` holds, or until this moment. Returns false if the user ended the run.
 fn until(site: &Site<'_>, limit: Instant, is_so: impl Fn() -> bool) -> Result<bool, CompareError> {
     let looked = site.look(|| Ok((is_so() || Instant::now() >= limit).then_some(())))?;
     Ok(looked.is_some())
 }
 
-/// From asking for a newcomer until its code ran (units: us), at most as long as is waited for one.
+/// From asking for a new VM until its code ran (units: us), limited by the time for which it is waited for.
 fn latency_of(asked: Time, newcomer: &Vm) -> f64 {
     let ran = newcomer.state().started().unwrap_or_else(monotonic);
     ran.since(asked).min(Nanos::from(START_LIMIT)).0 as f64 / 1000.0
 }
 
-/// The windows of all parts as one: the clients of all, then the servers of all.
+/// The windows of all sites as one: the clients of all, then the servers of all.
 fn clients_first(windows: Vec<Window>, parts: &[Part<'_>]) -> Window {
     let (clients, servers): (Vec<_>, Vec<_>) = windows
         .into_iter()
@@ -103,13 +103,13 @@ fn clients_first(windows: Vec<Window>, parts: &[Part<'_>]) -> Window {
     all
 }
 
-/// The metrics, for a window of the clients first and their servers then.
+/// The metrics of a window in which the clients come first and their servers then.
 pub(crate) fn values(window: &Window, clients: usize, dropped: u64, starts: &[f64]) -> BTreeMap<Metric, f64> {
     let clients: Vec<&VcpuCounts> = window.vcpus[..clients].iter().collect();
     let sum = |of: fn(&VcpuCounts) -> u64| clients.iter().map(|v| of(v)).sum::<u64>() as f64;
     let mut values = activity(window);
     values.insert(Metric::Throughput, sum(|v| v.bytes) * 8.0 / 1e6 / window.seconds);
-    // A server's vCPU has its part in each of its client's requests.
+    // A server's vCPU takes part in each of its client's requests.
     let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
     values.extend(operations(ops_of(&clients), window.seconds, &all));
     values.insert(Metric::ClientErrors, sum(|v| v.errors));
@@ -120,12 +120,12 @@ pub(crate) fn values(window: &Window, clients: usize, dropped: u64, starts: &[f6
     values
 }
 
-/// What a VM is to the suite.
+/// The role of a VM in the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Server,
     Client,
-    /// It is started during the window, and does nothing but begin.
+    /// It is started during the window, and does nothing.
     Newcomer,
 }
 
@@ -140,7 +140,7 @@ impl Role {
         }
     }
 
-    /// What the VM of this number is called.
+    /// The name of the VM with this number.
     fn guest(self, n: u32) -> String {
         format!("{}-{n}", self.name())
     }
@@ -154,7 +154,7 @@ impl Role {
     }
 }
 
-/// What is measured on one site.
+/// The VMs of one site.
 struct Part<'a> {
     site: &'a Site<'a>,
     clients: Vec<Vm>,
@@ -175,7 +175,7 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Servers and their clients, none running yet. Ports are numbered from 1: servers odd, clients even.
+    /// Makes servers and their clients, which do not run yet. Ports are numbered from 1: servers odd, clients even.
     fn parts(&self, clients: u32) -> Result<Vec<Part<'a>>, CompareError> {
         let part = |site| Part { site, clients: Vec::new(), servers: Vec::new() };
         let mut parts: Vec<Part<'_>> = self.sites.iter().map(part).collect();
@@ -213,8 +213,8 @@ impl<'a> Bench<'a> {
         self.switch.total().drops.total()
     }
 
-    /// The window: a new VM at the beginning of each of its parts, on one site after the other, each with when it was
-    /// asked for; `None` if the user ended the run.
+    /// The window. A new VM is started at the beginning of each of its parts, on one site after the other. Returns each
+    /// with the time at which it was asked for; `None` if the user ended the run.
     fn newcomers(&self, window: Duration) -> Result<Option<Vec<(Time, Vm)>>, CompareError> {
         let mut newcomers = Vec::new();
         let (begin, part) = (Instant::now(), window / STARTS);

@@ -1,8 +1,8 @@
 //! A cell of partition: one VM of N vCPUs, and N VMs of one vCPU, one after the other, each with half of the window.
 //!
-//! Which of the two goes first changes from round to round, so that neither has the better of what drifts. Every vCPU
-//! does the same operations in both. With locks, each operation is done holding a lock that all vCPUs of a VM share:
-//! one for all of them, or one for each.
+//! Which of the two goes first changes from round to round, so that a drift of the host does not favour one of them.
+//! Every vCPU does the same operations in both. With locks, each operation is done with a lock held that all vCPUs of a
+//! VM share: one lock for all of them, or one for each VM.
 
 use super::fixed;
 use super::site::Site;
@@ -19,9 +19,9 @@ use stile_suites::{Metric, Setup};
 /// How the vCPUs are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Split {
-    /// One VM has all.
+    /// One VM has all vCPUs.
     No,
-    /// Each is a VM.
+    /// Each vCPU is a VM of its own.
     Yes,
 }
 
@@ -67,7 +67,7 @@ fn values(window: &Window) -> BTreeMap<Metric, f64> {
     values
 }
 
-/// One of the two; `None` if the user ended the run.
+/// Measures one of the two; `None` if the user ended the run.
 fn window(site: &Site<'_>, split: Split) -> Result<Option<Window>, CompareError> {
     let (options, planned) = (site.context.options, site.planned);
     let size = planned.case.size;

@@ -1,4 +1,4 @@
-//! Where a cell is measured: its domain, and what else it finds there.
+//! The site of a cell: its domain, its network, and the names of its vCPUs.
 
 use super::context::Context;
 use crate::error::CompareError;
@@ -16,24 +16,24 @@ use stile_machine::vm::{Outcome, VcpuSet};
 use stile_recording::{Named, Names, Recorder};
 use stile_sched::Domain;
 
-/// How often one who waits for guests looks. What is measured of them has its own time stamps.
+/// Time between two checks on guests. Measured times have time stamps of their own.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The place of one cell.
+/// The site of one cell.
 pub(crate) struct Site<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(crate) planned: &'a CellPlan,
-    /// The policy's.
+    /// The domain of the policy.
     pub(crate) label: &'a str,
     pub(crate) pcpus: CpuList,
     pub(crate) domain: Arc<dyn Domain>,
     pub(crate) recorder: Option<&'a Recorder>,
-    /// Of the VMs' vCPUs.
+    /// Names of the VMs' vCPUs.
     pub(crate) names: Mutex<Vec<Named>>,
 }
 
 impl Site<'_> {
-    /// A VM of this cell, not running yet; with a port of a switch, on its network.
+    /// Makes a VM of this cell that does not run yet. With a port of a switch, it has a network device.
     pub(crate) fn create(&self, spec: &Spec<'_>, port: Option<(&Arc<Switch>, PortNumber)>) -> Result<Vm, CompareError> {
         let (kvm, domain) = (self.context.kvm, Arc::clone(&self.domain));
         let vm = match port {
@@ -52,12 +52,12 @@ impl Site<'_> {
         self.names.lock().extend(Names::of_vm(vm));
     }
 
-    /// Waits; false if the user ended the run meanwhile.
+    /// Sleeps for this time. Returns false if the user ended the run meanwhile.
     pub(crate) fn sleep(&self, time: Duration) -> bool {
         self.context.sleep(time)
     }
 
-    /// Waits until the workloads of all these are set up; false if the user ended the run meanwhile.
+    /// Waits until the workloads of all these VMs are set up. Returns false if the user ended the run meanwhile.
     pub(crate) fn all_ready(&self, vms: &[&Vm], limit: Duration) -> Result<bool, CompareError> {
         let is_ready = |vm: &Vm| vm.state().ready().is_some();
         let how_far = |_: &Vm| {
@@ -67,8 +67,8 @@ impl Site<'_> {
         self.until(vms, limit, is_ready, how_far)
     }
 
-    /// Waits until this holds for all of these; false if the user ended the run meanwhile. One that ends, or that takes
-    /// longer than the limit, is an error, which says how far it was.
+    /// Waits until `is` holds for all of these VMs. Returns false if the user ended the run meanwhile. A VM that ends,
+    /// or that takes longer than the limit, is an error, which says how far the VM was.
     pub(crate) fn until(
         &self,
         vms: &[&Vm],
@@ -88,7 +88,7 @@ impl Site<'_> {
         Ok(reached.is_some())
     }
 
-    /// Looks again and again until there is an answer; `None` if the user ended the run meanwhile.
+    /// Calls `answer` again and again until it gives a result; `None` if the user ended the run meanwhile.
     pub(crate) fn look<T>(
         &self,
         mut look: impl FnMut() -> Result<Option<T>, CompareError>,
@@ -103,18 +103,18 @@ impl Site<'_> {
         }
     }
 
-    /// A guest that was only so far after its time.
+    /// The error for a guest that missed its time limit, with how far it was.
     pub(crate) fn stuck(&self, vm: &Vm, how_far: String, limit: Duration) -> CompareError {
         CompareError::Stuck { name: vm.state().name().to_owned(), label: self.label.to_owned(), how_far, limit }
     }
 
-    /// A guest that cannot be measured.
+    /// The error for a guest that cannot be measured.
     pub(crate) fn broken(&self, vm: &Vm, why: String) -> CompareError {
         CompareError::Broken { name: vm.state().name().to_owned(), label: self.label.to_owned(), why }
     }
 
-    /// At the end of a window, while guests still run: sees to it that nothing is told from unsound accounts, and keeps
-    /// who ran during its longest wait if that is the run's worst so far.
+    /// Call at the end of a window, while guests still run. Audits the accounts, and keeps the vCPUs that ran during
+    /// the longest wait if it is the run's longest so far.
     pub(crate) fn audit(&self, window: &Window) -> Result<(), CompareError> {
         let longest = window.vcpus.iter().map(|vcpu| vcpu.waits.max()).max().unwrap_or_default();
         if let Some(trace) = self.domain.trace().filter(|_| self.context.is_worst(self.planned.policy, longest)) {
@@ -125,12 +125,12 @@ impl Site<'_> {
         audit(window, self.pcpus.len()).map_err(unsound)
     }
 
-    /// A guest that ended was not measured.
+    /// Fails if a guest has ended, since it was not measured.
     pub(crate) fn still_runs(&self, vm: &Vm) -> Result<(), CompareError> {
         vm.state().outcome().map_or(Ok(()), |outcome| Err(self.ended(vm, outcome)))
     }
 
-    /// A guest that ended like this, and should not have.
+    /// The error for a guest that ended, and should not have.
     pub(crate) fn ended(&self, vm: &Vm, outcome: &Outcome) -> CompareError {
         CompareError::Ended {
             name: vm.state().name().to_owned(),

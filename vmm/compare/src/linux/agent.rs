@@ -1,7 +1,7 @@
-//! The host's side of a guest's first process: hears its reports over vsock, and opens its gate.
+//! The host's side of a guest's first process: receives its reports over vsock, and opens its gate.
 //!
-//! A thread of its own takes each report down with the time at which it came, so that nobody has to look often. It ends
-//! when the guest's side does, or the agent.
+//! A thread of its own notes each report with the time at which it came. It ends when the guest closes the connection,
+//! or with the agent.
 
 use parking_lot::Mutex;
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use stile_machine::devices::vsock::HostSocket;
 use stile_sched::Time;
 use stile_sched::time::monotonic;
 
-/// One guest's.
+/// The agent of one guest.
 #[derive(Debug)]
 pub(super) struct Agent {
     heard: Arc<Mutex<Heard>>,
@@ -22,24 +22,24 @@ pub(super) struct Agent {
     hears: Option<JoinHandle<()>>,
 }
 
-/// What a guest has reported.
+/// The reports of a guest.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// In their order.
+    /// The guest's orders, in their order.
     orders: Vec<Carried>,
 }
 
-/// An order that was begun.
+/// An order that has begun.
 #[derive(Debug, Default)]
 struct Carried {
     words: String,
     output: Vec<String>,
-    /// When it was told that it has ended, and why it failed, if it did.
+    /// When the guest reported its end, and the cause if it failed.
     ended: Option<(Time, Option<String>)>,
 }
 
 impl Heard {
-    /// Takes a line down that came at this time.
+    /// Notes a report that came at this time.
     fn take(&mut self, line: &str, at: Time) {
         match Report::parse(line) {
             Some(Report::Begin { words, .. }) => {
@@ -52,7 +52,7 @@ impl Heard {
                 let ended = Some((at, failure.map(str::to_owned)));
                 self.orders.get_mut(order as usize).into_iter().for_each(|order| order.ended = ended.clone());
             }
-            // The rest follows from these.
+            // Other reports follow from these.
             _ => {}
         }
     }
@@ -67,7 +67,7 @@ impl Heard {
         Some(self.order(program)?.ended.as_ref()?.0)
     }
 
-    /// What it printed, line by line.
+    /// The output of a program, line by line.
     pub(super) fn output(&self, program: &str) -> &[String] {
         self.order(program).map_or(&[], |order| &order.output)
     }
@@ -76,7 +76,7 @@ impl Heard {
         self.orders.iter().find(|order| order.words.split_whitespace().next() == Some(program))
     }
 
-    /// The order that failed, and why, with the last that it printed.
+    /// The order that failed, with the cause and the end of its output.
     pub(super) fn failure(&self) -> Option<String> {
         let failed = |order: &Carried| {
             let why = order.ended.as_ref()?.1.as_ref()?;
@@ -88,7 +88,7 @@ impl Heard {
 }
 
 impl Agent {
-    /// An agent, and the socket of the guest that it is for.
+    /// Makes an agent, and the socket of the guest that it is for.
     pub(super) fn new() -> io::Result<(Self, HostSocket)> {
         let (socket, guest) = HostSocket::inside(REPORT_PORT)?;
         let heard = Arc::new(Mutex::new(Heard::default()));
@@ -98,12 +98,12 @@ impl Agent {
         Ok((Self { heard, guest, hears: Some(hears) }, socket))
     }
 
-    /// Something of what was heard so far.
+    /// Reads the reports so far with this function.
     pub(super) fn heard<T>(&self, of: impl FnOnce(&Heard) -> T) -> T {
         of(&self.heard.lock())
     }
 
-    /// Lets the guest go on.
+    /// Opens the guest's gate.
     pub(super) fn open_gate(&self) -> io::Result<()> {
         writeln!(&self.guest, "{OPEN}")
     }
@@ -111,7 +111,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Ends the reading, whether or not the guest is there.
+        // Ends the reading thread, whether or not the guest is connected.
         let _ = self.guest.shutdown(Shutdown::Both);
         let _ = self.hears.take().map(JoinHandle::join);
     }

@@ -1,10 +1,11 @@
-//! Booting Linux guests: VMs that are asked for at once, batch after batch, each until the first process of its guest
-//! says so on the serial port. So do the peer's guests (`peer`), with the same kernel, initramfs and command line.
+//! Booting Linux guests: VMs that are started at once, batch after batch. Each runs until the first process of its
+//! guest reports on the serial port. The peer's guests (`peer`) do the same, with the same kernel, initramfs and
+//! command line.
 //!
-//! The accounts of a batch's vCPUs are audited from their making on, once all have booted.
+//! The accounts of a batch's vCPUs are audited over their whole life, after all have booted.
 //!
-//! Neither the reading of the files that a guest boots nor anything else is done beforehand. What stile itself takes to
-//! start is no part of it: one process makes all VMs.
+//! The time includes reading the files that a guest boots. It does not include the start of stile itself: one process
+//! makes all VMs.
 
 use super::lab::{Lab, PATIENCE};
 use crate::cells::at_once::at_once;
@@ -30,12 +31,12 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryRegion, MemoryRegionAddress};
 /// What guests that have booted do.
 pub(super) const ORDERS: &str = "idle";
 
-/// What came of a batch.
+/// The result of a batch.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// When each VM was asked for, and when its guest's first process said so.
+    /// When each VM was asked for, and when its guest's first process reported.
     pub(super) booted: Vec<(Time, Time)>,
-    /// Resident memory of the monitor without the guests' own (unit: bytes); `None` where the host does not tell.
+    /// Resident memory of the monitor without the guests' memory (unit: bytes); `None` if the host does not report it.
     pub(super) monitor: Option<u64>,
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
     batches(site, || batch(&lab))
 }
 
-/// Runs batches for as long as the window lasts, one at least.
+/// Runs batches for as long as the window lasts, at least one.
 pub(super) fn batches(
     site: &Site<'_>,
     batch: impl Fn() -> Result<Option<Batch>, CompareError>,
@@ -78,7 +79,7 @@ fn values(batches: &[Batch]) -> BTreeMap<Metric, f64> {
     [(Metric::Throughput, rate), (Metric::OpsPerS, rate)].into_iter().chain(times).chain(monitor).collect()
 }
 
-/// A VM that was asked for, when it had been made, and when its guest's first process said so.
+/// A VM with three times: when it was asked for, when it had been made, and when its guest's first process reported.
 struct Asked {
     vm: LinuxVm,
     at: Time,
@@ -86,7 +87,7 @@ struct Asked {
     booted: Arc<OnceLock<Time>>,
 }
 
-/// One batch; `None` if the user ended the run.
+/// Runs one batch; `None` if the user ended the run.
 fn batch(lab: &Lab<'_>) -> Result<Option<Batch>, CompareError> {
     let all = ask_for(lab)?;
     let begun = Instant::now();
@@ -110,7 +111,7 @@ fn batch(lab: &Lab<'_>) -> Result<Option<Batch>, CompareError> {
     Ok(Some(Batch { booted, monitor }))
 }
 
-/// Holds the accounts of all vCPUs against the time since they were made.
+/// Audits the accounts of all vCPUs against the time since they were made.
 fn audit(lab: &Lab<'_>, all: &[Asked]) -> Result<(), CompareError> {
     let made = |asked: &Asked| vec![(asked.at, asked.made); lab.shape.vcpus as usize];
     let before = Reading::of_new(&all.iter().flat_map(made).collect::<Vec<_>>());
@@ -118,7 +119,7 @@ fn audit(lab: &Lab<'_>, all: &[Asked]) -> Result<(), CompareError> {
     lab.site.audit(&before.until(&Reading::of_accounts(&vcpus, &*lab.site.domain)))
 }
 
-/// Asks for all VMs at the same moment.
+/// Starts all VMs at the same moment.
 fn ask_for(lab: &Lab<'_>) -> Result<Vec<Asked>, CompareError> {
     let size = lab.site.planned.case.size as usize;
     at_once(size, |n| {
@@ -134,7 +135,7 @@ fn ask_for(lab: &Lab<'_>) -> Result<Vec<Asked>, CompareError> {
     })
 }
 
-/// Notes when a line of a console is the first process's first word.
+/// Notes when a line of a console is the first process's first report.
 pub(super) fn note(line: &str, booted: &OnceLock<Time>) {
     let report = line.split_once(CONSOLE_PREFIX).and_then(|(_, report)| Report::parse(report.trim_end()));
     if let Some(Report::Started { .. }) = report {
@@ -142,7 +143,7 @@ pub(super) fn note(line: &str, booted: &OnceLock<Time>) {
     }
 }
 
-/// How much of a guest's memory is resident (unit: bytes).
+/// Resident part of a guest's memory (unit: bytes).
 fn of_guest(vm: &LinuxVm) -> Option<u64> {
     let of_region = |region: &vm_memory::GuestRegionMmap| {
         let start = region.get_host_address(MemoryRegionAddress(0)).ok()? as usize;

@@ -1,5 +1,5 @@
-//! cyclictest in one Linux guest, a thread for each vCPU, while all vCPUs of the other guests compute. How late its
-//! threads wake has the guest's own part in it and the scheduler's: the latter is what policies differ by.
+//! cyclictest in one Linux guest, with a thread for each vCPU, while all vCPUs of the other guests compute. The delay
+//! of a wake has a part of the guest and a part of the scheduler. Policies differ by the latter.
 
 use super::lab::{Lab, PATIENCE};
 use crate::cells::site::Site;
@@ -16,10 +16,9 @@ use stile_suites::Metric;
 
 /// Between two wakes of a thread, as in the suite `probe` (unit: us).
 const INTERVAL_US: u64 = 5000;
-/// Wakes that are later than this count as late as the latest, for the program writes a line for each microsecond up to
-/// here before it ends (unit: us).
+/// Later wakes count as late as the latest one (unit: us): the program writes a line for each microsecond up to here.
 const MOST_US: u64 = 20_000;
-/// Where the program leaves its figures in the guest.
+/// The file in the guest to which the program writes its figures.
 const FIGURES: &str = "/tmp/figures.json";
 
 pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
@@ -61,7 +60,7 @@ pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
     Ok(Measurement::only(values, detail))
 }
 
-/// What cyclictest leaves, as far as it matters.
+/// The figures of cyclictest that are used.
 #[derive(Debug, Deserialize)]
 struct Figures {
     thread: BTreeMap<String, Thread>,
@@ -69,10 +68,10 @@ struct Figures {
 
 #[derive(Debug, Deserialize)]
 struct Thread {
-    /// How often it was so many microseconds late, by decimal number.
+    /// Number of wakes by their delay in microseconds, a decimal number.
     histogram: BTreeMap<String, u64>,
     cycles: u64,
-    /// The latest it was (unit: us).
+    /// The longest delay (unit: us).
     max: u64,
 }
 
@@ -81,7 +80,8 @@ impl Figures {
         self.thread.values().map(|thread| thread.cycles).sum()
     }
 
-    /// How often any was how late (unit: us), in order; those beyond the histogram as late as the latest.
+    /// Number of wakes by delay (unit: us) over all threads, in order. Those beyond the histogram count as late as the
+    /// latest.
     fn late(&self) -> Vec<(u64, u64)> {
         let mut late = BTreeMap::new();
         for thread in self.thread.values() {

@@ -1,5 +1,5 @@
-//! hackbench in Linux guests: each runs the program with one group, and all begin at the same moment. The window is
-//! from then until the last one has done its work.
+//! hackbench in Linux guests: each runs the program with one group, and all begin at the same moment. The window lasts
+//! from then until the last one is done.
 
 use super::lab::{Guest, Lab, PATIENCE};
 use crate::cells::site::Site;
@@ -13,11 +13,11 @@ use std::time::Duration;
 use stile_sched::time::monotonic;
 use stile_suites::Metric;
 
-/// Senders of a group, and receivers.
+/// Senders of a group, and as many receivers.
 const FAN: u64 = 20;
-/// Messages from each sender to each receiver: a second's work, about.
+/// Messages from each sender to each receiver: about a second's work.
 const LOOPS: u64 = 1000;
-/// A guest that handles fewer messages hangs (unit: messages/s).
+/// A guest that handles fewer messages is taken to hang (unit: messages/s).
 const SLOWEST: u64 = 500;
 
 pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {

@@ -1,4 +1,4 @@
-//! The Linux guests of a cell: made, waited for until they are where they should be, and read.
+//! The Linux guests of a cell: makes them, waits until they are at their gates, and reads them.
 
 use super::agent::{Agent, Heard};
 use crate::cells::site::Site;
@@ -18,34 +18,34 @@ use stile_machine::vm::console::Sink;
 use stile_sched::attributes::Attributes;
 use stile_suites::{Setup, VmShape};
 
-/// What guests may take to boot and gather, also where an emulator runs them.
+/// The time limit for guests to boot and reach their gates, also on an emulator.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// How much of the end of its console is told of a guest that has ended (unit: lines).
+/// The lines of a console's end that an error quotes for a guest that has ended.
 const LAST_LINES: usize = 5;
 
-/// Why there is no Linux guest.
+/// Why a Linux guest cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinuxError {
-    /// What it boots.
+    /// Its kernel or initramfs.
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    /// What its devices stand on.
+    /// Its devices.
     #[error(transparent)]
     Device(#[from] Unavailable),
     /// The VM.
     #[error(transparent)]
     Create(#[from] linux::CreateError),
-    /// Who hears its reports.
+    /// The agent that receives its reports.
     #[error("its agent cannot be started")]
     Agent(#[source] io::Error),
 }
 
-/// What makes the guests of a cell.
+/// Makes the guests of a cell.
 pub(super) struct Lab<'a> {
     pub(super) site: &'a Site<'a>,
     linux: &'a Linux,
     pub(super) shape: VmShape,
-    /// KVM spins for halted vCPUs as `stile run` lets it: not where others could run.
+    /// KVM's polling for halted vCPUs, as `stile run` sets it: none where other vCPUs could run.
     halt_poll: Option<Duration>,
 }
 
@@ -57,14 +57,14 @@ pub(super) struct Guest {
 }
 
 impl<'a> Lab<'a> {
-    /// For a cell of so many VMs.
+    /// Makes the lab of a cell with this number of VMs.
     pub(super) fn new(site: &'a Site<'a>, linux: &'a Linux, vms: u32) -> Self {
         let shape = shape(site.planned.case);
         let crowded = u64::from(vms) * u64::from(shape.vcpus) > site.pcpus.len() as u64;
         Self { site, linux, shape, halt_poll: crowded.then_some(Duration::ZERO) }
     }
 
-    /// A guest with these orders that does not run yet; with a port, on that network.
+    /// Makes a guest with these orders that does not run yet. With a port, it is on that network.
     pub(super) fn guest(
         &self,
         name: &str,
@@ -116,18 +116,18 @@ impl<'a> Lab<'a> {
         Ok(vm)
     }
 
-    /// A guest of this name could not be made.
+    /// The error for a guest of this name that could not be made.
     pub(super) fn unmade(&self, name: &str, source: LinuxError) -> CompareError {
         CompareError::Linux { name: name.to_owned(), label: self.site.label.to_owned(), source: Box::new(source) }
     }
 
-    /// A guest that cannot be measured.
+    /// The error for a guest that cannot be measured.
     pub(super) fn broken(&self, vm: &LinuxVm, why: String) -> CompareError {
         let name = vm.status().name().to_owned();
         CompareError::Broken { name, label: self.site.label.to_owned(), why }
     }
 
-    /// Starts guests and waits until all are at their gates; false if the user ended the run meanwhile.
+    /// Starts guests and waits until all are at their gates. Returns false if the user ended the run meanwhile.
     pub(super) fn gather(&self, guests: &[Guest]) -> Result<bool, CompareError> {
         guests.iter().for_each(|guest| guest.vm.start());
         self.until(guests, PATIENCE, Heard::is_at_gate, "was not at its gate")
@@ -138,8 +138,8 @@ impl<'a> Lab<'a> {
         guest.agent.open_gate().map_err(|error| self.broken(&guest.vm, format!("is out of reach: {error}")))
     }
 
-    /// Waits until this was heard from all of these; false if the user ended the run meanwhile. One that ends or fails,
-    /// or that takes longer than the limit, is an error.
+    /// Waits until `heard` holds for the reports of all these guests. Returns false if the user ended the run
+    /// meanwhile. A guest that ends or fails, or that takes longer than the limit, is an error.
     pub(super) fn until(
         &self,
         guests: &[Guest],
@@ -161,7 +161,7 @@ impl<'a> Lab<'a> {
         Ok(reached.is_some())
     }
 
-    /// A guest that failed or ended was not measured.
+    /// Fails if a guest failed or ended, since it was not measured.
     pub(super) fn still_runs(&self, guest: &Guest) -> Result<(), CompareError> {
         if let Some(why) = guest.heard(Heard::failure) {
             return Err(self.broken(&guest.vm, why));
@@ -173,13 +173,13 @@ impl<'a> Lab<'a> {
             .map_or(Ok(()), |outcome| Err(self.broken(&guest.vm, format!("ended: {outcome} ({})", guest.last_lines()))))
     }
 
-    /// What the scheduler knows of these guests' vCPUs at this moment.
+    /// The scheduler's accounts of these guests' vCPUs at this moment.
     pub(super) fn read(&self, guests: &[Guest]) -> Reading {
         let vcpus: Vec<_> = guests.iter().flat_map(|guest| guest.vm.ids()).collect();
         Reading::of_accounts(&vcpus, &*self.site.domain)
     }
 
-    /// The window from a reading to this moment, with sound accounts.
+    /// The window from a reading to this moment, after an audit of its accounts.
     pub(super) fn window(&self, guests: &[Guest], before: &Reading) -> Result<Window, CompareError> {
         let window = before.until(&self.read(guests));
         self.site.audit(&window)?;
@@ -188,12 +188,12 @@ impl<'a> Lab<'a> {
 }
 
 impl Guest {
-    /// Something of what it has reported so far.
+    /// Reads the guest's reports so far with this function.
     pub(super) fn heard<T>(&self, of: impl FnOnce(&Heard) -> T) -> T {
         self.agent.heard(of)
     }
 
-    /// The end of its console, for who has to find out what went wrong.
+    /// The end of the guest's console, for error messages.
     fn last_lines(&self) -> String {
         let console = self.console.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&console);
@@ -215,7 +215,7 @@ pub(super) fn shape(case: Case) -> VmShape {
     }
 }
 
-/// The command line of a guest with these orders, but for what stile itself says on it.
+/// The command line of a guest with these orders, without the part that stile adds.
 pub(super) fn cmdline(orders: &str) -> String {
     format!("quiet stile.run=\"{orders}\"")
 }

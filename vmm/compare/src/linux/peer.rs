@@ -1,7 +1,7 @@
 //! QEMU's microvm machine as the peer of booting: the same kernel, initramfs and command line, vCPUs and memory, on the
-//! same pCPUs under the host's scheduler, and as far as it has them the same devices.
+//! same pCPUs under the host's scheduler, and the same devices as far as it has them.
 //!
-//! A VM is a process. Its time begins before the process is asked for, and it is killed once it was looked at.
+//! A VM is a process. Its time begins before the process is started, and it is killed after its memory has been read.
 
 use super::boot::{self, Batch, ORDERS, note};
 use super::lab::{PATIENCE, cmdline, shape};
@@ -22,28 +22,28 @@ use stile_sched::Time;
 use stile_sched::time::monotonic;
 use stile_suites::VmShape;
 
-/// How much of what it says is told if it fails (unit: bytes).
+/// The end of its output that an error quotes (unit: bytes).
 const COMPLAINT_MAX: u64 = 2000;
 
 /// Why the peer did not boot its guests.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PeerError {
-    /// It cannot be started.
+    /// The program cannot be started.
     #[error("cannot start {program}")]
     Start {
         /// The program.
         program: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// It has ended.
     #[error("{} ended before its guest had booted: {said}", Peer::LABEL)]
     Ended {
-        /// What it said.
+        /// Its output.
         said: String,
     },
-    /// Its guest does not come to its first process.
+    /// Its guest does not reach its first process.
     #[error("a guest of {} had not booted after {PATIENCE:?}", Peer::LABEL)]
     Stuck,
 }
@@ -51,7 +51,7 @@ pub(super) enum PeerError {
 /// A process that boots a guest, with its serial port on standard output.
 fn command(peer: &Peer, linux: &Linux, shape: VmShape) -> Command {
     let mut command = Command::new(&peer.program);
-    // Of the PC's old devices those that stile has: none but the serial port.
+    // Of the PC's old devices only the serial port, as stile has.
     command.args(["-M", "microvm,rtc=off,pit=off,pic=off", "-accel", "kvm", "-cpu", "host"]);
     command.args(["-smp", &shape.vcpus.to_string(), "-m", &shape.mib.to_string()]);
     command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]);
@@ -68,7 +68,7 @@ fn command(peer: &Peer, linux: &Linux, shape: VmShape) -> Command {
     command
 }
 
-/// A process and its guest, killed when it is let go.
+/// A process and its guest. Dropping it kills the process.
 struct Running {
     child: Child,
     asked: Time,
@@ -77,7 +77,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as good.
+        // It may have ended by itself. That does no harm.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -111,8 +111,8 @@ fn batch(site: &Site<'_>, linux: &Linux, peer: &Peer) -> Result<Option<Batch>, C
     Ok(Some(Batch { booted, monitor }))
 }
 
-/// Starts a process on these pCPUs, and has its guest's first word noted. Binds this thread there, too: a process is
-/// where who starts it is.
+/// Starts a process on these pCPUs, and notes the first report of its guest. Binds this thread to them as well, since a
+/// process inherits the affinity of the thread that starts it.
 fn start(mut command: Command, program: &Path, pcpus: &CpuList) -> Result<Running, PeerError> {
     let failed = |source| PeerError::Start { program: program.to_owned(), source };
     let asked = monotonic();
@@ -124,13 +124,13 @@ fn start(mut command: Command, program: &Path, pcpus: &CpuList) -> Result<Runnin
     if let Some(serial) = running.child.stdout.take() {
         let said = Arc::clone(&running.booted);
         let hear = move || BufReader::new(serial).lines().map_while(Result::ok).for_each(|line| note(&line, &said));
-        // It ends with the process.
+        // The thread ends with the process.
         std::thread::Builder::new().name("peer".to_owned()).spawn(hear).map_err(failed)?;
     }
     Ok(running)
 }
 
-/// What a process that has ended said.
+/// The output of a process that has ended.
 fn complaint(child: &mut Child) -> String {
     let mut said = Vec::new();
     let _ = child.stderr.take().map(|stderr| stderr.take(COMPLAINT_MAX).read_to_end(&mut said));

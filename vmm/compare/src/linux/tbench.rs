@@ -1,5 +1,5 @@
 //! tbench between two Linux guests on the switch inside the process: the clients in one of them, their servers in the
-//! other. The window is the program's whole time; its figures are those that it prints.
+//! other. The window is the program's whole time. The figures are those that the program prints.
 
 use super::lab::{Guest, Lab, PATIENCE};
 use crate::cells::site::Site;
@@ -13,13 +13,13 @@ use std::time::Duration;
 use stile_machine::devices::net::{PortNumber, Switch};
 use stile_suites::Metric;
 
-/// Its first second is the program's warm-up (unit: s).
+/// The first second of the program is its warm-up (unit: s).
 const WARM_UP: u64 = 1;
-/// How long a client looks for its server at most (unit: s).
+/// The time limit for a client to find its server (unit: s).
 const FIND_SERVER: u64 = 120;
-/// What a server may take from its start until it listens (unit: s); it says nothing when it does.
+/// The time limit for a server to listen (unit: s); it reports nothing when it does.
 const LISTENS_WITHIN: f64 = 0.5;
-/// How much of what the program printed is told if it has measured nothing (unit: lines).
+/// The lines of the program's output that an error quotes if it has measured nothing.
 const LAST_LINES: usize = 4;
 
 pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
@@ -69,16 +69,16 @@ pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
     Ok(Measurement::only(values, detail))
 }
 
-/// What tbench prints in the end.
+/// The result that tbench prints at its end.
 #[derive(Debug, PartialEq)]
 struct Figures {
-    /// Of payload (unit: MB/s).
+    /// Throughput of payload (unit: MB/s).
     rate: f64,
-    /// The longest that a client waited for an answer (unit: ms).
+    /// The longest wait of a client for an answer (unit: ms).
     longest_ms: f64,
 }
 
-/// Those of a line such as `Throughput 193.8 MB/sec  2 clients  2 procs  max_latency=9.807 ms`, if they are any.
+/// Reads a line such as `Throughput 193.8 MB/sec  2 clients  2 procs  max_latency=9.807 ms`; `None` for other lines.
 fn figures(line: &str) -> Option<Figures> {
     let (rate, rest) = line.strip_prefix("Throughput ")?.split_once(" MB/sec")?;
     let (_, longest) = rest.split_once("max_latency=")?;

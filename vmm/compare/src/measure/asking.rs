@@ -1,6 +1,6 @@
-//! How fast a policy can be asked: executors whose vCPUs do nothing but yield, on two CPUs, so that each asks for as
-//! long as the other one lets it. What comes out is the length of a question that excludes all others, with the way of
-//! lock and data from one CPU to the other.
+//! How fast a policy can be asked. On two CPUs there are executors with vCPUs that only yield, so that each asks as
+//! often as the lock allows. The result is the time of a question under the lock, including the transfer of lock and
+//! data from one CPU to the other.
 
 use super::SAMPLES;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::{Domain, Stop, Vcpu, Wait, Yield};
 
-/// Enough that both CPUs always have somebody waiting.
+/// Enough vCPUs that both CPUs always have one that waits.
 const VCPUS: usize = 8;
 /// Long enough for thousands of questions.
 const SAMPLE: Duration = Duration::from_millis(5);
 
-/// A vCPU that yields and says nothing.
+/// A vCPU that yields without a hint.
 struct Yielder;
 
 impl Vcpu for Yielder {

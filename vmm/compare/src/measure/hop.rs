@@ -1,4 +1,4 @@
-//! How fast two CPUs see what the other one writes. It takes some milliseconds, so that it can be asked often: on a
+//! The time until one CPU sees another one's store. It takes some milliseconds, so that it can be measured often: on a
 //! machine that is a guest itself, the host above may move its CPUs apart from one second to the next.
 
 use super::{GLANCES_AT_ONCE, bind, bound, halves, timed};
@@ -6,13 +6,13 @@ use rustix::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use stile_results::stats::median;
 
-/// From a store on one CPU until another one that waits for it has seen it (units: ns): half of the time in which they
-/// write to each other and back, a median.
+/// From a store on one CPU until another one that polls for it has seen it (units: ns): half of the time of a store
+/// each way, a median.
 pub fn hop(from: u32, to: u32) -> io::Result<u64> {
     samples(from, to).map(|samples| median(&samples).unwrap_or(0.0).round() as u64)
 }
 
-/// The same, each time.
+/// The single samples of [`median`].
 pub(super) fn samples(from: u32, to: u32) -> io::Result<Vec<f64>> {
     bound(from, || round_trip(to)).flatten().map(halves)
 }

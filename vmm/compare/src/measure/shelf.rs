@@ -1,4 +1,4 @@
-//! A domain that runs nothing: it keeps vCPUs until somebody takes one to run it by hand.
+//! A domain without threads: it keeps vCPUs until a caller takes one and runs it.
 
 use parking_lot::Mutex;
 use stile_sched::attributes::Attributes;
@@ -6,12 +6,12 @@ use stile_sched::domain::DomainError;
 use stile_sched::ledger::{Account, Totals};
 use stile_sched::{Domain, Vcpu, VcpuId};
 
-/// The vCPUs that nobody has taken.
+/// The vCPUs, each until a caller takes it.
 #[derive(Default)]
 pub(super) struct Shelf(Mutex<Vec<Option<Box<dyn Vcpu>>>>);
 
 impl Shelf {
-    /// Takes a vCPU, which must come back before its VM ends.
+    /// Takes a vCPU out. The caller must put it back before its VM ends.
     pub(super) fn take(&self, vcpu: VcpuId) -> Option<Box<dyn Vcpu>> {
         self.0.lock().get_mut(vcpu.index())?.take()
     }

@@ -1,18 +1,18 @@
-//! What samples say that can only be too long.
+//! Statistics of samples that a disturbance can only lengthen.
 
 use stile_results::stats::median;
 
-/// Part of the samples that a figure may be longer than.
+/// The part of the samples that are below a figure.
 const LOW: f64 = 0.1;
 
-/// The lowest tenth ends here; 0 if there are none.
+/// The upper edge of the lowest tenth; 0 without samples.
 pub(super) fn low(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get((sorted.len() as f64 * LOW) as usize).copied().unwrap_or(0.0)
 }
 
-/// How far the median lies above that, as a part of it.
+/// How far the median lies above that figure, as a part of it.
 pub(super) fn spread(samples: &[f64]) -> f64 {
     let low = low(samples);
     if low > 0.0 { median(samples).unwrap_or(low) / low - 1.0 } else { 0.0 }

@@ -1,26 +1,26 @@
-//! What a cell runs besides its policy: how large, and set up how.
+//! A case: the size and setup of a cell.
 
 use super::options::Options;
 use stile_host::CpuList;
 use stile_results::model::Params;
 use stile_suites::{Processors, Setup, Suite, VmShape};
 
-/// One setting of a suite.
+/// One size and setup of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    /// vCPUs, clients: whatever the suite counts.
+    /// The size: vCPUs, clients or another unit of the suite.
     pub size: u32,
-    /// What else there is to choose.
+    /// The setup.
     pub setup: Setup,
 }
 
 impl Case {
-    /// A case of a suite that has no choice.
+    /// A case of a suite that has one setup only.
     pub fn of_size(size: u32) -> Self {
         Self { size, setup: Setup::Usual }
     }
 
-    /// All cases that these options ask for, in the order of a round.
+    /// All cases of these options, in the order of a round.
     pub fn all(options: &Options) -> Vec<Self> {
         let sizes = options.sizes();
         let with = |setup: Setup| sizes.iter().map(move |&size| Self { size, setup });
@@ -31,7 +31,7 @@ impl Case {
         options.setups().into_iter().flat_map(with).collect()
     }
 
-    /// The host CPUs it runs on, a list for each domain.
+    /// The host CPUs that it runs on, a list for each domain.
     pub fn pcpus(self, options: &Options) -> Vec<CpuList> {
         let first = || options.pcpus.iter().take(1).collect();
         match self.setup {
@@ -53,7 +53,7 @@ impl Case {
         described(options, pcpus.with(&format!("{}_per_pcpu", options.suite.counted().name()), u64::from(each)))
     }
 
-    /// The same, by its size, whatever the report goes by.
+    /// Its parameters in the report, by its size even if the report goes by pCPUs.
     pub fn params_with_size(self, options: &Options) -> Params {
         let size = match self.has_usual_size() {
             true => Params::default(),
@@ -62,7 +62,7 @@ impl Case {
         described(options, self.setup_params(size))
     }
 
-    /// Its parameters in the report, the size apart.
+    /// Its parameters in the report without the size.
     pub fn setup_params(self, params: Params) -> Params {
         match self.setup {
             Setup::Usual => params,
@@ -77,12 +77,12 @@ impl Case {
         }
     }
 
-    /// Whether its size follows from its set-up, so that reports need not tell it.
+    /// Whether its size follows from its setup, so that reports leave it out.
     pub fn has_usual_size(self) -> bool {
         self.setup.usual_size() == Some(self.size)
     }
 
-    /// For who watches: "8 vCPUs", "2 vCPUs, machine up", "load make".
+    /// In words, for progress: "8 vCPUs", "2 vCPUs, machine up", "load make".
     pub fn words(self, suite: Suite) -> String {
         let setup = self.setup_params(Params::default());
         let counted = suite.counted().words().trim_end_matches('s');

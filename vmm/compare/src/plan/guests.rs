@@ -1,4 +1,4 @@
-//! The VMs of cells whose VMs are there from the start and only compute with each other.
+//! The VMs of cells whose VMs exist from the start and exchange no frames.
 
 use stile_sched::Nice;
 use stile_suites::{Metric, Suite, Vms};
@@ -14,7 +14,7 @@ pub(crate) struct Guest {
     pub(crate) share: Option<Metric>,
 }
 
-/// How many VMs a cell of this size has.
+/// The number of VMs of a cell of this size.
 pub(crate) fn count(vms: Vms, size: u32) -> u32 {
     match vms {
         Vms::One => 1,
@@ -51,7 +51,7 @@ pub(crate) fn guests(suite: Suite, size: u32) -> Vec<Guest> {
     }
 }
 
-/// VMs with vCPUs of equal number as far as the size allows.
+/// VMs with equal numbers of vCPUs, as far as the size divides.
 fn of_nices(image: &'static str, nices: &[(i8, Metric)], size: u32) -> Vec<Guest> {
     let all = nices.len() as u32;
     let guest = |(place, (nice, share)): (u32, &(i8, Metric))| Guest {

@@ -1,4 +1,4 @@
-//! What a comparison is asked to do.
+//! The options of a comparison.
 
 use super::linux::Linux;
 use super::until::Until;
@@ -8,56 +8,56 @@ use stile_host::CpuList;
 use stile_results::aggregate::distinct_labels;
 use stile_suites::{RunKind, Setup, Suite, VmShape};
 
-/// A comparison, as the user wants it.
+/// A comparison as the user wants it.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which workload.
+    /// The suite.
     pub suite: Suite,
     /// Label and configuration of each policy, in order.
     pub policies: Vec<(String, PolicyConfig)>,
     /// Numbers of vCPUs or clients; empty: the suite's own.
     pub sizes: Vec<u32>,
-    /// How the suite is set up; empty: as the kind of run does it.
+    /// The setups; empty: those of the kind of run.
     pub setups: Vec<Setup>,
-    /// Rounds; `None`: as many as the kind of run has.
+    /// Rounds; `None`: the number of the kind of run.
     pub reps: Option<u32>,
-    /// Length of a window (units: s); `None`: what fits the time of the run.
+    /// Length of a window (units: s); `None`: a length that fits the time budget.
     pub duration: Option<f64>,
-    /// The sizes are so many for each pCPU, and it is machines that are compared: reports go by the number of pCPUs.
+    /// Sizes are counted for each pCPU, and machines are compared: reports go by the number of pCPUs.
     pub per_pcpu: Option<u32>,
     /// Host CPUs.
     pub pcpus: CpuList,
-    /// What the guests tell of their waiting.
+    /// The hints that guests give.
     pub hint: Hint,
     /// Parameters of the workload, for the guests' command line.
     pub settings: Vec<(String, u64)>,
-    /// Linux in place of the built-in guests.
+    /// The files of Linux guests, in place of built-in guests.
     pub linux: Option<Linux>,
-    /// What kind of run it is.
+    /// The kind of run.
     pub kind: RunKind,
-    /// What the run may take, about (units: s); `None`: what its kind may.
+    /// The time budget (units: s); `None`: that of the kind of run.
     pub budget: Option<f64>,
-    /// More rounds than usual, until intervals are narrow.
+    /// Whether more rounds are run until intervals are narrow.
     pub until: Option<Until>,
     /// Label of the policy that ratios refer to; `None`: the host's scheduler.
     pub reference: Option<String>,
-    /// Seed.
+    /// Seed of the order of cells, the guests' randomness and the intervals.
     pub seed: u64,
 }
 
-/// What the guests tell of their waiting.
+/// The hints that guests give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Hint {
     /// They yield, and say what they wait for and whether they ask again
     Full,
-    /// They yield and say nothing
+    /// They yield without a hint
     None,
     /// They spin and never yield
     Silent,
 }
 
 impl Hint {
-    /// As command lines write it, the guests' too.
+    /// Its name on command lines, including those of guests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -67,20 +67,20 @@ impl Hint {
     }
 }
 
-/// What a suite compares unless it is told.
+/// The policies that a suite compares if the user names none.
 pub fn default_policies(suite: Suite, kind: RunKind) -> Vec<PolicyConfig> {
     let names = suite.descriptor().policies.of(kind);
     names.iter().map(|name| name.parse().expect("the default policies are known")).collect()
 }
 
-/// Policies with labels that tell them apart.
+/// Policies with labels that are distinct.
 pub fn labelled(policies: &[PolicyConfig]) -> Vec<(String, PolicyConfig)> {
     let names: Vec<String> = policies.iter().map(ToString::to_string).collect();
     distinct_labels(&names).into_iter().zip(policies.iter().cloned()).collect()
 }
 
 impl Options {
-    /// This suite under these policies on these pCPUs, and otherwise as it is usually run.
+    /// The usual run of this suite under these policies on these pCPUs.
     pub fn new(suite: Suite, policies: Vec<(String, PolicyConfig)>, pcpus: CpuList) -> Self {
         Self {
             suite,
@@ -107,7 +107,7 @@ impl Options {
         self.policies.iter().map(|(label, _)| label.clone()).collect()
     }
 
-    /// Whether its guests are Linux: because the user wants that, or because the suite has no others.
+    /// Whether its guests are Linux: the user asks for that, or the suite has no other guests.
     pub(crate) fn has_linux_guests(&self) -> bool {
         self.linux.is_some() || self.suite.is_of_linux()
     }
@@ -126,18 +126,18 @@ impl Options {
         sizes.of(self.kind).to_vec()
     }
 
-    /// The last value that the user has set for a parameter of the workload.
+    /// The last value that the user has set for a parameter.
     pub(crate) fn setting(&self, key: &str) -> Option<u64> {
         self.settings.iter().rfind(|(name, _)| name == key).map(|(_, value)| *value)
     }
 
-    /// The value of a parameter that has a default: the last one that the user has set, or else the suite's.
+    /// The value of a parameter that has a default: the last one that the user has set, else the default.
     pub(crate) fn number(&self, key: &str) -> u64 {
         let default = || self.suite.parameter(key).and_then(|parameter| parameter.default);
         self.setting(key).or_else(default).expect("the suite has the parameter, and a default for it")
     }
 
-    /// The set-ups to run.
+    /// The setups to run.
     pub fn setups(&self) -> Vec<Setup> {
         match (&self.setups[..], &self.linux) {
             ([], Some(_)) => vec![Setup::Each(Self::LINUX_SHAPE)],
@@ -146,15 +146,15 @@ impl Options {
         }
     }
 
-    /// The shape of Linux guests unless it is chosen.
+    /// The default shape of Linux guests.
     pub(crate) const LINUX_SHAPE: VmShape = VmShape { vcpus: 2, mib: 256 };
 
-    /// The rounds that windows are made to fit.
+    /// The rounds that the length of windows is computed for.
     pub fn rounds(&self) -> u32 {
         self.reps.unwrap_or(self.suite.descriptor().rounds.of(self.kind))
     }
 
-    /// The rounds to run at most.
+    /// The largest number of rounds.
     pub fn most_rounds(&self) -> u32 {
         self.until.map_or(self.rounds(), |_| Until::MOST_ROUNDS)
     }

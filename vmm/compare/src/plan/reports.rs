@@ -1,13 +1,13 @@
-//! The suites of the reports that this project grew from, as one comparison after the other.
+//! The suites that repeat published reports, as one comparison after the other.
 
 use super::options::{Options, default_policies};
 use stile_suites::{RunKind, Suite};
 
-/// What all of them may take together where they are scaled (units: s), with some room for what cannot be foreseen.
+/// The time budget of all of them together (units: s), with a margin for delays. A full run has none.
 const BUDGET: f64 = 840.0;
 
-/// What the reports' suites are asked to do, each with its own policies unless the user has named some. `common` has
-/// what they share.
+/// Makes the options of these suites, each with its own policies unless the user has named some. `common` has the
+/// options that they share.
 pub fn reports(common: &Options) -> Vec<Options> {
     let suites = Suite::from_reports();
     let budget = match common.kind {

@@ -1,36 +1,36 @@
-//! The parameters of the guests' workloads that a user may set: which suite has which, and within which bounds.
+//! The parameters that `--set` takes: the suites that have them, and their ranges.
 //!
-//! The guests check what they are given, too, but only once they run; what is refused here has started nothing.
+//! Guests check their parameters as well, but only once they run. A parameter that is refused here has started nothing.
 
 use std::ops::RangeInclusive;
 use stile_config::{list, nearest};
 use stile_suites::{Parameter, Suite};
 
-/// A parameter that cannot be set so.
+/// A parameter that cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// None of the suites has it.
+    /// None of the suites has the parameter.
     #[error("{}", unknown(key, suites, known))]
     Unknown {
-        /// What was given.
+        /// The name on the command line.
         key: String,
-        /// The suites that are to run.
+        /// The suites to run.
         suites: Vec<Suite>,
-        /// The parameters they have.
+        /// The parameters that they have.
         known: Vec<&'static str>,
     },
-    /// The number does not fit.
+    /// The value is out of range.
     #[error("{key}={value} is out of range; {suite} accepts {} to {} {unit}", range.start(), range.end())]
     OutOfRange {
         /// The parameter.
         key: &'static str,
-        /// What was given.
+        /// The value on the command line.
         value: u64,
         /// The suite.
         suite: Suite,
-        /// What it accepts.
+        /// The accepted range.
         range: RangeInclusive<u64>,
-        /// Of what.
+        /// The unit.
         unit: &'static str,
     },
 }
@@ -55,7 +55,8 @@ fn unknown(key: &str, suites: &[Suite], known: &[&'static str]) -> String {
     format!("{who} have no parameter `{key}`; {meant}{accepted}")
 }
 
-/// Finds what is wrong with these parameters, each of which one of the suites must have, and all that have it accept.
+/// Checks these parameters. At least one of the suites must have each, and all suites that have it must accept its
+/// value.
 pub fn check<'a>(suites: &[Suite], settings: impl IntoIterator<Item = (&'a str, u64)>) -> Result<(), SettingError> {
     for (key, value) in settings {
         let mut owners = suites.iter().filter_map(|&suite| Some((suite, suite.parameter(key)?))).peekable();

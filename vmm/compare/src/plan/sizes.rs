@@ -1,4 +1,4 @@
-//! Which sizes a suite can have, and how its vCPUs are divided where they cannot be divided evenly.
+//! The sizes that a suite can have, and the division of sizes that do not divide evenly.
 
 use super::case::Case;
 use super::guests;
@@ -9,10 +9,10 @@ use stile_suites::descriptor::Least;
 use stile_suites::parts::uneven;
 use stile_suites::{Load, Setup, Suite, VmShape, Vms};
 
-/// Most workers that the guest of a build has room for.
+/// The most workers that the guest of a build has room for.
 const WORKERS: u32 = 64;
 
-/// A case that means nothing, or that its guests cannot be.
+/// A case that makes no sense, or that its guests cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum SizeError {
     /// A part of the suite would have no vCPU.
@@ -22,30 +22,30 @@ pub enum SizeError {
         suite: Suite,
         /// vCPUs asked for.
         size: u32,
-        /// Fewest that make sense.
+        /// The smallest number that makes sense.
         least: u32,
-        /// What the fewest are for.
+        /// What that number is needed for.
         why: &'static str,
     },
-    /// A build has fewer places.
+    /// A build has room for fewer workers.
     #[error("the load {load} has at most {WORKERS} vCPUs, not {size}")]
     TooMany {
-        /// Which.
+        /// The load.
         load: &'static str,
         /// vCPUs asked for.
         size: u32,
     },
-    /// A VM's memory does not hold its vCPUs, or is more than it can have.
+    /// A VM's memory does not hold its vCPUs, or exceeds the maximum.
     #[error("--setup {setup}: {why}")]
     Memory {
         /// The VM's shape.
         setup: Setup,
-        /// What does not fit.
+        /// The reason.
         why: LayoutError,
     },
 }
 
-/// Finds a case of these options that cannot be run as it is meant.
+/// Checks that all cases of these options can be run.
 pub fn check(options: &Options) -> Result<(), SizeError> {
     Case::all(options).into_iter().try_for_each(|case| check_case(options.suite, case))
 }
@@ -68,7 +68,7 @@ fn check_case(suite: Suite, Case { size, setup }: Case) -> Result<(), SizeError>
     }
 }
 
-/// With so many vCPUs, a part of the suite would have none.
+/// The error for a number of vCPUs that leaves a part of the suite without any.
 pub(crate) fn too_few(suite: Suite, size: u32) -> Option<SizeError> {
     let Least { size: least, why } = suite.descriptor().least.filter(|least| size < least.size)?;
     Some(SizeError::TooFew { suite, size, least, why })
@@ -79,7 +79,7 @@ pub fn divisions(options: &Options) -> Vec<String> {
     options.sizes().into_iter().filter_map(|size| division(options.suite, size)).collect()
 }
 
-/// A sentence on a size that does not divide evenly among the suite's parts; `None` where it does.
+/// A sentence on a size that does not divide evenly among the suite's parts; `None` if it does.
 fn division(suite: Suite, size: u32) -> Option<String> {
     let how = match suite.builtin()?.vms {
         Vms::Nices(nices) if !size.is_multiple_of(nices.len() as u32) => {

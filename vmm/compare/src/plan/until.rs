@@ -1,28 +1,28 @@
-//! How many rounds are enough: as many as make every headline ratio's interval narrow, or as there is time for.
+//! When enough rounds have been run: the interval of every headline ratio is narrow, or the time is up.
 //!
-//! What ends a run is how *narrow* the intervals are, never where they lie: a run that went on until a difference
-//! showed would find one. It needs [`MIN_FOR_VERDICT`] rounds, below which intervals are the samples' range.
+//! A run ends by the *width* of its intervals, never by their place: a run that went on until a difference showed would
+//! find one. It needs [`MIN_FOR_VERDICT`] rounds, below which intervals are the samples' range.
 
 use std::time::{Duration, Instant};
 use stile_results::aggregate::headline_ratios;
 use stile_results::model::{Report, RunContext, Sample};
 use stile_results::stats::MIN_FOR_VERDICT;
 
-/// The wish for intervals of some width.
+/// The width that intervals should have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Until {
-    /// An interval's length over the ratio it is for, at most.
+    /// The largest length of an interval over its ratio.
     pub width: f64,
-    /// Rounds begin no later than would end by then.
+    /// No round begins that would end later.
     pub limit: Duration,
 }
 
 impl Until {
-    /// Rounds, at most.
+    /// The largest number of rounds.
     pub(super) const MOST_ROUNDS: u32 = 1000;
 }
 
-/// A run that goes on until it is told that it is enough.
+/// Decides after each round whether a run goes on.
 pub(crate) struct Watch {
     until: Until,
     began: Instant,
@@ -36,7 +36,8 @@ impl Watch {
         Self { until, began: now, round_began: now, longest_round: Duration::ZERO }
     }
 
-    /// A round of these policies is over: a sentence that says why it was the last one; `None` if it was not.
+    /// Call after a round of these policies. Returns a sentence that says why it was the last one; `None` if it was
+    /// not.
     pub(crate) fn enough(&mut self, policies: Vec<String>, seed: u64, samples: &[Sample]) -> Option<String> {
         let now = Instant::now();
         self.longest_round = self.longest_round.max(now - self.round_began);
@@ -47,7 +48,7 @@ impl Watch {
 }
 
 impl Until {
-    /// Whether what has been measured suffices, if one more round would end after this time.
+    /// Whether the measured rounds suffice, if one more round would end after this time.
     fn enough(&self, report: &Report, next: Duration) -> Option<String> {
         let ratios: Vec<_> = headline_ratios(report).collect();
         let widest = ratios.iter().filter_map(|cell| Some((cell.relative_width()?, cell)));
@@ -83,7 +84,7 @@ mod tests {
 
     const WISH: Until = Until { width: 0.05, limit: Duration::from_secs(60) };
 
-    /// The host at 100, and a policy with these values, a round each.
+    /// Samples of the host at 100, and of a policy with these values, one for each round.
     fn report(values: &[f64]) -> Report {
         let sample = |policy: &str, round: usize, value: f64| Sample {
             suite: Suite::Ticket,

@@ -1,21 +1,21 @@
-//! Work of a cell that has an end.
+//! The work of a cell, if it has an end.
 
 use super::options::Options;
 use std::time::Duration;
 
-/// What a cell may take besides its work: on a busy host, a thousand vCPUs begin within seconds.
+/// Time that a cell may take besides its work: on a busy host, a thousand vCPUs begin within seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// How many times as long as expected the work may take.
+/// The time limit for the work, as a multiple of the estimate.
 const SLOWEST: f64 = 20.0;
-/// What is expected at most, so that sums stay within bounds (unit: s).
+/// The largest estimate, so that sums stay within bounds (unit: s).
 const LONGEST: f64 = 1e6;
 
-/// What the VMs of a cell do.
+/// The work of the VMs of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Work {
-    /// VMs.
+    /// Number of VMs.
     pub(crate) vms: u32,
-    /// Of each VM.
+    /// vCPUs of each VM.
     pub(crate) vcpus: u32,
     /// Messages that are received in each VM.
     pub(crate) messages: u64,
@@ -32,7 +32,7 @@ impl Work {
         Some(Self { vms, vcpus, messages: of_vm.messages, messages_per_s: work.messages_per_s })
     }
 
-    /// How long it takes, about (unit: s).
+    /// The estimated time (unit: s).
     pub(crate) fn expected(self) -> f64 {
         (f64::from(self.vms) * self.messages as f64 / self.messages_per_s).min(LONGEST)
     }
@@ -42,7 +42,7 @@ impl Work {
         self.messages.saturating_mul(self.vms.into())
     }
 
-    /// After so long it will not end.
+    /// The time limit, after which the work is taken to hang.
     pub(crate) fn deadline(self) -> Duration {
         PATIENCE + Duration::from_secs_f64(self.expected() * SLOWEST)
     }

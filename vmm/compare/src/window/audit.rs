@@ -1,21 +1,21 @@
-//! Whether a window's accounts are sound: a comparison must not be told from figures that contradict each other.
+//! Checks a window's accounts: figures that contradict each other must not enter a comparison.
 //!
-//! For every vCPU, run + wait + idleness make up the time that passed; all of them together ran no longer than there
-//! were pCPUs; and what a guest has seen of its steal is what the scheduler made it wait.
+//! For every vCPU, run, wait and idle time add up to the time that passed. All vCPUs together ran no longer than there
+//! were pCPUs. The steal time that a guest has read is the wait in the scheduler's accounts.
 
 use super::{VcpuCounts, Window};
 use std::time::Duration;
 use stile_sched::Nanos;
 
-/// Part of a window that accounts may be off by.
+/// The tolerance, as a part of the window.
 const TOLERANCE: f64 = 0.01;
-/// What steal may be off by: the accounts and what guests are told are rounded at different moments.
+/// The tolerance of steal time: accounts and guests' figures are rounded at different moments.
 const ROUNDING: Duration = Duration::from_millis(1);
 
 /// Accounts that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Discrepancy {
-    /// A vCPU's three times and the time that passed.
+    /// A vCPU's three times do not add up to the time that passed.
     #[error("vCPU {vcpu} ran {run:?}, waited {wait:?} and idled {idle:?} in {wall:?}")]
     Total {
         /// Its number in the window.
@@ -29,31 +29,31 @@ pub(crate) enum Discrepancy {
         /// Time that passed.
         wall: Duration,
     },
-    /// More was run than there is time on so many pCPUs.
+    /// The vCPUs ran longer than the pCPUs had time.
     #[error("all vCPUs ran {run:?} together in {wall:?} on {pcpus} pCPU(s)")]
     Capacity {
-        /// By all.
+        /// Run time of all vCPUs.
         run: Duration,
         /// Time that passed.
         wall: Duration,
-        /// How many.
+        /// Number of pCPUs.
         pcpus: usize,
     },
-    /// The guest's view and the scheduler's.
+    /// The guest's steal time is not the scheduler's wait.
     #[error("vCPU {vcpu} had waited {before:?} and then {after:?}, and its guest has seen {seen:?}")]
     Steal {
         /// Its number in the window.
         vcpu: usize,
         /// By the scheduler's account, when the window began.
         before: Duration,
-        /// By the guest's last look.
+        /// By the guest's last reading.
         seen: Duration,
         /// By the scheduler's account, when the window ended.
         after: Duration,
     },
 }
 
-/// What a vCPU has waited since it was made, as the scheduler and its guest know it.
+/// The wait of a vCPU since it was made, by the scheduler's accounts and by its guest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Steal {
     pub(crate) before: Duration,
@@ -80,7 +80,8 @@ fn one(vcpu: usize, counts: &VcpuCounts) -> Result<(), Discrepancy> {
         return Err(Discrepancy::Total { vcpu, run, wait, idle, wall });
     }
     match counts.steal {
-        // What it had waited before the window it has seen by its last operation, and nothing that has not been.
+        // By its last operation the guest has read all steal time from before the window, and none that is still to
+        // come.
         Some(Steal { before, seen, after })
             if counts.ops > 0 && (seen > after + ROUNDING || seen + ROUNDING < before) =>
         {
@@ -106,7 +107,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A vCPU that did something in a window of a second, with these times (unit: ms).
+    /// A vCPU with an operation in a window of a second, and these times (unit: ms).
     fn vcpu(run: u64, wait: u64, idle: u64) -> VcpuCounts {
         let usage = Usage { run_ns: run * MS, wait_ns: wait * MS, idle_ns: idle * MS, exits: 0, ..Usage::default() };
         let second = Nanos(1000 * MS);

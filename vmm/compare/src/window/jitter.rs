@@ -1,11 +1,11 @@
-//! How evenly work is spread over a window: a count looked at once in each of its slices.
+//! How evenly work is spread over a window: a count is read once in each of its slices.
 
 use std::time::{Duration, Instant};
 
-/// Slices of a window: enough for a spread, and each long against a look.
+/// Slices of a window: enough for a standard deviation, and each long against a reading.
 const SLICES: u32 = 20;
 
-/// Sleeps through a window and gives the growth of a count in each slice (units: 1/s); `None` if the user ended the
+/// Sleeps through a window and returns the growth of a count in each slice (units: 1/s); `None` if the user ended the
 /// run.
 pub(crate) fn rates(window: Duration, sleep: impl Fn(Duration) -> bool, count: impl Fn() -> u64) -> Option<Vec<f64>> {
     let begun = Instant::now();
@@ -23,7 +23,7 @@ pub(crate) fn rates(window: Duration, sleep: impl Fn(Duration) -> bool, count: i
     Some(rates)
 }
 
-/// Standard deviation of the rates relative to their mean (units: %); `None` if nothing was done.
+/// Standard deviation of the rates relative to their mean (units: %); `None` if there was no work.
 pub(crate) fn jitter(rates: &[f64]) -> Option<f64> {
     let n = rates.len() as f64;
     let mean = rates.iter().sum::<f64>() / n;

@@ -1,4 +1,4 @@
-//! From a window to the metrics of the suites of one VM; those of the others are made of the same pieces.
+//! Computes the metrics of the suites of one VM from a window. Other suites use the same functions.
 
 use super::{VcpuCounts, Window};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use stile_results::stats::{jain, max_share, min_share, percentile};
 use stile_sched::histogram::Histogram;
 use stile_suites::{Metric, Part, Suite};
 
-/// A metric, and the part of all times that are no longer than it.
+/// A metric, and its quantile.
 pub(crate) type Quantile = (Metric, f64);
 
-/// The quantiles that most suites tell of their times.
+/// The quantiles of most suites.
 pub(crate) const LATENCY: &[Quantile] =
     &[(Metric::LatencyP50, 0.5), (Metric::LatencyP99, 0.99), (Metric::LatencyP999, 0.999), (Metric::LatencyMax, 1.0)];
 
@@ -44,14 +44,14 @@ pub(crate) fn of_suite(suite: Suite, window: &Window) -> BTreeMap<Metric, f64> {
     values
 }
 
-/// CPU time of some vCPUs over a fair share by heads; `None` if there are none of them, or nobody ran.
+/// CPU time of some vCPUs over an equal share; `None` if there are no such vCPUs, or no vCPU ran.
 pub(crate) fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
     let sum = |vcpus: &mut dyn Iterator<Item = &VcpuCounts>| vcpus.map(|v| v.usage.run_ns).sum::<u64>() as f64;
     let fair = sum(&mut window.vcpus.iter()) * group.len() as f64 / window.vcpus.len() as f64;
     (fair > 0.0).then(|| sum(&mut group.iter().copied()) / fair)
 }
 
-/// Exits, switches, migrations and yields in a second, and how much of their time the vCPUs waited.
+/// Exits, switches, migrations and yields in a second, and the part of their time that the vCPUs waited.
 pub(crate) fn activity(window: &Window) -> BTreeMap<Metric, f64> {
     let per_second = |n: u64| n as f64 / window.seconds;
     let sum = |of: fn(&VcpuCounts) -> u64| window.vcpus.iter().map(of).sum::<u64>();
@@ -71,13 +71,13 @@ pub(crate) fn fairness(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>
     shares(&vcpus.iter().map(|v| v.ops as f64).collect::<Vec<_>>(), values);
 }
 
-/// The same for operations by whoever does them.
+/// How evenly operations are spread, from the count of each vCPU or group of vCPUs.
 pub(crate) fn shares(ops: &[f64], values: &mut BTreeMap<Metric, f64>) {
     let of = [(Metric::Jain, jain(ops)), (Metric::MinShare, min_share(ops)), (Metric::MaxShare, max_share(ops))];
     values.extend(of.into_iter().filter_map(|(metric, value)| Some((metric, value?))));
 }
 
-/// Quantiles of all waits or responses together; the longest one may be under way.
+/// Quantiles of all waits or responses together. The longest one may not have ended.
 pub(crate) fn latency(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>) {
     values.extend(quantiles(&histogram(vcpus), LATENCY));
     let under_way = vcpus.iter().map(|v| v.waiting_ns).max().filter(|ns| *ns > 0).map(us);
@@ -86,8 +86,8 @@ pub(crate) fn latency(vcpus: &[&VcpuCounts], values: &mut BTreeMap<Metric, f64>)
     }
 }
 
-/// Quantiles of times that were counted by length, from the shortest up (unit: ns), as metrics (unit: us); none if
-/// nothing was counted.
+/// Quantiles of times that were counted by length, from the shortest up (unit: ns), as metrics (unit: us); empty
+/// without counts.
 pub(crate) fn quantiles(
     counted: &[(u64, u64)],
     quantiles: &'static [Quantile],
@@ -96,7 +96,7 @@ pub(crate) fn quantiles(
     found.into_iter().filter_map(|(metric, ns)| Some((metric, us(ns?))))
 }
 
-/// The same of single times, in any order.
+/// Quantiles of single times, in any order.
 pub(crate) fn quantiles_of(
     times: impl IntoIterator<Item = u64>,
     wanted: &'static [Quantile],
@@ -119,14 +119,14 @@ fn histogram(vcpus: &[&VcpuCounts]) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// The metrics of operations that these vCPUs did in so many seconds, where they are the suite's throughput.
+/// The metrics of operations that these vCPUs did in this time (unit: s), if operations are the suite's throughput.
 pub(crate) fn work(ops: u64, seconds: f64, vcpus: &[&VcpuCounts]) -> BTreeMap<Metric, f64> {
     let mut values = operations(ops, seconds, vcpus);
     values.insert(Metric::Throughput, ops as f64 / seconds);
     values
 }
 
-/// The metrics of operations that these vCPUs did in so many seconds.
+/// The metrics of operations that these vCPUs did in this time (unit: s).
 pub(crate) fn operations(ops: u64, seconds: f64, vcpus: &[&VcpuCounts]) -> BTreeMap<Metric, f64> {
     let exits: u64 = vcpus.iter().map(|v| v.usage.exits).sum();
     let each = (ops > 0 && !vcpus.is_empty()).then(|| (Metric::ExitsPerOp, exits as f64 / ops as f64));
@@ -143,7 +143,7 @@ pub(crate) fn ops_rate(vcpus: &[&VcpuCounts], seconds: f64) -> f64 {
     ops_of(vcpus) as f64 / seconds
 }
 
-/// What is kept of a window besides its metrics.
+/// The part of a window that the report keeps besides its metrics.
 pub(crate) fn detail(window: &Window) -> Value {
     let y = window.totals.yields;
     let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();

@@ -1,7 +1,7 @@
-//! The longest wait that a domain's rings still know of, and who ran meanwhile.
+//! The longest wait in a domain's event rings, and the vCPUs that ran meanwhile.
 //!
-//! It costs the run nothing: rings are kept anyway, and read after the window. What they hold is its last part only, so
-//! a [`Moment`] tells how long that part is, and how long the longest wait of all was.
+//! Reading it costs the run nothing: the rings are kept anyway, and read after the window. They hold the last part of
+//! the window only. So a [`Moment`] also says how long that part is, and how long the longest wait of all was.
 
 use stile_host::CpuList;
 use stile_recording::Names;
@@ -9,7 +9,7 @@ use stile_results::moment::{Lane, Moment, Turn};
 use stile_sched::ledger::{Doing, Event, Span, Spans, Trace};
 use stile_sched::{Nanos, Slot, Time};
 
-/// Parts of a moment that can be told apart on a page.
+/// The shortest part of a moment that a page can show.
 const RESOLUTION: u64 = 500;
 
 /// The longest wait that is in the rings from beginning to end; `None` if there is none.
@@ -20,7 +20,7 @@ pub(crate) fn longest(trace: &Trace, pcpus: &CpuList, names: &Names, longest: Na
     for event in &events {
         machine.tell(event, &mut spans);
     }
-    // A wait that goes on has not shown how long it is.
+    // A wait that has not ended is not used: its length is not known.
     let waits = spans.iter().filter(|span| matches!(span.doing, Doing::Wait(_)) && span.from > begin);
     let wait = *waits.max_by_key(|span| span.time())?;
     machine.finish(&mut spans);
@@ -41,7 +41,7 @@ fn us(time: Nanos) -> f64 {
     time.0 as f64 / 1000.0
 }
 
-/// The events from when on none is missing, in order of time: a ring that was full has lost what is older.
+/// The events from the time on when no ring lacks any, in order of time. A full ring has lost its older events.
 fn whole(trace: &Trace) -> Vec<Event> {
     let mut begin = Time(0);
     let mut events = Vec::new();
@@ -57,7 +57,7 @@ fn whole(trace: &Trace) -> Vec<Event> {
     events
 }
 
-/// Who ran on a slot, where turns that could not be told apart become one of several.
+/// The turns on a slot. Turns that are too short to be shown apart become one of several vCPUs.
 fn turns(spans: &[Span], slot: Slot, (from, to): (Time, Time), names: &Names) -> Vec<Turn> {
     let overlaps = |span: &&Span| span.doing == Doing::Run(slot) && span.from < to && span.to > from;
     let mut ran: Vec<&Span> = spans.iter().filter(overlaps).collect();
@@ -67,7 +67,7 @@ fn turns(spans: &[Span], slot: Slot, (from, to): (Time, Time), names: &Names) ->
     for span in ran {
         let (begin, end) = (span.from.max(from), span.to.min(to));
         match turns.last_mut() {
-            // One of several goes on as long as turns are short and follow each other closely.
+            // A turn of several vCPUs goes on while turns are short and follow each other closely.
             Some((first, last, who)) if end.since(begin) < least && begin.since(*last) < least => {
                 let same = who.is_some_and(|before| before.vcpu == span.vcpu);
                 if !same && last.since(*first) >= least && who.is_some() {
@@ -96,7 +96,7 @@ mod tests {
     use stile_sched::ledger::Ledger;
     use stile_sched::policy::{Freelist, Why};
 
-    /// Three vCPUs on one slot in turns of so many microseconds each.
+    /// Three vCPUs on one slot in turns of this many microseconds each.
     fn in_turns(turns: &[u64], kept: usize) -> Ledger<Freelist> {
         let mut ledger = Ledger::new(Freelist::new(Nanos::from_micros(1), 1), 1, kept);
         let mut now = Time(1_000_000);
@@ -146,7 +146,7 @@ mod tests {
     fn without_a_whole_wait_there_is_no_moment() {
         let mut ledger = Ledger::new(Freelist::new(Nanos::from_micros(1), 1), 1, 64);
         ledger.add(VcpuId(0), Attributes::default(), Time(1));
-        // It waits without end, as far as the rings know.
+        // By the rings it waits without end.
         let _ = ledger.wake(VcpuId(0), Time(2));
         assert_eq!(longest(&ledger.trace(), &"0".parse().unwrap(), &Names::default(), Nanos::ZERO), None);
     }

@@ -32,7 +32,7 @@ fn nices(guests: &[Guest]) -> Vec<Nice> {
     guests.iter().flat_map(|guest| std::iter::repeat_n(guest.nice, guest.vcpus as usize)).collect()
 }
 
-/// Each vCPU's time over what is due to it; nothing where nobody ran at all.
+/// Each vCPU's CPU time over the time that its weight gives it; empty if no vCPU ran.
 fn ratios(policy: &PolicyConfig, nices: &[Nice], pcpus: usize, run: &[f64]) -> Vec<f64> {
     let total: f64 = run.iter().sum();
     if total == 0.0 {
@@ -43,8 +43,8 @@ fn ratios(policy: &PolicyConfig, nices: &[Nice], pcpus: usize, run: &[f64]) -> V
     run.iter().zip(due(&weights, total, most)).map(|(run, due)| run / due).collect()
 }
 
-/// What is due to each of these weights: its part of the total, but to nobody more than `most`, the time of one pCPU;
-/// the others share what is left.
+/// The time that each of these weights gives: its part of the total, but at most `most`, the time of one pCPU. The
+/// others share the rest.
 fn due(weights: &[f64], total: f64, most: f64) -> Vec<f64> {
     let mut capped = vec![false; weights.len()];
     loop {
@@ -53,7 +53,7 @@ fn due(weights: &[f64], total: f64, most: f64) -> Vec<f64> {
         let unit = (total - taken) / open.sum::<f64>();
         let due = |(weight, capped): (&f64, &bool)| if *capped { most } else { weight * unit };
         let due: Vec<f64> = weights.iter().zip(&capped).map(due).collect();
-        // A rounding error above the most is none.
+        // A rounding error must not count as more than `most`.
         let over = |due: &f64| *due > most * (1.0 + 1e-9);
         if !due.iter().any(over) {
             return due;

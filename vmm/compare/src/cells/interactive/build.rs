@@ -1,4 +1,4 @@
-//! The make loads: one build from its start to its last job, and what it took.
+//! The make loads: one build from its start to its last job, and its times.
 
 use crate::cells::site::Site;
 use crate::error::CompareError;
@@ -8,15 +8,15 @@ use stile_host::system_time;
 use stile_machine::unikernel::Vm;
 use stile_sched::time::monotonic;
 
-/// Until a build is done: well beyond what it takes under any policy.
+/// The time limit of a build: well beyond what it takes under any policy.
 const DONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a build took, but for its vCPUs' time, which the accounts have.
+/// The times of a build. Those of its vCPUs are in the accounts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Built {
     /// From its start until its last job was done.
     pub(super) real: Duration,
-    /// The time that this process was in the host's kernel meanwhile.
+    /// The time that this process spent in the host's kernel meanwhile.
     pub(super) sys: Duration,
 }
 

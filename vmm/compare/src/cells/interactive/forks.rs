@@ -1,5 +1,5 @@
-//! forkload: small VMs that are made, run to their end and are taken down, without end, by threads of the monitor. One
-//! that does not end well, or not at all, ends the run.
+//! forkload: threads of the monitor make small VMs, run them to their end and take them down, one after the other. A VM
+//! that ends badly, or does not end in time, ends the run.
 
 use crate::cells::site::Site;
 use crate::error::CompareError;
@@ -18,15 +18,15 @@ use stile_sched::Domain;
 
 /// Memory of a small VM (units: bytes).
 const MEMORY: u64 = 6 << 20;
-/// Until a VM has ended: well beyond what that takes under any policy.
+/// The time limit for a VM to end: well beyond what that takes under any policy.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What the threads share.
+/// The state that the threads share.
 pub(super) struct Forks<'a> {
     kvm: &'a Kvm,
     domain: Arc<dyn Domain>,
     recorder: Option<&'a Recorder>,
-    /// The policy's.
+    /// The domain of the policy.
     label: &'a str,
     done: AtomicU64,
     stopping: AtomicBool,
@@ -44,17 +44,17 @@ impl<'a> Forks<'a> {
         }
     }
 
-    /// VMs that have come and gone.
+    /// Number of VMs that have ended.
     pub(super) fn done(&self) -> u64 {
         self.done.load(Relaxed)
     }
 
-    /// Every thread ends after the VM it is at.
+    /// Makes every thread end after its current VM.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Relaxed);
     }
 
-    /// One VM after the other; the work of thread `n`.
+    /// Makes one VM after the other; the work of thread `n`.
     pub(super) fn run(&self, n: u32) -> Result<(), CompareError> {
         let name = format!("fork-{n}");
         let spec = Spec { console: Sink::Discard, ..spec("hello", &name, MEMORY, "console=none") };

@@ -12,17 +12,17 @@ use stile_machine::unikernel::{DeviceMaker, Spec, Vm};
 use stile_suites::Load;
 use vm_memory::GuestMemoryMmap;
 
-/// Memory of a load without what it is there to use (units: bytes).
+/// Memory of a load without the memory that it works on (units: bytes).
 const MEMORY: u64 = 8 << 20;
 /// Memory of a build: tools for each worker (units: bytes).
 const BUILD_MEMORY: u64 = 16 << 20;
-/// Jobs of a build for each second that a window is meant to have: about what two pCPUs do beside the probes.
+/// Jobs of a build for each second of the intended window: about what two pCPUs do beside the probes.
 const JOBS_PER_S: f64 = 260.0;
 const CACHED_JOBS_PER_S: f64 = 400.0;
 /// Compilations whose result the compiler cache has (unit: percent).
 const CACHED: u64 = 85;
 
-/// The VMs, not running yet; none where threads of the monitor are the load.
+/// The VMs, which do not run yet; none if threads of the monitor are the load.
 pub(super) struct Loaded {
     pub(super) vms: Vec<Vm>,
     /// Compilations of a build.
@@ -62,14 +62,14 @@ impl Loaded {
         Ok(Self { vms, jobs, reloaders: made.into_inner() })
     }
 
-    /// Sees to it that every program could be loaded anew.
+    /// Makes sure that the program of every VM can be loaded anew.
     pub(super) fn check(&self, site: &Site<'_>) -> Result<(), CompareError> {
         let failed = self.vms.iter().zip(&self.reloaders).find_map(|(vm, device)| Some((vm, device.failed()?)));
         failed.map_or(Ok(()), |(vm, why)| Err(site.broken(vm, format!("cannot load its program anew: {why}"))))
     }
 }
 
-/// Compilations of a build that is to take about so long.
+/// Number of compilations of a build that should take about this long.
 fn jobs(load: Load, window: Duration) -> u64 {
     let each_second = if load == Load::MakeCcache { CACHED_JOBS_PER_S } else { JOBS_PER_S };
     (each_second * window.as_secs_f64()).ceil() as u64

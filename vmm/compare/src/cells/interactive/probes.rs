@@ -1,4 +1,4 @@
-//! The probes: what a user looks at, listens to and touches, and what became of it in a window.
+//! The probes: programs that a user looks at, listens to and touches, and their results in a window.
 
 use crate::cells::site::Site;
 use crate::error::CompareError;
@@ -17,7 +17,7 @@ use stile_suites::Metric;
 /// Memory of a probe (units: bytes).
 const MEMORY: u64 = 6 << 20;
 
-/// What a probe does. A job is due at the begin of its period and must be done by its end.
+/// The parameters of a probe. A job is due at the beginning of its period and must be done by its end.
 pub(super) struct Profile {
     probe: Probe,
     image: &'static str,
@@ -26,16 +26,16 @@ pub(super) struct Profile {
     period_us: u64,
     /// CPU time of a job, on all vCPUs (unit: us).
     work_us: u64,
-    /// Periods with a job, and then without.
+    /// Periods with a job, and then periods without.
     burst: u64,
     rest: u64,
-    /// Parameters of the image besides.
+    /// Other parameters of the image.
     line: &'static str,
 }
 
-/// The probes. Beryl and mp3 are interbench's video (60 Hz, 40 % of a CPU) and audio (50 ms, 5 %); keys repeat as X
-/// repeats them, 25 times a second; a USB mouse reports 125 times a second. What a job of galeon, the terminal and the
-/// mouse takes, and what a picture waits for its graphics device, is assumed.
+/// The probes. Beryl and mp3 are interbench's video (60 Hz, 40 % of a CPU) and audio (50 ms, 5 %). Keys repeat as X
+/// repeats them, 25 times a second. A USB mouse reports 125 times a second. The work of a job of galeon, the terminal
+/// and the mouse, and the time that a picture waits for its graphics device, are assumed.
 #[rustfmt::skip] // a table
 pub(super) const PROFILES: [Profile; 5] = [
     Profile { probe: Probe::Beryl,    image: "frames",   vcpus: 1, period_us: 16_667, work_us: 6_667,  burst: 1, rest: 0, line: " waits=2 wait_us=500" },
@@ -45,7 +45,7 @@ pub(super) const PROFILES: [Profile; 5] = [
     Profile { probe: Probe::Mouse,    image: "frames",   vcpus: 1, period_us: 8_000,  work_us: 50,     burst: 1, rest: 0, line: "" },
 ];
 
-/// The VM of each probe, not running yet.
+/// The VM of each probe, which does not run yet.
 pub(super) fn create(site: &Site<'_>) -> Result<Vec<Vm>, CompareError> {
     let (loops_per_us, manners) = (site.context.loops_per_us, manners(site.context.options));
     let create = |profile: &Profile| {
@@ -58,12 +58,12 @@ pub(super) fn create(site: &Site<'_>) -> Result<Vec<Vm>, CompareError> {
     PROFILES.iter().map(create).collect()
 }
 
-/// A sample for each probe, of a window in which their vCPUs come first.
+/// Makes a sample for each probe, of a window in which their vCPUs come first.
 pub(super) fn samples(vms: &[Vm], before: &Reading, window: &Window, params: Params) -> Vec<Measurement> {
     let mut first = 0;
     let sample = |(profile, vm): (&Profile, &Vm)| {
         let vcpus = first..first + vm.state().vcpus() as usize;
-        // Who waits for its deadline is the first one.
+        // The first vCPU is the one that waits for deadlines.
         let late_before = before.waiting_ns(vcpus.start);
         first = vcpus.end;
         let own = Window {
@@ -88,7 +88,7 @@ impl Profile {
         let all: Vec<&VcpuCounts> = window.vcpus.iter().collect();
         let mut values = work(main.ops, window.seconds, &all);
         latency(&[main], &mut values);
-        // Who was never done has no response but the one that is under way.
+        // A probe that was never done has no response but the one under way.
         let under_way = main.waiting_ns as f64 / 1000.0;
         for metric in [Metric::LatencyP99, Metric::LatencyP999] {
             values.entry(metric).or_insert(under_way);
@@ -100,12 +100,12 @@ impl Profile {
         values
     }
 
-    /// Deadlines that went by in a window, those of a job that is not done yet included.
+    /// Deadlines that passed in a window, including those of a job that is not done yet.
     fn missed(&self, vcpu: &VcpuCounts, late_before_ns: u64) -> f64 {
         (vcpu.spare[0] as f64 + self.overdue(vcpu.waiting_ns) - self.overdue(late_before_ns)).max(0.0)
     }
 
-    /// Deadlines that went by for a job that was due so long ago.
+    /// Deadlines that passed for a job that was due this long ago.
     fn overdue(&self, late_ns: u64) -> f64 {
         let periods = late_ns.saturating_sub(1) / (self.period_us * 1000);
         (periods * self.burst) as f64 / (self.burst + self.rest) as f64

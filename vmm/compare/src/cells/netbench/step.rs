@@ -1,17 +1,17 @@
-//! The folder of one measured step, `SETUP/POLICY/N-clients/round-R`: how it was set up, what it gave, and what host
-//! and guests did meanwhile.
+//! The folder of one measured step, `SETUP/POLICY/N-clients/round-R`: its setup, its results, and the activity of host
+//! and guests.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `configuration.json` | policy, pCPUs, sizes, window |
 //! | `results.json` | the metrics and the counts behind them; not there if the step failed |
 //! | `activity.csv` | the host's CPU, run queue, switches and interrupts, a line every quarter of a second |
-//! | `proc/before`, `proc/after` | what the kernel's files said then |
-//! | `guests` | the text of every guest that said something |
+//! | `proc/before`, `proc/after` | the kernel's files before and after the step |
+//! | `guests` | the output of every guest that printed something |
 //! | `dropped_frames.txt` | frames that the switch could not deliver |
 //!
-//! A run that uses a folder again removes the steps of an earlier one: the files that are named here, and the folders
-//! that are empty then. Whatever else lies there is not stile's, and stays.
+//! A run that uses a folder again removes the steps of an earlier run: the files that are named here, and folders that
+//! are empty then. Other files there are kept.
 
 use super::Role;
 use crate::cells::site::Site;
@@ -29,9 +29,9 @@ use stile_machine::vm::console::Sink;
 use stile_results::model::Params;
 use stile_suites::{Metric, Setup, Suite};
 
-/// The folder in a report's in which the steps lie.
+/// The folder of the steps in the folder of a report.
 pub const STEPS: &str = "netbench";
-/// The first file of each step, and the last one to be removed: a folder without it is none.
+/// The first file of each step, and the last one to be removed: a folder without it is not a step's.
 const CONFIGURATION: &str = "configuration.json";
 const RESULTS: &str = "results.json";
 const ACTIVITY: &str = "activity.csv";
@@ -39,9 +39,9 @@ const DROPPED: &str = "dropped_frames.txt";
 const BEFORE: &str = "proc/before";
 const AFTER: &str = "proc/after";
 const GUESTS: &str = "guests";
-/// A step's folders, each after those in it.
+/// The folders within a step, each after those inside it.
 const FOLDERS: [&str; 4] = [BEFORE, AFTER, "proc", GUESTS];
-/// What the names of a step's innermost two folders have beside a number.
+/// The text beside the number in the names of a step's innermost two folders.
 const CLIENTS: &str = "-clients";
 const ROUND: &str = "round-";
 /// Files of /proc that are kept.
@@ -66,7 +66,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Begins a step in this folder, in place of an earlier one there.
+    /// Begins a step in this folder, and replaces an earlier one there.
     pub(crate) fn begin(folder: PathBuf, configuration: &Value) -> Result<Self, StepError> {
         let failed = |source| StepError { path: folder.clone(), source };
         clear(&folder).and_then(|()| fs::create_dir_all(folder.join(GUESTS))).map_err(failed)?;
@@ -76,18 +76,18 @@ impl Step {
         Ok(Self { folder, sampler })
     }
 
-    /// Where a guest's lines go: to the terminal, and into a file of its own.
+    /// Where a guest's lines go: to the terminal, and into a file of the step.
     pub(super) fn console(&self, guest: &str) -> Sink {
         let file = self.folder.join(GUESTS).join(log(guest));
         Sink::Lines(Arc::new(move |line| {
-            // Neither a closed terminal nor a full disk must end the guest; what it has to say is in one of the two.
+            // A closed terminal or a full disk must not end the guest. The other of the two still gets its output.
             let _ = writeln!(io::stdout().lock(), "{line}");
             let file = OpenOptions::new().append(true).create(true).open(&file);
             let _ = file.and_then(|mut file| writeln!(file, "{line}"));
         }))
     }
 
-    /// Ends the step; without a measurement it failed or was ended.
+    /// Ends the step. Without a measurement it failed or was ended early.
     pub(crate) fn finish(self, measured: Option<&Measurement>) -> Result<(), StepError> {
         let Self { folder, sampler } = self;
         let lines =
@@ -101,7 +101,7 @@ impl Step {
     }
 }
 
-/// The folder of a cell's step, in that of all steps.
+/// The folder of a cell's step, below the folder of all steps.
 pub(crate) fn place(steps: &Path, planned: &CellPlan, policy: &str) -> PathBuf {
     let Case { size, setup } = planned.case;
     steps
@@ -111,7 +111,7 @@ pub(crate) fn place(steps: &Path, planned: &CellPlan, policy: &str) -> PathBuf {
         .join(format!("{ROUND}{}", planned.round))
 }
 
-/// What a step's folders can be called, from the outermost one on.
+/// The names that a step's folders can have, from the outermost one on.
 const NAMES: [fn(&str) -> bool; 4] = [
     |setup| {
         let setup = if setup == Setup::Usual.to_string() { Ok(Setup::Usual) } else { setup.parse() };
@@ -126,18 +126,18 @@ fn is_number(text: &str) -> bool {
     text.parse::<u32>().is_ok_and(|number| number.to_string() == text)
 }
 
-/// Removes the steps of earlier runs from the folder in which all lie, but these.
+/// Removes the steps of earlier runs from the folder of all steps, except these.
 pub fn remove_steps(steps: &Path, keep: &[PathBuf]) {
     if remove_below(steps, &NAMES, keep) {
         remove_if_empty(steps);
     }
 }
 
-/// Removes the steps so many levels below a folder; whether there were any.
+/// Removes the steps this many levels below a folder. Returns whether there were any.
 fn remove_below(folder: &Path, names: &[fn(&str) -> bool], keep: &[PathBuf]) -> bool {
     let Some((is_name, below)) = names.split_first() else {
         let is_old = folder.join(CONFIGURATION).is_file() && !keep.iter().any(|step| step == folder);
-        // What cannot be removed is only untidy.
+        // A step that cannot be removed does no harm.
         return is_old && clear(folder).is_ok();
     };
     let mut found = false;
@@ -151,7 +151,7 @@ fn remove_below(folder: &Path, names: &[fn(&str) -> bool], keep: &[PathBuf]) -> 
     found
 }
 
-/// Removes what a step has written into its folder.
+/// Removes the files that a step has written into its folder.
 fn clear(step: &Path) -> io::Result<()> {
     let remove = |path: PathBuf| match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -170,7 +170,7 @@ fn clear(step: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a user has put into a folder keeps it.
+/// A folder with a user's files is kept.
 fn remove_if_empty(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
@@ -185,7 +185,7 @@ fn is_log(file: &str) -> bool {
     guest.is_some_and(|(role, n)| is_number(n) && Role::ALL.iter().any(|known| known.name() == role))
 }
 
-/// How a step is set up.
+/// The setup of a step.
 pub(crate) fn configuration(policy: &PolicyConfig, planned: &CellPlan, params: &Params, sites: &[Site<'_>]) -> Value {
     json!({
         "policy": policy,
@@ -202,7 +202,7 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Copies the kernel's files; one that this host does not have is left out.
+/// Copies the kernel's files. Files that this host does not have are left out.
 fn keep_proc(into: &Path) -> Result<(), StepError> {
     fs::create_dir_all(into).map_err(|source| StepError { path: into.to_owned(), source })?;
     let texts = PROC.iter().filter_map(|name| Some((name, fs::read_to_string(Path::new("/proc").join(name)).ok()?)));
@@ -236,7 +236,7 @@ mod tests {
         assert!(text("proc/before/stat").starts_with("cpu ") && text("proc/after/stat").starts_with("cpu "));
     }
 
-    /// A step that has been run, with its log and everything else.
+    /// A complete step, with its log and all other files.
     fn ran(steps: &Path, setup: Setup, round: u32) -> PathBuf {
         let planned = CellPlan { round, policy: 0, case: Case { size: 4, setup }, window: Duration::ZERO };
         let folder = place(steps, &planned, "rsdl-3ms");
