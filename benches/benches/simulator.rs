@@ -11,7 +11,7 @@ use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::sim::guest::Patience;
 use stile_sched::sim::{Costs, Guest, SimMachine};
 
-/// Those of the README's machine.
+/// The costs of machine A in docs/results.md.
 const COSTS: Costs = Costs {
     exit: Nanos(25_000),
     leave: Nanos(12_000),

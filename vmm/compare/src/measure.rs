@@ -6,16 +6,16 @@
 //! passes that take turns. On a quiet host that is hardly less than the median. On a busy host it is far nearer to the
 //! value of a quiet one. The result also says how far the median lies above each figure, and what else ran.
 
-mod asking;
-mod hop;
-mod shelf;
+mod cacheline_latency;
+mod decision_latency;
+mod manual_domain;
 mod stats;
 
-pub use hop::hop;
+pub use cacheline_latency::hop;
 
 use kvm_ioctls::Kvm;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use shelf::Shelf;
+use manual_domain::ManualDomain;
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -116,9 +116,9 @@ impl Samples {
         self.thread.extend(bound(here, || thread_switch(kvm, here))??);
         self.kick.extend(bound(there, || kicks(kvm, here))??);
         self.wake.extend(bound(there, || wakes(here))??);
-        self.hop.extend(hop::samples(there, here)?);
+        self.hop.extend(cacheline_latency::samples(there, here)?);
         self.pause.extend(bound(here, pause)?);
-        self.lock.extend(asking::samples([there, here])?);
+        self.lock.extend(decision_latency::samples([there, here])?);
         Ok(())
     }
 
@@ -170,12 +170,12 @@ fn timed(at_once: u32, mut work: impl FnMut()) -> Vec<f64> {
 /// A VM of one vCPU in a `ManualDomain`.
 struct Guest {
     vm: Vm,
-    shelf: Arc<Shelf>,
+    domain: Arc<ManualDomain>,
 }
 
 impl Guest {
     fn new(kvm: &Kvm, image: &'static str) -> Result<Self, CreateError> {
-        let shelf = Arc::new(Shelf::default());
+        let domain = Arc::new(ManualDomain::default());
         let spec = Spec {
             name: image,
             image: stile_guest_images::image(image).expect("the images measured with are built-in"),
@@ -186,8 +186,8 @@ impl Guest {
             console: Sink::Terminal,
             device: None,
         };
-        let domain: Arc<dyn Domain> = Arc::<Shelf>::clone(&shelf);
-        Ok(Self { vm: Vm::create(kvm, &spec, domain)?, shelf })
+        let vm = Vm::create(kvm, &spec, Arc::<ManualDomain>::clone(&domain))?;
+        Ok(Self { vm, domain })
     }
 
     fn id(&self) -> VcpuId {
@@ -196,9 +196,9 @@ impl Guest {
 
     /// Lends the vCPU out.
     fn with<T>(&self, work: impl FnOnce(&mut dyn Vcpu) -> T) -> T {
-        let mut vcpu = self.shelf.take(self.id()).expect("a vCPU is lent to one at a time");
+        let mut vcpu = self.domain.take(self.id()).expect("a vCPU is lent to one at a time");
         let done = work(&mut *vcpu);
-        self.shelf.put_back(self.id(), vcpu);
+        self.domain.put_back(self.id(), vcpu);
         done
     }
 }

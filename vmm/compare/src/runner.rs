@@ -1,4 +1,4 @@
-//! Runs a plan, cell by cell, and keeps what comes of it: samples, remarks, recordings, and how it ended.
+//! Runs a plan, cell by cell, and keeps samples, notes, recordings, and how the run ended.
 
 mod dispatch;
 mod disturbed;
@@ -33,7 +33,7 @@ use stile_results::moment::MOMENT;
 use stile_sched::Domain;
 use stile_suites::Setup;
 
-/// What a reader should know of a run.
+/// A note about a run for the report's reader.
 #[derive(Default)]
 struct Remarks {
     notes: Vec<String>,
@@ -46,11 +46,11 @@ struct Remarks {
 pub struct Runner<'a> {
     options: &'a Options,
     source: Source<'a>,
-    /// The folder of recordings, if there are to be any.
+    /// The folder of recordings, if the run is recorded.
     recordings: Option<PathBuf>,
-    /// The folder for what is kept of each step of a suite that goes by steps.
+    /// The folder of netbench's steps.
     steps: Option<PathBuf>,
-    /// Where samples are kept as they come.
+    /// The journal that keeps samples as they come.
     journal: Option<&'a Journal>,
 }
 
@@ -61,7 +61,7 @@ struct Place {
     recorder: Option<Recorder>,
 }
 
-/// Adds samples; of a policy's moments the latest is the worst, and the only one kept.
+/// Adds samples. Of a policy's moments the latest has the longest wait, and only that is kept.
 fn keep(samples: &mut Vec<Sample>, measured: Vec<Sample>) {
     for sample in measured.iter().filter(|sample| sample.detail.get(MOMENT).is_some()) {
         let earlier = samples.iter_mut().filter(|other| other.policy == sample.policy);
@@ -70,14 +70,14 @@ fn keep(samples: &mut Vec<Sample>, measured: Vec<Sample>) {
     samples.extend(measured);
 }
 
-/// What came of a run; what was measured is there however it ended.
+/// The results of a run. They are complete up to the end of the run, however it ended.
 #[derive(Debug, Default)]
 pub struct Ran {
-    /// Everything measured.
+    /// All samples.
     pub samples: Vec<Sample>,
-    /// Remarks for the reader.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Which runs the host disturbed.
+    /// The runs that the host disturbed.
     pub disturbed: Disturbed,
     /// Its recordings.
     pub recordings: Vec<PathBuf>,
@@ -99,36 +99,36 @@ pub enum End {
     Failed(CompareError),
 }
 
-/// Where samples come from.
+/// The source of samples.
 enum Source<'a> {
     Guests(Context<'a>),
     Simulation(&'a Simulation, &'a AtomicBool),
 }
 
 impl<'a> Runner<'a> {
-    /// A runner for these options, which stops early when `interrupted` is set.
+    /// Makes a runner for these options, which stops early when `interrupted` is set.
     pub fn new(kvm: &'a Kvm, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let source = Source::Guests(Context::new(kvm, options, interrupted));
         Self { options, source, recordings: None, steps: None, journal: None }
     }
 
-    /// The same without guests.
+    /// Makes a runner that simulates.
     pub fn simulated(simulation: &'a Simulation, options: &'a Options, interrupted: &'a AtomicBool) -> Self {
         let source = Source::Simulation(simulation, interrupted);
         Self { options, source, recordings: None, steps: None, journal: None }
     }
 
-    /// The same, and each cell under a policy of stile's is recorded into a file in this folder.
+    /// Records each cell under a policy of stile's into a file in this folder.
     pub fn recording_into(self, folder: PathBuf) -> Self {
         Self { recordings: Some(folder), ..self }
     }
 
-    /// The same, and of each step of netbench a folder in this one says what host and guests did meanwhile.
+    /// Keeps a folder for each step of netbench in this folder.
     pub fn with_steps_in(self, folder: PathBuf) -> Self {
         Self { steps: Some(folder), ..self }
     }
 
-    /// The same, and each sample is kept in this journal as soon as it is there.
+    /// Writes each sample into this journal as soon as it is there.
     pub fn keeping(self, journal: &'a Journal) -> Self {
         Self { journal: Some(journal), ..self }
     }
@@ -172,8 +172,8 @@ impl<'a> Runner<'a> {
         Ran { samples, notes, disturbed: disturbances.told(), recordings, steps, end }
     }
 
-    /// Adds a cell's samples to the others, and to the journal; false if there are none, because the user ended the
-    /// run.
+    /// Adds a cell's samples to the others, and to the journal. Returns false if there are none, because the user ended
+    /// the run.
     fn kept(&self, measured: Option<Vec<Sample>>, samples: &mut Vec<Sample>) -> Result<bool, CompareError> {
         let Some(measured) = measured else { return Ok(false) };
         for (journal, sample) in self.journal.iter().flat_map(|journal| measured.iter().map(move |s| (journal, s))) {
@@ -192,7 +192,7 @@ impl<'a> Runner<'a> {
             Source::Simulation(simulation, interrupted) => {
                 let path = self.recording(planned)?;
                 remarks.recordings.extend(path.clone());
-                // A recording tells its size, whatever the report goes by.
+                // A recording's name has the size, also where the report goes by pCPUs.
                 let recording = path.as_deref().map(|path| (path, planned.case.params_with_size(self.options)));
                 simulated::measure(self.options, simulation, planned, recording, interrupted)?
             }
@@ -208,7 +208,7 @@ impl<'a> Runner<'a> {
         Ok(measured.map(|measured| measured.into_iter().map(sample).collect()))
     }
 
-    /// One cell with guests, and what the host did besides.
+    /// Measures a cell with guests, and the host's disturbances meanwhile.
     fn watched(
         &self,
         context: &Context<'_>,
@@ -232,19 +232,19 @@ impl<'a> Runner<'a> {
         Ok(Some(measured))
     }
 
-    /// How far apart two of the pCPUs are at this moment (units: ns).
+    /// The time of a cache line between two of the pCPUs at this moment (units: ns).
     fn hop(&self) -> Option<u64> {
         let (first, last) = (self.options.pcpus.iter().next()?, self.options.pcpus.iter().last()?);
         if first == last { None } else { hop(first, last).ok() }
     }
 
-    /// Which cell it is: "rsdl, 4 vCPUs, round 0".
+    /// The cell in words: "rsdl, 4 vCPUs, round 0".
     fn words(&self, planned: &CellPlan) -> String {
         let (label, _) = &self.options.policies[planned.policy];
         format!("{label}, {}, round {}", planned.case.words(self.options.suite), planned.round)
     }
 
-    /// One cell with guests.
+    /// Measures a cell with guests.
     fn guests(
         &self,
         context: &Context<'_>,
@@ -266,7 +266,7 @@ impl<'a> Runner<'a> {
         let sites: Vec<Site<'_>> = sites.collect();
         let measured = dispatch::measure(&sites, |sites| self.step(planned, params, sites, remarks));
         drop(sites);
-        // A cell that failed has its recording, too.
+        // A failed cell keeps its recording.
         let recorded = places.iter().filter_map(|place| place.recorder.as_ref());
         remarks.recordings.extend(recorded.map(|recorder| recorder.path().to_owned()));
         for recorder in places.into_iter().filter_map(|place| place.recorder) {
@@ -286,7 +286,7 @@ impl<'a> Runner<'a> {
         Ok(Place { pcpus, domain, recorder })
     }
 
-    /// A cell of netbench, with a folder of its own if there are to be any.
+    /// Measures a cell of netbench, with a folder of its own if steps are kept.
     fn step(
         &self,
         planned: &CellPlan,
@@ -297,7 +297,7 @@ impl<'a> Runner<'a> {
         let Some(steps) = &self.steps else { return netbench::measure(sites, None) };
         let (label, policy) = &self.options.policies[planned.policy];
         let folder = place(steps, planned, &safe(label));
-        // One that fails is this run's, too.
+        // The folder of a failed step belongs to this run as well.
         remarks.steps.push(folder.clone());
         let configuration = configuration(policy, planned, params, sites);
         let step = Step::begin(folder, &configuration).map_err(CompareError::other)?;
@@ -307,7 +307,7 @@ impl<'a> Runner<'a> {
         measured
     }
 
-    /// The recorder of a cell, if it is to be recorded.
+    /// The recorder of a cell, if the cell is recorded.
     fn recorder(
         &self,
         planned: &CellPlan,
@@ -324,7 +324,7 @@ impl<'a> Runner<'a> {
         Ok(Some(Recorder::start(&path, header, domain)?))
     }
 
-    /// Where a cell is to be recorded; `None` if it is not, or has no policy.
+    /// The file for a cell's recording; `None` if it is not recorded, or has no policy object.
     fn recording(&self, planned: &CellPlan) -> Result<Option<PathBuf>, RecordError> {
         let (label, policy) = &self.options.policies[planned.policy];
         let (Some(folder), Ok(())) = (&self.recordings, recordable(policy)) else { return Ok(None) };
@@ -341,7 +341,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// A policy's label as part of a file's or folder's name.
+/// A policy's label as part of the name of a file or folder.
 fn safe(label: &str) -> String {
     label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

@@ -1,7 +1,7 @@
-//! What `stile sim` is asked to do, as its file says it.
+//! The file of `stile sim`, which describes a simulated comparison.
 //!
-//! The file is checked as a configuration is: every mistake at once, with its place and what is accepted. What its keys
-//! mean is said at the fields here, and `docs/simulation-file.md` is made of them.
+//! The file is checked as a configuration is: every mistake is reported at once, with its place and the accepted
+//! values. The field comments here describe its keys. `docs/simulation-file.md` is generated from them.
 
 mod check;
 pub(super) mod schema;
@@ -18,15 +18,15 @@ use stile_host::{CostsError, HostCosts, MeasuredCosts, Neighbours};
 use stile_results::distinct_labels;
 use stile_suites::{Counted, Suite};
 
-/// How many pCPUs can be simulated.
+/// The range of simulated pCPUs.
 pub const PCPUS: RangeInclusive<u32> = 1..=512;
-/// The same for vCPUs.
+/// The range of simulated vCPUs.
 const VCPUS_MAX: u32 = 100_000;
-/// Clients, of which each has its server.
+/// The range of clients. Each has a server.
 const CLIENTS_MAX: u32 = VCPUS_MAX / 2;
-/// Rounds.
+/// The range of rounds.
 const REPS_MAX: u32 = 1000;
-/// Length of a window (units: s).
+/// The range of a window's length (units: s).
 const DURATION_MIN: f64 = 0.01;
 const DURATION_MAX: f64 = 3600.0;
 
@@ -34,7 +34,7 @@ const DURATION_MAX: f64 = 3600.0;
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The workload. Those without a model are left out; volano, which has no window, is simulated by
+    /// The workload. Suites without a model are left out; volano, which has no window, is simulated by
     /// `stile compare volano --sim`.
     #[schemars(schema_with = "schema::suite")]
     pub suite: Suite,
@@ -49,7 +49,7 @@ pub struct Scenario {
     #[serde(default)]
     #[schemars(inner(range(min = 1, max = CLIENTS_MAX)), extend("x-default" = "none"))]
     pub clients: Vec<u32>,
-    /// vCPUs for each pCPU, in place of `vcpus`; `pcpus` may then be several machines.
+    /// vCPUs for each pCPU, in place of `vcpus`; `pcpus` may then list several machines.
     #[serde(default)]
     #[schemars(with = "u32", range(min = 1, max = VCPUS_MAX), extend("x-default" = "none"))]
     pub vcpus_per_pcpu: Option<u32>,
@@ -57,25 +57,25 @@ pub struct Scenario {
     #[serde(default)]
     #[schemars(with = "u32", range(min = 1, max = CLIENTS_MAX), extend("x-default" = "none"))]
     pub clients_per_pcpu: Option<u32>,
-    /// The machine: how many pCPUs, or its shape. A list is of machines that differ in the number of their pCPUs.
+    /// The machine: its number of pCPUs, or its shape. A list names several machines with different numbers of pCPUs.
     #[schemars(schema_with = "schema::pcpus")]
     pub pcpus: Pcpus,
     /// Length of a window in simulated seconds.
     #[serde(default = "duration")]
     #[schemars(range(min = DURATION_MIN, max = DURATION_MAX))]
     pub duration: f64,
-    /// Rounds, each with another chance.
+    /// Rounds, each with other random draws.
     #[serde(default = "reps")]
     #[schemars(range(min = 1, max = REPS_MAX))]
     pub reps: u32,
-    /// Where chance begins: the same seed, the same run.
+    /// Seed of all random draws: the same seed gives the same run.
     #[serde(default = "seed")]
     pub seed: u64,
     /// Whether yields say what they wait for.
     #[serde(default = "hints")]
     pub hints: bool,
-    /// What things cost: the path of what `stile doctor --costs` printed, relative to this file, or the figures
-    /// themselves.
+    /// Costs of exits, switches, kicks and wake-ups: the path of a file written by `stile doctor --costs`, relative to
+    /// this file, or the figures themselves.
     #[serde(default)]
     #[schemars(schema_with = "schema::costs")]
     costs: Costs,
@@ -89,19 +89,19 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Pcpus {
-    /// So many, behind one cache, each a core.
+    /// This many, behind one cache, each a core of its own.
     Count(Counts),
-    /// With caches and cores.
+    /// A number with caches and cores.
     Shaped(Shape),
 }
 
-/// How many pCPUs.
+/// The number of pCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Counts {
-    /// One machine's.
+    /// Of one machine.
     One(u32),
-    /// Those of several machines.
+    /// Of several machines.
     Many(Vec<u32>),
 }
 
@@ -109,13 +109,13 @@ pub enum Counts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// How many pCPUs, or a list, of machines that differ in it.
+    /// The number of pCPUs, or a list of numbers for several machines.
     #[schemars(schema_with = "schema::counts")]
     pub count: Counts,
-    /// How many share a last-level cache.
+    /// Number of pCPUs that share a last-level cache.
     #[schemars(range(min = 1, max = 512))]
     pub llc: u32,
-    /// How many share a core.
+    /// Number of pCPUs that share a core.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 512))]
     pub smt: u32,
@@ -157,21 +157,21 @@ impl Scenario {
         Self::parse(&file.display().to_string(), &text)
     }
 
-    /// Checks `text`, the content of a file called `file`: the name is for messages, and a relative path of costs
-    /// starts at its directory.
+    /// Checks `text`, the content of the file `file`. The name is for messages, and a relative path of costs starts at
+    /// its directory.
     pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
         let base = Path::new(file).parent().unwrap_or(Path::new(""));
         let cross = |document: &toml::de::DeTable<'_>| check::check(document, base);
         read(FileKind::Simulation, (file, text), scenario_schema().as_value(), cross)
     }
 
-    /// Numbers of vCPUs or clients on a machine of so many pCPUs.
+    /// Numbers of vCPUs or clients on a machine with this number of pCPUs.
     fn sizes(&self, pcpus: u32) -> Vec<u32> {
         match (self.per_pcpu(), self.suite.counted()) {
             (Some(each), _) => vec![each.saturating_mul(pcpus)],
             (None, Counted::Clients) => self.clients.clone(),
             (None, Counted::Vcpus) => self.vcpus.clone(),
-            // The file has no key for these, and is refused.
+            // The file has no key for these sizes, and is refused.
             (None, Counted::Vms | Counted::Groups | Counted::Rooms) => Vec::new(),
         }
     }
@@ -184,7 +184,7 @@ impl Scenario {
         }
     }
 
-    /// What to compare on each machine, and how near its pCPUs are to each other.
+    /// The comparison on each machine, with the machine's topology.
     pub fn machines(&self) -> Vec<(Options, Neighbours)> {
         let (counts, llc, smt) = self.pcpus.shape();
         let machine = |&count: &u32| (self.options(count), neighbours(count, llc.unwrap_or(count), smt));
@@ -206,7 +206,7 @@ impl Scenario {
         }
     }
 
-    /// What things cost; a relative path begins beside the scenario.
+    /// Reads the costs. A relative path starts at the directory of the file.
     pub fn costs(&self, scenario: &Path) -> Result<MeasuredCosts, CostsError> {
         match &self.costs {
             Costs::Usual => Ok(HostCosts::default().into()),
@@ -217,7 +217,7 @@ impl Scenario {
 }
 
 impl Pcpus {
-    /// Numbers of pCPUs, of those that share a cache (`None`: all), and of those that share a core.
+    /// Numbers of pCPUs, of pCPUs that share a cache (`None`: all), and of pCPUs that share a core.
     fn shape(&self) -> (&[u32], Option<u32>, u32) {
         match self {
             Self::Count(counts) => (counts.list(), None, 1),
@@ -235,7 +235,7 @@ impl Counts {
     }
 }
 
-/// Which of a machine's pCPUs are near each other.
+/// The topology of a machine.
 fn neighbours(count: u32, llc: u32, smt: u32) -> Neighbours {
     Neighbours::regular(&(0..count).collect(), llc, smt)
 }

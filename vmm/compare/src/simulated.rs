@@ -1,9 +1,9 @@
-//! A cell without guests: the same suite, sizes and metrics, from the simulator.
+//! A simulated cell: the same suite, sizes and metrics, without guests.
 //!
-//! Each guest program has a model ([`stile_sched::sim::guest`]). `cast` says which vCPU of a suite is which, `stage`
-//! runs the simulated machine, and what came of it is put into the same [`Window`] that measured
-//! guests are read into. In every run of `rsdl` no vCPU may wait longer than it promises
-//! ([`wait_bound`](stile_assembly::wait_bound)): one that does ends the comparison.
+//! Each guest program has a model ([`stile_sched::sim::guest`]). `cast` makes the models of a suite's vCPUs, and
+//! `stage` runs the simulated machine. The results go into the same [`Window`] as readings of guests. In every run of
+//! `rsdl` each wait is checked against the policy's bound ([`wait_bound`](stile_assembly::wait_bound)). A longer wait
+//! ends the comparison.
 
 mod cast;
 mod ending;
@@ -28,7 +28,7 @@ use stile_results::model::Params;
 use stile_sched::Nanos;
 use stile_suites::{Metric, Model, Vms};
 
-/// One cell, recorded into a file if one is named.
+/// Simulates one cell, and records it if a file is named.
 pub(super) fn measure(
     options: &Options,
     simulation: &Simulation,
@@ -68,7 +68,7 @@ pub(super) fn measure(
     Ok(Measurement::only(values(options, planned, model, &window, &starts), detail))
 }
 
-/// The metrics of a window; of file servers, with the time that each newcomer took to start (unit: us).
+/// The metrics of a window. With netbench, they include the time that each new VM took to start (unit: us).
 fn values(
     options: &Options,
     planned: &CellPlan,

@@ -1,5 +1,5 @@
-//! Which code measures a cell: the one place that tells suites apart. Every suite is named here, so that a new one does
-//! not compile before it is said how it is measured.
+//! Selects the code that measures a cell: the one place that tells suites apart. The `match` names every suite, so that
+//! a new suite does not compile until its code is named.
 
 use crate::cells::site::Site;
 use crate::cells::{boot, ending, entry, fixed, interactive, partition};
@@ -9,8 +9,8 @@ use crate::measurement::Measured;
 use crate::plan::linux::Linux;
 use stile_suites::Suite;
 
-/// Measures a cell on its sites; `None` if the user ended it. Cells of netbench are measured by `step`, on one site or
-/// on several of which each has its part of the clients; all others have one site.
+/// Measures a cell on its sites; `None` if the user ended it. `step` measures cells of netbench, on one site or on
+/// several with a part of the clients each. All other suites have one site.
 pub(super) fn measure<'a>(
     sites: &[Site<'a>],
     step: impl FnOnce(&[Site<'a>]) -> Result<Measured, CompareError>,
@@ -36,7 +36,7 @@ pub(super) fn measure<'a>(
     }
 }
 
-/// The same with Linux guests.
+/// Measures a cell with Linux guests.
 fn of_linux(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
     match site.context.options.suite {
         Suite::Boot => match linux.peer_of(site.planned.policy) {

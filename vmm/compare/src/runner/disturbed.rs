@@ -1,30 +1,30 @@
-//! What disturbed the cells of a run, in a sentence for each kind. Samples of disturbed cells are kept: whoever drops
-//! what does not please can prove anything.
+//! The disturbances of a run's cells, in a sentence for each kind. Samples of disturbed cells are kept: a comparison
+//! that drops samples by choice proves nothing.
 
 use stile_host::Disturbance;
 use stile_results::disturbed::Disturbed;
 use stile_results::stats;
 
-/// Cells named in a sentence.
+/// The largest number of cells that a sentence names.
 const NAMED: usize = 4;
 
-/// What the host was like in most cells.
+/// The state of the host in most cells.
 #[derive(Default)]
 struct Usual {
     mhz: Option<f64>,
-    /// In the best of them: hosts are seen to be slow for most of a run.
+    /// The value of the best cell: a host may be slow for most of a run.
     hop_ns: Option<f64>,
 }
 
-/// A way in which a host disturbs.
+/// A kind of disturbance.
 struct Kind {
-    /// How much of it there was, if it is worth telling.
+    /// Its amount, if that is above the threshold.
     amount: fn(&Disturbance, &Usual) -> Option<f64>,
-    /// In words, for the most there was.
+    /// The words for the largest amount.
     words: fn(f64) -> String,
 }
 
-/// Below 5 % others do what they do on any system; what a host above takes is missing at once.
+/// Below 5 % other programs do what they do on any system. Time that a host above takes is missing at once.
 const KINDS: [Kind; 6] = [
     Kind {
         amount: |found, _| found.others.filter(|&part| part > 0.05),
@@ -55,12 +55,12 @@ const KINDS: [Kind; 6] = [
     },
 ];
 
-/// The runs so far, with what the host did besides.
+/// The runs so far, with the host's disturbances.
 #[derive(Debug, Default)]
 pub(super) struct Disturbances {
     /// The policy of each run.
     policies: Vec<String>,
-    /// Each run in words, with what the host did.
+    /// Each run in words, with its disturbances.
     runs: Vec<(String, Disturbance)>,
 }
 
@@ -70,7 +70,7 @@ impl Disturbances {
         self.runs.push((run, found));
     }
 
-    /// How many runs of each policy were disturbed in any way, and a sentence for each kind of disturbance.
+    /// The number of disturbed runs of each policy, and a sentence for each kind of disturbance.
     pub(super) fn told(&self) -> Disturbed {
         let each = || self.runs.iter().map(|(_, found)| found);
         let usual = Usual {
@@ -85,7 +85,8 @@ impl Disturbances {
         told
     }
 
-    /// "Other programs took up to 23 % of the pCPUs' time, in 2 of 40 runs (rsdl, 4 vCPUs, round 1; ...). ..."
+    /// The sentence for a kind: "Other programs took up to 23 % of the pCPUs' time, in 2 of 40 runs (rsdl, 4 vCPUs,
+    /// round 1; ...). ..."
     fn note(&self, Kind { amount, words }: &Kind, usual: &Usual) -> Option<String> {
         let amounts = self.runs.iter().filter_map(|(cell, found)| Some((amount(found, usual)?, cell.as_str())));
         let (amounts, cells): (Vec<f64>, Vec<&str>) = amounts.unzip();

@@ -1,33 +1,33 @@
-//! How far a comparison is, what runs now, and how long it will take: a bar and a line on a terminal, a line for each
-//! round elsewhere.
+//! Shows the progress of a comparison, the cell that runs, and the time left: a bar and a line on a terminal, a line
+//! for each round elsewhere.
 //!
-//! Progress is planned time: the bar is as far as the plan, and the time left is what is left of the plan at the pace
-//! so far. A run that goes on until its intervals are narrow has a limit instead of a plan: the bar is the part of that
-//! time that is over, and what is left of it is the most that the run still takes.
+//! Progress is planned time: the bar shows the part of the plan that is done, and the time left is the rest of the plan
+//! at the pace so far. A run that goes on until its intervals are narrow has a limit instead of a plan. Its bar shows
+//! the part of the limit that has passed, and the time left is the most that the run still takes.
 
 use crate::plan::options::Options;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// What is planned is not doubled nor halved on the word of the first runs.
+/// The first runs must not more than double or halve the estimate.
 const PACE: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 
 /// The display of one or several plans.
 pub struct Progress {
     bar: Option<ProgressBar>,
     whole: Duration,
-    /// Of the plan.
+    /// The plan's time.
     done: Duration,
     began: Instant,
     /// What runs: "netbench, round 2 of 5".
     round: String,
-    /// It goes on until it is enough, or its time is over.
+    /// Whether the run goes on until intervals are narrow, or its time is over.
     is_open: bool,
 }
 
 impl Progress {
-    /// A display of what takes so long, on standard error.
+    /// A display on standard error, for this planned time.
     pub fn new(whole: Duration) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed}, {prefix}\n  {wide_msg}")
@@ -39,7 +39,7 @@ impl Progress {
         Self { bar, whole, done: Duration::ZERO, began: Instant::now(), round: String::new(), is_open: false }
     }
 
-    /// A round begins; told where there is no bar.
+    /// Call when a round begins. Prints it if there is no bar.
     pub(super) fn round(&mut self, options: &Options, round: u32) {
         let of = if options.until.is_some() { String::new() } else { format!(" of {}", options.rounds()) };
         self.is_open = options.until.is_some();
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// A cell begins.
+    /// Call when a cell begins.
     pub(super) fn cell(&self, label: &str, case: &str) {
         if let Some(bar) = &self.bar {
             bar.set_prefix(self.left());
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// A cell is done, for which so much was planned.
+    /// Call when a cell is done that was planned to take this long.
     pub(super) fn advance(&mut self, planned: Duration) {
         self.done += planned;
         let at = if self.is_open { self.began.elapsed() } else { self.done };
@@ -66,12 +66,12 @@ impl Progress {
         }
     }
 
-    /// A plan is done, whether all of it was needed or not: all of these have taken so long, as planned.
+    /// Call when a plan is done, whether or not all of it was needed. All plans so far were planned to take this long.
     pub fn reached(&mut self, planned: Duration) {
         self.done = planned;
     }
 
-    /// The run is over.
+    /// Call when the run is over.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -87,13 +87,13 @@ impl Progress {
     }
 }
 
-/// What is left of the plan, at the pace so far.
+/// The time left: the rest of the plan at the pace so far.
 fn left(whole: Duration, done: Duration, elapsed: Duration) -> Duration {
     let pace = if done.is_zero() { 1.0 } else { elapsed.as_secs_f64() / done.as_secs_f64() };
     whole.saturating_sub(done).mul_f64(pace.clamp(*PACE.start(), *PACE.end()))
 }
 
-/// "45 s", "12 min".
+/// A time in words: "45 s", "12 min".
 fn span(time: Duration) -> String {
     match time.as_secs_f64().ceil() as u64 {
         seconds @ ..120 => format!("{seconds} s"),
@@ -117,7 +117,7 @@ mod tests {
     fn a_run_without_a_plan_has_what_is_left_of_its_limit_however_slow_it_is() {
         let began = Instant::now().checked_sub(Duration::from_secs(40)).expect("the machine runs for longer");
         let slow = Progress { began, is_open: true, ..Progress::new(Duration::from_secs(100)) };
-        // A tick may pass; that the pace is a hundredth of the plan's makes no difference.
+        // A tick may pass; it changes the result by a hundredth at most.
         assert!(["at most 59 s left", "at most 60 s left"].contains(&slow.left().as_str()), "{}", slow.left());
     }
 

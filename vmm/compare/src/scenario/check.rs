@@ -1,7 +1,7 @@
-//! Checks of a simulation file that need more than its schema: sizes that go with the suite and the machines, a file of
-//! costs that can be read.
+//! Checks of a simulation file beyond its schema: sizes that fit the suite and the machines, and a readable file of
+//! costs.
 //!
-//! Works on the document as written; whatever has a wrong type here is left to the schema.
+//! Works on the document as written. The schema reports values of a wrong type.
 
 use super::{CLIENTS_MAX, PCPUS, VCPUS_MAX};
 use crate::plan::{settings, sizes};
@@ -14,7 +14,7 @@ use stile_suites::{Counted, Suite};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What the values of `document` contradict in each other, or what is not there. A relative path starts at `base`.
+/// Finds contradicting and missing values of `document`. A relative path starts at `base`.
 pub(super) fn check(document: &DeTable<'_>, base: &Path) -> Vec<Misplaced> {
     let suite = document.get("suite").and_then(|suite| Some((suite.get_ref().as_str()?.parse::<Suite>().ok()?, suite)));
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ fn misplaced(key: &str, span: Range<usize>, wrong: String, label: &str, help: St
     Misplaced { key: KeyPath::default().key(key), span, finding }
 }
 
-/// A suite that ends with its work has no window, and what would be its sizes is counted otherwise.
+/// A suite whose work has an end has no window, and counts its sizes otherwise.
 fn window(suite: Suite, span: Range<usize>) -> Option<Misplaced> {
     suite.has_end().then(|| {
         let help = format!("simulate it by `stile compare {suite} --sim --pcpus LIST`");
@@ -41,7 +41,7 @@ fn window(suite: Suite, span: Range<usize>) -> Option<Misplaced> {
     })
 }
 
-/// What a suite's sizes count, and what does not fit.
+/// Returns what a suite's sizes count, and finds sizes that do not fit.
 fn counted(document: &DeTable<'_>, suite: Suite, at: Range<usize>) -> Vec<Misplaced> {
     if suite.has_end() || suite.model().is_none() {
         return Vec::new();
@@ -61,7 +61,7 @@ fn counted(document: &DeTable<'_>, suite: Suite, at: Range<usize>) -> Vec<Mispla
         [wrong.to_owned(), format!("{wrong}_per_pcpu")].iter().filter_map(|key| has_no_meaning(key)).collect();
     let list = document.get(unit).filter(|list| list.get_ref().as_array().is_none_or(|list| !list.is_empty()));
     match (list, document.get(each.as_str())) {
-        // Who took the wrong unit has been told the right one.
+        // A wrong unit has been reported together with the right one.
         (None, None) if found.is_empty() => {
             let help = format!("add `{unit}`, a list such as {unit} = [4, 16], or `{each}`, a number");
             found.push(misplaced(unit, at, format!("the size of {suite} is missing"), "of what size?", help));
@@ -83,7 +83,7 @@ fn counted(document: &DeTable<'_>, suite: Suite, at: Range<usize>) -> Vec<Mispla
     found
 }
 
-/// The numbers of pCPUs of all machines, and where they stand.
+/// The numbers of pCPUs of all machines, and their places in the file.
 fn machines<'a>(document: &'a DeTable<'_>) -> Option<(Vec<u32>, &'a Spanned<DeValue<'a>>)> {
     let pcpus = document.get("pcpus")?;
     let counts = pcpus.get_ref().as_table().map_or(Some(pcpus), |shape| shape.get("count"))?;
@@ -95,7 +95,7 @@ fn machines<'a>(document: &'a DeTable<'_>) -> Option<(Vec<u32>, &'a Spanned<DeVa
     Some((all?, counts))
 }
 
-/// Several machines, and a size that is the same for all.
+/// Finds several machines with a size that is the same for all.
 fn several(document: &DeTable<'_>, unit: &str, each: &str) -> Option<Misplaced> {
     let (counts, at) = machines(document)?;
     (counts.len() > 1).then(|| {
@@ -105,7 +105,7 @@ fn several(document: &DeTable<'_>, unit: &str, each: &str) -> Option<Misplaced> 
     })
 }
 
-/// A size for each pCPU that is too much for the largest machine.
+/// Finds a size for each pCPU that is too large for the largest machine.
 fn too_many(document: &DeTable<'_>, each: &str, per_pcpu: &Spanned<DeValue<'_>>, most: u32) -> Option<Misplaced> {
     let (counts, _) = machines(document)?;
     let (number, largest) = (u32::try_from(integer(per_pcpu.get_ref())?).ok()?, counts.into_iter().max()?);
@@ -122,7 +122,7 @@ fn too_many(document: &DeTable<'_>, each: &str, per_pcpu: &Spanned<DeValue<'_>>,
     })
 }
 
-/// Numbers of vCPUs that leave a part of the suite without one.
+/// Finds numbers of vCPUs that leave a part of the suite without any.
 fn too_few(document: &DeTable<'_>, suite: Suite) -> Vec<Misplaced> {
     let path = KeyPath::default().key("vcpus");
     let numbers = document.get("vcpus").and_then(|vcpus| vcpus.get_ref().as_array());
@@ -135,7 +135,7 @@ fn too_few(document: &DeTable<'_>, suite: Suite) -> Vec<Misplaced> {
     numbers.into_iter().flatten().enumerate().filter_map(few).collect()
 }
 
-/// Parameters that the suite's guests do not have, or not in that range.
+/// Finds parameters that the suite's guests do not have, or values out of range.
 fn parameters(document: &DeTable<'_>, suite: Suite) -> Vec<Misplaced> {
     let path = KeyPath::default().key("set");
     let set = document.get("set").and_then(|set| set.get_ref().as_table());
@@ -148,7 +148,7 @@ fn parameters(document: &DeTable<'_>, suite: Suite) -> Vec<Misplaced> {
     set.into_iter().flatten().filter_map(wrong).collect()
 }
 
-/// A file of costs that is not there or holds something else, or figures that contradict each other.
+/// Finds a file of costs that is missing or unreadable, and figures that contradict each other.
 fn costs(document: &DeTable<'_>, base: &Path) -> Option<Misplaced> {
     let value = document.get("costs")?;
     let wrong = match value.get_ref() {
@@ -161,7 +161,7 @@ fn costs(document: &DeTable<'_>, base: &Path) -> Option<Misplaced> {
         _ => return None,
     };
     let help =
-        "measure them: stile doctor --costs > costs.json; or leave the key out, for the README's machine".to_owned();
+        "measure them: stile doctor --costs > costs.json; or leave the key out, for machine A of docs/results.md".to_owned();
     Some(misplaced("costs", value.span(), wrong, "no costs", help))
 }
 
@@ -170,14 +170,14 @@ pub(super) mod tests {
     use super::super::Scenario;
     use std::fs;
 
-    /// Every mistake in a file: its place, what it is, and what is accepted.
+    /// Every mistake in a file: its place, the mistake, and the accepted values.
     pub(in super::super) fn mistakes(text: &str) -> Vec<String> {
         let Err(error) = Scenario::parse("scenario.toml", text) else { return Vec::new() };
         let told = |problem: &stile_config::Problem| format!("{problem} ({})", problem.accepted().unwrap_or_default());
         error.problems().iter().map(told).collect()
     }
 
-    /// The only mistake in a file of a policy and these keys.
+    /// The only mistake in a file that consists of a policy and these keys.
     #[track_caller]
     fn mistake(keys: &str) -> String {
         let mistakes = mistakes(&format!("policies = [\"rsdl\"]\n{keys}\n"));

@@ -1,4 +1,4 @@
-//! The schema of a simulation file, where it does not follow from the types alone, and the page made of it.
+//! The schema of a simulation file, as far as it does not follow from the types, and the page made of it.
 
 use super::{PCPUS, Scenario, Shape};
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -6,7 +6,7 @@ use stile_config::page;
 use stile_host::HostCosts;
 use stile_suites::Suite;
 
-/// The words around the tables of the page.
+/// The text around the tables of the page.
 const INTRODUCTION: &str = "\
 # The file of `stile sim`
 
@@ -27,7 +27,7 @@ pub fn scenario_schema() -> Schema {
     schemars::schema_for!(Scenario)
 }
 
-/// What its keys mean, `docs/simulation-file.md`.
+/// The page `docs/simulation-file.md`.
 pub fn scenario_markdown() -> String {
     page(INTRODUCTION, EXAMPLE, &scenario_schema())
 }
@@ -47,7 +47,7 @@ pub(super) fn policies(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// How many pCPUs, of one machine or of several.
+/// The number of pCPUs, of one machine or of several.
 pub(super) fn counts(_: &mut SchemaGenerator) -> Schema {
     let (min, max) = (PCPUS.start(), PCPUS.end());
     let count = json_schema!({ "type": "integer", "minimum": min, "maximum": max });
@@ -57,7 +57,7 @@ pub(super) fn counts(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The same, or a machine's shape.
+/// The number of pCPUs, or a machine's shape.
 pub(super) fn pcpus(generator: &mut SchemaGenerator) -> Schema {
     with_alternative(counts(generator), generator.subschema_for::<Shape>())
 }
@@ -67,7 +67,7 @@ pub(super) fn costs(generator: &mut SchemaGenerator) -> Schema {
     let file = json_schema!({
         "anyOf": [{ "type": "string", "minLength": 1 }],
         "x-range": "a path, or all figures",
-        "x-default": "those of the README's machine"
+        "x-default": "those of machine A in docs/results.md"
     });
     with_alternative(file, generator.subschema_for::<HostCosts>())
 }

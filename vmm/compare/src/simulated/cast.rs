@@ -1,4 +1,4 @@
-//! Who plays what in a simulated suite, as the guests of the measured one divide it.
+//! Makes the models of a suite's vCPUs, with the roles that the measured suite's guests have.
 
 use crate::cells::netbench;
 use crate::plan::guests;
@@ -13,9 +13,9 @@ use stile_suites::{Model, Part, Role};
 
 /// Work of an operation of a hog, as the guest program counts them.
 pub(super) const HOG_STEP: Nanos = Nanos::from_micros(10);
-/// The part of VMs that are started meanwhile, whose waits are not recorded with the others'.
+/// The part of VMs that are started in the window. Their waits are recorded apart.
 pub(super) const NEWCOMERS: u8 = 15;
-/// Reading the clock, writing the gauge and whatever else goes with an operation.
+/// Work besides an operation, such as reading the clock and writing the gauge.
 const BOOKKEEPING: Nanos = Nanos(20);
 
 /// A vCPU of a suite.
@@ -23,9 +23,9 @@ const BOOKKEEPING: Nanos = Nanos(20);
 pub(super) struct Actor {
     pub(super) attributes: Attributes,
     pub(super) guest: Guest,
-    /// Whose waits its own are recorded with.
+    /// The part whose histogram records its waits.
     pub(super) part: u8,
-    /// A first letter lies in its mailbox.
+    /// Whether a first message is in its mailbox.
     pub(super) posts: bool,
 }
 
@@ -33,9 +33,9 @@ pub(super) struct Actor {
 #[derive(Debug, Clone)]
 pub(super) struct Cast {
     pub(super) actors: Vec<Actor>,
-    /// The same in the order of a window.
+    /// All vCPUs of a cell, in the order of a window.
     pub(super) order: Vec<usize>,
-    /// VMs to start during the window.
+    /// Number of VMs to start during the window.
     pub(super) newcomers: u32,
 }
 
@@ -52,7 +52,7 @@ impl Cast {
         }
     }
 
-    /// Each vCPU as its role has it.
+    /// Makes each vCPU with the model of its role.
     fn of_roles(params: &Params<'_>, size: u32) -> Self {
         let mut actors = Vec::new();
         for guest in guests::guests(params.options.suite, size) {
@@ -64,7 +64,7 @@ impl Cast {
         Self { order: (0..actors.len()).collect(), actors, newcomers: 0 }
     }
 
-    /// All threads of all rooms, room by room.
+    /// Makes all threads of all rooms, room by room.
     fn volano(work: Work, manners: Manners) -> Self {
         let all = (0..work.vms as usize).flat_map(|room| (0..work.vcpus as usize).map(move |n| (room, n)));
         let actor = |(room, n)| {
@@ -75,11 +75,11 @@ impl Cast {
         Self { order: (0..actors.len()).collect(), actors, newcomers: 0 }
     }
 
-    /// A server and a client for each, the server first; in the window all clients come first.
+    /// Makes a server and a client for each pair, the server first. In the window all clients come first.
     fn netbench(clients: usize) -> Self {
         let actor = |guest, part| Actor { attributes: Attributes::default(), guest, part, posts: false };
         let pair = |n: usize| {
-            // Every client begins elsewhere.
+            // Every client begins at another place of the sequence.
             let exchange = (n * 7919) as u32;
             [actor(Guest::server(), Part::Odd as u8), actor(Guest::requester(2 * n, exchange), Part::Main as u8)]
         };
@@ -91,14 +91,14 @@ impl Cast {
     }
 }
 
-/// What the guests' command lines say.
+/// The parameters that guests get on their command lines.
 struct Params<'a> {
     options: &'a Options,
     costs: &'a HostCosts,
 }
 
 impl Params<'_> {
-    /// The vCPU of this index in a VM.
+    /// Makes the vCPU with this index in a VM.
     fn actor(&self, attributes: Attributes, vcpu: usize, vcpus: usize) -> Actor {
         let suite = self.options.suite;
         let part = suite.part(vcpu, vcpus);

@@ -1,5 +1,5 @@
-//! A simulated cell of a suite whose work has an end, as [`ending`] measures one: from the opening of the gates until
-//! the last VM has done its work.
+//! A simulated cell of a suite whose work has an end, as [`ending`] measures one: the window lasts from the opening of
+//! the gates until the last VM is done.
 
 use super::stage::Stage;
 use crate::cells::ending;
@@ -15,14 +15,14 @@ use stile_results::model::Params;
 use stile_sched::Nanos;
 use stile_sched::sim::{Room, THREADS_PER_USER};
 
-/// Users of a room, as the guest has it.
+/// Users of a room, as in the guest.
 const USERS: RangeInclusive<u32> = 2..=64;
-/// Messages of each, as the guest has it.
+/// Messages of each user, as in the guest.
 const MESSAGES: RangeInclusive<u64> = 1..=1_000_000;
-/// How often it is looked whether all are done, in the run's own time.
+/// Simulated time between two checks whether all VMs are done.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// The window of a cell whose VMs are at their gates; `None` if the user ended it.
+/// The window of a cell whose VMs are at their gates; `None` if the user ended the run.
 pub(super) fn measure(
     stage: &mut Stage<'_>,
     work: Work,
@@ -71,7 +71,7 @@ pub(super) fn build(stage: &mut Stage<'_>, work: Work) -> Result<(), CompareErro
     Ok(())
 }
 
-/// The work does not come to its end.
+/// The error for work that does not end.
 fn stuck(stage: &Stage<'_>, work: Work) -> CompareError {
     let received: u64 = stage.machine.world.gauges.iter().map(|gauge| gauge.ops).sum();
     let how_far = format!("had received {received} of {} messages", work.all_messages());

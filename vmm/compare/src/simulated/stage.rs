@@ -21,31 +21,31 @@ use stile_sched::sim::{Costs, Draw, Guest, SimMachine};
 use stile_sched::{Nanos, Time};
 use stile_suites::Model;
 
-/// Steps of guests and exits are up to so many thousandths shorter or longer than they should.
+/// Steps of guests and exits are up to this many thousandths shorter or longer.
 const NOISE: u64 = 50;
 /// All VMs of a cell are started within this time.
 const STARTS_WITHIN: Nanos = Nanos::from_millis(2);
-/// How long a run goes on, at most, when the user has ended it; in its own time.
+/// The longest that a run goes on after the user has ended it, in simulated time.
 const END_NOTICED_WITHIN: Nanos = Nanos::from_millis(20);
-/// From asking for a VM until its vCPU can run, beside which the wait for a pCPU is what a policy makes of it.
+/// From asking for a VM until its vCPU can run. The wait for a pCPU, which the policy decides, comes on top.
 const CREATE: Nanos = Nanos::from_millis(1);
-/// What a new VM does.
+/// The work of a new VM.
 const NEWCOMER: Nanos = Nanos::from_micros(100);
-/// Part of a bound that switches may add, which are charged to nobody; as in the policy's own tests.
+/// The part of a bound that switches may add, which no vCPU is charged for; as in the policies' own tests.
 const SWITCHING: u64 = 50;
-/// Kicks and switches that may have been under way.
+/// The number of kicks and switches that may be in progress.
 const UNDER_WAY: u64 = 10;
 
-/// A machine that is not there.
+/// A simulated machine.
 #[derive(Debug)]
 pub struct Simulation {
-    /// Which of its pCPUs are near each other; they are those of the options' list.
+    /// Its topology; its pCPUs are those of the options' list.
     pub neighbours: Neighbours,
-    /// What things cost on it.
+    /// Its costs.
     pub costs: HostCosts,
 }
 
-/// A cell on its way.
+/// A cell that runs.
 pub(super) struct Stage<'a> {
     pub(super) options: &'a Options,
     simulation: &'a Simulation,
@@ -56,14 +56,14 @@ pub(super) struct Stage<'a> {
     cast: Cast,
 }
 
-/// Everything at one moment.
+/// The state at one moment.
 pub(super) struct Readings {
     vcpus: Vec<Reading>,
     totals: Totals,
     kicks: Histogram,
 }
 
-/// A vCPU's counts so far.
+/// The counts of a vCPU so far.
 struct Reading {
     account: Account,
     ops: u64,
@@ -79,7 +79,7 @@ impl<'a> Stage<'a> {
         interrupted: &'a AtomicBool,
     ) -> Self {
         let (_, policy) = &options.policies[planned.policy];
-        // The policies of a round meet the same chances.
+        // All policies of a round have the same random draws.
         let seed = Draw::new(options.seed).number() ^ u64::from(planned.round);
         let Simulated { decides, threads, one_lock } = stile_assembly::simulated(
             policy,
@@ -97,7 +97,7 @@ impl<'a> Stage<'a> {
         Self { options, simulation, planned, interrupted, machine, costs, cast }
     }
 
-    /// Starts everybody, with the longest wait that the policy promises each.
+    /// Starts all vCPUs, each with the longest wait that the policy promises it.
     pub(super) fn start(&mut self) {
         let apart = Nanos(STARTS_WITHIN.0 / self.cast.actors.len().max(1) as u64);
         let mut bounds: Vec<(Attributes, Nanos)> = Vec::new();
@@ -130,7 +130,7 @@ impl<'a> Stage<'a> {
         bound.map_or(Nanos(u64::MAX), |bound| Nanos(bound.0 + bound.0 / SWITCHING + under_way))
     }
 
-    /// Lets time pass; false if the user ended the run meanwhile.
+    /// Lets simulated time pass. Returns false if the user ended the run meanwhile.
     pub(super) fn run(&mut self, span: Nanos) -> bool {
         let mut left = span;
         while left > Nanos::ZERO {
@@ -144,7 +144,7 @@ impl<'a> Stage<'a> {
         true
     }
 
-    /// Lets a window pass; with newcomers, one begins with each of its parts. `None` if the user ended the run
+    /// Lets a window pass. New VMs are started at the beginning of each of its parts. `None` if the user ended the run
     /// meanwhile.
     pub(super) fn pass(&mut self, window: Nanos) -> Option<Vec<(usize, Time)>> {
         let parts = self.cast.newcomers.max(1);
@@ -161,7 +161,7 @@ impl<'a> Stage<'a> {
         Some(newcomers)
     }
 
-    /// Starts a VM that has next to nothing to do.
+    /// Starts a VM that has almost no work.
     fn newcomer(&mut self) -> (usize, Time) {
         let now = self.machine.now();
         (self.machine.start(Attributes::default(), Guest::newcomer(NEWCOMER), cast::NEWCOMERS), now)
@@ -236,7 +236,7 @@ impl<'a> Stage<'a> {
         Err(CompareError::Late { label: self.label(), size: self.planned.case.size, count, first: *first })
     }
 
-    /// What the policy is called.
+    /// The policy's label.
     pub(super) fn label(&self) -> String {
         self.options.policies[self.planned.policy].0.clone()
     }

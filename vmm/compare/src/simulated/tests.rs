@@ -1,4 +1,4 @@
-//! Simulated cells: what is promised of them, not how good a policy is.
+//! Tests of what simulated cells promise, whatever the policy's quality.
 
 use super::*;
 use crate::plan::Plan;
@@ -14,7 +14,7 @@ pub(super) fn options(suite: Suite, policies: &[&str], size: u32, pcpus: u32) ->
         sizes: vec![size],
         reps: Some(1),
         duration: Some(0.1),
-        // Fewer messages, for a debug build.
+        // Fewer messages, since this may be a debug build.
         settings: [("work_ns", 2_000), ("users", 3), ("messages", 20)].map(|(key, n)| (key.to_owned(), n)).to_vec(),
         ..Options::new(suite, policies, (0..pcpus).collect())
     }
@@ -38,7 +38,7 @@ fn every_suite_gives_its_headline_metrics_under_every_policy() {
     for suite in Suite::ALL.into_iter().filter(|&suite| suite.model().is_some()) {
         for values in values(&options(suite, &policies, 6, 2)) {
             let missing: Vec<&Metric> = suite.headline().iter().filter(|metric| !values.contains_key(metric)).collect();
-            // Who is starved for the whole window leaves no wait behind.
+            // A vCPU that is starved for the whole window has no wait in the histogram.
             assert!(missing.iter().all(|metric| metric.is_time()), "{suite}: no {missing:?}");
             assert!(values[&Metric::Throughput] > 0.0, "{suite}");
         }
@@ -64,7 +64,7 @@ fn the_same_seed_gives_the_same_events_and_another_seed_others() {
     for suite in Suite::ALL.into_iter().filter(|&suite| suite.model().is_some()) {
         let (first, again) = (of(1, suite), of(1, suite));
         assert!(first.lines().count() > 10 && first == again, "{suite}");
-        // Hogs only run out their leases, and chance has nothing to decide.
+        // Hogs only use up their leases, and no random draw decides anything.
         assert!(matches!(suite, Suite::Hogs | Suite::Weights) || first != of(2, suite), "{suite}");
     }
 }

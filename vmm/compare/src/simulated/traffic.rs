@@ -1,25 +1,25 @@
-//! What simulated clients of netbench ask for: tbench's operations by their shares, as far as their sizes differ.
+//! The requests of simulated clients of netbench: tbench's operations by their shares, as far as their sizes differ.
 
 use std::sync::Arc;
 use stile_sched::Nanos;
 use stile_sched::sim::{Draw, Exchange};
 
-/// Exchanges that the clients go through, each from another place.
+/// Exchanges in the sequence of the clients. Each client begins at another place.
 const EXCHANGES: usize = 4096;
-/// Work for a message at either end, whatever its length: TCP, the device, the program.
+/// Work for a message on either side, whatever its length: TCP, the device, the program.
 const MESSAGE: Nanos = Nanos(3_000);
-/// And for each kilobyte of it, copies and checksums.
+/// Additional work for each kilobyte of a message: copies and checksums.
 const KILOBYTE: Nanos = Nanos(500);
 /// Bytes of a message without payload.
 const PLAIN: u32 = 90;
 
-/// Reads and writes among ten thousand operations, and listings; the others carry names and handles.
+/// Reads, writes and listings among ten thousand operations. The others carry names and handles.
 const READS: u64 = 2710;
 const WRITES: u64 = 860;
 const FINDS: u64 = 610;
 /// Payloads of reads and writes (unit: bytes) and their shares (unit: percent), as the guest program draws them.
 const PAYLOADS: [(u32, u64); 5] = [(512, 18), (4096, 24), (16_384, 40), (32_768, 12), (61_440, 6)];
-/// Bytes of a listing, in the mean.
+/// Mean number of bytes of a listing.
 const LISTING: u32 = 500;
 
 /// A sequence of exchanges.

@@ -1,6 +1,6 @@
-//! A recorded run's twin: the same suite, size, policy, pCPUs and length, simulated and recorded as well.
+//! The twin of a recorded run: a simulation of the same suite, size, policy, pCPUs and length, recorded as well.
 //!
-//! What the two do not have in common is what the simulator does not know.
+//! Where the two differ, the simulator's model is incomplete.
 
 use super::measure;
 use super::stage::Simulation;
@@ -22,7 +22,7 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// Why a recording has no twin.
 #[derive(Debug, thiserror::Error)]
 pub enum TwinError {
-    /// Only suites can be simulated.
+    /// The recording is not of a suite.
     #[error(
         "{} is a recording of {workload}, and only runs of suites can be simulated; record one with `stile compare --record`",
         path.display()
@@ -30,7 +30,7 @@ pub enum TwinError {
     NoSuite {
         /// The recording.
         path: PathBuf,
-        /// What it is of.
+        /// What the recording is of.
         workload: String,
     },
     /// There is no model of the suite's guests.
@@ -41,18 +41,18 @@ pub enum TwinError {
         /// Its suite.
         suite: Suite,
     },
-    /// There are no models of such guests.
+    /// The recorded guests have no models.
     #[error("{}: guests that never yield cannot be simulated, since that takes a look at their code", path.display())]
     Silent {
         /// The recording.
         path: PathBuf,
     },
-    /// The simulation.
+    /// The simulation failed.
     #[error(transparent)]
     Compare(#[from] CompareError),
 }
 
-/// Simulates what a recording is of, and records it into a file. `length`: how long the recording is.
+/// Simulates the run of a recording, and records it into a file. `length`: the length of the recording.
 pub fn simulate_twin(
     recording: &Recording,
     length: Duration,
@@ -70,7 +70,7 @@ pub fn simulate_twin(
     Ok(())
 }
 
-/// What was asked for when the run was recorded.
+/// The options of the recorded run.
 fn options(header: &Header, path: &Path) -> Result<Options, TwinError> {
     let (path, workload) = (path.to_owned(), header.workload.clone());
     let Ok(suite) = workload.parse::<Suite>() else { return Err(TwinError::NoSuite { path, workload }) };

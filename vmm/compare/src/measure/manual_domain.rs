@@ -8,9 +8,9 @@ use stile_sched::{Domain, Vcpu, VcpuId};
 
 /// The vCPUs, each until a caller takes it.
 #[derive(Default)]
-pub(super) struct Shelf(Mutex<Vec<Option<Box<dyn Vcpu>>>>);
+pub(super) struct ManualDomain(Mutex<Vec<Option<Box<dyn Vcpu>>>>);
 
-impl Shelf {
+impl ManualDomain {
     /// Takes a vCPU out. The caller must put it back before its VM ends.
     pub(super) fn take(&self, vcpu: VcpuId) -> Option<Box<dyn Vcpu>> {
         self.0.lock().get_mut(vcpu.index())?.take()
@@ -21,7 +21,7 @@ impl Shelf {
     }
 }
 
-impl Domain for Shelf {
+impl Domain for ManualDomain {
     fn add(&self, vcpu: Box<dyn Vcpu>, _: Attributes) -> Result<VcpuId, DomainError> {
         let mut all = self.0.lock();
         all.push(Some(vcpu));

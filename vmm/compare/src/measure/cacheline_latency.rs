@@ -12,7 +12,7 @@ pub fn hop(from: u32, to: u32) -> io::Result<u64> {
     samples(from, to).map(|samples| median(&samples).unwrap_or(0.0).round() as u64)
 }
 
-/// The single samples of [`median`].
+/// The samples of which [`hop`] returns the median.
 pub(super) fn samples(from: u32, to: u32) -> io::Result<Vec<f64>> {
     bound(from, || round_trip(to)).flatten().map(halves)
 }
