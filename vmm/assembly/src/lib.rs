@@ -1,8 +1,9 @@
 //! Makes domains of configurations.
 //!
 //! [`domain_for`] makes the policy and the mechanism that a [`Config`] asks for, [`simulated`] makes them for the
-//! simulator, and [`watch`] adds a watchdog. [`attributes`] and [`group`] say how the vCPUs of a VM are scheduled.
-//! [`wait_bound`], [`starvation_bound`] and [`cap_bound`] say how long a runnable vCPU may have to wait.
+//! simulator, and [`watch`] adds a watchdog. [`attributes`] and [`group`] give the scheduling attributes of a VM's
+//! vCPUs. [`wait_bound`], [`starvation_bound`] and [`cap_bound`] give the longest time that a runnable vCPU may have to
+//! wait.
 
 pub mod watch;
 
@@ -35,7 +36,7 @@ impl AssemblyError {
     }
 }
 
-/// A domain on these host CPUs under this policy, without caps.
+/// Makes a domain on these host CPUs under this policy, without caps.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, AssemblyError> {
     match decides(policy, cpus.len(), stile_host::topology(cpus)) {
         Ok(decides) => Ok(start(policy, cpus, decides)?),
@@ -43,7 +44,7 @@ pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, 
     }
 }
 
-/// A domain for this configuration, with caps if a VM has one.
+/// Makes a domain for this configuration, with caps if a VM has one.
 pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, AssemblyError> {
     let (policy, cpus) = (&config.policy, &config.host.pcpus);
     match decides_for(config) {
@@ -71,7 +72,7 @@ pub fn has_caps(config: &Config) -> bool {
     config.vms.iter().any(|vm| vm.cap.is_some())
 }
 
-/// This policy within caps.
+/// Wraps this policy in caps.
 pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
     Box::new(Capped::new(decides, slots))
 }
@@ -80,7 +81,7 @@ fn numbers(cpus: &CpuList) -> Vec<usize> {
     cpus.iter().map(|cpu| cpu as usize).collect()
 }
 
-/// A domain that carries out this policy.
+/// Makes a domain that carries out this policy.
 fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, AssemblyError> {
     let numbers = numbers(cpus);
     let spin_detection = policy.spin_detection;
@@ -103,8 +104,8 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
     }
 }
 
-/// The policy's state machine for so many slots. The error is for policies that the host carries out: it says what a
-/// yield does there.
+/// Makes the policy's state machine for this many slots. The error is for policies that the host carries out: it gives
+/// the meaning of a yield there.
 pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
     match policy.algorithm.row().run_by {
         RunBy::Host(yields) => Err(yields),
@@ -152,7 +153,7 @@ fn mechanism(configured: Mechanism, vcpus_move_freely: bool) -> Carries {
     }
 }
 
-/// How the vCPUs of a VM are scheduled.
+/// The scheduling attributes of a VM's vCPUs.
 pub fn attributes(vm: &VmConfig) -> Attributes {
     let class = match vm.class {
         VmClass::Normal => Class::Normal,
@@ -163,14 +164,14 @@ pub fn attributes(vm: &VmConfig) -> Attributes {
     Attributes { nice: Nice::new(vm.nice).expect("the configuration was checked for its range"), class, group: None }
 }
 
-/// A new group for a VM's vCPUs, if the VM has a cap.
+/// Makes a new group for a VM's vCPUs, if the VM has a cap.
 pub fn group(vm: &VmConfig) -> Option<Group> {
     let period = vm.cap_period.duration();
     let cap = Cap::new(vm.cap?.of(period).into(), period.into()).expect("the configuration was checked for its turns");
     Some(Group { id: GroupId::unique(), cap })
 }
 
-/// How long a VM's cap may keep one of its vCPUs from running.
+/// The longest time for which a VM's cap may keep one of its vCPUs from running.
 pub fn cap_bound(vm: &VmConfig) -> Option<Nanos> {
     vm.cap.map(|_| held_back(vm.cap_period.duration().into()))
 }
@@ -186,16 +187,16 @@ pub fn weight(policy: &PolicyConfig, nice: Nice) -> f64 {
     policy.algorithm.row().weight.map_or(1.0, of)
 }
 
-/// The longest that a ready vCPU may wait for one of so many pCPUs beside these others, and for its cap: the policy's
-/// bound, or `starvation_bound` if the policy promises none. `None` if there is neither.
+/// The longest that a runnable vCPU may wait for one of this many pCPUs beside these others, and for its cap. It is the
+/// policy's bound, or `starvation_bound` if the policy promises none. `None` if there is neither.
 pub fn starvation_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
     let configured = policy.starvation_bound.duration().filter(|_| me.class != Class::Idle);
     let bound = wait_bound(policy, me, others, slots).or(configured.map(Nanos::from))?;
     Some(bound + me.group.map_or(Nanos::ZERO, |group| held_back(group.cap.period())))
 }
 
-/// The longest that a ready vCPU waits for one of so many pCPUs beside these others. `None`: the policy promises no
-/// bound.
+/// The longest that a runnable vCPU waits for one of this many pCPUs beside these others. `None`: the policy promises
+/// no bound.
 pub fn wait_bound(policy: &PolicyConfig, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
     policy.algorithm.row().wait_bound.and_then(|bound| bound(policy, me, others, slots))
 }

@@ -1,4 +1,4 @@
-//! A run with a watchdog: a domain, its watchdog, and what happens when the domain starves a vCPU.
+//! A run with a watchdog: a domain, its watchdog, and the action when the domain starves a vCPU.
 
 use crate::AssemblyError;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use stile_sched::{Domain, VcpuId};
 #[derive(Debug)]
 pub struct Watched {
     domain: Arc<dyn Domain>,
-    /// The domain again, if it is to go over to the host's scheduler.
+    /// The domain as one that can go over to the host's scheduler, if it can.
     falls: Option<Arc<Switchable>>,
     policy: PolicyConfig,
     slots: usize,
@@ -47,7 +47,7 @@ impl Watched {
         &self.domain
     }
 
-    /// Starts to watch, if there is a bound. Reports what it finds, with vCPUs by these names.
+    /// Starts to watch, if there is a bound. Reports starved vCPUs by these names.
     pub fn watch(&self, names: HashMap<VcpuId, String>, say: Say) -> io::Result<Option<Watchdog>> {
         if !is_watched(&self.policy) {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! The description of every figure.
 //!
-//! Names follow OpenMetrics: each stands there between `stile_vcpu_` and a counter's `_total`. Units are base units and
-//! part of the name. Users build on the names; renaming one breaks what they built.
+//! Names follow OpenMetrics, which puts `stile_vcpu_` before each and `_total` behind a counter's. Units are base units
+//! and part of the name. Programs of users refer to the names, so they do not change.
 
 use super::reading::{DomainSample, Sample};
 use stile_sched::Nanos;
@@ -52,7 +52,7 @@ pub struct Metric<S: 'static> {
     pub unit: Unit,
     /// Names of its labels. A figure with labels has a value for each of their combinations.
     pub labels: &'static [&'static str],
-    /// Whether it is known without a policy. The host's scheduler tells only some figures.
+    /// Whether it is known without a policy object. The host's scheduler reports some figures only.
     pub told_by_host: bool,
     /// Its meaning, in one sentence.
     pub help: &'static str,
@@ -64,7 +64,7 @@ pub static RUN: Metric<Sample> = Metric {
     name: "run_seconds",
     heading: "run",
     told_by_host: true,
-    help: "Time on a pCPU; what KVM and the devices do for the vCPU there is part of it.",
+    help: "Time on a pCPU; the work of KVM and the devices for the vCPU there is part of it.",
     ..time(|s| Some(Value::Time(s.account.run)))
 };
 
@@ -73,7 +73,7 @@ pub static WAIT: Metric<Sample> = Metric {
     name: "wait_seconds",
     heading: "ready",
     told_by_host: true,
-    help: "Ready: time in which it could run and had no pCPU.",
+    help: "Wait: time in which it could run and had no pCPU.",
     ..time(|s| Some(Value::Time(s.account.wait)))
 };
 
@@ -81,7 +81,7 @@ pub static WAIT: Metric<Sample> = Metric {
 pub static THROTTLED: Metric<Sample> = Metric {
     name: "throttled_seconds",
     heading: "capped",
-    help: "The part of its ready time for which its VM's cap held it back.",
+    help: "The part of its wait for which its VM's cap held it back (throttled).",
     ..time(|s| Some(Value::Time(s.account.throttled)))
 };
 
@@ -90,15 +90,15 @@ pub static IDLE: Metric<Sample> = Metric {
     name: "idle_seconds",
     heading: "idle",
     told_by_host: true,
-    help: "Time in which it waited for an event; run, ready and idle make up all the time since the vCPU was made.",
+    help: "Time in which it waited for an event; run, wait and idle add up to the time since the vCPU was made.",
     ..time(|s| Some(Value::Time(s.account.idle)))
 };
 
-/// The wait that the guest was told.
+/// Steal time: the wait that the guest has read.
 pub static STEAL: Metric<Sample> = Metric {
     name: "steal_published_seconds",
     heading: "steal told",
-    help: "Steal: the ready time that the guest was told of in its memory when it was last put on a pCPU.",
+    help: "Steal time: the wait that the guest can read in its memory, as of the last time that it was put on a pCPU.",
     ..time(|s| s.steal.map(Value::Time))
 };
 
@@ -107,7 +107,7 @@ pub static WAITS: Metric<Sample> = Metric {
     name: "turn_wait_seconds",
     heading: "wait",
     kind: Kind::Histogram,
-    help: "Waits: for how long it was ready before each turn on a pCPU.",
+    help: "Waits: the lengths of its waits, each of which ends with a turn on a pCPU.",
     ..time(|s| Some(Value::Spans(&s.account.waits)))
 };
 
@@ -133,7 +133,7 @@ pub static MIGRATIONS: Metric<Sample> = Metric {
 pub static STEALS: Metric<Sample> = Metric {
     name: "slot_steals",
     heading: "stolen",
-    help: "Lateral steals: pCPUs that it took from a vCPU which had been handed them and had not begun to run.",
+    help: "Lateral steals: pCPUs that it took, each from a vCPU that had been given it and had not begun to run.",
     ..count(|s| Some(Value::Count(s.account.steals)))
 };
 
@@ -143,8 +143,8 @@ pub static YIELDS: Metric<Sample> = Metric {
     heading: "yields",
     told_by_host: true,
     labels: &["kind", "outcome"],
-    help: "Yields, by what they said (kind: unknown, lock, message) and by what came of them (outcome: alone, nobody waited; \
-           switched, another vCPU got the pCPU; stayed, it went on although others waited; untold, without a policy).",
+    help: "Yields, by hint (kind: unknown, without a hint; lock; message) and by outcome (alone, no vCPU waited; switched, another \
+           vCPU got the pCPU; stayed, it went on although others waited; untold, without a policy object).",
     ..count(|s| Some(Value::Yields(&s.account.yields)))
 };
 
@@ -165,19 +165,19 @@ pub static OVERRUN: Metric<Sample> = Metric {
     ..time(|s| Some(Value::Time(s.account.overrun)))
 };
 
-/// Time given to others.
+/// Time that other vCPUs ran on its leases.
 pub static LENT: Metric<Sample> = Metric {
     name: "lent_seconds",
     heading: "lent",
-    help: "Time that others ran on leases which it passed on by a yield.",
+    help: "Time that other vCPUs ran on leases that it passed on by a yield.",
     ..time(|s| Some(Value::Time(s.account.lent)))
 };
 
-/// Time got from others.
+/// Time on leases of other vCPUs.
 pub static BORROWED: Metric<Sample> = Metric {
     name: "borrowed_seconds",
     heading: "borrowed",
-    help: "Time that it ran on leases which others passed on by a yield.",
+    help: "Time that it ran on leases that other vCPUs passed on by a yield.",
     ..time(|s| Some(Value::Time(s.account.borrowed)))
 };
 
@@ -186,7 +186,7 @@ pub static KICKS: Metric<DomainSample> = Metric {
     name: "kick_seconds",
     heading: "kicks",
     kind: Kind::Histogram,
-    help: "Kicks: from the policy's wish that a pCPU asks who is to run until it did.",
+    help: "Kicks: from the policy's wish that a pCPU asks it again until the pCPU did.",
     ..time(|s| Some(Value::Spans(&s.kicks)))
 };
 
@@ -222,12 +222,12 @@ pub static OF_DOMAIN: [&Metric<DomainSample>; 2] = [&KICKS, &SWITCHES];
 
 type Read<S> = for<'a> fn(&'a S) -> Option<Value<'a>>;
 
-/// The part that all counters of time share.
+/// The fields that all counters of time share.
 const fn time<S>(read: Read<S>) -> Metric<S> {
     Metric { unit: Unit::Seconds, ..count(read) }
 }
 
-/// The part that all counters share.
+/// The fields that all counters share.
 const fn count<S>(read: Read<S>) -> Metric<S> {
     let (kind, unit) = (Kind::Counter, Unit::Count);
     Metric { name: "", heading: "", kind, unit, labels: &[], told_by_host: false, help: "", read }
@@ -235,7 +235,7 @@ const fn count<S>(read: Read<S>) -> Metric<S> {
 
 /// A sample of a domain that may have a policy.
 pub trait Sampled {
-    /// Whether a policy schedules the vCPUs. If not, the host does, which does not tell all figures.
+    /// Whether a policy object schedules the vCPUs. If not, the host does, which reports some figures only.
     fn by_policy(&self) -> bool;
 }
 
@@ -246,8 +246,8 @@ impl<S: Sampled> Metric<S> {
     }
 }
 
-/// The numbers of yields with their labels: kind, outcome. Without a policy the outcome of all is `untold`; with one,
-/// of none.
+/// The numbers of yields with their labels: hint, outcome. Without a policy object all have the outcome `untold`; with
+/// one, none has.
 pub fn labelled(yields: &Yielded, by_policy: bool) -> impl Iterator<Item = ([&'static str; 2], u64)> {
     type Of = fn(&Outcomes) -> u64;
     let kinds = [("unknown", yields.unknown), ("lock", yields.lock), ("message", yields.message)];

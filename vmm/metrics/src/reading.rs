@@ -13,20 +13,20 @@ use stile_sched::{Nanos, Time};
 pub struct Sample {
     /// The scheduler's account.
     pub account: Account,
-    /// The wait that guests were told; `None` where they are told nothing.
+    /// The steal time of guests; `None` if they get none.
     pub steal: Option<Nanos>,
-    /// Whether a policy schedules them.
+    /// Whether a policy object schedules them.
     pub by_policy: bool,
 }
 
 /// The figures of a domain that are not sums over its vCPUs.
 #[derive(Debug, Clone, Default)]
 pub struct DomainSample {
-    /// Times from the wish that a pCPU asks until it asked.
+    /// Times from the policy's wish that a pCPU asks until it asked.
     pub kicks: Histogram,
-    /// How often a pCPU went from one vCPU to another.
+    /// Number of times that a pCPU went from one vCPU to another.
     pub switches: u64,
-    /// Whether it has a policy.
+    /// Whether it has a policy object.
     pub by_policy: bool,
 }
 
@@ -91,7 +91,7 @@ impl VmReading {
 }
 
 impl Reading {
-    /// Reads the VMs of a domain. A vCPU that is just leaving its domain keeps the values of `earlier`.
+    /// Reads the VMs of a domain. A vCPU that is leaving its domain keeps the values of `earlier`.
     pub fn take<'a, M: VirtualMachine + ?Sized + 'a>(
         vms: impl IntoIterator<Item = &'a M>,
         domain: &dyn Domain,

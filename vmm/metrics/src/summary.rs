@@ -1,4 +1,4 @@
-//! A VM's figures in one line: its CPU time, and how long it was ready without a pCPU.
+//! A VM's figures in one line: its CPU time, and how long it waited for a pCPU.
 
 use super::reading::{Sample, VmReading};
 use super::table::time;

@@ -18,7 +18,7 @@ use stile_text::{count, si, time_us};
 /// Longest name of a VM that is shown in full (units: characters).
 const NAME_MAX: usize = 20;
 const NAME_TAIL: usize = 6;
-/// VMs with up to so many vCPUs have a line for each vCPU.
+/// VMs with at most this many vCPUs have a line for each vCPU.
 const FEW_VCPUS: usize = 8;
 const UNKNOWN: &str = "-";
 /// Blanks between two columns, beside the one in place of a line.
@@ -203,7 +203,7 @@ fn domain_line(reading: &Reading, frame: Frame, how: Show) -> String {
 /// The lines of a table.
 struct Rows {
     rows: Vec<Row>,
-    /// VMs for which there is no room.
+    /// Number of VMs without a line, for lack of room.
     more: usize,
 }
 

@@ -54,7 +54,7 @@ struct Writer<'a, W> {
     /// The process of each VM, and the tracks that already have names.
     processes: HashMap<String, u32>,
     named: HashSet<Track>,
-    /// Where arrows to a vCPU begin that have not ended yet.
+    /// The beginnings of arrows to a vCPU that have not ended yet.
     arrows: HashMap<VcpuId, (Track, Time, &'static str)>,
     drawn: u64,
 }

@@ -18,16 +18,16 @@ pub enum ExplainError {
     /// No vCPU has this name.
     #[error("there is no vCPU `{name}` in {}; {}", path.display(), there_are(names))]
     Nobody {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The recording.
         path: PathBuf,
-        /// The names that there are.
+        /// The known names.
         names: Vec<String>,
     },
 }
 
-/// Most names in a message.
+/// The most names that a message lists.
 const NAMES_TOLD: usize = 24;
 
 fn there_are(names: &[String]) -> String {
@@ -64,10 +64,10 @@ pub struct Answer {
     pub lost: u64,
 }
 
-/// Waits that began in one way.
+/// Waits with one cause of their beginning.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beginning {
-    /// The way.
+    /// The cause.
     pub how: &'static str,
     /// Number of these waits.
     pub waits: u64,
@@ -92,7 +92,7 @@ pub struct Longest {
     pub chain: Vec<String>,
     /// The vCPUs that ran meanwhile, longest first.
     pub ran: Vec<Ran>,
-    /// How long pCPUs were idle meanwhile, in all.
+    /// Idle time of all pCPUs meanwhile.
     pub free_ns: u64,
 }
 
@@ -105,7 +105,7 @@ pub struct Ran {
     pub slot: u16,
     /// The host CPU.
     pub cpu: u32,
-    /// How long it ran.
+    /// Its run time.
     pub ns: u64,
     /// Part of the wait.
     pub share: f64,

@@ -13,17 +13,17 @@ pub struct Figures {
     pub span_ns: u64,
     /// Switches: how often pCPUs went from one vCPU to another (units: 1/s).
     pub switches_per_s: f64,
-    /// Migrations: how often a vCPU went on, on another pCPU than its last (units: 1/s).
+    /// Migrations: turns on another pCPU than the one before (units: 1/s).
     pub migrations_per_s: f64,
-    /// Median of the time from the wish that a pCPU asks until it asked.
+    /// Median time from the policy's wish that a pCPU asks until it asked.
     pub kick_p50_ns: u64,
-    /// 99th percentile of it.
+    /// 99th percentile of that time.
     pub kick_p99_ns: u64,
     /// Median of all vCPUs' waits.
     pub wait_p50_ns: u64,
-    /// 99th percentile of them.
+    /// 99th percentile of all vCPUs' waits.
     pub wait_p99_ns: u64,
-    /// The longest.
+    /// The longest wait.
     pub wait_max_ns: u64,
     /// Jain's index of the vCPUs' time on pCPUs: 1 is fair.
     pub jain: f64,
@@ -68,11 +68,11 @@ pub struct Vcpu {
     pub idle_ns: u64,
     /// Median of its waits.
     pub wait_p50_ns: u64,
-    /// 99th percentile of them.
+    /// 99th percentile of its waits.
     pub wait_p99_ns: u64,
-    /// The longest.
+    /// Its longest wait.
     pub wait_max_ns: u64,
-    /// Times it was put on a pCPU.
+    /// Turns on a pCPU.
     pub turns: u64,
     /// Its yields while other vCPUs waited.
     pub yields: Yields,

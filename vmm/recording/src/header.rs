@@ -25,9 +25,9 @@ pub struct Header {
     pub has_caps: bool,
     /// The host CPUs on which the slots are, in order.
     pub pcpus: CpuList,
-    /// Which of the CPUs are near each other.
+    /// The topology of these CPUs.
     pub neighbours: Neighbours,
-    /// What ran: a suite's name, or the configuration file.
+    /// What was run: a suite's name, or the configuration file.
     pub workload: String,
     /// The suite's parameters.
     #[serde(default)]
@@ -43,7 +43,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Header of a recording that begins now, of this policy on these CPUs of this host.
+    /// The header of a recording that begins now, of this policy on these CPUs of this host.
     pub fn new(policy: &PolicyConfig, pcpus: &CpuList, workload: &str, params: Params) -> Self {
         Self {
             has_caps: false,
@@ -81,7 +81,8 @@ impl Header {
         self.pcpus.len()
     }
 
-    /// A policy object like the recorded one; `None` for policies that have no object, of which nothing is recorded.
+    /// Makes a policy object like the recorded one; `None` for policies without an object, of which nothing is
+    /// recorded.
     pub fn policy(&self) -> Option<Box<dyn Policy>> {
         let decides =
             stile_assembly::decides(&self.policy, self.slots(), self.neighbours.topology(&self.pcpus)).ok()?;

@@ -49,7 +49,7 @@ pub enum RecordError {
     },
 }
 
-/// What a finished recording holds.
+/// The content of a finished recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
     /// Events.

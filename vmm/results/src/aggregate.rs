@@ -10,11 +10,11 @@ use stile_suites::{Metric, Suite};
 
 /// Values of one cell by round.
 type Rounds = BTreeMap<u32, f64>;
-/// What a cell is of: suite, parameters, rank of its policy, metric. The order of a report.
+/// The key of a cell: suite, parameters, rank of its policy, metric. The order of a report.
 type Key<'a> = (Suite, &'a Params, usize, Metric);
 
-/// Labels that tell the entries of a policy list apart: the second `host` becomes `host#2`, so that a comparison of a
-/// policy with itself shows what the method calls a difference where there is none.
+/// Labels that tell the entries of a policy list apart: the second `host` becomes `host#2`. So a comparison of a policy
+/// with itself shows the differences that chance makes.
 pub fn distinct_labels(policies: &[String]) -> Vec<String> {
     let earlier = |index: usize| policies[..index].iter().filter(|other| **other == policies[index]).count();
     let label = |(index, name): (usize, &String)| match earlier(index) {
@@ -74,8 +74,8 @@ impl Report {
     }
 }
 
-/// Values by cell. One that is no finite number is left out, with a note: JSON could not hold it, and it would poison
-/// the median of its cell.
+/// Values by cell. A value that is not a finite number is left out, with a note: JSON cannot hold it, and it would make
+/// the median meaningless.
 fn group<'a>(samples: &'a [Sample], policies: &[String], notes: &mut Vec<String>) -> BTreeMap<Key<'a>, Rounds> {
     let mut groups: BTreeMap<Key<'_>, Rounds> = BTreeMap::new();
     for sample in samples {
@@ -94,7 +94,7 @@ fn group<'a>(samples: &'a [Sample], policies: &[String], notes: &mut Vec<String>
     groups
 }
 
-/// The cells whose ratios to the reference decide how a policy went: those of the headline metrics that a ratio judges.
+/// The headline cells: the ratios that decide how a policy compares with the reference, of metrics that a ratio judges.
 pub fn headline_ratios(report: &Report) -> impl Iterator<Item = &Cell> {
     let decides = |cell: &&Cell| cell.suite.headline().contains(&cell.metric) && cell.suite.judges(cell.metric);
     report.cells.iter().filter(|cell| !cell.is_of(&report.reference) && cell.ratio.is_some()).filter(decides)

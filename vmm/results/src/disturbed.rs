@@ -1,13 +1,13 @@
-//! Which runs of a comparison the host disturbed: other programs ran, CPU time was stolen, CPUs were slow.
+//! The runs of a comparison that the host disturbed: other programs ran, CPU time was stolen, CPUs were slow.
 //!
-//! The runner decides what counts as a disturbance; a report keeps how many runs it met and says so where it matters.
+//! The runner decides what counts as a disturbance. A report keeps the number of disturbed runs, and warns of them.
 
 use serde::{Deserialize, Serialize};
 
 /// The disturbed runs of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbed {
-    /// The runs of each policy, by policy. Empty where nothing was looked at: in a simulation, and in reports of
+    /// The runs of each policy, by policy. Empty if disturbances were not measured: in a simulation, and in reports of
     /// version 1.
     pub runs: Vec<Runs>,
     /// A sentence for each kind of disturbance.
@@ -19,7 +19,7 @@ pub struct Disturbed {
 pub struct Runs {
     /// The policy's label.
     pub policy: String,
-    /// Runs in which the host disturbed.
+    /// Runs that were disturbed.
     pub disturbed: u32,
     /// All runs.
     pub runs: u32,

@@ -52,7 +52,7 @@ impl Journal {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -73,7 +73,7 @@ impl Journal {
         }
         let written = file.write_all(&line);
         if written.is_err() {
-            // Half a line would make the file unreadable; to shorten it takes no room.
+            // Half a line would make the file unreadable. Shortening it needs no disk space.
             file.set_len(end)?;
             file.seek(io::SeekFrom::Start(end))?;
         }
@@ -120,7 +120,7 @@ mod tests {
     fn a_full_disk_is_an_error_that_names_the_file() {
         let sample = &ticket("host", Metric::Jain, &[0.5])[0];
         let path = PathBuf::from("/dev/full");
-        // As it is always full, it cannot be shortened either.
+        // The disk is always full, so it cannot be shortened either.
         let file = File::options().write(true).open(&path).unwrap();
         let error = Journal { path, file }.add(sample).unwrap_err().to_string();
         assert!(error.contains("/dev/full") && error.contains("make room"), "{error}");

@@ -1,17 +1,17 @@
-//! What a comparison measures, as data: suites, metrics, samples, the report's cells, and the statistics behind them.
+//! The measurements of a comparison, as data: suites, metrics, samples, the report's cells, and their statistics.
 //!
 //! A runner fills [`Sample`]s, and [`Report::from_samples`] makes cells of them. Nothing here runs a guest, reads the
 //! host, asks for the time or shows anything: a report follows from its samples alone.
 //!
 //! | module | concern |
 //! |---|---|
-//! | [`disturbed`], [`mod@reference`] | which runs the host disturbed; the policy that ratios refer to |
+//! | [`disturbed`], [`mod@reference`] | runs that the host disturbed; the policy that ratios refer to |
 //! | [`model`] | samples and reports as data |
 //! | [`stats`] | medians, intervals, paired ratios, fairness |
 //! | [`aggregate`] | from samples to cells |
 //! | [`verdict`] | better or worse, and how surely |
-//! | [`rating`] | what latencies and missed deadlines feel like |
-//! | [`moment`] | who ran while a vCPU waited longest |
+//! | [`rating`] | how latencies and missed deadlines feel to a user |
+//! | [`moment`] | the vCPUs that ran during the longest wait |
 //! | [`raw`], [`journal`] | the samples as files |
 
 pub mod aggregate;

@@ -1,7 +1,7 @@
 //! The data of a comparison: samples as the runner takes them, and the report that they become.
 //!
-//! `report.json` is [`Report`] as serde writes it; the crate `stile-report` holds files against this definition. A
-//! sample carries its round, because a ratio compares two samples of one round: what the machine did at that time
+//! `report.json` is [`Report`] as serde writes it. The crate `stile-report` checks files against this definition. A
+//! sample carries its round, because a ratio compares two samples of one round: the state of the machine at that time
 //! affects both.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub const SCHEMA: u32 = 2;
 /// The oldest version that can be read. Files of version 1 have no `reference` (it was `host`), no `disturbed`, and
 /// call `ratio` `ratio_to_host`.
 pub const OLDEST_SCHEMA: u32 = 1;
-/// The host's own scheduler: what ratios refer to if no other policy is chosen.
+/// The host's own scheduler: the reference of ratios if no other policy is chosen.
 pub const BASELINE: &str = "host";
 
 /// A parameter's value.
@@ -52,29 +52,29 @@ impl From<&str> for ParamValue {
     }
 }
 
-/// The parameters of a run, ordered by name. One of them is its size: what the suite counts ([`Counted`]), or `pcpus`,
-/// or else `probe` or `load`, the part of the run that was measured. The others choose a variant of the suite.
+/// The parameters of a run, ordered by name. One of them is its size: the unit that the suite counts ([`Counted`]), or
+/// `pcpus`, or else `probe` or `load`, the part of the run that was measured. The others choose a variant of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, ParamValue>);
 
 impl Params {
-    /// Parameters that are a size, the first that is present counting, with their spelling for readers.
+    /// Parameters that can be a size, with their spelling for readers. The first that is present counts.
     fn sizes() -> impl Iterator<Item = (&'static str, &'static str)> {
         let counted = Counted::ALL.into_iter().map(|counted| (counted.name(), counted.words()));
         counted.chain([("pcpus", Self::PCPUS), ("probe", "probe"), ("load", "load")])
     }
-    /// What the sizes of compared machines count.
+    /// The unit of the sizes of compared machines.
     pub const PCPUS: &'static str = "pCPUs";
 
-    /// These parameters and one more.
+    /// Returns these parameters and one more.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<ParamValue>) -> Self {
         self.0.insert(name.to_owned(), value.into());
         self
     }
 
-    /// These parameters and all those.
+    /// Returns all of both parameters.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
@@ -91,7 +91,7 @@ impl Params {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// What the size counts ("vCPUs") and the size.
+    /// The unit of the size ("vCPUs") and the size.
     pub fn size(&self) -> Option<(&'static str, &ParamValue)> {
         Self::sizes().find_map(|(name, spelling)| Some((spelling, self.0.get(name)?)))
     }
@@ -118,7 +118,7 @@ impl Params {
 fn in_words(name: &str, value: &ParamValue) -> String {
     let value = value.to_string();
     match (name, value.as_str()) {
-        // A yield's hint says what the vCPU waits for.
+        // A hint says what the vCPU waits for.
         ("hint", "full") => "yields with hints".to_owned(),
         ("hint", "none") => "yields without hints".to_owned(),
         ("hint", "silent") => "spinning without yields".to_owned(),
@@ -136,20 +136,20 @@ fn in_words(name: &str, value: &ParamValue) -> String {
     }
 }
 
-/// What one run of one suite under one policy gave.
+/// The values of one run of one suite under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Which suite ran.
+    /// The suite that ran.
     pub suite: Suite,
     /// The policy's label; see [`super::aggregate::distinct_labels`] for a policy that is listed twice.
     pub policy: String,
-    /// With which parameters.
+    /// The parameters of the run.
     pub params: Params,
     /// The round it belongs to; ratios pair samples of the same round.
     pub round: u32,
     /// The values measured; a metric that the suite does not have is absent.
     pub values: BTreeMap<Metric, f64>,
-    /// Figures that only the raw files keep: counts of each vCPU, yields by kind and outcome, histograms.
+    /// Figures that only the raw files keep: counts of each vCPU, yields by hint and outcome, histograms.
     pub detail: Value,
 }
 
@@ -170,26 +170,26 @@ pub struct RunContext {
     pub simulated: bool,
     /// The label of the policy that ratios refer to; `None`: [`BASELINE`].
     pub reference: Option<String>,
-    /// Remarks for the reader: what was left out, what went wrong.
+    /// Remarks for the reader: what was left out, and errors.
     pub notes: Vec<String>,
-    /// What else the host did during the runs.
+    /// Runs that the host disturbed.
     pub disturbed: Disturbed,
 }
 
 /// One metric of one suite under one policy with one set of parameters, over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Which suite ran.
+    /// The suite.
     pub suite: Suite,
-    /// Under which policy.
+    /// The label of the policy.
     pub policy: String,
-    /// With which parameters.
+    /// The parameters.
     pub params: Params,
-    /// What was measured.
+    /// The metric.
     pub metric: Metric,
-    /// In which unit.
+    /// The unit of the values.
     pub unit: String,
-    /// Which way is better.
+    /// Which direction is better.
     pub better: Better,
     /// The values, in the order of their rounds.
     pub samples: Vec<f64>,
@@ -249,10 +249,10 @@ pub struct Report {
     pub reference: String,
     /// Remarks for the reader.
     pub notes: Vec<String>,
-    /// What else the host did during the runs.
+    /// Runs that the host disturbed.
     #[serde(default)]
     pub disturbed: Disturbed,
-    /// Everything measured: by suite, parameters, policy, metric.
+    /// All cells, ordered by suite, parameters, policy, metric.
     pub cells: Vec<Cell>,
 }
 

@@ -1,18 +1,18 @@
-//! What ran on each pCPU around a long wait. Bounded in size, so that a report can keep and draw it.
+//! The turns on each pCPU around a long wait. Bounded in size, so that a report can keep and draw it.
 
 use serde::{Deserialize, Serialize};
 
 /// The key of a sample's worst [`Moment`] in its detail.
 pub const MOMENT: &str = "moment";
 
-/// What ran on each pCPU while a vCPU waited.
+/// The turns on each pCPU while a vCPU waited.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
     /// The vCPU that waited.
     pub vcpu: String,
-    /// From when to when it waited (units: us since the moment began).
+    /// Beginning and end of the wait (units: us since the moment began).
     pub wait: (f64, f64),
-    /// How long the moment is (units: us).
+    /// Length of the moment (units: us).
     pub length: f64,
     /// The longest wait of the whole window; its events may have been dropped (units: us).
     pub longest: f64,
@@ -22,28 +22,28 @@ pub struct Moment {
     pub lanes: Vec<Lane>,
 }
 
-/// What ran on one pCPU.
+/// The turns on one pCPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lane {
     /// The host CPU.
     pub cpu: u32,
-    /// In order of time.
+    /// The turns, in order of time.
     pub turns: Vec<Turn>,
 }
 
 /// One turn of a vCPU, or several turns too short to be drawn one by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// When it began (units: us since the moment began).
+    /// Its beginning (units: us since the moment began).
     pub from: f64,
-    /// When it ended.
+    /// Its end.
     pub to: f64,
     /// The vCPU that ran; `None` for several in turn.
     pub vcpu: Option<String>,
 }
 
 impl Moment {
-    /// How long the vCPU waited (units: us).
+    /// Length of the wait (units: us).
     pub fn waited(&self) -> f64 {
         self.wait.1 - self.wait.0
     }

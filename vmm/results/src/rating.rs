@@ -43,7 +43,7 @@ impl Probe {
     /// Every probe, in the order of the source's table.
     pub const ALL: [Self; 5] = [Self::Beryl, Self::Galeon, Self::Mp3, Self::Terminal, Self::Mouse];
 
-    /// As reports write it.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Beryl => "beryl",
@@ -54,10 +54,10 @@ impl Probe {
         }
     }
 
-    /// The part of a CPU that galeon wants while it scrolls.
+    /// The part of a CPU that galeon uses while it scrolls.
     pub const GALEON_SCROLLING: f64 = 0.3;
 
-    /// The part of a CPU that it wants in the mean.
+    /// The part of a CPU that galeon uses in the mean.
     pub fn wants(self) -> f64 {
         match self {
             Self::Beryl => 0.4,
@@ -80,7 +80,7 @@ impl Probe {
         }
     }
 
-    /// How it feels when 99 of 100 responses take no longer than this (unit: us), and so many deadlines are missed
+    /// The rating if 99 of 100 responses take no longer than this (unit: us), and this part of the deadlines is missed
     /// (unit: %).
     pub fn rate(self, p99_us: f64, missed: f64) -> Rating {
         let keeps = |(response, share): &Bound| p99_us <= response * 1000.0 && missed <= *share;
@@ -109,7 +109,7 @@ impl Rating {
         Self::ALL.into_iter().find(|rating| rating.name() == name)
     }
 
-    /// How many ratings lie between this one and another.
+    /// The number of steps between this rating and another.
     pub fn distance(self, other: Self) -> usize {
         (self as usize).abs_diff(other as usize)
     }

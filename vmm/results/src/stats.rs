@@ -101,16 +101,16 @@ pub fn median_interval(samples: &[f64], seed: u64) -> Option<Interval> {
     Some(Interval { lo: lo.min(medians[cut]), hi: hi.max(medians[RESAMPLES - 1 - cut]) })
 }
 
-/// Probability with which the interval of so many samples misses the true median: up to five it is their range, and
-/// beyond that nearly what the level says.
+/// Probability with which the interval of this many samples misses the true median. Up to five samples it is their
+/// range. Beyond that the probability is nearly that of the level.
 pub fn miss(samples: usize) -> f64 {
     0.5f64.powi(samples as i32 - 1).max(2.0 * TAIL)
 }
 
-/// How many samples may be left out at either end so that the others' range still covers the median in [`COVERED`] of
-/// all cases. It misses if so many samples or fewer fall on one side: a binomial probability.
+/// How many samples may be left out at either end so that the range of the others still covers the median in
+/// [`COVERED`] of all cases. It misses if this many samples or fewer fall on one side: a binomial probability.
 fn left_out(samples: usize) -> usize {
-    // Of exactly `n` on one side; then of at most `n`.
+    // Exactly `n` on one side; then at most `n`.
     let (mut exactly, mut at_most) = (0.5f64.powi(samples as i32), 0.0);
     for n in 0..samples {
         at_most += exactly;
@@ -295,7 +295,7 @@ mod tests {
             weather in prop::collection::vec(-8..8_i32, 20),
             ratio in 0.1..10.0_f64,
         ) {
-            // Each round is as much slower or faster for both sides as the machine happened to be.
+            // The machine makes each round slower or faster for both sides alike.
             let base = base.iter().zip(&weather).map(|(value, &exponent)| value * 2f64.powi(exponent));
             let base: Vec<f64> = base.collect();
             let ours: Vec<f64> = base.iter().map(|value| value * ratio).collect();

@@ -12,7 +12,7 @@ use stile_suites::Better;
 /// A relative difference below this does not count. Not configurable: reports must be comparable.
 pub const MATTERS: f64 = 0.005;
 
-/// What the samples say about a cell against the reference.
+/// The verdict on a cell against the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Better, or worse; `proved` unless the rounds were too few to exclude chance.
@@ -38,7 +38,7 @@ impl Verdict {
         }
     }
 
-    /// The same in words; none if there is nothing to say.
+    /// The verdict in words; empty if it is open.
     pub fn words(self) -> Option<&'static str> {
         Some(match self {
             Self::Differs { better: true, proved: true } => "better",
@@ -51,7 +51,7 @@ impl Verdict {
 }
 
 impl Cell {
-    /// What the samples say about this cell against the reference. Metrics that a ratio does not judge are left open.
+    /// The verdict on this cell against the reference. Metrics that a ratio does not judge are left open.
     pub fn verdict(&self) -> Verdict {
         let Some(interval) = self.ratio_ci95.filter(|_| self.suite.judges(self.metric)) else {
             return Verdict::Open;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Where an event is shown.
+/// The place where an event is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Track {
     pub(super) pid: u32,
@@ -23,10 +23,10 @@ pub(super) struct TraceEvent<'a> {
     /// Length of a slice (unit: us).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dur: Option<f64>,
-    /// Which arrow.
+    /// The arrow's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<u64>,
-    /// What the end of an arrow is bound to.
+    /// The side that the end of an arrow is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bp: Option<&'static str>,
     /// Scope of an instant.

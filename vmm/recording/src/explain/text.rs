@@ -7,8 +7,8 @@ use stile_sched::ledger::why::{Cause, Explanation, Link};
 use stile_sched::{Nanos, Wait};
 use stile_text::time_us;
 
-/// Most vCPUs that are named of those that ran.
-const RAN_TOLD: usize = 8;
+/// The most vCPUs that are named of those that ran.
+const RAN_NAMED: usize = 8;
 
 fn time(ns: u64) -> String {
     time_us(ns as f64 / 1e3)
@@ -22,8 +22,8 @@ pub(super) fn verdict(why: &Explanation, called: &Called<'_>) -> String {
     let end = why.chain.last();
     match why.cause {
         Cause::Turns => format!("{culprit} ran longest in its place, {} of it", time(ran)),
-        Cause::Quota => format!("{me} had used up its quota, and others had their turns"),
-        Cause::Cap => format!("the VM of {me} had used up what its cap allows"),
+        Cause::Quota => format!("{me} had used up its quota, and other vCPUs had their turns"),
+        Cause::Cap => format!("the VM of {me} had used up the CPU time that its cap allows"),
         Cause::Lock | Cause::Message => {
             let (what, who) = if why.cause == Cause::Lock { ("lock", "holder") } else { ("message", "sender") };
             match end {
@@ -42,13 +42,13 @@ pub(super) fn verdict(why: &Explanation, called: &Called<'_>) -> String {
             }
         }
         Cause::Kick { slot, latency } => {
-            format!("nobody's doing: {slot} asked only {} after it was told to", time(latency.0))
+            format!("no vCPU caused it: {slot} asked the policy only {} after it was kicked", time(latency.0))
         }
-        Cause::Nobody => "nobody's doing: the pCPUs had no vCPU on them for most of it".to_owned(),
+        Cause::Nobody => "no vCPU caused it: the pCPUs had no vCPU on them for most of the wait".to_owned(),
     }
 }
 
-/// The chain of vCPUs in which each waited for the next.
+/// A vCPU of the chain, and the vCPU that it waited for.
 pub(super) fn link(link: &Link, called: &Called<'_>) -> String {
     let (waiter, target) = (called.so(link.waiter), called.so(link.target));
     let what = match link.wait {
@@ -80,7 +80,7 @@ impl fmt::Display for Answer {
         let (run, wait, idle) = (part(self.run_ns), part(self.wait_ns), part(self.idle_ns));
         writeln!(f, "  ran {run}, waited {wait}, idled {idle}")?;
         if self.lost > 0 {
-            writeln!(f, "  {} events were lost: there are holes", self.lost)?;
+            writeln!(f, "  {} events were lost: times may be wrong", self.lost)?;
         }
         let Some(longest) = &self.longest else { return writeln!(f, "  it never waited") };
         let (p50, p99) = (time(self.wait_p50_ns), time(self.wait_p99_ns));
@@ -100,16 +100,16 @@ impl fmt::Display for Longest {
         for link in &self.chain {
             writeln!(f, "  {link}")?;
         }
-        for ran in self.ran.iter().take(RAN_TOLD) {
+        for ran in self.ran.iter().take(RAN_NAMED) {
             let turns = if ran.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", ran.turns) };
             let (share, ns) = (100.0 * ran.share, time(ran.ns));
             writeln!(f, "  p{} (CPU {}): {} ran {ns} ({share:.0} %) in {turns}", ran.slot, ran.cpu, ran.vcpu)?;
         }
-        if self.ran.len() > RAN_TOLD {
-            writeln!(f, "  and {} more ran", self.ran.len() - RAN_TOLD)?;
+        if self.ran.len() > RAN_NAMED {
+            writeln!(f, "  and {} more ran", self.ran.len() - RAN_NAMED)?;
         }
         if self.free_ns > 0 {
-            writeln!(f, "  pCPUs had nobody on them for {} in all", time(self.free_ns))?;
+            writeln!(f, "  pCPUs had no vCPU on them for {} in all", time(self.free_ns))?;
         }
         writeln!(f, "cause: {}: {}", self.cause, self.verdict)
     }
