@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         });
         group.finish();
         let what = format!("KVM_CREATE_VM to the first doorbell of hello, {carrier}");
-        // Nothing was measured if a filter left this out.
+        // There is no figure if a filter left this out.
         promises.extend((!samples.is_empty()).then_some(Promise {
             what,
             unit: "ms",

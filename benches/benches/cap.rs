@@ -1,4 +1,4 @@
-//! VMs with a cap of half a CPU: how far what they run is from it, and how long one of their vCPUs waits at most.
+//! VMs with a cap of half a CPU: how far their run time is from the cap, and the longest wait of their vCPUs.
 
 use kvm_ioctls::Kvm;
 use std::process::ExitCode;
@@ -12,14 +12,14 @@ use stile_tests::{Carrier, Recipe};
 
 const PERIOD: Nanos = Nanos::from_millis(100);
 const BUDGET: Nanos = Nanos::from_millis(50);
-/// Limit of how far off the cap (unit: percent).
+/// Limit of the distance from the cap (unit: percent).
 const OFF: f64 = 1.0;
 /// Limit of a wait (unit: periods).
 const WAIT: f64 = 2.0;
-/// A few periods before a window: what is in hand at the start is not what the cap yields.
+/// A few periods before a window: the CPU time in hand at the start is not part of what the cap gives.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// A VM with a cap, and the number of hogs without one beside it.
+/// A VM with a cap, and the number of hogs without a cap beside it.
 #[derive(Debug, Clone, Copy)]
 struct Situation {
     image: &'static str,
@@ -55,15 +55,15 @@ fn main() -> ExitCode {
     tell(promises.as_flattened())
 }
 
-/// One VM of hogs or lockers, alone and beside two hogs, on two pCPUs. (Under leases no lockers: what they get beside
-/// hogs hangs on how soon the host lets a woken thread run; see `docs/adr/0014-caps.md`.)
+/// One VM of hogs or lockers, as the sole VM and beside two hogs, on two pCPUs. The mechanism leases is not measured
+/// with lockers: their CPU time beside hogs depends on how soon the host runs a woken thread (`docs/adr/0014-caps.md`).
 fn situations(images: &'static [&'static str]) -> impl Iterator<Item = Situation> {
     images.iter().flat_map(|image| {
         [1, 2, 4].into_iter().flat_map(move |vcpus| [0, 2].map(|hogs| Situation { image, vcpus, hogs }))
     })
 }
 
-/// How far off (unit: percent), and the longest wait (unit: periods).
+/// The distance from the cap (unit: percent), and the longest wait (unit: periods).
 fn measure(kvm: &Kvm, carrier: Carrier, situation: Situation, window: Duration) -> (f64, f64) {
     let Situation { image, vcpus, hogs } = situation;
     let domain = carrier.domain_with_caps();

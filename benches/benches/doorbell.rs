@@ -1,5 +1,5 @@
-//! What the scheduler adds to an exit: a guest that rings a doorbell over and over, under `rsdl`, alone, and driven by
-//! a thread that only calls KVM_RUN, with the same handling of exits and no scheduler at all. They take turns.
+//! What the scheduler adds to an exit: a guest rings a doorbell over and over, as the sole VM under `rsdl`, and driven
+//! by a thread that only calls KVM_RUN, with equal handling of exits and no scheduler. The two take turns.
 
 use kvm_ioctls::Kvm;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ const QUICK_ROUNDS: usize = 7;
 const WARM_UP: Duration = Duration::from_millis(20);
 const WINDOW: Duration = Duration::from_millis(150);
 
-/// A domain of one vCPU and no scheduler: from its first wake a thread runs it, exit after exit, to its end.
+/// A domain of one vCPU without a scheduler: from its first wake a thread runs it, exit after exit, to its end.
 struct Bare {
     cpu: usize,
     vcpu: Mutex<Option<Box<dyn Vcpu>>>,
@@ -55,7 +55,7 @@ impl Domain for Bare {
         });
     }
 
-    /// One that runs sees the end of its VM at its next exit.
+    /// A running vCPU sees the end of its VM at its next exit.
     fn retire(&self, _: VcpuId) {
         self.take().into_iter().for_each(|vcpu| vcpu.retired(&Account::default()));
     }
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let mut rates = Vec::new();
     for round in 0..if quick { QUICK_ROUNDS } else { ROUNDS } {
-        // The second finds the caches warm.
+        // The second of the two finds the caches warm.
         let (a, b) = if round % 2 == 0 { (rsdl(), bare()) } else { (bare(), rsdl()) };
         rates.push(if round % 2 == 0 { (a, b) } else { (b, a) });
     }

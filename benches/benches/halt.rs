@@ -1,5 +1,5 @@
-//! From an interrupt for a vCPU that has halted inside KVM to its lease: on an idle pCPU, and on one that another vCPU
-//! computes on.
+//! The time from an interrupt for a vCPU that has halted inside KVM to its lease: on an idle pCPU, and on a pCPU on
+//! which another vCPU computes.
 
 use kvm_ioctls::Kvm;
 use std::process::ExitCode;
@@ -15,9 +15,9 @@ use stile_sched::time::monotonic;
 use stile_tests::halting::HaltingRecipe;
 use stile_tests::{carrier, wait_for};
 
-/// Microseconds from the interrupt until the vCPU runs: twice what a host with two CPUs takes where KVM emulates ring
-/// 0, which is slower than one with hardware virtualisation. On an idle pCPU it wakes up first, which on a virtual
-/// machine is up to the host above (medians of 69 to 121 us in five runs); on one in use a kick and a switch of threads
+/// Microseconds from the interrupt until the vCPU runs: twice the time on a host with two CPUs and KVM's emulation of
+/// ring 0, which is slower than hardware virtualisation. An idle pCPU has to wake up first, which on a virtual machine
+/// depends on the host above (medians of 69 to 121 us in five runs). On a pCPU in use a kick and a switch of threads
 /// come on top (78 to 159 us).
 const LIMIT: f64 = 250.0;
 const WAKES: usize = 1000;

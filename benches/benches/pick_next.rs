@@ -1,8 +1,8 @@
-//! What a decision costs, in a domain of ten vCPUs and in one of a hundred thousand. No threads: time is a counter.
+//! The cost of a decision in a domain of ten vCPUs and in one of a hundred thousand. No threads: time is a counter.
 //!
-//! Three kinds of decision: a lease is used up; a vCPU yields; and a vCPU yields where only ten of all run and the
-//! others are blocked. The first two go round all vCPUs, in an order unlike that of their ids, so each finds the state
-//! of its vCPU as cold as it can be; the third is the policy's own cost, whatever it has to remember.
+//! There are three kinds of decision: a lease is used up; a vCPU yields; a vCPU yields where only ten of all run and
+//! the others are blocked. The first two go round all vCPUs, in an order unlike that of their ids, so that the state of
+//! each vCPU is not in the cache. The third is the policy's own cost, whatever state it keeps.
 
 use criterion::{BenchmarkId, Criterion};
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ const PER_ROUND: u32 = 3 * SIZES[2];
 /// A vCPU runs this long before it yields: too short to be forgiven.
 const STRETCH: Nanos = Nanos::from_micros(10);
 
-/// What is decided over and over.
+/// The decision that is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Lease,
@@ -54,7 +54,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// A domain of so many vCPUs, of which so many run; who they are, and their order, is scattered over all.
+    /// A domain of this many vCPUs, of which this many run. Their ids and their order are scattered over all.
     fn new(mut policy: Box<dyn Policy>, vcpus: u32, running: u32) -> Self {
         (0..vcpus).for_each(|v| policy.add(VcpuId(v), Attributes::default(), Time(0)));
         let mut driver = Self { policy, now: Time(0), until: [Time::NEVER; SLOTS], slot: 0 };
@@ -80,7 +80,7 @@ impl Driver {
         }
     }
 
-    /// The next slot's vCPU has had its time; one decision.
+    /// Lets the time of the next slot's vCPU pass, and makes one decision.
     fn step(&mut self, turn: Turn) {
         self.slot = (self.slot + 1) % SLOTS;
         let why = match turn {
@@ -134,8 +134,8 @@ fn main() -> ExitCode {
     tell(&promises)
 }
 
-/// The cost of a decision in the largest domain over that in the smallest, from rounds in which they take turns: what
-/// disturbs the machine for a while disturbs both.
+/// The cost of a decision in the largest domain over that in the smallest. The two take turns in rounds, so that a
+/// disturbance of the machine affects both.
 fn ratios(drivers: &mut [Driver; SIZES.len()], turn: Turn) -> Vec<f64> {
     let mut time = |driver: usize| {
         let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! How fast the simulator is: decisions in a second of CPU time, and the largest machine it is made for. CPU time, for
-//! a run has one thread, and what else runs here is none of its business.
+//! The speed of the simulator: decisions in a second of CPU time, and the time for the largest machine. CPU time
+//! counts, since a run has one thread and other programs may run meanwhile.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ const COSTS: Costs = Costs {
 const RATE: f64 = 1.0;
 const SAMPLES: usize = 11;
 const QUICK_SAMPLES: usize = 3;
-/// The largest machine, for how long, and what that may take (units: s, GiB).
+/// The largest machine, the simulated time, and the limits of CPU time and memory (units: s, GiB).
 const SLOTS: usize = 512;
 const VCPUS: usize = 100_000;
 const SIMULATED: Nanos = Nanos::from_millis(10_000);
@@ -56,7 +56,7 @@ fn cpu_time() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The most memory that this process ever had (units: GiB).
+/// The largest resident memory of this process so far (units: GiB).
 fn peak() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

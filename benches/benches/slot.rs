@@ -1,7 +1,7 @@
-//! The slot word: what scheduling costs when nobody competes, when two do, and when a slot changes hands.
+//! The slot word: the cost of scheduling without competition, with two threads, and when a slot changes hands.
 //!
-//! `freelist` here is how CPUs were handed out before slots had words: a list of free ones behind a lock.
-//! `stile compare entry` has the same in a report.
+//! `freelist` here is the scheme before slots had words: a list of free CPUs behind a lock. `stile compare entry`
+//! reports both.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use rustix::thread::{CpuSet, futex, sched_setaffinity};
@@ -41,7 +41,7 @@ fn alone(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Two threads at once, each taking and giving back: a slot of its own, or one from the list.
+/// Two threads at once, each taking a slot and giving it back: a slot of its own, or one from the list.
 fn contended(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("slot, two threads");
     group.bench_function("acquire and release by the last owner", |bencher| {
@@ -142,7 +142,7 @@ fn there_and_back<W: Word>(rounds: u64) -> Duration {
     )
 }
 
-/// The time that the first takes, both bound to the first CPU this process may use.
+/// The time of the first thread, both bound to the first CPU that this process may use.
 fn both_on_one_cpu(first: impl Fn() + Sync, second: impl Fn() + Sync) -> Duration {
     let bind = || {
         let allowed = rustix::thread::sched_getaffinity(None).expect("the kernel tells");

@@ -1,8 +1,8 @@
-//! What the benches share: a figure that was promised, told and held against its limit.
+//! The parts that benches share: a promised figure, printed and compared with its limit.
 //!
-//! `boot`, `cap`, `halt`, `memory`, `pick_next`, `simulator` and `doorbell` measure what the README promises and fail
-//! when it does not hold; `slot` measures what the design takes for granted. Each takes seconds, `cap` minutes, with
-//! `-- --quick` fewer. Without KVM, those that need it say so and end.
+//! `boot`, `cap`, `halt`, `memory`, `pick_next`, `simulator` and `doorbell` measure promises of `docs/results.md`, and
+//! fail if one does not hold. `slot` measures costs that the design relies on. Each takes seconds, and `cap` minutes;
+//! `-- --quick` makes them shorter. Without KVM, benches that need it say so and end.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -10,17 +10,17 @@ use std::process::ExitCode;
 /// A promised figure: the median of its samples keeps to a limit.
 #[derive(Debug, Clone)]
 pub struct Promise {
-    /// What was measured.
+    /// The name of the figure.
     pub what: String,
     /// Unit of samples and limit.
     pub unit: &'static str,
-    /// All of them, unordered.
+    /// The samples, unordered.
     pub samples: Vec<f64>,
-    /// What the median keeps to.
+    /// The limit of the median.
     pub limit: Limit,
 }
 
-/// Where a median must lie.
+/// The range in which a median must lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
     /// Below this.
@@ -30,7 +30,7 @@ pub enum Limit {
 }
 
 impl Promise {
-    /// Whether it holds; not without samples.
+    /// Whether the promise holds. Without samples it does not.
     pub fn holds(&self) -> bool {
         let median = self.quantile(0.5);
         match self.limit {
@@ -39,7 +39,7 @@ impl Promise {
         }
     }
 
-    /// The sample that this part of all samples does not exceed; without samples no number.
+    /// The sample that this part of all samples does not exceed; NaN without samples.
     pub fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.samples.clone();
         sorted.sort_by(f64::total_cmp);
@@ -73,7 +73,7 @@ impl fmt::Display for Promise {
     }
 }
 
-/// Tells all promises; fails if one does not hold.
+/// Prints all promises. Fails if one does not hold.
 pub fn tell(promises: &[Promise]) -> ExitCode {
     for promise in promises {
         println!("{promise}{}", if promise.holds() { "" } else { " - BROKEN" });

@@ -1,7 +1,7 @@
 //! A load in the manner of hackbench: groups of senders and receivers that pass short messages through queues.
 //!
 //! All queues of a group are under one lock, as all run queues of a domain are. A receiver waits for a message and a
-//! sender for room outside the lock, by parking. Every thread ends when its messages are through.
+//! sender for room outside the lock, by parking. Every thread ends when its messages have been passed.
 
 use crate::kinds::{Kind, Lock};
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ const CAPACITY: usize = 40;
 /// Messages of each sender to each receiver: the slowest stage takes tenths of a second.
 const MESSAGES: usize = 20;
 
-/// What one lock guards.
+/// The state that one lock guards.
 struct Group {
     queues: [Queue; RECEIVERS],
 }

@@ -1,8 +1,8 @@
-//! The locks that are compared, as types, so that a load is compiled for each.
+//! The compared locks, as types, so that a load is compiled for each.
 
 use stile_sched::lock::{LockRules, QueueLock};
 
-/// Lends what it guards to one thread at a time.
+/// Gives one thread at a time access to the guarded value.
 pub(crate) trait Lock<T>: Sync {
     fn with<R>(&self, with: impl FnOnce(&mut T) -> R) -> R;
 }
@@ -31,7 +31,8 @@ impl<T: Send> Lock<T> for QueueLock<T> {
     }
 }
 
-/// parking_lot's mutex: whoever comes takes a free lock, and about every half millisecond it is handed over.
+/// parking_lot's mutex: a thread that arrives takes a free lock, and about every half millisecond the lock is handed
+/// over.
 pub(crate) struct ParkingLot;
 
 impl Kind for ParkingLot {
@@ -48,7 +49,7 @@ impl<T: Send> Lock<T> for parking_lot::Mutex<T> {
     }
 }
 
-/// The standard library's mutex: whoever comes takes a free lock, and nothing bounds a waiter's wait.
+/// The standard library's mutex: a thread that arrives takes a free lock, and a waiter's wait has no bound.
 pub(crate) struct Std;
 
 impl Kind for Std {

@@ -1,4 +1,4 @@
-//! The run-queue lock: its cost alone, and its stages under contention.
+//! The run-queue lock: its cost without contention, and its stages under contention.
 //!
 //! The stages of the RT patches' announcement, hackbench at 16.6 s, 8 s with lateral steal and 4.8 s with adaptive
 //! spinning as well, are run here as interleaved rounds in one process, and two mutexes beside them. A table for each
@@ -19,7 +19,7 @@ const ROUNDS: usize = 9;
 /// Runs a load once.
 type Run = fn() -> Duration;
 
-/// What is compared; the first is what factors refer to.
+/// The compared locks. Factors refer to the first.
 const STAGES: [(&str, [Run; 2]); 6] = [
     ("hand-over", loads::<Queue<false, false>>()),
     ("+ lateral", loads::<Queue<true, false>>()),

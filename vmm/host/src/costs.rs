@@ -1,5 +1,5 @@
-//! What things cost on a host, for the simulator: as `stile doctor --costs` measures them, or the built-in figures of
-//! the machine on which the README's tables were measured.
+//! Costs of exits, switches, kicks and wake-ups on a host, for the simulator: those that `stile doctor --costs` measures,
+//! or the built-in ones of machine A in `docs/results.md`.
 
 mod conditions;
 mod file;

@@ -15,7 +15,7 @@ use stile_suites::Better;
 use stile_suites::Suite;
 use thiserror::Error;
 
-/// Facts of a host that measured figures depend on.
+/// The facts of a host that measured figures depend on.
 const MACHINE: [&str; 3] = ["cpu", "kernel", "pcpus"];
 
 /// An earlier report that others are compared with.
@@ -30,12 +30,12 @@ pub struct Baseline {
 /// Why a report cannot be the baseline of a comparison.
 #[derive(Debug, Error)]
 pub enum BaselineError {
-    /// It is no valid report.
+    /// It is not a valid report.
     #[error("--baseline {} cannot be used; name the report.json of an earlier run of this comparison", path.display())]
     Report {
-        /// What was named.
+        /// Its file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake.
         #[source]
         source: CheckError,
     },
@@ -46,7 +46,7 @@ pub enum BaselineError {
         path: PathBuf,
         /// Its suites.
         was: String,
-        /// Those to be run.
+        /// The suites to be run.
         is: String,
     },
     /// It lacks parameters, or has others.
@@ -56,11 +56,11 @@ pub enum BaselineError {
     Params {
         /// The earlier report.
         path: PathBuf,
-        /// A setting that one of both has.
+        /// A setting that only one of both has.
         was: String,
-        /// What the other one has in its place.
+        /// The settings of the other one in its place.
         is: String,
-        /// How the earlier report was made.
+        /// The command line of the earlier report.
         command: String,
     },
     /// It is of other policies.
@@ -70,7 +70,7 @@ pub enum BaselineError {
         path: PathBuf,
         /// Its policies.
         was: String,
-        /// Those to be run.
+        /// The policies to be run.
         is: String,
     },
     /// One is simulated, and the other one measured.
@@ -81,7 +81,7 @@ pub enum BaselineError {
     Simulated {
         /// The earlier report.
         path: PathBuf,
-        /// Whether the earlier one is.
+        /// Whether the earlier report is simulated.
         simulated: bool,
     },
     /// Every run of a policy was disturbed, and the user refuses such a baseline.
@@ -101,21 +101,21 @@ pub enum BaselineError {
     },
 }
 
-/// What is going to be measured.
+/// The measurement that is planned.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     /// Each suite with each of its settings.
     pub settings: Vec<(Suite, Params)>,
-    /// Labels.
+    /// Labels of the policies.
     pub policies: Vec<&'a str>,
-    /// Whether no guest runs.
+    /// Whether it is simulated.
     pub simulated: bool,
 }
 
 /// A comparison against its baseline.
 #[derive(Debug)]
 pub struct Judgement<'a> {
-    /// Figures that are worse, with what they were.
+    /// Figures that are worse, with the earlier ones.
     pub worse: Vec<(&'a Cell, &'a Cell)>,
     /// Figures that both have.
     pub compared: usize,
@@ -124,7 +124,7 @@ pub struct Judgement<'a> {
 }
 
 impl Baseline {
-    /// Reads it.
+    /// Reads an earlier report.
     pub fn read(path: &Path, tolerance: f64) -> Result<Self, BaselineError> {
         let path = path.to_owned();
         let report = match read_report(&path) {
@@ -160,7 +160,7 @@ impl Baseline {
         Ok(())
     }
 
-    /// What makes the baseline doubtful: every run of a policy that both have was disturbed when it was measured.
+    /// A warning if every run of a policy that both have was disturbed when the baseline was measured.
     pub fn doubt(&self, policies: &[&str]) -> Option<String> {
         let wholly = self.report.disturbed.wholly();
         let wholly: Vec<_> = wholly.into_iter().filter(|runs| policies.contains(&runs.policy.as_str())).collect();
@@ -177,7 +177,7 @@ impl Baseline {
         })
     }
 
-    /// A setting that only one of both has, in words, with all that the other one has of its suite. Samples may have
+    /// A setting that only one of both has, in words, with all settings of the other one in its suite. Samples may have
     /// parameters besides those of their setting.
     fn other_params(&self, settings: &[(Suite, Params)]) -> Option<(String, String)> {
         let measured: BTreeSet<(Suite, &Params)> = self.report.cells.iter().map(|c| (c.suite, &c.params)).collect();

@@ -14,8 +14,7 @@ use stile_results::model::{Cell, OLDEST_SCHEMA, Report, SCHEMA};
 use stile_results::stats::Interval;
 use stile_suites::Suite;
 
-/// Relative slack when a number is held against others: files hold decimal digits, not the bits that were computed
-/// with.
+/// Relative tolerance of a comparison of numbers: files hold decimal digits, not the bits that were computed with.
 const SLACK: f64 = 1e-9;
 
 /// What a valid report contains.
@@ -68,7 +67,7 @@ pub enum CheckError {
     Schema {
         /// The file.
         path: PathBuf,
-        /// What it has in place of the version.
+        /// The value in place of the version.
         found: Value,
     },
     /// A field is missing or of the wrong type.
@@ -76,9 +75,9 @@ pub enum CheckError {
     Field {
         /// The file.
         path: PathBuf,
-        /// Which field.
+        /// The field.
         field: String,
-        /// What is wrong with it.
+        /// The mistake.
         #[source]
         source: serde_json::Error,
     },
@@ -93,11 +92,11 @@ pub enum CheckError {
     Cell {
         /// The file.
         path: PathBuf,
-        /// Which cell.
+        /// The cell.
         index: usize,
         /// Its suite, size, policy and metric.
         name: String,
-        /// What does not fit.
+        /// The contradiction.
         problem: CellProblem,
     },
 }
@@ -109,7 +108,7 @@ fn other_schema(found: &Value) -> String {
     }
 }
 
-/// What does not fit together in a cell.
+/// A contradiction in a cell.
 #[derive(Debug, Error, PartialEq)]
 pub enum CellProblem {
     /// No samples.
@@ -124,7 +123,7 @@ pub enum CellProblem {
         rounds: u32,
     },
     /// Unit or direction is not the metric's.
-    #[error("unit `{unit}` or direction is not what the metric has")]
+    #[error("unit `{unit}` or its direction differs from the metric's")]
     Unit {
         /// The cell's unit.
         unit: String,
@@ -157,7 +156,7 @@ pub enum CellProblem {
     Rounds,
 }
 
-/// Checks a report, and says what it holds.
+/// Checks a report, and describes its content.
 pub fn check_report(path: &Path) -> Result<Summary, CheckError> {
     let report = read_report(path)?;
     Ok(Summary {
@@ -174,7 +173,7 @@ pub fn read_report(path: &Path) -> Result<Report, CheckError> {
     let path = || path.to_owned();
     let text = std::fs::read_to_string(path()).map_err(|source| CheckError::Read { path: path(), source })?;
     let json: Value = serde_json::from_str(&text).map_err(|source| CheckError::Json { path: path(), source })?;
-    // First of all, so that a newer file is not reported as lacking some field.
+    // The version is checked first, so that a newer file is not reported as lacking some field.
     let schemas = u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA);
     if !json.get("schema").and_then(Value::as_u64).is_some_and(|schema| schemas.contains(&schema)) {
         let found = json.get("schema").cloned().unwrap_or_default();

@@ -10,7 +10,7 @@ use stile_results::model::Sample;
 use stile_results::moment::{MOMENT, Moment};
 use stile_results::stats;
 
-/// Shares that can be told apart on a page; of more vCPUs so many ranks are shown.
+/// Bars that a page can show apart. Of more vCPUs this many ranks are shown.
 const MOST_SHARES: usize = 100;
 
 /// The samples of a comparison.
@@ -45,7 +45,7 @@ impl<'a> Details<'a> {
         (0..shown).filter_map(|nth| at(rank(nth))).collect()
     }
 
-    /// The worst moments of a block, with the policy, the size and the round they are of.
+    /// The longest waits of a block, with their policy, size and round.
     pub fn moments(self, block: &'a Block<'_>) -> impl Iterator<Item = (&'a Sample, Moment)> {
         let is = move |sample: &&Sample| sample.suite == block.suite && block.rows.contains(&&sample.params);
         self.0

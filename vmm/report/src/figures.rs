@@ -1,4 +1,4 @@
-//! Which plots a block of the report gets, and their series.
+//! The plots of each block of the report, and their series.
 
 use super::detail::Details;
 use super::plot::bars::{Bars, Group};
@@ -16,7 +16,7 @@ const QUANTILES: [(f64, &str); 8] =
 /// A plot with its caption.
 #[derive(Debug)]
 pub struct Figure {
-    /// What it shows, for the reader.
+    /// Its meaning, for the reader.
     pub caption: String,
     /// The plot.
     pub svg: String,

@@ -6,7 +6,7 @@ use stile_suites::Suite;
 use stile_suites::metric::Kind;
 use stile_text::{bytes, ratio, si, significant, time_us};
 
-/// A value with its metric's unit where the number alone does not tell it: "30.6k", "1.20 ms", "0.99".
+/// A value, with its metric's unit unless the unit stands elsewhere: "30.6k", "1.20 ms", "0.99".
 pub fn value(metric: Metric, suite: Suite, value: f64) -> String {
     if metric.is_time() {
         time_us(value)
@@ -14,7 +14,7 @@ pub fn value(metric: Metric, suite: Suite, value: f64) -> String {
         format!("{value:.2}")
     } else {
         match suite.unit(metric) {
-            // The prefix is in the unit already.
+            // The prefix is in the unit.
             "Mbit/s" if value >= 1000.0 => format!("{value:.0}"),
             "Mbit/s" => significant(value),
             "KiB" => bytes(value * 1024.0),
@@ -25,12 +25,12 @@ pub fn value(metric: Metric, suite: Suite, value: f64) -> String {
     }
 }
 
-/// Whether [`value`] tells the unit.
+/// Whether [`value`] shows the unit.
 pub fn tells_unit(metric: Metric, suite: Suite) -> bool {
     metric.is_time() || matches!(suite.unit(metric), "KiB" | "MiB" | "%")
 }
 
-/// A value with its unit always: "30.6k locks/s".
+/// A value with its unit in all cases: "30.6k locks/s".
 pub fn value_with_unit(metric: Metric, suite: Suite, number: f64) -> String {
     let shown = value(metric, suite, number);
     if tells_unit(metric, suite) { shown } else { format!("{shown} {}", suite.unit(metric)) }

@@ -19,7 +19,7 @@ use stile_suites::Metric;
 use stile_suites::Suite;
 
 const STYLE: &str = include_str!("style.css");
-/// Up to so many remarks are shown without a click.
+/// The number of remarks that are shown without a click.
 const FEW: usize = 3;
 
 /// Makes the page. Distributions, shares and moments come from the samples; without samples the page lacks them.
@@ -295,8 +295,8 @@ fn full_table(block: &Block<'_>) -> Markup {
 fn reading_guide(report: &Report) -> Markup {
     html! {
         ul.guide {
-            li { "In each round every policy runs once. A ratio compares two runs of the same round, because what the "
-                "machine did at that time affects both. The figure shown is the median of these ratios, not the ratio of "
+            li { "In each round every policy runs once. A ratio compares two runs of the same round, because the "
+                "state of the machine at that time affects both. The figure shown is the median of these ratios, not the ratio of "
                 "the medians." }
             li { "Intervals and whiskers are 95 % bootstrap intervals of the median (seed " (report.seed) "). With three "
                 "to five rounds an interval is the range of the samples. It covers the true median in 75 % (3 rounds), "

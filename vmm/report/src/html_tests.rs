@@ -1,4 +1,4 @@
-//! The page as a whole: what must be in it, and a realistic report to look at.
+//! The page as a whole: its required content, and a realistic report for a preview.
 
 use std::collections::BTreeMap;
 
@@ -236,7 +236,7 @@ fn invented(rounds: u32) -> Report {
     Report::from_samples(&run.samples, RunContext { command, host, policies, seed: 42, ..RunContext::default() })
 }
 
-/// `STILE_PREVIEW=DIR cargo test -p stile-report preview` leaves pages and tables in DIR to look at.
+/// `STILE_PREVIEW=DIR cargo test -p stile-report preview` writes pages and tables into DIR for inspection.
 #[test]
 fn a_full_report_renders_and_preview_is_kept_if_asked_for() {
     let (full, few, one) = (invented(5), invented(3), invented(1));

@@ -7,15 +7,15 @@
 //! |---|---|
 //! | [`view`] | cells arranged as rows and columns |
 //! | [`mod@format`] | values of metrics for readers |
-//! | [`sources`] | the tables of the reports that the suites come from |
+//! | [`sources`] | the tables of the published reports that suites repeat |
 //! | [`summary`] | the report in a few sentences |
 //! | [`table`] | terminal and Markdown |
 //! | [`facts`] | host facts as rows |
-//! | [`detail`] | what samples tell besides their metrics |
+//! | [`detail`] | what samples hold besides their metrics |
 //! | [`plot`], [`figures`], [`html`] | the page |
 //! | [`writer`] | files |
-//! | [`baseline`], [`junit`] | against an earlier report, for build servers |
-//! | [`check`] | is a file a valid report? |
+//! | [`baseline`], [`junit`] | comparison with an earlier report, for build servers |
+//! | [`check`] | whether a file is a valid report |
 
 pub mod baseline;
 pub mod check;

@@ -14,9 +14,9 @@ use thiserror::Error;
 use super::writer::REPORT;
 use stile_results::raw::JSON_LINES;
 
-/// Name of the first folder that is chosen where none is named.
+/// Name of the first folder that is tried if none is named.
 pub const DEFAULT: &str = "stile-report";
-/// Folders that are tried. Not configurable: a user who keeps more reports names the folders with `--out`.
+/// Number of folders that are tried. Not configurable: a user who keeps more reports names the folders with `--out`.
 const TRIED: usize = 1000;
 
 /// Where the user wants the report.
@@ -39,10 +39,10 @@ pub enum PlaceError {
     Taken {
         /// The folder.
         path: PathBuf,
-        /// What it holds.
+        /// The file of the report in it.
         holds: &'static str,
     },
-    /// The folder cannot be looked into.
+    /// The folder cannot be read.
     #[error("cannot read the folder {}; name another one with --out", path.display())]
     Unreadable {
         /// The folder.
@@ -54,7 +54,7 @@ pub enum PlaceError {
     /// There is a report in every folder tried.
     #[error("there are {TRIED} reports in {}; name a folder with --out", path.display())]
     Full {
-        /// Where the folders are.
+        /// The folder in which the folders are.
         path: PathBuf,
     },
 }
@@ -74,7 +74,7 @@ impl Wanted<'_> {
 fn fresh(base: &Path) -> Result<PathBuf, PlaceError> {
     for number in 1..=TRIED {
         let name = if number == 1 { DEFAULT.to_owned() } else { format!("{DEFAULT}-{number}") };
-        // The path is shown to the user: as short as it can be.
+        // The path is shown to the user, so it is as short as possible.
         let path = if base == Path::new(".") { PathBuf::from(name) } else { base.join(name) };
         match fs::read_dir(&path).map(|mut entries| entries.next().is_none()) {
             Ok(true) => return Ok(path),
@@ -87,7 +87,7 @@ fn fresh(base: &Path) -> Result<PathBuf, PlaceError> {
     Err(PlaceError::Full { path: base.to_owned() })
 }
 
-/// What of a report is in a folder: the report, or the samples of a run that has no report.
+/// The file of a report in a folder: the report, or the samples of a run that has no report.
 fn held(path: &Path) -> Option<&'static str> {
     let report = path.join(REPORT);
     if report.exists() {

@@ -1,7 +1,7 @@
-//! The tables of the reports that suites come from, with our figures beside theirs.
+//! The tables of the published reports that suites repeat, with stile's figures beside the report's.
 //!
-//! Each kind of claim has a module here that makes its table of a report's cells. What a table claims follows from the
-//! cells: a finding is a sentence made of figures, in favour or not.
+//! Each source has a module here that makes its table of a report's cells. Findings follow from the cells alone: each
+//! is a sentence made of figures, whether or not they confirm the source.
 
 mod claims;
 mod entry;
@@ -18,8 +18,8 @@ pub use table::SourceTable;
 use stile_results::model::{BASELINE, Report};
 use stile_suites::{Claims, Source, Suite};
 
-/// The tables that a report has cells for, in the order of the sources. Their ratios are to the host's scheduler, as
-/// the sources' are.
+/// The tables that a report has cells for, in the order of the sources. Ratios refer to the host's scheduler, as in the
+/// sources.
 pub fn tables(report: &Report) -> Vec<SourceTable> {
     let report = &report.clone().with_reference(BASELINE);
     let marked = |table: SourceTable| match report.simulated {

@@ -13,9 +13,9 @@ use stile_suites::Suite;
 /// A report in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What makes the figures doubtful; usually nothing.
+    /// Facts that make the figures doubtful; usually empty.
     pub warnings: Vec<String>,
-    /// What was measured, and limits of the result.
+    /// The suites that were measured, and limits of the result.
     pub opening: Vec<String>,
     /// The results: a sentence for each policy against the reference, then failures.
     pub findings: Vec<String>,
@@ -92,7 +92,7 @@ fn against_itself(report: &Report, policy: &str) -> Option<String> {
     let including = found.iter().filter(|(_, interval, _)| interval.lo <= 1.0 && 1.0 <= interval.hi).count();
     let ratios = || found.iter().map(|(ratio, ..)| *ratio);
     let (lo, hi) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
-    // What equal figures give: twice as many and one more would be too many to believe in chance alone.
+    // By chance this many would miss 1. More than twice as many plus one are too many to be chance.
     let expected: f64 = found.iter().map(|(.., miss)| miss).sum();
     let missed = found.len() - including;
     let means = if missed as f64 > 2.0 * expected + 1.0 {

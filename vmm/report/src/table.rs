@@ -23,7 +23,7 @@ const COLUMN_PADDING: usize = 2;
 /// replaced by an ordinary one after the layout.
 const SOLID_BLANK: char = '\u{2800}';
 
-/// What the output can show.
+/// The capabilities of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Screen {
     /// Columns of text.
@@ -71,18 +71,18 @@ pub fn terminal(report: &Report, screen: Screen) -> String {
     out + &prefixed("Note", &notes)
 }
 
-/// Where the interval of a ratio stands.
+/// The place of a ratio's interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Intervals {
     /// Beside the ratio.
     Beside,
     /// On a line of its own below the ratio.
     Below,
-    /// Nowhere: there is no room, or there are none.
+    /// Nowhere: there is no room, or there are no intervals.
     Nowhere,
 }
 
-/// How a block is set out.
+/// The layout of a block.
 #[derive(Clone, Copy)]
 struct Layout<'a> {
     block: &'a Block<'a>,
@@ -107,7 +107,7 @@ impl<'a> Layout<'a> {
         Self { intervals: intervals.unwrap_or(Intervals::Nowhere), ..plain }
     }
 
-    /// What stands above the table: the block and what its figures are.
+    /// The text above the table: the block and the meaning of its figures.
     fn title(&self) -> String {
         let Block { suite, reference, policies, .. } = self.block;
         let of = format!("{}: {}", self.block.title(), suite.throughput_unit());
@@ -199,7 +199,7 @@ impl<'a> Layout<'a> {
             let Some(cell) = self.block.cell(row, policy, metric) else { continue };
             lines.push(signed(self.line(cell), cell.verdict().sign()));
             let others = self.block.policies.iter().filter_map(|policy| self.block.cell(row, policy, metric));
-            // Where one policy has a line more, all have: equal metrics stand side by side.
+            // If one policy has an extra line, all have it, so that equal metrics stand side by side.
             if self.intervals == Intervals::Below && others.into_iter().any(|cell| self.interval(cell).is_some()) {
                 lines.push(signed(self.interval(cell).unwrap_or_default(), ""));
             }
@@ -218,7 +218,7 @@ impl<'a> Layout<'a> {
         format!("{label}{value}  {}x{beside}", stile_text::ratio(ratio))
     }
 
-    /// The ratio to show: that of work done. Beside times and shares it would be noise.
+    /// The ratio to show: that of work done. Ratios of times and shares would crowd the table.
     fn ratio(&self, cell: &Cell) -> Option<f64> {
         cell.ratio.filter(|_| cell.metric.is_work() && !cell.is_of(self.block.reference))
     }

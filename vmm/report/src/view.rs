@@ -48,7 +48,7 @@ impl<'a> Block<'a> {
         self.headline().filter(has).collect()
     }
 
-    /// The rows with headline metrics: a load that is none does no work, and takes no time.
+    /// The rows with headline metrics. The load `none` has no work and takes no time.
     pub fn headline_rows(&self) -> Vec<&'a Params> {
         self.rows.iter().copied().filter(|row| !self.headline_of(row).is_empty()).collect()
     }
@@ -70,7 +70,7 @@ impl<'a> Block<'a> {
         format!("{simulated}{}{variant}", self.suite)
     }
 
-    /// What the sizes of the rows count: "vCPUs"; empty if they have no size.
+    /// The unit of the rows' sizes: "vCPUs"; empty if they have no size.
     pub fn size_axis(&self) -> &'static str {
         self.rows.iter().find_map(|row| row.size()).map_or("", |(what, _)| what)
     }
@@ -96,7 +96,7 @@ pub fn suites(report: &Report) -> Vec<Suite> {
 pub fn blocks(report: &Report) -> Vec<Block<'_>> {
     let mut blocks: BTreeMap<(Suite, String), Block<'_>> = BTreeMap::new();
     for cell in &report.cells {
-        // What has no size is one block of single rows rather than a block each.
+        // Cells without a size make one block of single rows, and not a block each.
         let variant = if cell.params.size().is_some() { cell.params.variant() } else { String::new() };
         let block = blocks.entry((cell.suite, variant.clone())).or_insert_with(|| Block {
             suite: cell.suite,

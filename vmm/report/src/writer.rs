@@ -96,7 +96,7 @@ pub fn write_all(dir: &Path, report: &Report, samples: &[Sample]) -> Result<Writ
     Ok(written)
 }
 
-/// Removes the recordings of earlier runs from a report's raw samples: all that a comparison would name so, but these.
+/// Removes the recordings of earlier runs from a report's raw samples, except these. Files with other names are kept.
 pub fn remove_recordings(raw: &Path, keep: &[PathBuf]) {
     for entry in fs::read_dir(raw).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -105,13 +105,14 @@ pub fn remove_recordings(raw: &Path, keep: &[PathBuf]) {
             suite && name.contains("-round-") && name.ends_with(".rec")
         });
         if is_one && path.is_file() && !keep.contains(&path) {
-            // One that stays is only untidy.
+            // A recording that cannot be removed does no harm.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Whether a report's JUnit form can be written there, as far as that can be told beforehand. What is there stays.
+/// Whether a report's JUnit form can be written there, as far as that can be checked beforehand. An existing file is
+/// kept.
 pub fn check_junit(path: &Path) -> Result<(), WriteError> {
     let cannot = |source| WriteError::Junit { path: path.to_owned(), source };
     if path.is_dir() {
@@ -137,7 +138,7 @@ pub fn write_figure(path: &Path, svg: &str) -> Result<(), WriteError> {
     })
 }
 
-/// The name that a file has until it is whole.
+/// The name of a file until it is complete.
 fn temporary(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
@@ -159,7 +160,7 @@ fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result
         fs::rename(&temporary, path)
     })();
     result.map_err(|source| {
-        // The failure to report is the first one; the left-over is only untidy.
+        // The first failure is reported. A left-over file does no harm.
         let _ = fs::remove_file(&temporary);
         WriteError::File { path: path.to_owned(), source }
     })

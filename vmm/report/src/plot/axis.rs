@@ -1,16 +1,16 @@
-//! Axes of plots: where values stand, and which are named.
+//! Axes of plots: the places of values, and the values that are labelled.
 
 use super::Scale;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use std::ops::Range;
 
-/// An axis: where values stand and which are named.
+/// An axis: the places of values, and the values that are labelled.
 #[derive(Clone, Debug)]
 pub struct Axis {
     scale: Scale,
     /// Ends, as values.
     range: Range<f64>,
-    /// What is named, as values.
+    /// The values that are labelled.
     ticks: Vec<f64>,
 }
 

@@ -1,10 +1,10 @@
-//! Bars side by side: a group for each policy, a bar for each vCPU, against a line at what is fair.
+//! Bars side by side: a group for each policy, a bar for each vCPU, and a line at the fair share.
 
 use super::axis::Axis;
 use super::{DrawError, INK, PALETTE, PlotError, SIZE, framed, label, number_tick};
 use plotters::prelude::*;
 
-/// Part of a group's place that bars fill.
+/// The part of a group's width that bars fill.
 const FILLED: f64 = 0.86;
 
 /// The bars of one policy.

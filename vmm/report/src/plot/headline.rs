@@ -1,4 +1,4 @@
-//! The headline of a report as one SVG figure that stands alone, for a README or a slide.
+//! The headline of a report as one SVG figure that needs no page around it, for a README or a slide.
 //!
 //! Per block of the report one row of panels: throughput and p99 latency, each as the ratio to the reference by size.
 //! The figure has its own background and both themes, and follows from the report alone: the same report gives the same
@@ -24,7 +24,7 @@ const PANEL: f64 = 376.0;
 /// From a panel's left edge to its plot: ticks and the title of the axis.
 const AXIS: f64 = 62.0;
 const PLOT_HEIGHT: f64 = 210.0;
-/// Above a plot: the panel's title. Below: sizes and what they count.
+/// Above a plot: the panel's title. Below it: sizes and their unit.
 const ABOVE: f64 = 34.0;
 const BELOW: f64 = 58.0;
 /// Height of a line of small text.
@@ -98,7 +98,7 @@ fn title(report: &Report) -> String {
     format!("{simulated}{}: policies compared with {}", stile_text::list(&suites), report.reference)
 }
 
-/// What a reader has to know of the figures and of the machine.
+/// The notes on the figures and the machine.
 fn notes(report: &Report) -> Vec<String> {
     let rounds = stile_text::count(report.rounds as usize, "round");
     let has_intervals = report.cells.iter().any(|cell| cell.ratio_ci95.is_some());

@@ -19,7 +19,7 @@ const WAITING: RGBColor = PALETTE[2];
 const SEVERAL: RGBColor = PALETTE[0];
 /// Colours of the other vCPUs.
 const OTHERS: [RGBColor; 5] = [PALETTE[1], PALETTE[3], PALETTE[4], PALETTE[5], PALETTE[6]];
-/// Places named on the axis.
+/// Labels on the axis.
 const TICKS: u32 = 4;
 
 /// Draws a moment as an SVG element; time counts from the wait's beginning.

@@ -1,5 +1,5 @@
-//! What a source said, each with whether our figures say the same: a sentence for what agrees, one for what does not,
-//! and one for what our figures are too scattered to say.
+//! The claims of a source, and whether stile's figures confirm them: a sentence for those that are confirmed, one for
+//! those that are not, and one for those that the figures are too scattered to decide.
 
 use stile_results::model::Cell;
 
@@ -11,14 +11,14 @@ pub(super) struct Claims {
     open: Vec<String>,
 }
 
-/// What our figures say of a claim.
+/// The verdict of stile's figures on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The same.
+    /// They confirm it.
     Agrees,
-    /// Something else.
+    /// They contradict it.
     Differs,
-    /// Either might be chance.
+    /// Either may be chance.
     Open,
 }
 
@@ -29,8 +29,8 @@ impl From<bool> for Found {
 }
 
 impl Found {
-    /// The same, but open where the intervals of the two cells that it is about overlap. Without intervals the medians
-    /// decide: the report says elsewhere how little they tell then.
+    /// Confirmed or contradicted, but open if the intervals of the two cells overlap. Without intervals the medians
+    /// decide. The report says elsewhere how little they prove then.
     pub(super) fn unless_overlap(self, one: &Cell, other: &Cell) -> Self {
         let intervals = one.ci95.zip(other.ci95);
         let overlap = intervals.is_some_and(|(one, other)| one.lo <= other.hi && other.lo <= one.hi);
@@ -57,7 +57,7 @@ impl Claims {
         all.push(figures);
     }
 
-    /// A sentence for each kind of which there is something.
+    /// A sentence for each verdict that some claim has.
     pub(super) fn findings(&self) -> Vec<String> {
         let sentence = |opening, all: &[String]| (!all.is_empty()).then(|| format!("{opening}: {}.", all.join("; ")));
         let all = [

@@ -1,4 +1,4 @@
-//! The rump kernel's scheduler: a slot that remembers its last owner against the global list it came after.
+//! The rump kernel's scheduler: a slot that remembers its last owner, compared with the global list before it.
 
 use super::claims::Claims;
 use super::table::SourceTable;
@@ -6,10 +6,10 @@ use stile_results::model::{BASELINE, Cell, Report};
 use stile_suites::{Metric, Suite};
 use stile_text::{ratio, si, time_us};
 
-/// The policies that stand for the source's three: the host's own call, the scheduler before, and the one reported.
+/// The policies for the source's three: the host's own call, the old scheduler, and the new one.
 const OLD: &str = "freelist";
 const NEW: &str = "rsdl";
-/// "Almost 400 % speedup" over the old one: close to five times as fast, and this at least.
+/// "Almost 400 % speedup" over the old scheduler: nearly five times as fast, and at least this.
 const SPEEDUP: f64 = 4.0;
 /// "70 % faster" than the host's call.
 const OVER_HOST: f64 = 1.7;
@@ -18,7 +18,7 @@ const OVER_HOST: f64 = 1.7;
 struct Row {
     name: &'static str,
     machine: &'static str,
-    /// Through a VM, whose exit takes its time.
+    /// Whether entries go through a VM, with its exit.
     vm: bool,
 }
 
@@ -46,7 +46,7 @@ impl Row {
         self.value(report, policy, Metric::Throughput).filter(|rate| *rate > 0.0)
     }
 
-    /// How many times as fast the new one is as another.
+    /// The rate of the new scheduler over that of another.
     fn gain(&self, report: &Report, over: &str) -> Option<f64> {
         Some(self.rate(report, NEW)? / self.rate(report, over)?)
     }

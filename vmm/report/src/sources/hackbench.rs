@@ -1,5 +1,5 @@
-//! Ten runs of `hackbench 50` on a 4-way machine under 2.6.24.7-rt6, with lateral lock stealing added, and with
-//! adaptive spinning added to that.
+//! Ten runs of `hackbench 50` on a 4-way machine under 2.6.24.7-rt6, then with lateral lock stealing, and then with
+//! adaptive spinning as well.
 
 use super::claims::{Claims, Found};
 use super::table::{SourceTable, cell, none, params_of, times};
@@ -8,13 +8,13 @@ use stile_results::stats;
 use stile_suites::{Metric, Suite};
 use stile_text::time_us;
 
-/// A difference below this part is none.
+/// A smaller difference does not count.
 const MATTERS: f64 = 0.05;
 
-/// One stage: its name, our policy, and the source's runs (unit: s).
+/// One stage: its name, the policy for it, and the source's runs (unit: s).
 type Stage = (&'static str, &'static str, &'static [f64]);
 
-/// The stages, and last what the source compares them with.
+/// The stages. The last one is the kernel that the source compares them with.
 const STAGES: [Stage; 4] = [
     (
         "neither",
@@ -26,8 +26,7 @@ const STAGES: [Stage; 4] = [
     ("the stock scheduler", BASELINE, &[3.9]),
 ];
 
-/// The table of the largest size that was run; `None` if the suite was not, or with other guests than those whose locks
-/// it is about.
+/// The table of the largest size that was run; `None` if the suite was not run with built-in guests.
 pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTable> {
     let params = *params_of(report, Suite::Hackbench).last().filter(|params| params.get("guest").is_none())?;
     let ours = |policy: &str| cell(report, Suite::Hackbench, params, policy, Metric::RunTime);
@@ -51,7 +50,7 @@ pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTab
     })
 }
 
-/// What the source says of each stage, and whether it holds here: the source's medians and our cells of [`STAGES`].
+/// The source's claim on each stage, and whether it holds here: the source's medians and the cells of [`STAGES`].
 fn claims(stages: &[(f64, Option<&Cell>); 4]) -> Vec<(Found, String)> {
     let pairs = [(1, 0, "lateral steal"), (2, 1, "adaptive spin"), (2, 3, "both, beside the stock scheduler,")];
     let claim = |(after, before, name): (usize, usize, &str)| {
@@ -63,7 +62,7 @@ fn claims(stages: &[(f64, Option<&Cell>); 4]) -> Vec<(Found, String)> {
     pairs.into_iter().filter_map(claim).collect()
 }
 
-/// Shorter, longer or neither.
+/// Whether it is shorter, longer or neither.
 fn way(ratio: f64) -> i8 {
     i8::from(ratio > 1.0 + MATTERS) - i8::from(ratio < 1.0 - MATTERS)
 }

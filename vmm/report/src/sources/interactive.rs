@@ -1,8 +1,8 @@
-//! The first source's table: how a desktop feels beside loads, by what a yield means.
+//! The first source's table: how a desktop feels beside loads, by the meaning of a yield.
 //!
-//! Its kernels were -mm2, -mm2 whose yield does nothing, and RSDL whose yield does nothing; here they are `host`,
-//! `host-noyield` and `rsdl+none`. Sentences are made of the figures; where a figure is missing, so is what would
-//! follow from it.
+//! The source's kernels were -mm2, -mm2 with a yield that does nothing, and RSDL with a yield that does nothing. Here
+//! `host`, `host-noyield` and `rsdl+none` stand for them. Sentences are made of the figures. A sentence is left out if
+//! one of its figures is missing.
 
 mod findings;
 mod source;
@@ -33,7 +33,7 @@ pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTab
     Some(SourceTable { title: TITLE.to_owned(), citation, header, rows, findings })
 }
 
-/// What a probe came to.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy)]
 struct Felt {
     rating: Rating,
@@ -49,7 +49,7 @@ impl std::fmt::Display for Felt {
     }
 }
 
-/// Number of CPUs in a list as the host's facts have it, such as `0-3,8`; `None` if it is no such list.
+/// Number of CPUs in a list of the host's facts, such as `0-3,8`; `None` if it is malformed.
 fn cpus_in(list: &str) -> Option<u32> {
     let in_part = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -75,7 +75,7 @@ impl<'a> Figures<'a> {
         (!cells.is_empty()).then_some(Self { cells, policies, pcpus: pcpus.map(f64::from) })
     }
 
-    /// A cell of a load, or of a probe beside it; with several sizes the first one.
+    /// A cell of a load, or of a probe beside it. With several sizes it is the first one.
     fn cell(&self, policy: &str, load: &str, probe: Option<Probe>, metric: Metric) -> Option<&'a Cell> {
         let wanted = |cell: &&&Cell| {
             (cell.policy == policy && cell.metric == metric)

@@ -1,4 +1,5 @@
-//! NetBench on one and on four processors: the O(1) scheduler against the one before it, and ours beside them.
+//! NetBench on one and on four processors: the O(1) scheduler against its predecessor, with stile's figures beside
+//! them.
 
 use super::claims::Claims;
 use super::table::SourceTable;
@@ -11,15 +12,15 @@ use stile_suites::Suite;
 use stile_suites::metric::{Metric, START_GIVEN_UP};
 use stile_text::{ratio, si, time_us};
 
-/// What the source took for a prompt start (units: us).
+/// A prompt start by the source's measure (units: us).
 const PROMPT: f64 = 1e6;
-/// From this number of clients on the source saw errors and late starts on one processor.
+/// From this number of clients on the source reports errors and late starts on one processor.
 const MANY: u64 = 20;
 
 /// One of the source's configurations.
 struct Row {
     name: &'static str,
-    /// Values of `machine` and `affinity` in our report. A run that does not say is on all pCPUs.
+    /// Values of `machine` and `affinity` in a report. A run without them is on all pCPUs.
     machine: &'static str,
     affinity: bool,
     /// Peak throughput in the source, default scheduler and O(1) (units: Mbit/s).
@@ -45,7 +46,7 @@ impl Row {
         report.cells.iter().filter(of).filter(|cell| self.has(cell))
     }
 
-    /// The most of any number of clients, by round, as far as all of them have one.
+    /// The peak over all numbers of clients, by round, for rounds that have all of them.
     fn peaks(&self, report: &Report, policy: &str) -> BTreeMap<u32, f64> {
         let cells: Vec<&Cell> = self.cells(report, policy, Metric::Throughput).collect();
         let rounds = cells.iter().map(|cell| cell.samples.len()).min().unwrap_or_default();
@@ -68,7 +69,7 @@ impl Row {
         (!all.is_empty()).then(|| all.iter().sum())
     }
 
-    /// The longest start of any run, with that many clients at least (units: us).
+    /// The longest start of any run with at least this many clients (units: us).
     fn start(&self, report: &Report, policy: &str, clients: u64) -> Option<f64> {
         let cells = self.cells(report, policy, Metric::StartLatencyMax);
         let cells = cells.filter(|cell| cell.params.get("clients") >= Some(&ParamValue::Integer(clients)));
@@ -76,8 +77,7 @@ impl Row {
     }
 }
 
-/// The median of the rounds' ratios: what is slow in a round is so for both. `None` where there is nothing to compare
-/// with.
+/// The median of the rounds' ratios, since a slow round is slow for both. `None` if there is nothing to compare with.
 fn over(peaks: &BTreeMap<u32, f64>, others: &BTreeMap<u32, f64>) -> Option<f64> {
     stats::median(&stats::paired_ratios(peaks, others)?)
 }
@@ -104,7 +104,7 @@ pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTab
     })
 }
 
-/// A start, or how long it was waited for.
+/// A start, or the time after which it was given up.
 fn start_time(us: f64) -> String {
     let over = if us >= START_GIVEN_UP { "over " } else { "" };
     format!("{over}{}", time_us(us))
@@ -176,7 +176,7 @@ fn findings(report: &Report, policies: &[&str]) -> Vec<String> {
     findings
 }
 
-/// What the source could not know: a sentence for each policy that is neither of its two.
+/// A sentence for each policy that the source does not have.
 fn others(report: &Report, policies: &[&str]) -> Vec<String> {
     let others = policies.iter().filter(|policy| **policy != BASELINE && **policy != "o1");
     let sentence = |policy: &&str| {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_peak_is_compared_with_that_of_the_same_round() {
-        // The machine is twice as fast in round 1, and in it is whose turn came last.
+        // The machine is twice as fast in round 1, and in round 2 for the policy that ran last.
         let rounds = [(0, 400.0, 440.0), (1, 800.0, 880.0), (2, 410.0, 902.0)];
         let samples: Vec<Sample> = rounds
             .iter()

@@ -29,7 +29,7 @@ pub(crate) fn terminal(tables: &[SourceTable], screen: Screen) -> String {
     out
 }
 
-/// The same as Markdown.
+/// The tables as Markdown.
 pub(crate) fn markdown(tables: &[SourceTable]) -> String {
     let mut out = String::new();
     let line = |fields: &[String]| {
@@ -46,7 +46,7 @@ pub(crate) fn markdown(tables: &[SourceTable]) -> String {
     out
 }
 
-/// The same as a part of the page; nothing without tables.
+/// The tables as a part of the page; empty without tables.
 pub(crate) fn html(tables: &[SourceTable]) -> Markup {
     html! {
         @for SourceTable { title, citation, header, rows, findings } in tables {

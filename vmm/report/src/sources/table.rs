@@ -1,4 +1,4 @@
-//! A source's table as data, and what several of them need.
+//! A source's table as data, and functions that several of them need.
 
 use stile_results::model::{Cell, Params, Report};
 use stile_suites::{Metric, Suite};
@@ -6,15 +6,15 @@ use stile_suites::{Metric, Suite};
 /// A source's table, measured anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceTable {
-    /// What it shows.
+    /// Its meaning.
     pub title: String,
-    /// Who reported it first, where and when.
+    /// The citation of the source.
     pub citation: &'static str,
-    /// Headings of the columns; the first one is of what the rows are.
+    /// Headings of the columns. The first one is that of the rows' names.
     pub header: Vec<String>,
     /// As many fields each as there are headings.
     pub rows: Vec<Vec<String>>,
-    /// What agrees with the source, and what does not: a sentence each.
+    /// The findings: what agrees with the source and what does not, a sentence each.
     pub findings: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn cell<'a>(
     report.cells.iter().find(is_it)
 }
 
-/// What was not measured.
+/// The text for a missing figure.
 pub(super) fn none() -> String {
     "–".to_owned()
 }

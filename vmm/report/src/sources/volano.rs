@@ -1,5 +1,5 @@
-//! VolanoMark under 2.4.0-test8, whose sched_yield had two bugs, and with these mended, on 4 and 8 CPUs; and the
-//! statistics that gave the bugs away.
+//! VolanoMark under 2.4.0-test8, whose sched_yield had two bugs, and with both fixed, on 4 and 8 CPUs, with the
+//! statistics that revealed the bugs.
 
 use super::claims::{Claims, Found};
 use super::table::{SourceTable, cell, none, params_of, times};
@@ -14,9 +14,9 @@ const POLITE: &str = "rsdl";
 
 /// The source's machines: CPUs, and messages a second with the bugs and without.
 const SOURCE: [(u32, f64, f64); 2] = [(4, 11_541.0, 17_397.0), (8, 7_505.0, 12_939.0)];
-/// A gain below this is none.
+/// A gain below this does not count.
 const MATTERS: f64 = 1.05;
-/// And so are fewer of the yields than this part.
+/// A smaller part of the yields does not count.
 const SEEN: f64 = 0.01;
 
 /// The table; `None` if the suite was not run.
@@ -41,7 +41,7 @@ pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTab
     let each = |metric: Metric| move |here: &Here<'_>| here.for_each_message(metric).map(ratio);
     let rows = vec![
         row("yield with both bugs", SOURCE.map(|(_, bugs, _)| si(bugs)), &rate(BUGS)),
-        row("both mended", SOURCE.map(|(.., mended)| si(mended)), &rate(MENDED)),
+        row("both fixed", SOURCE.map(|(.., mended)| si(mended)), &rate(MENDED)),
         row("- gain", SOURCE.map(|(_, bugs, mended)| ratio(mended / bugs)), &gain(MENDED, BUGS)),
         row(EXPIRE, empty(), &rate(EXPIRE)),
         row("rsdl+polite", empty(), &rate(POLITE)),
@@ -50,7 +50,7 @@ pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTab
         row("- to host", empty(), &gain(POLITE, BASELINE)),
         row(BASELINE, empty(), &rate(BASELINE)),
         row("with both bugs, a message: yields", empty(), &each(Metric::YieldsPerS)),
-        row("- while nobody waited", empty(), &each(Metric::LoneYieldsPerS)),
+        row("- while no vCPU waited", empty(), &each(Metric::LoneYieldsPerS)),
         row("- recalculations", empty(), &each(Metric::RecalculationsPerS)),
         row("- extra passes", empty(), &each(Metric::ExtraPassesPerS)),
         row("- switches", empty(), &each(Metric::SwitchesPerS)),
@@ -60,11 +60,11 @@ pub(super) fn table(report: &Report, citation: &'static str) -> Option<SourceTab
     Some(SourceTable { title, citation, header, rows, findings })
 }
 
-/// What was measured in one setting.
+/// The figures of one setting.
 struct Here<'a> {
     report: &'a Report,
     params: &'a Params,
-    /// What tells it from the other settings.
+    /// The parameters in which it differs from the other settings.
     name: String,
 }
 
@@ -91,7 +91,7 @@ impl Here<'_> {
         Some(self.median(BUGS, metric)? / rate)
     }
 
-    /// What the source says, and whether it holds here.
+    /// The source's claims, and whether they hold here.
     fn claims(&self) -> Vec<(Found, String)> {
         [self.gains(), self.wasted()].into_iter().flatten().collect()
     }
@@ -104,26 +104,26 @@ impl Here<'_> {
         let (gain, least) = (times(gain), times(least));
         Some((
             found,
-            format!("mending the yield gives {gain} the messages with {} (source at least {least})", self.name),
+            format!("fixing the yield gives {gain} the messages with {} (source at least {least})", self.name),
         ))
     }
 
     fn wasted(&self) -> Option<(Found, String)> {
         let yields = self.median(BUGS, Metric::YieldsPerS).filter(|yields| *yields > 0.0)?;
         let part = self.median(BUGS, Metric::LoneYieldsPerS)? / yields;
-        let told = format!("{} of the yields are while nobody waits with {}", percent(part), self.name);
+        let told = format!("{} of the yields come while no vCPU waits with {}", percent(part), self.name);
         Some(((part >= SEEN).into(), told))
     }
 }
 
-/// What the settings have in common besides their size: "yields with hints".
+/// The parameters that the settings share besides their size: "yields with hints".
 fn shared(settings: &[&Params]) -> Vec<String> {
     let Some((first, others)) = settings.split_first() else { return Vec::new() };
     let in_all = |part: &String| others.iter().all(|other| parts(other).any(|theirs| theirs == *part));
     parts(first).filter(in_all).collect()
 }
 
-/// A setting without what it shares with the others: "2 rooms, one pCPU".
+/// A setting without the parameters that it shares with the others: "2 rooms, one pCPU".
 fn name(params: &Params, shared: &[String]) -> String {
     let own = parts(params).filter(|part| !shared.contains(part));
     [params.size_label()].into_iter().chain(own).collect::<Vec<_>>().join(", ")
@@ -174,7 +174,7 @@ mod tests {
         );
         assert_eq!(ours("with both bugs, a message: yields"), "3.00");
         assert!(table.findings[0].contains("1.60 times the messages with 1 room (source at least 1.51 times)"));
-        assert!(table.findings[1].contains("0 % of the yields are while nobody waits with 1 room"));
+        assert!(table.findings[1].contains("0 % of the yields come while no vCPU waits with 1 room"));
     }
 
     #[test]
@@ -191,6 +191,6 @@ mod tests {
     #[test]
     fn a_mended_yield_that_gains_nothing_is_told() {
         let table = made_of(&report(&[(BUGS, 100.0), (MENDED, 101.0)])).unwrap();
-        assert!(table.findings[0].starts_with("Not as the source saw it: mending the yield gives 1.01 times"));
+        assert!(table.findings[0].starts_with("Not as the source saw it: fixing the yield gives 1.01 times"));
     }
 }

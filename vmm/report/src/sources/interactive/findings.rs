@@ -1,37 +1,37 @@
-//! What agrees with the first source and what does not, whether the promise is kept, and what fairness has to do with
-//! it: in sentences that are made of the figures.
+//! The findings on the first source, in sentences made of the figures: what agrees and what does not, whether the
+//! promise is kept, and what a fair share allows.
 
 use super::source::{KERNELS, RATED, Rated, TIMES};
 use super::{Felt, Figures};
 use stile_results::rating::{Probe, Rating};
 use stile_suites::Metric;
 
-/// The policy that promises something, by either of its names.
+/// The policy that has a promise, by either of its names.
 const PROMISING: [&str; 2] = ["rsdl+polite", "rsdl"];
-/// How far throughput may be below that of `host`.
+/// The least part of `host`'s throughput that the promise allows.
 const WITHIN: f64 = 0.05;
-/// A ratio this far above 1 counts as one where there are too few rounds for an interval.
+/// A ratio this far above 1 counts as a difference if there are too few rounds for an interval.
 const SEEN: f64 = 0.02;
-/// Deadlines missed more that count as more (unit: percent of all).
+/// This many more missed deadlines count as more (unit: percent of all).
 const WORSE: f64 = 10.0;
 
-/// A rating here beside the source's.
+/// A rating of stile's run beside the source's.
 struct Compared {
     rated: &'static Rated,
     probe: Probe,
     policy: &'static str,
     theirs: &'static str,
     ours: Rating,
-    /// How many ratings ours is better (below 0) or worse (above) than the nearest of theirs.
+    /// How many steps stile's rating is better (below 0) or worse (above 0) than the nearest of the source's.
     off: i32,
 }
 
-/// A build without yields, over the same with yields.
+/// The time of a build without yields, over its time with yields.
 struct Build {
     load: &'static str,
     there: f64,
     here: f64,
-    /// It takes longer here.
+    /// Whether it takes longer here.
     longer: bool,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Display for Build {
 }
 
 impl Figures<'_> {
-    /// Every rating that the source has and this report as well.
+    /// Every rating that both the source and this report have.
     fn compared(&self) -> Vec<Compared> {
         let mut compared = Vec::new();
         for rated in &RATED {
@@ -58,12 +58,12 @@ impl Figures<'_> {
         compared
     }
 
-    /// What builds take without yields, as a ratio: there, and here.
+    /// Times of builds without yields, as ratios: in the source, and here.
     fn without_yields(&self) -> Vec<Build> {
         let ratio = |(load, [real, ..]): &(&'static str, [[f64; 3]; 3])| {
             let cell = self.cell("host-noyield", load, None, Metric::BuildReal)?;
             let here = cell.ratio?;
-            // Without an interval a difference is one that can be seen.
+            // Without an interval, a ratio counts as a difference if it is large.
             let longer = cell.ratio_ci95.map_or(here > 1.0 + SEEN, |interval| interval.lo > 1.0);
             Some(Build { load, there: real[1] / real[0], here, longer })
         };
@@ -106,7 +106,7 @@ impl Figures<'_> {
         ))
     }
 
-    /// What a yield to the end of the line costs who draws, beside one that does nothing.
+    /// The cost of a yield to the end of the queue for a program that draws, compared with a yield that does nothing.
     pub(super) fn expiry(&self) -> Option<String> {
         let worse = |rated: &Rated| {
             let missed = |policy| Some(self.felt(policy, rated.load, Probe::Beryl)?.missed);
@@ -118,7 +118,7 @@ impl Figures<'_> {
         };
         let worse: Vec<String> = RATED.iter().filter_map(worse).collect();
         let told = || {
-            format!("A yield to the end of the line is what hurts who yields: with it, {}.", stile_text::list(&worse))
+            format!("A yield to the end of the queue hurts the program that yields: {}.", stile_text::list(&worse))
         };
         (!worse.is_empty()).then(told)
     }
@@ -146,7 +146,7 @@ impl Figures<'_> {
         })
     }
 
-    /// Whether the loads get as much done as under the host's scheduler.
+    /// Whether the loads get as much throughput as under the host's scheduler.
     pub(super) fn throughput(&self) -> Option<String> {
         let policy = self.promising()?;
         let ratio = |rated: &Rated| {
@@ -169,7 +169,7 @@ impl Figures<'_> {
         })
     }
 
-    /// What an equal share is worth to those who draw, where they got less than they want.
+    /// The equal share of the probes that draw, if they got less than they want.
     pub(super) fn shares(&self) -> Vec<String> {
         let (Some(policy), Some(pcpus)) = (self.promising(), self.pcpus) else { return Vec::new() };
         let short = |load, probe| self.felt(policy, load, probe).filter(|felt| felt.rating > Rating::Good);
@@ -205,11 +205,11 @@ impl Figures<'_> {
     }
 }
 
-/// How far a rating is from the nearest of the source's, above 0 if it is worse.
+/// How many steps a rating is from the nearest of the source's, above 0 if it is worse.
 pub(super) fn off(probe: Probe, ours: Rating, theirs: &str) -> i32 {
     let theirs = || theirs.split('/').filter_map(Rating::named);
     let (Some(best), Some(worst)) = (theirs().min(), theirs().max()) else { return 0 };
-    // The source calls nothing great but beryl; of the others the best it says is good.
+    // The source calls only beryl great. For the other probes its best rating is good.
     match if probe == Probe::Beryl { ours } else { ours.max(Rating::Good) } {
         ours if ours < best => -(ours.distance(best) as i32),
         ours if ours > worst => ours.distance(worst) as i32,
@@ -217,13 +217,13 @@ pub(super) fn off(probe: Probe, ours: Rating, theirs: &str) -> i32 {
     }
 }
 
-/// The share of each vCPU that wants more than it gets, where so many always compute beside the probes; `None` where
-/// nobody does, and shares do not decide.
+/// The equal share of a vCPU that wants more than it gets, if this many vCPUs always compute beside the probes; `None`
+/// if no vCPU wants more, so that shares do not decide.
 pub(super) fn equal_share(pcpus: f64, computing: u32) -> Option<f64> {
     let mut wants = Probe::ALL.map(Probe::wants);
     wants.sort_by(f64::total_cmp);
     let (mut left, mut sharers) = (pcpus, f64::from(computing) + wants.len() as f64);
-    // Who wants less than an equal share gets what it wants; the others share what is left.
+    // A probe that wants less than an equal share gets what it wants. The others share the rest.
     for want in wants {
         if want > left / sharers {
             break;

@@ -1,5 +1,5 @@
-//! What stands in the first source: its kernels, its ratings, its times. Nothing of ours but the policies that stand
-//! for the kernels, and how many vCPUs of each load compute here.
+//! The content of the first source: its kernels, its ratings, its times. Also the policies that stand for the kernels,
+//! and the number of vCPUs of each load that compute here.
 
 /// The source's kernels, and the policies that stand for them.
 pub(super) const KERNELS: [(&str, &str); 3] =
@@ -12,7 +12,7 @@ pub(super) struct Rated {
     pub(super) ratings: [[&'static str; 3]; 5],
     /// Here: vCPUs of the load that compute whenever they can.
     pub(super) computing: u32,
-    /// And are never seen waiting for anything else.
+    /// Whether they never wait for anything else.
     pub(super) always: bool,
 }
 
