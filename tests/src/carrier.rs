@@ -1,4 +1,4 @@
-//! The ways to carry vCPUs: every domain and policy a test may want to try.
+//! Carriers: every combination of domain and policy that a test may use.
 
 use crate::watched::Watched;
 use std::fmt;
@@ -12,33 +12,33 @@ use stile_sched::policy::rsdl::{PoliteSwitches, Rsdl, RsdlConfig, YieldRule, wai
 use stile_sched::policy::{Capped, Freelist, Policy};
 use stile_sched::{Domain, Nanos};
 
-/// More pCPUs than this would only let the guests run without competition.
+/// With more pCPUs the guests would run without competition.
 const MOST_PCPUS: usize = 2;
 
-/// A way to carry vCPUs.
+/// A combination of mechanism and policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
-    /// A thread per vCPU, scheduled by the host.
+    /// A thread for each vCPU, scheduled by the host.
     Host(HostYield),
     /// Executors with the policy `rsdl`.
     Rsdl(YieldRule),
     /// Executors with the policy `freelist`.
     Freelist,
-    /// A thread per vCPU with the policy `rsdl`.
+    /// The mechanism leases with the policy `rsdl`.
     RsdlLeases(YieldRule),
-    /// A thread per vCPU with the policy `freelist`.
+    /// The mechanism leases with the policy `freelist`.
     FreelistLeases,
     /// As `RsdlLeases`, on one pCPU, whose slot needs no bus lock.
     OnePcpuLeases,
 }
 
 impl Carrier {
-    /// The policy people get who choose none.
+    /// The default policy.
     pub fn default_policy() -> Self {
         Self::Rsdl(RsdlConfig::default().yield_rule)
     }
 
-    /// All of them.
+    /// All carriers.
     pub fn all() -> [Self; 10] {
         [
             Self::Host(HostYield::Sched),
@@ -54,7 +54,7 @@ impl Carrier {
         ]
     }
 
-    /// One of each mechanism.
+    /// One carrier of each mechanism.
     pub fn mechanisms() -> [Self; 4] {
         [
             Self::Host(HostYield::Sched),
@@ -64,17 +64,17 @@ impl Carrier {
         ]
     }
 
-    /// A new domain on two pCPUs, or on as many as there are, which is watched if its policy promises anything.
+    /// A new domain on two pCPUs, or fewer if the process may use fewer. It is watched if its policy promises a bound.
     pub fn domain(self) -> Arc<dyn Domain> {
         self.domain_with(true, |policy, _| policy)
     }
 
-    /// The same, which detects spinning or does not.
+    /// A new domain with or without spin detection.
     pub fn domain_that(self, spin_detection: bool) -> Arc<dyn Domain> {
         self.domain_with(spin_detection, |policy, _| policy)
     }
 
-    /// The same, whose policy keeps to caps; the host's scheduler does not.
+    /// A new domain that enforces caps; the host's scheduler does not.
     pub fn domain_with_caps(self) -> Arc<dyn Domain> {
         self.domain_with(true, |policy, slots| Box::new(Capped::new(policy, slots)))
     }
@@ -137,7 +137,7 @@ impl fmt::Display for Carrier {
     }
 }
 
-/// The host CPUs that domains are made of.
+/// The host CPUs of the domains.
 pub fn pcpus() -> Vec<usize> {
     let allowed = stile_host::allowed_cpus().expect("the kernel tells a process its CPUs");
     allowed.iter().take(MOST_PCPUS).map(|cpu| cpu as usize).collect()

@@ -18,10 +18,10 @@ use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::{Domain, Nice};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// Enough for any guest of these tests, and the host maps only what they touch.
+/// Enough for any guest of these tests. The host maps only the pages that they touch.
 const MEMORY: u64 = 32 << 20;
 
-/// What a guest is made of.
+/// The description of a guest.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     name: String,
@@ -46,7 +46,7 @@ impl Recipe {
         Self::file(forge::code(&program.code))
     }
 
-    /// A guest of this ELF file, or what is left of it, with one vCPU.
+    /// A guest of this ELF file, which may be truncated, with one vCPU.
     pub fn file(bytes: Vec<u8>) -> Self {
         Self::new("program", Cow::Owned(bytes))
     }
@@ -79,7 +79,7 @@ impl Recipe {
         Self { cmdline: cmdline.to_owned(), ..self }
     }
 
-    /// With this cap, which needs a domain that keeps to caps.
+    /// With this cap, which needs a domain that enforces caps.
     pub fn cap(self, cap: Cap) -> Self {
         Self { cap: Some(cap), ..self }
     }
@@ -146,7 +146,7 @@ impl Recipe {
     }
 }
 
-/// A VM and what a test sees of it.
+/// A VM, its console and its gauges.
 pub struct Guest {
     vm: Vm,
     text: Arc<Mutex<Vec<u8>>>,
@@ -187,7 +187,7 @@ impl Guest {
         state.memory().load(at, Relaxed).expect("gauges are in memory")
     }
 
-    /// Whether a vCPU runs, as the guest is told.
+    /// Whether a vCPU runs, by the presence that the guest reads.
     pub fn presence(&self, vcpu: u32) -> Presence {
         let state = self.vm.state();
         let at = GuestAddress(state.layout().steal(vcpu) + offset_of!(Steal, presence) as u64);
@@ -195,7 +195,7 @@ impl Guest {
         Steal { waited: 0.into(), presence: presence.into() }.presence()
     }
 
-    /// Waits until the guest is told this of each of these vCPUs, of one after the other.
+    /// Waits until the guest reads this presence of each of these vCPUs, one after the other.
     #[track_caller]
     pub fn are(&self, vcpus: impl IntoIterator<Item = u32>, presence: Presence) {
         for vcpu in vcpus {

@@ -1,7 +1,7 @@
-//! A guest of a few ring-0 instructions whose vCPUs halt with their LAPIC in the kernel, as those of Linux do: it
-//! computes or halts as it is told from outside, and counts its interrupts.
+//! A guest of a few ring-0 instructions. Its vCPUs halt with their LAPIC in the kernel, as those of Linux do. They
+//! compute or halt as the test says, and count their interrupts.
 //!
-//! It runs in real mode, since a host without hardware virtualisation emulates every instruction of it.
+//! It runs in real mode, since a host without hardware virtualisation emulates each of its instructions.
 
 use kvm_bindings::{
     KVM_MAX_CPUID_ENTRIES, KVM_MP_STATE_RUNNABLE, kvm_lapic_state, kvm_mp_state, kvm_msi, kvm_regs,
@@ -47,7 +47,7 @@ const DIVIDE: usize = 0x3e0;
 const PERIODIC: u32 = 1 << 17;
 const BY_ONE: u32 = 0b1011;
 
-/// The guest. It is to be dropped after its domain.
+/// The guest. It must be dropped after its domain.
 pub struct HaltingGuest {
     vm: VmFd,
     memory: GuestMemoryMmap,
@@ -56,18 +56,18 @@ pub struct HaltingGuest {
     domain: Arc<dyn Domain>,
 }
 
-/// What a vCPU's thread notes.
+/// Times that a vCPU's thread notes.
 #[derive(Debug, Default)]
 pub struct Times {
     /// When it was last woken by an event while it dozed (unit: ns of CLOCK_MONOTONIC).
     woken: AtomicU64,
     /// When it ran for the first time after that.
     ran: AtomicU64,
-    /// What it could not make sense of.
+    /// An unexpected exit.
     broken: Mutex<Option<String>>,
 }
 
-/// What a guest is made of.
+/// The description of a guest.
 #[derive(Debug, Clone, Copy)]
 pub struct HaltingRecipe {
     vcpus: u16,
@@ -76,23 +76,23 @@ pub struct HaltingRecipe {
 }
 
 impl HaltingRecipe {
-    /// So many vCPUs, which halt until they are told otherwise.
+    /// A guest with this many vCPUs, which halt until the test says otherwise.
     pub fn vcpus(vcpus: u16) -> Self {
         assert!(vcpus <= MOST_VCPUS, "no room for {vcpus} stacks");
         Self { vcpus, timer: None, keeps_time: false }
     }
 
-    /// Each has a LAPIC timer of this period.
+    /// Gives each vCPU a LAPIC timer of this period.
     pub fn timer(self, period: Nanos) -> Self {
         Self { timer: Some(period), ..self }
     }
 
-    /// The LAPICs' time is kept outside KVM while the vCPUs doze.
+    /// Keeps the LAPICs' time outside KVM while the vCPUs doze.
     pub fn keeping_time(self) -> Self {
         Self { keeps_time: true, ..self }
     }
 
-    /// Makes the guest and starts it; `None` where KVM has no LAPIC in the kernel.
+    /// Makes the guest and starts it; `None` if KVM has no LAPIC in the kernel.
     ///
     /// # Panics
     /// If KVM refuses anything else.
@@ -188,8 +188,8 @@ impl HaltingGuest {
         self.word(vcpu, 0)
     }
 
-    /// Whether a vCPU halts whenever it has nothing else to do, or computes for ever; one that halts finds out when it
-    /// is interrupted.
+    /// Whether a vCPU halts when it has nothing else to do, or computes for ever. A halted vCPU notices a change at its
+    /// next interrupt.
     pub fn halts(&self, vcpu: u16, halts: bool) {
         let at = GuestAddress((BLOCKS + BLOCK * vcpu + HALTS).into());
         self.memory.store(u8::from(halts), at, SeqCst).expect("it is memory");

@@ -1,4 +1,4 @@
-//! What this process holds, as the kernel counts it.
+//! The resources of this process, as the kernel counts them.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// Now.
+    /// Reads the counts.
     ///
     /// # Panics
     /// Without /proc.

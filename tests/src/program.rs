@@ -1,4 +1,4 @@
-//! Guests of a few instructions, for what no well-behaved program does.
+//! Guests of a few instructions, for behaviour that no well-behaved program has.
 //!
 //! The instructions are assembled into this crate's own text, jumped over, and copied from there. They start at CPL 3
 //! with `rdi` = boot-information page, `rsi` = vCPU index and `rsp` = top of the stack, and must be
@@ -19,7 +19,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Address in the guest of the instruction that matters.
+    /// Address in the guest of the marked instruction.
     pub fn mark(&self) -> u64 {
         IMAGE_MIN_GPA + self.mark as u64
     }
@@ -34,8 +34,8 @@ impl Program {
     }
 }
 
-/// Assembles a program. Labels are numbers from 4 on; `9:` marks the instruction that matters. What follows the
-/// instructions are constants.
+/// Assembles a program. Labels are numbers from 4 on; `9:` marks the instruction under test. Constants follow the
+/// instructions.
 macro_rules! program {
     ($($line:literal),+ $(; $($name:ident = $value:expr),+)? $(,)?) => {{
         let (start, mark, end): (*const u8, *const u8, *const u8);
@@ -61,7 +61,7 @@ macro_rules! program {
     }};
 }
 
-/// Runs one instruction (or a few, the last being the one that matters) and then spins.
+/// Runs one instruction, or a few of which the last one is marked, and then spins.
 macro_rules! then_spin {
     ($($line:literal),+ $(; $($name:ident = $value:expr),+)?) => {
         program!($($line,)+ "8: jmp 8b" $(; $($name = $value),+)?)
@@ -228,7 +228,7 @@ pub fn steps_at_events() -> Program {
 /// vCPUs in a ring: each idles until it is its turn, counts an operation, and hands the turn to the next with a kick.
 pub fn passes_turn_on() -> Program {
     program!(
-        // rbx: call block, rcx: gauge, r8: next vCPU, r9: whose turn it is, vCPU 0's to begin with.
+        // rbx: call block, rcx: gauge, r8: next vCPU, r9: whether it has the turn; vCPU 0 has it first.
         "mov rbx, rsi",
         "imul rbx, rbx, {call_size}",
         "add rbx, [rdi + {calls}]",

@@ -1,4 +1,4 @@
-//! A policy that starves one vCPU, for tests of what comes of it.
+//! A policy that starves one vCPU, for tests of the watchdog.
 
 use std::collections::VecDeque;
 use stile_sched::attributes::Attributes;
@@ -7,19 +7,19 @@ use stile_sched::{Lease, Nanos, Slot, Time, VcpuId};
 
 const TURN: Nanos = Nanos::from_millis(2);
 
-/// First come, first served, but for one.
+/// First come, first served, except for one vCPU.
 #[derive(Debug)]
 pub struct Unfair {
     victim: VcpuId,
     /// Whether the victim could run.
     waits: bool,
     queue: VecDeque<VcpuId>,
-    /// Who is on each slot, or was placed there.
+    /// The vCPU that is on each slot, or was placed there.
     on: Vec<Option<VcpuId>>,
 }
 
 impl Unfair {
-    /// For this many slots, none of which the victim ever gets.
+    /// A policy for this many slots. The victim never gets any of them.
     pub fn new(victim: VcpuId, slots: usize) -> Self {
         Self { victim, waits: false, queue: VecDeque::new(), on: vec![None; slots] }
     }
@@ -43,7 +43,7 @@ impl Policy for Unfair {
         } else {
             self.queue.push_back(vcpu);
         }
-        // Every turn is limited: nobody has to be told.
+        // Every turn is limited, so no slot has to be kicked.
         Placement::Queue(None)
     }
 

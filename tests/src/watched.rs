@@ -1,4 +1,4 @@
-//! A domain under a watchdog, which fails the test if a vCPU waits beyond what its policy promises.
+//! A domain with a watchdog, which fails the test if a vCPU waits longer than its policy promises.
 
 use crate::is_emulated;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use stile_sched::ledger::Totals;
 use stile_sched::ledger::{Account, Seen, Trace};
 use stile_sched::{Vcpu, VcpuId};
 
-/// A domain that nobody may starve in, for as long as it is there.
+/// A domain in which no vCPU may starve, as long as this exists.
 pub struct Watched {
     domain: Arc<dyn Domain>,
     watchdog: Option<Watchdog>,
@@ -21,17 +21,17 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// The same domain, under watch.
+    /// The domain with its watchdog.
     pub fn new(domain: Arc<dyn Domain>, bound: BoundOf) -> Self {
         let (watchdog, found) = watch(&domain, bound);
         Self { domain, watchdog: Some(watchdog), found: Mutex::new(found) }
     }
 }
 
-/// A watchdog for a domain, and what it finds.
+/// A watchdog for a domain, and the starved vCPUs that it finds.
 ///
 /// # Panics
-/// Without a thread for it.
+/// If its thread cannot be made.
 pub fn watch(domain: &Arc<dyn Domain>, bound: BoundOf) -> (Watchdog, Receiver<Starvation>) {
     let (finds, found) = mpsc::channel();
     let tell = move |starvation| match finds.send(starvation) {

@@ -1,4 +1,4 @@
-//! Caps and weights of whole VMs: what their vCPUs ran, by the domain's own accounts.
+//! Caps and weights of whole VMs: the run time of their vCPUs, by the domain's accounts.
 
 use kvm_ioctls::Kvm;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ fn cap(per_mille: u64) -> Cap {
     Cap::new(Nanos(PERIOD.0 * per_mille / 1000), PERIOD).expect("it is enough for a turn")
 }
 
-/// The ways to carry vCPUs that can keep to a cap.
+/// The carriers that enforce caps.
 fn carriers() -> impl Iterator<Item = Carrier> {
     Carrier::mechanisms().into_iter().filter(|carrier| !matches!(carrier, Carrier::Host(_)))
 }
 
-/// What each vCPU used in a window. One that took much longer, because the whole process was stopped meanwhile, says
-/// nothing: that time counts as run.
+/// The run time of each vCPU in a window. A window that took much longer, because the whole process was stopped
+/// meanwhile, is not used: the pause counts as run time.
 fn window(guest: &Guest) -> Vec<Usage> {
     loop {
         let before = guest.usage();
@@ -40,7 +40,7 @@ fn lived(used: &[Usage]) -> f64 {
     (used[0].run_ns + used[0].wait_ns + used[0].idle_ns) as f64
 }
 
-/// CPUs used together.
+/// CPUs that the vCPUs used together.
 fn cpus(used: &[Usage]) -> f64 {
     let run: u64 = used.iter().map(|usage| usage.run_ns).sum();
     run as f64 / lived(used)
@@ -61,7 +61,7 @@ fn hogs_run_as_much_as_their_vms_cap_and_all_of_them_get_on() {
             guest.all_progress(1);
             let used = window(&guest);
             let got = cpus(&used);
-            // Above it may lie what was in hand at the beginning.
+            // Above the cap there may be the CPU time that was in hand at the beginning.
             assert!((0.35..0.44).contains(&got), "{carrier}: {vcpus} vCPUs beside {hogs} hogs got {got}");
             for usage in &used {
                 assert!(usage.throttled_ns > 0 && usage.throttled_ns <= usage.wait_ns, "{carrier}: {usage:?}");
@@ -86,7 +86,7 @@ fn lockers_never_run_more_than_their_vms_cap_and_get_on_although_holders_are_hel
     }
 }
 
-/// The nice values are those of weights 1, 2 and 4 exactly; see the policy's own test.
+/// The nice values have weights 1, 2 and 4 exactly; see the policy's own test.
 #[test]
 fn vms_of_weights_1_2_and_4_run_in_that_ratio() {
     let kvm = require_kvm!();
@@ -106,8 +106,8 @@ fn vms_of_weights_1_2_and_4_run_in_that_ratio() {
             let unit = ran.iter().sum::<f64>() / 7.0;
             [0, 1, 2].map(|vm| ran[vm] / unit / f64::from(1 << vm))
         };
-        // A host that takes pCPUs away for long lets vCPUs run beyond several quotas, which is forgiven them: it may
-        // blur the ratio of one window, towards that of equals, which is 2.33 to 0.58.
+        // If the host takes pCPUs away for long, vCPUs may run beyond several quotas, which is forgiven. That may move
+        // the ratio of one window towards that of equal vCPUs, which is 2.33 to 0.58.
         let mut seen: Vec<[f64; 3]> = Vec::new();
         let are_fair = (0..5).any(|_| {
             seen.push(ratios());

@@ -1,4 +1,4 @@
-//! Guests that do what they must not: each ends alone, with a report that names vCPU, instruction and reason, while its
+//! Guests that break rules: each ends by itself, with a report that names vCPU, instruction and reason, while its
 //! neighbour in the same domain runs on.
 
 use kvm_ioctls::Kvm;
@@ -15,7 +15,7 @@ const PRESENT: u64 = 1;
 const WRITE: u64 = 1 << 1;
 const USER: u64 = 1 << 2;
 const FETCH: u64 = 1 << 4;
-/// A port below all doorbells, at which nothing is.
+/// A port below all doorbells that is not in use.
 const NO_DOORBELL: u16 = 0x4f0;
 
 fn neighbour(kvm: &Kvm, domain: &Arc<dyn Domain>) -> Guest {
@@ -61,7 +61,7 @@ fn page_fault_at(error: u64, address: u64) -> FaultKind {
     FaultKind::Exception { vector: 14, error: Some(error), address: Some(address) }
 }
 
-/// A refused access to a port. Hosts differ in whether RIP has passed the instruction by then.
+/// A refused access to a port. Hosts differ in whether RIP has passed the instruction.
 #[track_caller]
 fn refused_port(kvm: &Kvm, what: &str, program: &Program, port: u16, width: usize) {
     // One byte, and a prefix for 16 bits.
@@ -73,7 +73,7 @@ fn refused_port(kvm: &Kvm, what: &str, program: &Program, port: u16, width: usiz
     }
 }
 
-/// The guest breaks the ABI at this doorbell, and the report says so in words that hold these.
+/// The guest breaks the ABI at this doorbell. The report contains these words.
 #[track_caller]
 fn breaks_abi(kvm: &Kvm, program: &Program, doorbell: &str, words: &str) {
     for (outcome, _) in ends_alone(kvm, words, &Recipe::program(program)) {
@@ -83,7 +83,7 @@ fn breaks_abi(kvm: &Kvm, program: &Program, doorbell: &str, words: &str) {
         };
         assert_eq!(*name, doorbell, "{outcome}");
         assert!(why.contains(words), "{outcome}");
-        // As for refused ports.
+        // RIP as for refused ports.
         assert!([0, 1].contains(&rip.wrapping_sub(program.mark())), "{outcome}");
     }
 }
@@ -153,7 +153,7 @@ fn interrupts_that_are_not_for_programs_are_refused() {
                 let kind = FaultKind::Exception { vector, error, address: None };
                 Outcome::Fault(Fault { vcpu: 0, rip: Some(program.mark()), kind })
             };
-            // A CPU names the gate, with a bit that says it is one of the interrupt table. PVM knows no such
+            // A CPU reports the gate, with a bit that says it is one of the interrupt table. PVM does not have such an
             // instruction.
             let gate = fault(13, Some(gate << 3 | 2));
             assert!(outcome == gate || outcome == fault(6, None), "{outcome}");
@@ -194,12 +194,12 @@ fn doorbells_with_bad_arguments_are_refused_with_the_reason() {
     breaks_abi(&kvm, &rings(port::RESULT, 0, [0x20_0000, NAME_MAX as i32 + 1, 0]), "result", "more than");
     breaks_abi(&kvm, &rings(port::RESULT, 0, [0x20_0000, -1, 0]), "result", "more than");
     breaks_abi(&kvm, &rings(port::RESULT, 0, [-4, 8, 0]), "result", "not memory");
-    // The call block itself, whose third word is no UTF-8.
+    // The call block itself, whose third word is not UTF-8.
     let calls = Layout::new(32 << 20, 1, 0x20_1000).expect("fits").calls.start as i32;
     breaks_abi(&kvm, &rings(port::RESULT, 0, [calls + 16, 4, -1]), "result", "UTF-8");
 }
 
-/// Runs a program whose memory was spoilt between its making and its start, as no guest can do from inside.
+/// Runs a program whose memory was changed between its making and its start, as no guest can do from inside.
 fn ends_spoilt(kvm: &Kvm, program: &Program, spoil: impl Fn(&GuestMemoryMmap, &Layout)) -> Vec<Outcome> {
     let run = |carrier: Carrier| {
         let domain = carrier.domain();

@@ -1,4 +1,4 @@
-//! The built-in guests under every way to carry them: they start, say what they should and get on, vCPU by vCPU.
+//! The built-in guests under every carrier: they start, print what they should and make progress, vCPU by vCPU.
 
 use kvm_ioctls::Kvm;
 use stile_abi::exit;
@@ -12,7 +12,7 @@ fn greeting(vcpus: u32) -> String {
     format!("hello from {vcpus} vCPU{}\n", if vcpus == 1 { "" } else { "s" })
 }
 
-/// Runs a workload until each of these vCPUs has got on twice.
+/// Runs a workload until each of these vCPUs has made progress twice.
 fn gets_on(kvm: &Kvm, recipe: &Recipe, vcpus: &[u32], carrier: Carrier) {
     eprintln!("{carrier}");
     let guest = recipe.start(kvm, &carrier.domain());

@@ -1,4 +1,4 @@
-//! What halted vCPUs cost. CPU time is that of the whole process, so this is the only test of its binary.
+//! The cost of halted vCPUs. CPU time is that of the whole process, so this is the only test of its binary.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use stile_tests::halting::{HaltingGuest, HaltingRecipe};
 use stile_tests::{carrier, require_kvm, wait_for};
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// Of a CPU, for a guest that has halted all its vCPUs.
+/// Limit for a guest with all vCPUs halted (unit: CPUs).
 const GUEST_LIMIT: f64 = 0.02;
-/// Of a CPU, for finding out who of 64 has halted or is awake.
+/// Limit for finding which of 64 vCPUs have halted or are awake (unit: CPUs).
 const WATCH_LIMIT: f64 = 0.01;
 
 fn cpu_time() -> Duration {
@@ -58,7 +58,7 @@ fn halted_vcpus_cost_next_to_nothing() {
         assert!(idle < WATCH_LIMIT, "64 halted vCPUs cost {idle} of a CPU");
         guest.stop();
 
-        // As often as an idle Linux is woken by its own timers.
+        // As often as the timers of an idle Linux wake it.
         let guest = HaltingRecipe::vcpus(4).timer(Nanos::from_millis(100)).start(&kvm, &domain);
         settle(&guest, 4);
         let idle = load();

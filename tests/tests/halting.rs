@@ -57,7 +57,7 @@ fn lapic_timers_wake_their_vcpus_whoever_keeps_their_time() {
     }
 }
 
-/// Tells how long it took from interrupts until their vCPU ran.
+/// Prints the time from interrupts until their vCPU ran.
 fn tell(what: &str, mut spans: Vec<Nanos>) {
     spans.sort_unstable();
     let part = |part: f64| spans[((spans.len() - 1) as f64 * part) as usize].0 as f64 / 1e3;

@@ -1,4 +1,4 @@
-//! VMs that cannot be: each is refused with its reason, before anything of it runs.
+//! VMs that cannot be made: each is refused with its reason, before any of its code runs.
 
 use std::sync::Arc;
 use stile_abi::{CMDLINE_MAX, IMAGE_MIN_GPA, MEMORY_MAX};
@@ -12,7 +12,7 @@ use stile_tests::{Carrier, Recipe, require_kvm};
 const READ: u32 = 4;
 const EXECUTE: u32 = 1;
 
-/// Tries to make the VM in each mechanism's domain, and looks that nothing of it stays there.
+/// Tries to make the VM in each mechanism's domain, and checks that none of its vCPUs stays there.
 fn refused(recipe: &Recipe, expected: impl Fn(&CreateError) -> bool) {
     let kvm = require_kvm!();
     for carrier in Carrier::mechanisms() {

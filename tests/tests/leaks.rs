@@ -1,6 +1,6 @@
-//! Nothing is left of VMs that are gone: no thread, no file descriptor, no memory.
+//! VMs that have ended leave nothing behind: no thread, no file descriptor, no memory.
 //!
-//! What a process holds is counted for the whole of it, so this is the only test of its binary.
+//! The counts are those of the whole process, so this is the only test of its binary.
 
 use kvm_ioctls::Kvm;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use stile_sched::Domain;
 use stile_tests::process::Holdings;
 use stile_tests::{Carrier, Guest, Recipe, require_kvm, wait_for};
 
-/// What leaks grows in every stage; what the allocator keeps for itself grows in one or two, and no more.
+/// A leak grows in every stage. Memory that the allocator keeps grows in one or two stages only.
 const STAGES: usize = 5;
-/// In each stage, a part of them under each mechanism.
+/// VMs of each stage, a part of them under each mechanism.
 const CYCLES: usize = 20;
-/// After so many cycles allocator, caches of thread stacks and lazily bound code have what they need, and each domain
+/// After this many cycles the allocator, caches of thread stacks and lazily bound code have what they need. Each domain
 /// gives ids of vCPUs that have ended for the second time: an id has its place in tables from the first time on.
 const WARM_UP: usize = 180;
 const VMS: u32 = 16;
@@ -36,8 +36,8 @@ fn cycle(kvm: &Kvm, domain: &Arc<dyn Domain>) {
     }
 }
 
-/// Waits until threads and descriptors are down to these numbers: a thread goes after it has said so, and the kernel
-/// gives a thread of its own to each VM.
+/// Waits until threads and descriptors are down to these numbers. A thread ends after it has reported its end, and the
+/// kernel gives a thread of its own to each VM.
 fn settle(to: Holdings) {
     wait_for(&format!("back to {to:?}"), || {
         let now = Holdings::now();
@@ -45,7 +45,7 @@ fn settle(to: Holdings) {
     });
 }
 
-/// The median of what each stage added.
+/// The median of the growth of each stage.
 fn typical_growth(held: &[Holdings], kib: impl Fn(&Holdings) -> u64) -> u64 {
     let mut growth: Vec<u64> = held.windows(2).map(|pair| kib(&pair[1]).saturating_sub(kib(&pair[0]))).collect();
     growth.sort_unstable();

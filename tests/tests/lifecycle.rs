@@ -1,4 +1,4 @@
-//! Starts, stops, waits and events in every order that callers may choose, and from many threads at once.
+//! Starts, stops, waits and events in every order that a caller may choose, and from many threads at once.
 
 use kvm_ioctls::Kvm;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,7 +34,7 @@ fn at_once(what: impl Fn(u32) + Sync) {
     });
 }
 
-/// Runs a test under each mechanism, and looks whether all vCPUs have let go of the domain.
+/// Runs a test under each mechanism, and checks that all vCPUs have left the domain.
 fn under_each(test: impl Fn(&Kvm, &Arc<dyn Domain>)) {
     let kvm = require_kvm!();
     for carrier in Carrier::mechanisms() {
@@ -145,7 +145,7 @@ fn a_storm_of_stops_spares_the_vms_it_is_not_for() {
         let survivors = [hogs(), Recipe::builtin("pingpong").vcpus(2)].map(|recipe| recipe.start(kvm, domain));
         let recipes = [hogs(), idler(), Recipe::builtin("ticket").vcpus(3), Recipe::builtin("probe").vcpus(2)];
         let doomed: Vec<Guest> = (0..6).flat_map(|_| recipes.each_ref().map(|r| r.start(kvm, domain))).collect();
-        // Every thread stops every VM, each from another one on.
+        // Every thread stops every VM, each in another order.
         at_once(|number| {
             let from = doomed.len() * number as usize / THREADS as usize;
             doomed[from..].iter().chain(&doomed[..from]).for_each(|guest| guest.stop());
@@ -190,8 +190,8 @@ fn the_last_event_of_a_storm_is_not_lost() {
         for _ in 0..50 {
             at_once(|_| (0..100).for_each(|_| guest.state().wake(0)));
             most += u64::from(THREADS) * 100;
-            // Events for a vCPU that has not idled yet are one, so the steps of a storm are not known. But an event is
-            // followed by a step.
+            // Several events for a vCPU that has not idled yet count as one, so the number of steps is not known. But a
+            // step follows every event.
             let before = guest.ops(0);
             guest.state().wake(0);
             most += 1;

@@ -1,5 +1,5 @@
-//! A Linux guest reports to its host over vsock. Runs where a Linux guest can: in the hardware lane, which says where
-//! kernel and initramfs are.
+//! A Linux guest reports to its host over vsock. Runs where Linux guests can: in the hardware lane, which gives the
+//! paths of kernel and initramfs.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
@@ -32,7 +32,7 @@ fn a_guests_reports_reach_who_listens_on_the_ports_socket() {
     let run = Command::new("stile").arg("run").arg(&file).output().unwrap();
     let said = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stderr));
-    // The guest has closed its end, or the monitor has with it.
+    // The guest has closed its end, or the monitor has closed it with the VM.
     let reports = reports.join().unwrap();
     assert!(reports.iter().any(|line| line.contains("over vsock")), "{reports:?}");
     assert!(reports.iter().any(|line| line.starts_with("finished ok")), "{reports:?}");

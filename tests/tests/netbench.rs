@@ -49,8 +49,8 @@ fn a_request_and_its_answer_cost_one_exit_each_under_every_carrier() {
         client.progresses([0], 1000);
         for ((exits_before, ops_before), (exits, ops)) in before.into_iter().zip(read()) {
             let (exits, ops) = (exits - exits_before, ops - ops_before);
-            // One to announce and one to idle would be two; a kick of the scheduler now and then is none of the
-            // guest's.
+            // An exit to announce and one to idle would be two. The scheduler kicks the guest now and then, which does
+            // not count.
             assert!(2 * exits < 3 * ops, "{carrier}: {exits} exits for {ops} operations");
         }
     }

@@ -1,10 +1,10 @@
-//! Guests are told which of their vCPUs run, under policies that want it so.
+//! Guests read which of their vCPUs run, under policies that tell them.
 
 use stile_abi::Presence;
 use stile_sched::policy::rsdl::{PoliteSwitches, YieldRule};
 use stile_tests::{Carrier, Recipe, program, require_kvm};
 
-/// Whether guests are told anything.
+/// Whether guests are told which vCPUs run.
 fn tells(carrier: Carrier) -> bool {
     match carrier {
         Carrier::Rsdl(rule) | Carrier::RsdlLeases(rule) => matches!(rule, YieldRule::Polite(_)),

@@ -1,5 +1,5 @@
-//! Recordings of whole VMs: a policy that is asked again decides the same, everybody's time adds up, and who waited is
-//! told whose doing it was.
+//! Recordings of whole VMs: a policy that is asked again decides the same, the times of all vCPUs add up, and the vCPU
+//! that caused a wait is named.
 
 use kvm_ioctls::Kvm;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ const POLICIES: [&str; 9] = [
     "goodness:yield_recalculates:yield_bounces",
 ];
 
-/// Runs guests on so many pCPUs until each has got on, and records them. They are made in this order, so that the first
-/// has the first ids.
+/// Runs guests on this many pCPUs until each has made progress, and records them. They are made in this order, so that
+/// the first has the first ids.
 fn record(kvm: &Kvm, path: &Path, policy: &str, most_pcpus: usize, recipes: &[Recipe]) -> Recording {
     let policy: PolicyConfig = policy.parse().expect("the tests name policies that exist");
     let cpus = pcpus().into_iter().take(most_pcpus).map(|cpu| cpu as u32).collect();
@@ -116,7 +116,7 @@ fn a_probe_behind_a_hog_has_the_hog_to_blame() {
             let recording = record(&kvm, &path, policy, 1, &guests);
             explain(&recording, "probe/0").unwrap().longest.expect("a probe is woken and waits")
         };
-        // A probe's own work takes up a lease only if the host runs something else meanwhile.
+        // A probe's own work uses up a lease only if the host runs another program meanwhile.
         let longest = (0..10).map(|_| longest()).find(|longest| longest.cause != "quota");
         let longest = longest.expect("the host lets a probe finish 20 us of work in one of ten runs");
         assert_eq!((longest.cause, longest.culprit.as_deref()), ("turns", Some("hog/0")), "{policy}: {longest:?}");

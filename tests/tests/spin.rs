@@ -1,4 +1,4 @@
-//! Guests that wait by spinning and never say so: they are seen to, and those that compute are not taken for them.
+//! Guests that spin and never yield: they are found, and guests that compute are not taken for them.
 
 use kvm_ioctls::Kvm;
 use stile_sched::Nanos;
@@ -6,7 +6,7 @@ use stile_tests::{Carrier, Guest, Recipe, require_kvm, wait_for};
 
 /// Some ten leases on each of two pCPUs.
 const SPAN: Nanos = Nanos::from_millis(150);
-/// Of each locker, so that a time in which two of them happen to have the lock for themselves counts for nothing.
+/// Locks of each locker. There are many, so that moments in which only two lockers compete do not matter.
 const LOCKS: u64 = 10;
 /// Most rounds of a comparison: other work on the host makes one longer, a lucky order of the lockers another shorter.
 const ROUNDS: usize = 8;
@@ -16,7 +16,7 @@ fn carriers() -> impl Iterator<Item = Carrier> {
     Carrier::mechanisms().into_iter().filter(|carrier| !matches!(carrier, Carrier::Host(_)))
 }
 
-/// Lockers that wait in a loop of PAUSE for as long as it takes.
+/// Lockers that wait in a loop of PAUSE without a limit.
 fn silent_lockers() -> Recipe {
     Recipe::builtin("ticket").vcpus(6).cmdline("hint=silent")
 }
@@ -25,13 +25,13 @@ fn used(guest: &Guest) -> Nanos {
     Nanos(guest.usage().iter().map(|usage| usage.run_ns).sum())
 }
 
-/// Lets a guest use so much CPU time.
+/// Lets a guest use this much CPU time.
 fn spend(guest: &Guest, span: Nanos) {
     let end = used(guest) + span;
     wait_for("the guest uses CPU time", || used(guest) >= end);
 }
 
-/// CPU time in which every locker takes so many locks.
+/// CPU time in which every locker takes this many locks.
 fn cost_of_locks(kvm: &Kvm, carrier: Carrier, spin_detection: bool) -> Nanos {
     let guest = silent_lockers().start(kvm, &carrier.domain_that(spin_detection));
     guest.all_progress(1);
@@ -78,7 +78,7 @@ fn hogs_are_never_taken_for_spinning_and_make_no_exit_beyond_those_at_the_ends_o
         spend(&guest, SPAN);
         let (made, leases) = (domain.totals().since(&before), (used(&guest).0 - begun.0) / 6_000_000);
         assert_eq!(made.yields.total(), 0, "{carrier}");
-        // A lease is asked about at its begin and its end; looks would come every 100 us.
+        // A lease has a question at its beginning and its end. Probes would come every 100 us.
         assert!(made.exits <= 4 * (leases + 8), "{carrier}: {} exits in {leases} leases", made.exits);
     }
 }

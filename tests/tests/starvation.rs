@@ -1,5 +1,5 @@
-//! A vCPU that its policy starves: it is found, with what led there, and gets on once the domain falls back to the
-//! host's scheduler, as everybody else does.
+//! A vCPU that its policy starves: the watchdog reports it with the events before, and the vCPU makes progress once the
+//! domain falls back to the host's scheduler, as all others do.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -50,7 +50,7 @@ fn fair(slots: usize) -> Box<dyn Policy> {
     Box::new(Freelist::new(Nanos::from_millis(2), slots))
 }
 
-/// The first starvation that is the scheduler's fault: on a host with other work there may be excuses before.
+/// The first starvation that the scheduler caused. On a host with other work the host may have caused earlier ones.
 fn first(found: &mpsc::Receiver<Starvation>) -> Starvation {
     loop {
         let starvation = found.recv_timeout(Duration::from_secs(60)).expect("the watchdog finds it within a minute");
@@ -68,7 +68,7 @@ fn a_starved_vcpu_is_found_with_who_ran_meanwhile_and_the_events_that_led_there(
         let domain: Arc<dyn Domain> = domain;
         let guest = Recipe::builtin("hog").vcpus(4).create(&kvm, &domain);
         assert_eq!(guest.ids()[1], VICTIM);
-        // Beside the victim nobody waits long, and who waits may wait for long.
+        // All vCPUs have this long bound, but only the victim waits that long.
         let (watchdog, found) = watched::watch(&domain, Box::new(|_, _| Some(BOUND)));
         guest.start();
         let starvation = first(&found);
@@ -183,7 +183,7 @@ fn a_configured_fallback_is_told_and_everybody_gets_on() {
     };
     let host = HostConfig { pcpus: carrier::pcpus().iter().map(|&cpu| cpu as u32).collect(), ..HostConfig::default() };
     let run = Watched::new(&Config { host, policy, vms: Vec::new() }).expect("this process may start threads");
-    // 6 ms for each of 80 on two pCPUs.
+    // 6 ms for each of 80 vCPUs on two pCPUs.
     let hogs = Recipe::builtin("hog").vcpus(80).start(&kvm, run.domain());
     let (says, said) = mpsc::channel();
     let names = hogs.ids().into_iter().map(|id| (id, format!("crowd/{}", id.0))).collect();

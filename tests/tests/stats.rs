@@ -1,4 +1,4 @@
-//! What is told of vCPUs, VMs and the domain adds up, whoever carries them.
+//! The figures of vCPUs, VMs and the domain add up, under every carrier.
 
 use kvm_ioctls::Kvm;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
 use stile_tests::{Carrier, Guest, Recipe, require_kvm};
 
-/// Part by which times may be off.
+/// Part by which times may differ.
 const TOLERANCE: f64 = 0.01;
-/// What a thread knows later than its policy, or the other way round.
+/// The time by which a thread's figures may be older than its policy's, or newer.
 const ROUNDING: Nanos = Nanos::from_millis(1);
 /// Operations of every vCPU, so that all of them waited, ran and went on.
 const SOME: u64 = 20;
@@ -22,7 +22,7 @@ struct Made {
 }
 
 impl Made {
-    /// Tells between which times it stopped.
+    /// Returns the times between which it stopped.
     fn stop(&self) -> [Time; 2] {
         let before = monotonic();
         self.guest.stop();
@@ -49,7 +49,7 @@ fn guests(kvm: &Kvm, domain: &Arc<dyn Domain>) -> Vec<Made> {
     all
 }
 
-/// Reads all of them; tells between which times.
+/// Reads all VMs. Returns the times between which it did.
 fn read(all: &[Made], domain: &dyn Domain) -> (Reading, [Time; 2]) {
     let before = monotonic();
     let reading = Reading::take(all.iter().map(|made| &*made.guest), domain, None);
@@ -67,7 +67,7 @@ fn times_are_the_time_that_passed(vm: &VmReading, made: [Time; 2], read: [Time; 
     }
 }
 
-/// The guest knows the wait up to its last turn.
+/// The guest knows its wait up to its last turn.
 #[track_caller]
 fn steal_is_the_wait_before_the_last_turn(vcpu: &Sample, ended_by_itself: bool, carrier: Carrier) {
     let Some(steal) = vcpu.steal else {
@@ -89,7 +89,7 @@ fn all_vcpus_are_the_domain(reading: &Reading, domain: &dyn Domain, carrier: Car
     assert_eq!(kinds, [totals.yields.unknown, totals.yields.lock, totals.yields.message], "{carrier}");
     let told = [totals.yields.alone, totals.yields.switched, totals.yields.stayed];
     assert_eq!([outcomes.alone, outcomes.switched, outcomes.stayed], told, "{carrier}");
-    // A lender may end before those it lent to.
+    // A vCPU that lent time may end before the vCPU that borrowed it.
     assert!(all.lent <= all.borrowed, "{carrier}: {:?} lent, {:?} borrowed", all.lent, all.borrowed);
 }
 

@@ -1,4 +1,4 @@
-//! The guests of `hackbench` and `volano`: every message comes under every carrier, and one that is damaged is found.
+//! The guests of `hackbench` and `volano`: every message arrives under every carrier, and a damaged one is found.
 
 use kvm_ioctls::Kvm;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use stile_tests::{Carrier, Guest, Recipe, require_kvm, wait_for};
 /// Exit code of a guest that found a message to be wrong.
 const CORRUPT: u32 = 1;
 
-/// An image, how many vCPUs, its command line, and how many messages are received in all.
+/// An image, its number of vCPUs, its command line, and the number of messages that are received in all.
 type Case = (&'static str, u32, &'static str, u64);
 
 /// Four senders with messages for four receivers; three users of a room.
@@ -38,7 +38,7 @@ fn nothing_is_sent_before_the_gate_opens_and_all_comes_after_under_every_carrier
         for case in SMALL {
             let guests = [(); 2].map(|()| at_gate(&kvm, &domain, case, ""));
             for guest in &guests {
-                // Events do not open it.
+                // Other events do not open the gate.
                 (0..case.1).for_each(|vcpu| guest.state().wake(vcpu));
                 assert_eq!((received(guest), guest.state().done()), (0, None), "{carrier}");
             }

@@ -1,5 +1,5 @@
-//! The suites netbench, entry, partition and boot, each small and under several policies: they come to their end with
-//! honest work and all they are to tell.
+//! The suites netbench, entry, partition and boot, each small and under several policies: they end, the work is done,
+//! and all metrics are there.
 
 use kvm_ioctls::Kvm;
 use std::fs;
@@ -32,7 +32,7 @@ fn samples(kvm: &Kvm, options: &Options, prepare: impl for<'a> FnOnce(Runner<'a>
     samples
 }
 
-/// A sample for messages: without what is kept raw.
+/// A sample for messages: without its raw detail.
 fn tell(sample: &Sample) -> String {
     let Sample { policy, params, values, .. } = sample;
     format!("{policy}, {params:?}: {values:?}")
@@ -104,7 +104,7 @@ fn netbench_moves_bytes_without_errors_in_every_setup_and_leaves_a_folder_for_ea
     assert_eq!(samples.len(), 9);
     for sample in &samples {
         assert_eq!(sample.values[&Metric::DroppedFrames], 0.0, "{}", tell(sample));
-        // The other one starves clients, which is what its source found.
+        // The other policy starves clients, as its source found.
         if sample.policy != "o1" {
             assert!(sample.values[&Metric::Throughput] > 0.0, "{}", tell(sample));
             assert_eq!(sample.values[&Metric::ClientErrors], 0.0, "{}", tell(sample));

@@ -40,7 +40,7 @@ fn text(sample: &Sample, name: &str) -> Option<String> {
     sample.params.get(name).map(ParamValue::to_string)
 }
 
-/// Runs one load under both policies, and looks that it did something and that every probe was looked at.
+/// Runs one load under both policies, and checks that it did some work and that every probe was measured.
 fn runs(load: Load) {
     let kvm = require_kvm!();
     let samples = run(&kvm, &options(&[load], &[("buffer_mb", 2), ("jobs", 24)])).unwrap_or_else(|why| panic!("{why}"));

@@ -1,17 +1,19 @@
-//! Runs in the outer system beside the tests, and holds what else makes the kernel patch its code again and again.
+//! Runs in the outer system beside the tests, and holds what would otherwise make the kernel patch its code again and
+//! again.
 //!
-//! The kernel has switches of which it patches the code that asks (static keys). The first of a kind turns one on, the
-//! last one's end turns it off: a counter of context switches, as stile makes for every vCPU that may halt inside
-//! KVM_RUN; a VM; a vCPU whose LAPIC is not in use, or not there. QEMU's emulated CPUs run in parallel, and one may go
-//! on executing what another has patched: the breakpoint that stands there meanwhile. The kernel finds no breakpoint,
-//! lets it try again, and the CPU never gets on. With one of each held, nothing of this is patched while tests run.
+//! The kernel patches the code that tests some of its switches (static keys). The first user of a kind turns a key on,
+//! and the end of the last one turns it off. Such users are: a counter of context switches, as stile makes for every
+//! vCPU that may halt inside KVM_RUN; a VM; a vCPU whose LAPIC is not in use, or missing. QEMU's emulated CPUs run in
+//! parallel, and one of them may go on executing code that another has patched, and meet the breakpoint that stands
+//! there meanwhile. The kernel finds no breakpoint and lets the CPU try again, for ever. While this program holds one
+//! of each, no such code is patched during tests.
 
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use std::io;
 use std::process::ExitCode;
 use stile_sched::kick::{self, Departure};
 
-/// Says that all of them are there.
+/// Reports that all of them are held.
 const HELD: &str = "/run/hold-keys";
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
-//! The emulated machine: QEMU from start to end, watched by what the outer system tells.
+//! The emulated machine: QEMU from start to end, watched by the events that the outer system sends.
 //!
-//! No process stays behind: QEMU ends when its parent does, however that ends, and is killed if the outer system does
-//! not come to its first test, or does not get over one, long after it should have.
+//! No process stays behind. QEMU ends when its parent does, however that ends. QEMU is killed if the outer system does
+//! not come to its first test, or does not end a test, long after it should have.
 
 use crate::outer::OuterSystem;
 use crate::results::{self, Event, Verdict};
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 const EMULATOR: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
 /// Enough for the tests' programs, twice while they are unpacked, and for four Linux guests.
 const MEMORY_MIB: u32 = 2048;
-/// As many as test machines have.
+/// As many CPUs as test machines have.
 const CPUS: u32 = 2;
 /// From start to first test; takes some 7 s on an idle host.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// Beyond a test's limit, within which the outer system should have killed it.
+/// Time beyond a test's limit, within which the outer system should have killed the test.
 const GRACE: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The most that passes between two looks of a lane that is not itself stopped or suspended.
+/// The most time between two checks of a lane that is neither stopped nor suspended.
 const STEP_MAX: Duration = Duration::from_secs(2);
 
 /// Why the machine did not run.
@@ -32,15 +32,15 @@ pub(crate) enum MachineError {
     /// It cannot be started.
     #[error("cannot start {0}")]
     Start(PathBuf, #[source] std::io::Error),
-    /// It is lost.
+    /// The machine ended or hung.
     #[error("cannot watch the emulator")]
     Watch(#[source] std::io::Error),
-    /// The user does not want to wait for it.
+    /// The user ended the run.
     #[error("ended before the tests were")]
     Interrupted,
 }
 
-/// The emulator is not there.
+/// The emulator is not installed.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no program {program}; `apt-get install --no-install-recommends {package}` brings it", program = EMULATOR.0, package = EMULATOR.1)]
 pub(crate) struct NoEmulator;
@@ -59,24 +59,24 @@ pub(crate) struct Machine {
     system: OuterSystem,
 }
 
-/// A running emulator, killed when it is let go.
+/// A running emulator. Dropping it kills the emulator.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as good.
+        // It may have ended by itself. That does no harm.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl Machine {
-    /// With this emulator and system.
+    /// Makes a machine of this emulator and system.
     pub(crate) fn new(emulator: PathBuf, system: OuterSystem) -> Self {
         Self { emulator, system }
     }
 
-    /// Boots the system, which runs the tests from the first of these on, and gives the verdict on each, unless it is
+    /// Boots the system, which runs the tests from the first of these on. Returns the verdict on each, unless it is
     /// `interrupted` before.
     pub(crate) fn run(&self, scripts: &[Script], interrupted: &AtomicBool) -> Result<Vec<Verdict>, MachineError> {
         let told = self.system.folder().join("results");
@@ -115,7 +115,7 @@ impl Machine {
         command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-no-reboot"]);
         command.args(["-m", &MEMORY_MIB.to_string(), "-smp", &CPUS.to_string(), "-display", "none"]);
         command.arg("-kernel").arg(self.system.kernel()).arg("-initrd").arg(self.system.initramfs());
-        // Mitigations cost time and protect nobody here; the outer system gives results on the second line.
+        // Mitigations cost time and protect nothing here. The outer system sends results on the second line.
         command.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 mitigations=off lane.from={first}"));
         command.args(["-serial", "stdio"]).arg("-serial").arg(format!("file:{}", told.display()));
         command.stdin(Stdio::null());
@@ -126,11 +126,11 @@ impl Machine {
 /// Whether a process is stopped, as by SIGSTOP.
 fn is_stopped(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The state follows the program's name, which may have anything in it.
+    // The state follows the program's name, which may contain any character.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
-/// For how long the machine has been running: time in which it or the lane was stopped is nobody's fault.
+/// For how long the machine has been running. Time in which it or the lane was stopped does not count.
 #[derive(Debug)]
 struct Awake {
     last: Instant,
@@ -138,7 +138,7 @@ struct Awake {
 }
 
 impl Awake {
-    /// The sum at a look that finds the machine stopped or running.
+    /// Adds the time up at a check that finds the machine stopped or running.
     fn look(&mut self, now: Instant, stopped: bool) -> Duration {
         let step = now.duration_since(std::mem::replace(&mut self.last, now));
         if !stopped {
@@ -148,19 +148,19 @@ impl Awake {
     }
 }
 
-/// What is known of the tests while the machine runs. Times count from its start.
+/// The progress of the tests while the machine runs. Times count from its start.
 #[derive(Debug)]
 struct Watch<'a> {
     scripts: &'a [Script],
-    /// How many events were looked at.
+    /// Number of events that have been processed.
     seen: usize,
-    /// The test that runs, since when; or since when the machine has been on its way to the first or next one.
+    /// The test that runs, and its start; or when the machine set out for the first or next test.
     current: Option<String>,
     since: Duration,
-    /// How many there were of the test that runs.
+    /// Number of tries of the test that runs.
     tries: u32,
     ended: Vec<(String, Verdict)>,
-    /// All were run, and the machine has only to end.
+    /// All tests were run, and the machine has only to end.
     done: bool,
 }
 
@@ -191,7 +191,7 @@ impl<'a> Watch<'a> {
         self.scripts.iter().find(|script| script.name == name).map_or(Duration::ZERO, |script| script.limit)
     }
 
-    /// Why the machine is not waited for any longer.
+    /// Why the machine is killed.
     fn overdue(&self, now: Duration) -> Option<String> {
         let (limit, what) = match &self.current {
             Some(name) => (self.limit(name) + GRACE, format!("test {name} did not end, nor could it be killed")),
@@ -202,7 +202,7 @@ impl<'a> Watch<'a> {
         (now - self.since > limit).then(|| format!("{what} within {} s", limit.as_secs()))
     }
 
-    /// Of each test; the first of those that did not end was the `last`.
+    /// The verdict on each test. The first test that did not end has the verdict `last`.
     fn verdicts(&self, last: Verdict) -> Vec<Verdict> {
         let mut last = Some(last);
         let verdict = |script: &Script| match self.ended.iter().find(|(name, _)| *name == script.name) {

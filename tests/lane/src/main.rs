@@ -1,16 +1,16 @@
 //! The hardware lane: runs stile on KVM with hardware virtualisation, on a machine that has none.
 //!
 //! QEMU emulates a machine with AMD's SVM and nested paging, on which Debian's stock kernel gives a working `/dev/kvm`;
-//! the tests of `tests/lane/tests` run there with this tree's stile. What they see is real, but for time: the emulator
-//! is slow and uneven, so tests here ask what happens and never how fast.
+//! the tests of `tests/lane/tests` run there with this tree's stile. What they see is real, except for time: the
+//! emulator is slow and uneven, so tests here assert what happens and never how fast.
 //!
 //! 1. The programs are built, as `cargo test` builds them, and packages fetched into the user's cache.
-//! 2. An initramfs is made of them: the *outer system*, which is nothing but the tests ([`outer`]).
-//! 3. QEMU boots it; what it prints on its first serial line is shown, and on its second it tells which test begins and
-//!    how it ended ([`machine`], [`results`]). A test beyond its limit is killed, the whole machine if that does not
-//!    help.
+//! 2. An initramfs is made of them: the *outer system*, which only runs the tests ([`outer`]).
+//! 3. QEMU boots it. What it prints on its first serial line is shown. On its second serial line it reports which test
+//!    begins and how it ended ([`machine`], [`results`]). A test beyond its limit is killed, and the whole machine if
+//!    that does not help.
 //!
-//! A test is a script with its description, its limit and what it needs on top ([`script`]).
+//! A test is a script with its description, its limit and its needs besides stile ([`script`]).
 
 mod machine;
 mod outer;
@@ -36,21 +36,21 @@ use std::sync::atomic::AtomicBool;
 struct Args {
     /// The tests; none: all
     names: Vec<String>,
-    /// Say which tests there are, and run none
+    /// List the tests, and run none
     #[arg(long)]
     list: bool,
-    /// Run them so many times, each time on a machine started anew
+    /// Run the tests this many times, each time on a machine started anew
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Build stile and its tests as users do, for figures, and not as `cargo test` does
     #[arg(long)]
     release: bool,
-    /// Boot this kernel in Linux guests, and not Debian's
+    /// Boot this kernel in Linux guests instead of Debian's
     #[arg(long, value_name = "FILE")]
     kernel: Option<PathBuf>,
 }
 
-/// Names, separated by commas, of what must be there: its absence is a failure instead of a skip.
+/// Names, separated by commas, of required parts. If one is missing, the lane fails instead of being skipped.
 const REQUIRE: &str = "STILE_REQUIRE";
 
 fn main() -> ExitCode {
@@ -94,7 +94,7 @@ enum LaneError {
 }
 
 impl LaneError {
-    /// Whether something is not there that a machine need not have.
+    /// Whether something is missing that a machine need not have.
     fn is_absence(&self) -> bool {
         match self {
             Self::NoEmulator(_) => true,
@@ -108,8 +108,8 @@ fn required() -> bool {
     std::env::var(REQUIRE).unwrap_or_default().split(',').any(|name| name.trim() == "lane")
 }
 
-/// A machine for these tests, and whether the user has ended the run since: its files are large, and are not to stay
-/// behind.
+/// Makes a machine for these tests, and a flag that a signal of the user sets from now on. A signal must not end the
+/// program at once: the machine's files are large, and have to be removed.
 fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
     let emulator = machine::emulator()?;
     let ended = Arc::new(AtomicBool::new(false));
@@ -138,16 +138,16 @@ fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) ->
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How many machines may end under one test: the emulator's faults (docs/adr/0019) also end whole machines.
+/// The most machines that may end under one test: faults of the emulator (docs/adr/0019) also end whole machines.
 const MACHINES: u32 = 3;
 
-/// Of each test, on as many machines as it takes; `run` runs tests on a new one.
+/// Returns the verdict on each test, on as many machines as it takes. `run` runs tests on a new machine.
 fn verdicts(
     scripts: &[Script],
     mut run: impl FnMut(&[Script]) -> Result<Vec<Verdict>, MachineError>,
 ) -> Result<Vec<Verdict>, MachineError> {
     let mut all: Vec<Verdict> = Vec::new();
-    // Of the first of those that are left.
+    // The verdict on the first of the tests that are left.
     let mut number = 1;
     while let rest @ [_, ..] = &scripts[all.len()..] {
         let mut verdicts = run(rest)?;
@@ -182,8 +182,8 @@ mod tests {
 
     const WELL: Verdict = Verdict::Passed(Duration::from_secs(1));
 
-    /// What comes of three tests on machines that give these verdicts, one after the other, and how many tests each had
-    /// to run.
+    /// The verdicts on three tests on machines that give these verdicts, one after the other, and the number of tests
+    /// that each machine had to run.
     fn outcome(machines: &[&[Verdict]]) -> (Vec<Verdict>, Vec<usize>) {
         let script = |name: &str| Script {
             name: name.to_owned(),

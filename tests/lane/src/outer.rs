@@ -1,8 +1,8 @@
 //! The outer system: the kernel and the initramfs that the emulated machine boots.
 //!
-//! The kernel is Debian's stock one, and its modules for SVM go along; the root is busybox, stile with its shared
-//! libraries, and the tests with what they need. The first process is the script `init`, which runs the tests in the
-//! order of `/lane/order`.
+//! The kernel is Debian's stock kernel, with its modules for SVM. The root has busybox, stile with its shared
+//! libraries, and the tests with their needs. The first process is the script `init`, which runs the tests in the order
+//! of `/lane/order`.
 
 use crate::programs::{self, Profile, ProgramError, Programs};
 use crate::script::{Need, Script};
@@ -16,43 +16,43 @@ use stile_linux_images::modules::{ModuleError, Modules};
 use stile_linux_images::packages::{self, PackageError};
 use tempfile::TempDir;
 
-/// The meta-package of the stock kernel, and how the names of the packages it stands for begin.
+/// The meta-package of the stock kernel, and the beginning of the names of the packages that it depends on.
 const KERNEL: (&str, &str) = ("linux-image-amd64", "linux-image-");
-/// Give `/dev/kvm` and taps; what they depend on comes along.
+/// Modules that give `/dev/kvm` and taps. Those that they depend on are added.
 const MODULES: [&str; 2] = ["kvm-amd", "tun"];
 /// The shell and all other programs of the root.
 const BUSYBOX: &str = "busybox-static";
 /// The first process.
 const INIT: &str = include_str!("init.sh");
-/// What QEMU's microvm machine needs besides the program: its firmware, and how a kernel comes into it.
+/// Files that QEMU's microvm machine needs besides the program: its firmware, and the loader of a kernel.
 const FIRMWARE: [&str; 3] =
     ["/usr/share/qemu/bios-microvm.bin", "/usr/share/qemu/linuxboot_dma.bin", "/usr/share/qemu/pvh.bin"];
-/// What tests with Linux guests share.
+/// The script that tests with Linux guests share.
 const LINUX_TESTS: &str = include_str!("../linux.sh");
 
-/// A system to boot. Its files vanish with it.
+/// A system to boot. Dropping it removes its files.
 #[derive(Debug)]
 pub(crate) struct OuterSystem {
     kernel: PathBuf,
     folder: TempDir,
 }
 
-/// Why there is none.
+/// Why a system cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OuterError {
-    /// A package cannot be had.
+    /// A package cannot be fetched.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// The kernel's modules cannot be had.
+    /// The kernel's modules cannot be loaded.
     #[error(transparent)]
     Module(#[from] ModuleError),
-    /// The kernel's package has not just one kernel.
+    /// The kernel's package does not have exactly one kernel.
     #[error("{0} should have one file vmlinuz-*")]
     NoKernel(PathBuf),
-    /// This tree's programs are not there.
+    /// This tree's programs are missing.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// A shared library is not there.
+    /// A shared library is missing.
     #[error(transparent)]
     Library(#[from] LibraryError),
     /// A file cannot be read.
@@ -70,7 +70,7 @@ pub(crate) enum OuterError {
 }
 
 impl OuterError {
-    /// Whether something is not there that a machine need not have: Debian's packages.
+    /// Whether something is missing that a machine need not have: Debian's packages.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, Self::Package(_) | Self::Guest(BuildError::Package(_)))
     }
@@ -87,26 +87,26 @@ impl OuterSystem {
         self.folder.path().join("initramfs.cpio")
     }
 
-    /// Its folder, where the machine's files may lie as well.
+    /// Its folder, where the machine's files may be as well.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// What a system is to be made of.
+/// The parts that a system is made of.
 #[derive(Debug)]
 pub(crate) struct Contents<'a> {
     /// The tests that it runs.
     pub(crate) scripts: &'a [Script],
     /// How programs are built.
     pub(crate) profile: Profile,
-    /// What it will run in.
+    /// The folder in which it is made.
     pub(crate) emulator: &'a Path,
     /// The kernel of inner guests, if not Debian's.
     pub(crate) guest_kernel: Option<&'a Path>,
 }
 
-/// Makes a system, and tells what takes time.
+/// Makes a system, and reports steps that take time.
 pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Result<OuterSystem, OuterError> {
     let &Contents { scripts, profile, emulator, guest_kernel } = contents;
     let cache = Cache::of_user()?;
@@ -151,7 +151,7 @@ fn kernel_of(package: &Path) -> Result<PathBuf, OuterError> {
     }
 }
 
-/// Modules, and the list of their files in the order to load them.
+/// The modules, and the list of their files in the order of loading.
 fn add_modules(root: &mut Initramfs, package: &Path) -> Result<(), OuterError> {
     let mut list = String::new();
     for module in Modules::of_package(package)?.in_order(&MODULES)? {
@@ -167,7 +167,7 @@ fn is_needed(need: Need, scripts: &[Script]) -> bool {
     scripts.iter().any(|script| script.needs.contains(&need))
 }
 
-/// The inner guest, and its first process once more, as a program that checks what guests wrote.
+/// The inner guest, and its first process again, as a program that checks the data that guests wrote.
 fn add_linux_guest(
     root: &mut Initramfs,
     cache: &Cache,
@@ -206,7 +206,7 @@ fn add_programs(
     Ok(())
 }
 
-/// Tests, and a line for each: its name and its limit in seconds.
+/// The tests, and a line for each: its name and its limit in seconds.
 fn add_scripts(root: &mut Initramfs, scripts: &[Script]) {
     let mut order = String::new();
     for script in scripts {
@@ -220,7 +220,7 @@ fn add_scripts(root: &mut Initramfs, scripts: &[Script]) {
 pub(crate) mod testing {
     use super::*;
 
-    /// A system of no files, for an emulator that needs none.
+    /// A system without files, for an emulator that needs none.
     pub(crate) fn empty() -> OuterSystem {
         OuterSystem { kernel: "none".into(), folder: tempfile::tempdir().unwrap() }
     }

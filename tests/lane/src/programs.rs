@@ -1,9 +1,9 @@
-//! The programs of this tree that run in the lane: built by cargo as `cargo test --workspace` builds them, so that a
-//! machine that has run the tests builds nothing anew; or, where figures are wanted, as users build them.
+//! The programs of this tree that run in the lane. Cargo builds them as `cargo test --workspace` does, so that a
+//! machine that has run the tests builds nothing anew; or, for figures, as users build them.
 //!
-//! What is selected decides which features dependencies have, and so whether they and all that stands on them are built
-//! once more. So it is the whole workspace, and of that the tests named `cli`, with which cargo builds the programs
-//! they are of.
+//! The selected packages decide the features of dependencies, and so whether those and all that depends on them are
+//! built again. So the whole workspace is selected, and of its tests those named `cli`, with which cargo builds the
+//! programs that they test.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,27 @@ use stile_linux_images::tool::{self, ToolError};
 /// How programs are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// As `cargo test` does, with what the code asserts.
+    /// As `cargo test` does, with assertions.
     Debug,
     /// As `cargo build --release` does.
     Release,
 }
 
-/// The programs.
+/// Paths of the programs.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     /// stile.
     pub(crate) stile: PathBuf,
-    /// What runs beside the tests.
+    /// The program that runs beside the tests.
     pub(crate) hold_keys: PathBuf,
-    /// Those of whole-VM tests, with their names; empty unless asked for.
+    /// The binaries of whole-VM tests, with their names; empty unless asked for.
     pub(crate) whole_vm: Vec<(String, PathBuf)>,
 }
 
-/// Why they are not there.
+/// Why the programs cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
-    /// A program failed; cargo says on standard error what is wrong.
+    /// A build failed; cargo reports the errors on standard error.
     #[error(transparent)]
     Tool(#[from] ToolError),
     /// cargo cannot be run.
@@ -42,12 +42,12 @@ pub(crate) enum ProgramError {
     /// The tree does not build.
     #[error("`cargo {0}` failed (see above)")]
     Build(String),
-    /// cargo built something else.
+    /// Cargo built another set of programs.
     #[error("cargo told of no program {0}")]
     Missing(&'static str),
 }
 
-/// A line of `cargo build --message-format=json`, as far as it matters.
+/// A line of `cargo build --message-format=json`, with the fields that are used.
 #[derive(Debug, Deserialize)]
 struct Message {
     #[serde(default)]
@@ -69,7 +69,7 @@ struct Target {
 struct Built {
     name: String,
     kind: String,
-    /// Of its package.
+    /// The package that it belongs to.
     manifest: PathBuf,
     path: PathBuf,
 }
@@ -89,7 +89,7 @@ pub(crate) fn build(profile: Profile, with_whole_vm_tests: bool) -> Result<Progr
         found.map(|built| built.path.clone()).ok_or(ProgramError::Missing(wanted))
     };
     let (stile, hold_keys) = (program("stile")?, program("hold-keys")?);
-    // Their crate is the folder above.
+    // The folder of their crate is the one above.
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("Cargo.toml");
     let is_whole_vm = |built: &Built| built.kind == "test" && built.manifest == manifest;
     let whole_vm = built.into_iter().filter(is_whole_vm).map(|built| (built.name, built.path)).collect();
@@ -120,7 +120,7 @@ fn executables(messages: &str) -> Vec<Built> {
     messages.lines().filter_map(built).collect()
 }
 
-/// A program's bytes without what only a debugger reads, which is most of it.
+/// A program's bytes without debug information, which is most of it.
 pub(crate) fn stripped(program: &Path, folder: &Path) -> Result<Vec<u8>, ProgramError> {
     let out = folder.join("stripped");
     tool::output(Command::new("strip").arg("-o").arg(&out).arg(program), "binutils")?;

@@ -1,7 +1,7 @@
-//! What the outer system tells on its second serial line: a line each for the begin, a new try and the end of a test,
-//! and the end of all.
+//! Reads the outer system's second serial line: a line for the begin, a new try and the end of a test, and for the end
+//! of all.
 //!
-//! The line is a file that grows; a last line without its end is not there yet.
+//! The serial line is a file that grows. A last line without a line end is not complete yet.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,19 +25,19 @@ const KILLED: i32 = 128 + 9;
 /// How a test ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Well, after this time of the host's.
+    /// It passed, after this time of the host.
     Passed(Duration),
-    /// Well, after this time and with this try.
+    /// It passed, after this time and with this try.
     PassedAfterAll(Duration, u32),
-    /// With this exit code.
+    /// It failed with this exit code.
     Failed(i32),
     /// It was killed after its limit.
     OverLimit(Duration),
-    /// The machine ended meanwhile.
+    /// The machine ended during the test.
     Ended,
-    /// The machine hung meanwhile.
+    /// The machine hung during the test.
     Lost,
-    /// The machine never came to it.
+    /// The machine never began it.
     NotRun,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Of a test with which so many machines have begun.
+    /// The verdict on a test that began on this many machines.
     pub(crate) fn on_machine(self, number: u32) -> Self {
         match self {
             Self::Passed(time) if number > 1 => Self::PassedAfterAll(time, number),
@@ -73,7 +73,7 @@ impl Verdict {
         matches!(self, Self::Passed(_) | Self::PassedAfterAll(..))
     }
 
-    /// Of a test whose last of so many tries ended with this exit code.
+    /// The verdict if the last of this many tries ended with this exit code.
     pub(crate) fn of(code: i32, time: Duration, limit: Duration, tries: u32) -> Self {
         match code {
             0 if tries > 1 => Self::PassedAfterAll(time, tries),
@@ -84,7 +84,7 @@ impl Verdict {
     }
 }
 
-/// The events told so far.
+/// The events received so far.
 pub(crate) fn events(text: &str) -> Vec<Event> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().filter_map(event).collect()

@@ -1,12 +1,12 @@
-//! The lane's tests: a shell script each, in `tests/lane/tests`, whose first comment says what it shows.
+//! The lane's tests: a shell script each, in `tests/lane/tests`. The first comment describes the test.
 //!
-//! Two lines of the comment are for the lane: `# limit: SECONDS`, after which it is killed, and, if it needs more than
-//! stile, `# needs: THING...`. Where a test needs an argument of its own it is two tests.
+//! Two lines of the comment are for the lane: `# limit: SECONDS`, after which the test is killed, and, if it needs more
+//! than stile, `# needs: THING...`. A test with two arguments is two tests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a test needs beside stile itself.
+/// A need of a test besides stile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// The programs of the crate of whole-VM tests, in `/lane/whole-vm`.
@@ -22,11 +22,11 @@ pub(crate) enum Need {
 pub(crate) struct Script {
     /// Its name, that of its file.
     pub(crate) name: String,
-    /// What it shows, in a line.
+    /// Its description, in a line.
     pub(crate) description: String,
-    /// When it is killed.
+    /// Its time limit.
     pub(crate) limit: Duration,
-    /// What it needs.
+    /// Its needs.
     pub(crate) needs: Vec<Need>,
     /// The script.
     pub(crate) text: String,
@@ -38,26 +38,26 @@ pub(crate) enum ScriptError {
     /// They cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// What.
+        /// The path.
         path: PathBuf,
         /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// A test does not say what the lane has to know.
+    /// A test lacks a line that the lane needs.
     #[error("test {name}: {wrong}")]
     Header {
         /// The test.
         name: String,
-        /// What is wrong.
+        /// The mistake.
         wrong: String,
     },
     /// There is no such test.
     #[error("there is no test {name}; there are {known}")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// All there are.
+        /// The names of all tests.
         known: String,
     },
 }
@@ -72,7 +72,7 @@ pub(crate) fn all(lane: &Path) -> Result<Vec<Script>, ScriptError> {
     let mut scripts = Vec::new();
     for entry in std::fs::read_dir(&folder).map_err(read(&folder))? {
         let path = entry.map_err(read(&folder))?.path();
-        // Beside them are tests of the lane itself.
+        // The folder also has tests of the lane itself.
         let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".sh")) else { continue };
         let text = std::fs::read_to_string(&path).map_err(read(&path))?;
         scripts.push(Script::parse(name, text)?);
@@ -81,7 +81,7 @@ pub(crate) fn all(lane: &Path) -> Result<Vec<Script>, ScriptError> {
     Ok(scripts)
 }
 
-/// Those of these names, in that order; all if none is named.
+/// The tests of these names, in that order; all if none is named.
 pub(crate) fn chosen(all: Vec<Script>, names: &[String]) -> Result<Vec<Script>, ScriptError> {
     if names.is_empty() {
         return Ok(all);

@@ -1,5 +1,5 @@
-//! The lane as users call it, as far as that needs no emulator. Cargo builds the lane's programs for this test, so it
-//! is also by which `scripts/hardware-lane` has them built.
+//! The lane's command line, as far as it needs no emulator. Cargo builds the lane's programs for this test, and
+//! `scripts/hardware-lane` uses that to build them.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Finds circles in a crate's arrows and tells where to cut them.
+//! Finds circles in a crate's arrows, and the places where they can be cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -14,7 +14,7 @@ pub enum StructureError {
     /// A file or a folder could not be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// What was read.
+        /// The path.
         path: PathBuf,
         /// The cause.
         source: std::io::Error,
@@ -22,7 +22,7 @@ pub enum StructureError {
     /// A file is not Rust.
     #[error("cannot parse {}:{}: {source}", path.display(), source.span().start().line)]
     Parse {
-        /// What was parsed.
+        /// The path.
         path: PathBuf,
         /// The cause, with the line.
         source: syn::Error,
@@ -51,7 +51,7 @@ pub(crate) type FileId = usize;
 /// Index into [`Crate::modules`]. The root is 0.
 pub(crate) type ModuleId = usize;
 
-/// A crate, without what only tests compile.
+/// A crate, without code that only tests compile.
 #[derive(Default)]
 pub(crate) struct Crate {
     pub(crate) files: Vec<File>,
@@ -69,7 +69,7 @@ pub(crate) struct File {
 pub(crate) struct Module {
     pub(crate) parent: Option<ModuleId>,
     pub(crate) file: FileId,
-    /// What each name stands for. A name can stand for a module, a type, a function and a macro at once.
+    /// The meaning of each name. A name can stand for a module, a type, a function and a macro at once.
     pub(crate) names: HashMap<String, Vec<Name>>,
     /// Paths of glob imports.
     pub(crate) globs: Vec<Vec<String>>,
@@ -78,7 +78,7 @@ pub(crate) struct Module {
     pub(crate) references: Vec<Reference>,
 }
 
-/// What a name in a module stands for.
+/// The meaning of a name in a module.
 pub(crate) enum Name {
     Module(ModuleId),
     /// An item that the module's file defines.

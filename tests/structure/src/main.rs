@@ -1,4 +1,4 @@
-//! Prints which rules the workspace at a given path breaks, and where.
+//! Prints the rules that the workspace at a given path breaks, and the places.
 
 use std::error::Error;
 use std::path::PathBuf;

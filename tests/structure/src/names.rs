@@ -1,10 +1,10 @@
-//! Resolves the paths of a crate to the files that define what they name.
+//! Resolves the paths of a crate to the files that define their items.
 
 use std::collections::BTreeMap;
 
 use crate::crates::{Crate, FileId, Module, ModuleId, Name, Reference, ReferenceKind};
 
-/// Where a file first names an item of another file.
+/// The place where a file first names an item of another file.
 #[derive(Clone)]
 pub(crate) struct Place {
     /// Line in the file that names the item, from 1.
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 /// All arrows of a crate, with the first place of each.
 pub(crate) type Arrows = BTreeMap<(FileId, FileId), Place>;
 
-/// What a path names.
+/// The meaning of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
     Module(ModuleId),
@@ -53,7 +53,8 @@ impl Crate {
         files.filter(move |&file| file != own && !(reference.kind == ReferenceKind::ReExport && is_below(file)))
     }
 
-    /// What `path` names in a module. `open` holds the names that are being looked up, to stop at imports in a circle.
+    /// The meaning of `path` in a module. `open` holds the names that are being looked up, to stop at imports in a
+    /// circle.
     fn resolve<'a>(&'a self, from: ModuleId, path: &'a [String], open: &mut Vec<(ModuleId, &'a str)>) -> Vec<Target> {
         let mut targets = Vec::new();
         for (position, segment) in path.iter().enumerate() {
@@ -73,7 +74,7 @@ impl Crate {
         self.modules[module].parent.map(Target::Module).into_iter().collect()
     }
 
-    /// What `name` is in `target`. Members of an item are defined with the item.
+    /// The meaning of `name` in `target`. Members of an item are defined with the item.
     fn member<'a>(&'a self, target: Target, name: &'a str, open: &mut Vec<(ModuleId, &'a str)>) -> Vec<Target> {
         let Target::Module(module) = target else { return vec![target] };
         let found = self.look_up(module, name, open);

@@ -50,7 +50,7 @@ struct Reader<'a> {
     krate: &'a mut Crate,
     id: ModuleId,
     module: Vec<String>,
-    /// Where the files of the module's modules are.
+    /// The folder of the files of the module's modules.
     folder: PathBuf,
     /// The first error, as a visit cannot return one.
     error: Option<StructureError>,

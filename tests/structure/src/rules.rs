@@ -62,7 +62,7 @@ fn comment_width(root: &Path) -> Result<Vec<String>, StructureError> {
     Ok(wide)
 }
 
-/// All Rust files below `folder`, without what is built and what is hidden.
+/// All Rust files below `folder`, except built and hidden ones.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>, StructureError> {
     let error = |source| StructureError::Read { path: folder.into(), source };
     let mut found = Vec::new();

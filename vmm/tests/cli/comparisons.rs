@@ -1,4 +1,4 @@
-//! Comparisons with guests: what is refused, and what they leave.
+//! Comparisons with guests: refused options, and the files that runs leave.
 
 use super::program::{output, stile};
 use std::fs;

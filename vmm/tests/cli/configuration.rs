@@ -1,4 +1,4 @@
-//! What is refused of a configuration, and what is told of a sound one.
+//! Mistakes in a configuration that are refused, and the output for a valid one.
 
 use super::program::{folder, output, refused, stile};
 use std::fs;

@@ -1,5 +1,5 @@
-//! `stile guest` as its users meet it: with packages that come, that do not, and with a cache that is none. apt and
-//! dpkg are scripts here; that Debian's packages make a guest that boots is shown in the hardware lane.
+//! `stile guest` with packages that can be fetched, with packages that cannot, and with an unusable cache. apt and dpkg
+//! are scripts here. The hardware lane shows that Debian's packages make a guest that boots.
 
 use super::program::{Ended, output, stile};
 use std::fs;
@@ -14,9 +14,9 @@ for name; do
     printf 'Package: %s\nVersion: 1:2\nDepends: linux-image-6.1.0-9-cloud-amd64 (= 2)\nSHA256: 00\n\n' "$name"
 done
 "#;
-/// An archive that nothing comes from.
+/// An archive without any package.
 const NO_NETWORK: &str = "#!/bin/sh\necho \"E: Failed to fetch: Temporary failure resolving\" >&2\nexit 100\n";
-/// An archive from which something else comes than the index says.
+/// An archive with other content than the index says.
 const WRONG_FILE: &str = "#!/bin/sh\necho other >package.deb\n";
 
 /// A folder with these programs and with a home.
@@ -33,7 +33,7 @@ fn machine(programs: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// `stile guest` on such a machine, whose cache has this path in it.
+/// `stile guest` on such a machine, with this path in its cache.
 fn guest(machine: &Path, cache: &str, arguments: &[&str]) -> Ended {
     let mut command = stile(machine, &[&["guest"], arguments].concat());
     command.env("PATH", machine.join("bin")).env("HOME", machine.join("home"));
@@ -80,7 +80,7 @@ fn an_archive_out_of_reach_fails_the_build_with_what_apt_said_and_leaves_nothing
 
 #[test]
 fn a_package_that_is_not_what_the_index_says_is_refused() {
-    // The digest of what came is told, so that it can be compared.
+    // The message has the digest of what was fetched, so that it can be compared.
     let machine = machine(&[("apt-cache", APT_CACHE), ("apt-get", WRONG_FILE)]);
     let told = ["came with SHA-256", "the index says 00", "try again"];
     fails(guest(machine.path(), "cache", &["build", "linux"]), &told);

@@ -1,6 +1,6 @@
-//! What was measured is kept when the report of a comparison cannot be written, or a disk is full half way.
+//! Samples are kept when the report of a comparison cannot be written, or a disk is full half way.
 //!
-//! A full disk is played by a limit on the length of files, under which the program runs.
+//! A limit on the length of files stands for a full disk.
 
 use super::program::{Ended, PROGRAM, output, stile};
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,10 +12,10 @@ use std::process::{Command, Stdio};
 use stile_tests::require_kvm;
 use tempfile::TempDir;
 
-/// The shell that sets the limit (units: 512 bytes), and has writes beyond it fail instead of ending the program.
+/// The shell that sets the limit (units: 512 bytes), and makes writes beyond it fail instead of ending the program.
 const LIMITED: &str = "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\"";
 
-/// A comparison on a disk that takes files of 8 KiB.
+/// A comparison on a disk that accepts files of 8 KiB.
 fn on_a_full_disk(folder: &Path, [suite, vcpus, reps]: [&str; 3]) -> Ended {
     let mut command = Command::new("sh");
     command.args(["-c", LIMITED, PROGRAM]);
@@ -65,7 +65,7 @@ fn a_run_that_is_ended_before_anything_was_measured_leaves_the_earlier_report() 
     let before = read();
     let mut run = stile(folder.path(), &[&long[..], &["3600"]].concat());
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    // Once it says what it is about to do, it listens to signals.
+    // Once it has printed its plan, it listens to signals.
     let (mut said, mut stderr) = (String::new(), BufReader::new(run.stderr.take().unwrap()));
     stderr.read_line(&mut said).unwrap();
     kill_process(Pid::from_child(&run), Signal::INT).unwrap();

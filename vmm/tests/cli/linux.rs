@@ -1,5 +1,5 @@
-//! Linux guests as users meet them: what is refused of their files and keys, and how a guest ends the program. The
-//! kernels here are forged; that real ones boot is shown in the hardware lane.
+//! Linux guests on the command line: refused files and keys, and how a guest ends the program. The kernels here are
+//! forged. The hardware lane shows that real ones boot.
 
 use super::program::{folder, output, refused, stile};
 use std::fs;
@@ -32,7 +32,7 @@ pub(crate) fn kernel_of(code: &[u8]) -> Vec<u8> {
     kernel
 }
 
-/// A kernel that is refused by nobody: a bzImage's header, as long as it says.
+/// A kernel that is accepted: a bzImage's header of the right length.
 fn kernel() -> Vec<u8> {
     let mut file = vec![0x90; 1024 + 4096];
     file[0x1f1..0x270].fill(0);
@@ -58,7 +58,7 @@ fn kernel() -> Vec<u8> {
     file
 }
 
-/// A folder with a configuration that has these keys, a good kernel and a good initramfs.
+/// A folder with a configuration that has these keys, a valid kernel and a valid initramfs.
 fn with(keys: &str) -> TempDir {
     let folder = folder(&format!("[[vm]]\nname = \"tux\"\n{keys}\n"));
     fs::write(folder.path().join("vmlinuz"), kernel()).expect("the folder is this test's own");
@@ -78,7 +78,7 @@ fn refused_keys(keys: &str, told: &[&str]) {
     refused(with(keys).path(), told);
 }
 
-/// With this in place of the kernel.
+/// The result with this in place of the kernel.
 #[track_caller]
 fn refused_kernel(bytes: &[u8], told: &[&str]) {
     let folder = with_kernel(bytes);
@@ -122,7 +122,7 @@ fn an_initramfs_that_is_none_or_too_large_is_refused_with_what_would_do() {
     let folder = with(linux);
     fs::write(folder.path().join("initrd"), b"garbage").expect("the folder is this test's own");
     refused(folder.path(), &["VM tux", "initrd", "no cpio archive", "newc"]);
-    // Nothing is read of it but its start.
+    // Only its start is read.
     let large = fs::File::create(folder.path().join("initrd")).expect("as above");
     std::io::Write::write_all(&mut &large, b"070701").expect("as above");
     large.set_len(1 << 40).expect("files may have holes");
@@ -201,7 +201,7 @@ fn a_comparison_of_linux_guests_that_is_forced_is_made_with_a_warning_where_none
     let small = ["--setup", "1x64M", "--vms", "1,2", "--reps", "1", "--duration", "0.01"];
     let mut command =
         stile(folder.path(), &[&["compare", "boot", "--guest", "linux:.", "--force"][..], &small].concat());
-    // Without the peer, for which the kernel is none.
+    // Without the peer, which would refuse this kernel.
     command.env("PATH", "");
     let (status, stdout, stderr) = output(command);
     assert_eq!(status, Some(0), "{stderr}");

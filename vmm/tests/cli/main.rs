@@ -1,4 +1,4 @@
-//! The program as users and build servers meet it: what it prints, what it leaves, and how it exits.
+//! The program on the command line: its output, the files that it leaves, and its exit codes.
 //!
 //! The output of each run is read to its end, which comes only when every process that could write to it has gone: so
 //! none of these tests leaves anything running.

@@ -1,4 +1,4 @@
-//! Outputs that cannot be had: full, closed, or in places that are not there; and runs whose reader goes away.
+//! Outputs that cannot be written: full, closed, or in missing folders; and runs whose reader goes away.
 
 use super::program::{PROGRAM, folder, output, stile};
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use stile_tests::{require_kvm, skip};
 
-/// One VM that greets, so that there is something to read, and two vCPUs that would run for good.
+/// A VM that prints a line, so that there is something to read, and two vCPUs that run without end.
 const GREETER_AND_HOGS: &str = "[host]\npcpus = [0]\n[[vm]]\nname = \"sign\"\nimage = \"builtin:hello\"\n\
                                 [[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\nvcpus = 2\n";
 
@@ -56,7 +56,7 @@ fn a_run_into_a_full_standard_output_ends_its_guests_and_finishes_its_recording(
     replays(folder.path(), true);
 }
 
-/// `run.rec` can be read by all who read recordings; whether its vCPUs have names, or it is said that it ended early.
+/// All commands for recordings read `run.rec`. Its vCPUs have names, or the commands say that it ended early.
 #[track_caller]
 fn replays(folder: &Path, finished: bool) {
     let vcpu = if finished { "a/1" } else { "v1" };
@@ -68,7 +68,7 @@ fn replays(folder: &Path, finished: bool) {
     }
 }
 
-/// A recorded run, once its first guest has said something. Its output is read no further if the caller drops it.
+/// A recorded run, once its first guest has printed a line. Its output is read no further if the caller drops it.
 fn recorded_run(folder: &Path) -> (Child, impl Iterator<Item = String>) {
     let arguments = ["run", "stile.toml", "--record", "run.rec", "--force", "--stats=0.05"];
     let mut child =

@@ -1,4 +1,4 @@
-//! The page in a browser: every suite's figures are there, nothing is missed, and it can be looked at.
+//! The page in a browser: every suite's figures are there, nothing fails to load, and screenshots are kept.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use stile_tests::chromium;
 const POLICIES: [&str; 2] = ["host", "rsdl"];
 const SIZES: [u64; 2] = [4, 16];
 
-/// What a sample tells besides its metrics.
+/// The detail of a sample besides its metrics.
 fn detail(policy: &str, size: u64, round: u32) -> Value {
     let ours = if policy == "host" { 1 } else { 3 };
     let vcpus: Vec<Value> =
@@ -67,7 +67,7 @@ fn browse(chromium: &Path, page: &Path, arguments: &[&str]) -> (String, String) 
     (stdout, stderr)
 }
 
-/// The folder of the screenshots, which are kept to be looked at.
+/// The folder of the screenshots, which are kept for inspection.
 fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     fs::create_dir_all(&folder).expect("a test may write into its folder");
@@ -82,7 +82,7 @@ fn size_of(png: &Path) -> (u32, u32) {
     (number(16), number(20))
 }
 
-/// Looks at a page in a frame as wide as a phone, since a window cannot be that narrow, and writes what it finds.
+/// Opens a page in a frame as wide as a phone, since a window cannot be that narrow, and writes what it finds.
 const ON_A_PHONE: &str = r#"<body style="margin:0"><iframe src="report.html" width="390" height="4000" style="border:0"></iframe>
 <script>onload = () => requestAnimationFrame(() => {
   const page = document.querySelector("iframe").contentDocument;
@@ -130,7 +130,7 @@ fn a_browser_finds_every_suites_figures_without_an_error_and_shows_them() {
         let (_, section) =
             dom.split_once(&format!("<h2>{suite}</h2>")).unwrap_or_else(|| panic!("no {suite} in {dom}"));
         let (section, _) = section.split_once("</section>").expect("a section ends");
-        // Its plots, its distribution, its shares, its worst moment.
+        // The suite's plots, distribution, shares and longest wait.
         let expected = suite.plotted().len() + 3;
         assert_eq!(section.matches("<figure").count(), expected, "{suite}");
         assert_eq!(section.matches("<svg viewBox=\"0 0 600 336\"").count(), expected - 1, "{suite}");

@@ -1,4 +1,4 @@
-//! Recordings: of runs, of comparisons, and what reads them.
+//! Recordings of runs and of comparisons, and the commands that read them.
 
 use super::program::{folder, output, stile};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Guests that are run: how they end, and what is told of them meanwhile.
+//! Guests that are run: how they end, and the figures of the run.
 
 use super::program::{folder, output, stile};
 use rustix::process::{Pid, Signal, kill_process};
@@ -43,7 +43,7 @@ fn a_time_limit_ends_guests_that_would_run_for_good() {
     let folder = folder("[[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\nvcpus = 3\n");
     let (status, stdout, stderr) = output(stile(folder.path(), &["run", "stile.toml", "--for", "0.1"]));
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
-    // Without --stats a line tells what each VM got.
+    // Without --stats there is a line for each VM with its CPU time.
     let [stopped, got] = stdout.lines().collect::<Vec<_>>()[..] else { panic!("{stdout}") };
     assert_eq!(stopped, "[a] stopped");
     assert!(got.starts_with("[a] ran ") && got.contains(" CPUs; ready ") && got.contains("longest wait"), "{got}");
@@ -59,7 +59,7 @@ fn a_policy_of_the_command_line_takes_the_place_of_the_files() {
         assert_eq!(status, Some(0), "{stderr}");
         stdout
     };
-    // Only a policy of stile's own knows how long a vCPU waited.
+    // Only a policy object knows how long a vCPU waited.
     assert!(!run(&[]).contains("longest wait"));
     assert!(run(&["--policy", "rsdl:rr_interval=3ms"]).contains("longest wait"));
     let (status, _, stderr) = output(stile(folder.path(), &["run", "stile.toml", "--policy", "rsld"]));
@@ -120,7 +120,7 @@ fn stats_are_told_at_every_interval_and_at_the_end_and_add_up() {
         let lines = json_lines(&folder.path().join("stats.jsonl"));
         let (last, before) = lines.split_last().unwrap();
         assert!(before.len() >= 2 && before.iter().all(|line| line["final"] == false) && last["final"] == true);
-        // Two tables at the end, in which the vCPUs are told too.
+        // Two tables at the end, which have the vCPUs as well.
         assert_eq!(stdout.matches("% of").count(), lines.len(), "{stdout}");
         assert_eq!(stdout.matches("vCPU 2").count(), 2, "{stdout}");
         for line in &lines {

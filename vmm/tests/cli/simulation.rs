@@ -1,4 +1,4 @@
-//! Without guests: because KVM cannot be used, or because a simulation is asked for.
+//! Comparisons without guests: because KVM cannot be used, or because a simulation is asked for.
 
 use super::program::{Ended, PROGRAM, folder, output, stile};
 use std::fs;
@@ -10,11 +10,11 @@ use std::process::{Command, Stdio};
 use stile_tests::{require_kvm, skip};
 use tempfile::TempDir;
 
-/// The user that owns nothing.
+/// A user without any permissions.
 const NOBODY: u32 = 65534;
 
-/// The program as a user without permission for KVM runs it, in a folder with this configuration; `None` if that cannot
-/// be.
+/// The program as a user without permission for KVM runs it, in a folder with this configuration; `None` if the test
+/// cannot change the user.
 fn without_kvm(config: &str, arguments: &[&str]) -> Option<(TempDir, Ended)> {
     if !rustix::process::getuid().is_root()
         || fs::metadata("/dev/kvm").is_ok_and(|kvm| kvm.permissions().mode() & 6 != 0)
@@ -54,7 +54,7 @@ fn without_permission_for_kvm_a_comparison_is_simulated_and_says_so_everywhere()
     is_marked(folder.path());
 }
 
-/// The report in this folder says of every plot and table that it is simulated.
+/// Every plot and table of the report in this folder is marked as simulated.
 #[track_caller]
 fn is_marked(folder: &Path) {
     let page = fs::read_to_string(folder.join("report/report.html")).expect("a page was written");

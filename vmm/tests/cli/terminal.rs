@@ -1,6 +1,6 @@
-//! A Linux guest that has the user's terminal: it gets the keys, and the terminal is as before however the run ends.
+//! A Linux guest that has the user's terminal: it gets the keys, and the terminal is restored however the run ends.
 //!
-//! The guest's kernel is forged: it sends back what is typed, upper case, and switches off at a `q`.
+//! The guest's kernel is forged: it echoes what is typed in upper case, and switches off at a `q`.
 
 use super::linux::{kernel_of, with_kernel};
 use super::program::{PROGRAM, stile};
@@ -14,9 +14,9 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// No sound run comes near it.
+/// A time that no sound run comes near.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(10);
 /// ```text
 ///       mov  dx, 0x3fd        the serial port's state
@@ -56,7 +56,7 @@ struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as good.
+        // It may have ended by itself. That does no harm.
         let _ = self.stile.kill();
         let _ = self.stile.wait();
     }
@@ -89,7 +89,7 @@ impl Session {
         self.user.write_all(keys.as_bytes()).expect("the terminal is there");
     }
 
-    /// Waits until this was shown after what was looked for before.
+    /// Waits until this was shown, after the text that was waited for before.
     #[track_caller]
     fn shows(&mut self, text: &str) {
         let begun = Instant::now();
@@ -137,7 +137,7 @@ impl Session {
     }
 }
 
-/// What comes on the user's side; read at once, for a terminal that is full stops who writes to it.
+/// The output on the user's side. It is read at once, since a full terminal blocks the program that writes to it.
 fn shown(mut user: File) -> Receiver<Vec<u8>> {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
@@ -151,7 +151,7 @@ fn shown(mut user: File) -> Receiver<Vec<u8>> {
     receive
 }
 
-/// Whether there is KVM; said loudly if not.
+/// Whether KVM can be used. If not, a message on stderr says so.
 fn has_kvm() -> bool {
     stile_tests::kvm().is_some()
 }
@@ -165,7 +165,7 @@ fn keys_reach_the_guest_as_they_are_typed_and_its_end_gives_the_terminal_back() 
     let modes = session.modes();
     let edited = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
     assert!(!modes.local_modes.intersects(edited), "keys come one by one, unseen, and are no signals");
-    // Ctrl-C and Ctrl-Z are the guest's, and Ctrl-A too if it is asked for.
+    // Ctrl-C and Ctrl-Z go to the guest, and so does Ctrl-A if an `a` follows it.
     session.type_keys("\x03\x1a\x01ab");
     session.shows("\x23\x3a\x21B");
     session.type_keys("q");

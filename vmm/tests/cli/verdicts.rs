@@ -1,4 +1,4 @@
-//! `stile compare` as a user and a build server meet it: exit codes, what is refused, what is told, and closed pipes.
+//! `stile compare` for a user and a build server: exit codes, refused options, messages, and closed pipes.
 
 use super::program::{Ended, PROGRAM, output, stile};
 use std::fs;
@@ -43,7 +43,7 @@ fn rounds_go_on_until_intervals_are_narrow_and_the_report_says_what_ended_it() {
     let (status, stdout, stderr) = ended(folder.path(), &format!("{run} 5"));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("Ended after 5 rounds: the interval of each"), "{stdout}");
-    // Locks have many decisions: even one round of them takes longer.
+    // Locks need many decisions: even one round of them takes longer.
     let (status, stdout, stderr) =
         ended(folder.path(), "compare ticket --sim --vcpus 4 --duration 1 --limit 0.01 --until 0.001");
     assert_eq!(status, Some(0), "{stderr}");
@@ -62,7 +62,7 @@ fn a_comparison_is_held_against_an_earlier_one_and_told_to_a_build_server() {
     let xml = fs::read_to_string(folder.path().join("cells.xml")).unwrap();
     assert!(xml.contains("classname=\"hogs.rsdl\"") && xml.contains("failures=\"0\""), "{xml}");
 
-    // The same, had the old one been ten times as fast.
+    // The baseline with figures ten times as good.
     let old = folder.path().join("old/report.json");
     let mut report: serde_json::Value = serde_json::from_str(&fs::read_to_string(&old).unwrap()).unwrap();
     for cell in report["cells"].as_array_mut().unwrap().iter_mut().filter(|cell| cell["metric"] == "throughput") {
@@ -151,7 +151,7 @@ fn the_suites_of_the_reports_run_one_after_the_other_into_one_report() {
             && stdout.contains("no model of the guests of interactive, hackbench and entry"),
         "{stdout}"
     );
-    // One line for each suite and round, and no bar, where nobody watches.
+    // Without a terminal, one line for each suite and round, and no bar.
     assert_eq!(stderr.matches("round 1 of 1").count(), 2, "{stderr}");
     for size in ["--vcpus 4", "--groups 3"] {
         let (status, _, stderr) = ended(folder.path(), &format!("compare reports {size}"));
@@ -163,7 +163,7 @@ fn the_suites_of_the_reports_run_one_after_the_other_into_one_report() {
 #[test]
 fn a_report_that_cannot_be_written_is_told_with_its_table() {
     let folder = tempfile::tempdir().unwrap();
-    // The folder is there, but no place in it for the samples.
+    // The folder exists, but the samples cannot be written there.
     fs::create_dir(folder.path().join("taken")).unwrap();
     fs::write(folder.path().join("taken/raw"), "").unwrap();
     let (status, stdout, stderr) =
