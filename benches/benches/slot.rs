@@ -33,7 +33,7 @@ fn alone(criterion: &mut Criterion) {
         let list = FreeList::new(1);
         bencher.iter(|| from_list(black_box(&list)));
     });
-    group.bench_function("look whether somebody wants it", |bencher| {
+    group.bench_function("check whether the slot is wanted", |bencher| {
         let word = released::<Smp>();
         assert!(word.acquire(A));
         bencher.iter(|| black_box(&word).is_wanted());

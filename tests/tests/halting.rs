@@ -114,7 +114,7 @@ fn two_guests_share_a_pcpu_of_which_one_sleeps_and_wakes() {
     let after = [hog.account(0), sleeper.account(0)];
     let run = [0, 1].map(|n: usize| (after[n].run - before[n].run).0 as f64);
     let share = run[1] / (run[0] + run[1]);
-    println!("who sleeps a tenth of the time ran {:.0} %, of {elapsed:?}", 100.0 * share);
+    println!("the vCPU that sleeps a tenth of the time ran {:.0} %, of {elapsed:?}", 100.0 * share);
     assert!((0.38..0.55).contains(&share), "{share}: {before:?} {after:?}");
     for (before, after) in before.iter().zip(&after) {
         let accounted = (after.run + after.wait + after.idle) - (before.run + before.wait + before.idle);

@@ -31,7 +31,7 @@ until grep -q "^it is stored" first-output; do
     kill -0 $monitor || { cat first-output; exit 1; }
     sleep 0.2
 done
-echo "-- a disk in use is nobody else's"
+echo "-- a disk in use is refused to other VMs"
 if guest host "$writable" "echo two write one disk"; then
     cat output
     exit 1

@@ -14,8 +14,8 @@ mod stats;
 pub use cacheline_latency::hop;
 
 use kvm_ioctls::Kvm;
-use rustix::thread::{CpuSet, sched_setaffinity};
 use manual_domain::ManualDomain;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

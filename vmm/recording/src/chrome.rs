@@ -235,7 +235,7 @@ fn track_of(slot: Slot) -> Track {
 fn placement_text(placement: Placement) -> String {
     match placement {
         Placement::Run(slot) => format!("onto idle {slot}"),
-        Placement::Preempt(slot) => format!("into the queue, ahead of who is on {slot}"),
+        Placement::Preempt(slot) => format!("into the queue, ahead of the vCPU on {slot}"),
         Placement::Queue(Some(slot)) => format!("into the queue, and {slot} gets a limit"),
         Placement::Queue(None) => "into the queue".to_owned(),
         Placement::Held => "nowhere, held back by its VM's cap".to_owned(),

@@ -86,12 +86,12 @@ fn a_sound_configuration_is_told_with_each_vms_cpu_time_and_wait_bound() {
     assert!(!rsdl.contains("bound: none") && !rsdl.contains("bound: 0"), "{rsdl}");
     assert_eq!(told("algorithm = \"host\"").matches("wait bound: none").count(), 2);
     for (policy, then) in [
-        ("", "waits longer than its bound is told on stderr\n"),
-        ("on_starvation = \"fallback\"", "is told on stderr, and all vCPUs go over to the host's scheduler\n"),
-        ("starvation_bound = \"2s\"", "waits longer than its bound, or 2s without one, is told on stderr\n"),
-        ("algorithm = \"o1\"\nstarvation_bound = \"2s\"", "a vCPU that waits longer than 2s is told on stderr\n"),
-        ("algorithm = \"o1\"", "nobody watches: o1 promises nothing, and `starvation_bound` is none\n"),
-        ("algorithm = \"host\"", "nobody watches, the host's scheduler decides\n"),
+        ("", "waits longer than its bound is reported on stderr\n"),
+        ("on_starvation = \"fallback\"", "is reported on stderr, and all vCPUs go over to the host's scheduler\n"),
+        ("starvation_bound = \"2s\"", "waits longer than its bound, or 2s without one, is reported on stderr\n"),
+        ("algorithm = \"o1\"\nstarvation_bound = \"2s\"", "a vCPU that waits longer than 2s is reported on stderr\n"),
+        ("algorithm = \"o1\"", "no watchdog runs: o1 promises no bound, and `starvation_bound` is none\n"),
+        ("algorithm = \"host\"", "no watchdog runs, the host's scheduler decides\n"),
     ] {
         let text = told(policy);
         assert!(text.contains("  on starvation: ") && text.ends_with(then), "{text}");

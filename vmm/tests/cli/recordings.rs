@@ -64,7 +64,10 @@ fn a_capped_vm_has_its_cap_to_thank_and_its_run_replays() {
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("all the same"), "{stdout}");
     let (_, stdout, stderr) = output(stile(folder.path(), &["why", "hog/1", "run.rec"]));
-    assert!(stdout.contains("cause: cap: the VM of hog/1 had used up the CPU time that its cap allows"), "{stdout}{stderr}");
+    assert!(
+        stdout.contains("cause: cap: the VM of hog/1 had used up the CPU time that its cap allows"),
+        "{stdout}{stderr}"
+    );
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub enum SettingError {
 }
 
 fn unknown(key: &str, suites: &[Suite], known: &[&'static str]) -> String {
-    let who = match suites {
+    let named = match suites {
         [one] => format!("the guests of {one}"),
         _ => "the guests of these suites".to_owned(),
     };
@@ -52,7 +52,7 @@ fn unknown(key: &str, suites: &[Suite], known: &[&'static str]) -> String {
     } else {
         format!("accepted: {}", list(known.iter().copied()))
     };
-    format!("{who} have no parameter `{key}`; {meant}{accepted}")
+    format!("{named} have no parameter `{key}`; {meant}{accepted}")
 }
 
 /// Checks these parameters. At least one of the suites must have each, and all suites that have it must accept its

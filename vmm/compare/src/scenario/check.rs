@@ -161,7 +161,8 @@ fn costs(document: &DeTable<'_>, base: &Path) -> Option<Misplaced> {
         _ => return None,
     };
     let help =
-        "measure them: stile doctor --costs > costs.json; or leave the key out, for machine A of docs/results.md".to_owned();
+        "measure them: stile doctor --costs > costs.json; or leave the key out, for machine A of docs/results.md"
+            .to_owned();
     Some(misplaced("costs", value.span(), wrong, "no costs", help))
 }
 

@@ -68,22 +68,22 @@ fn turns(spans: &[Span], slot: Slot, (from, to): (Time, Time), names: &Names) ->
         let (begin, end) = (span.from.max(from), span.to.min(to));
         match turns.last_mut() {
             // A turn of several vCPUs goes on while turns are short and follow each other closely.
-            Some((first, last, who)) if end.since(begin) < least && begin.since(*last) < least => {
-                let same = who.is_some_and(|before| before.vcpu == span.vcpu);
-                if !same && last.since(*first) >= least && who.is_some() {
+            Some((first, last, sole)) if end.since(begin) < least && begin.since(*last) < least => {
+                let same = sole.is_some_and(|before| before.vcpu == span.vcpu);
+                if !same && last.since(*first) >= least && sole.is_some() {
                     turns.push((begin, end, Some(span)));
                 } else {
                     *last = end;
-                    *who = who.filter(|_| same);
+                    *sole = sole.filter(|_| same);
                 }
             }
             _ => turns.push((begin, end, Some(span))),
         }
     }
-    let turn = |(begin, end, who): (Time, Time, Option<&Span>)| Turn {
+    let turn = |(begin, end, sole): (Time, Time, Option<&Span>)| Turn {
         from: us(begin.since(from)),
         to: us(end.since(from)),
-        vcpu: who.map(|span| names.of(span.vcpu, span.from)),
+        vcpu: sole.map(|span| names.of(span.vcpu, span.from)),
     };
     turns.into_iter().map(turn).collect()
 }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_wait_is_found_with_who_ran_meanwhile() {
+    fn the_longest_wait_is_found_with_the_vcpus_that_ran_meanwhile() {
         let moment = of(&in_turns(&[100, 100, 100, 5000, 3000, 100, 100, 100], 1024));
         assert!((8000.0..8001.0).contains(&moment.waited()), "{moment:?}");
         assert_eq!(moment.longest, 90_000.0);

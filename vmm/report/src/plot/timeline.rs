@@ -115,8 +115,10 @@ mod tests {
 
     #[test]
     fn lanes_turns_and_the_wait_are_drawn_and_named() {
-        let svg = svg(&moment("b/0"), "who ran");
-        for told in ["CPU 3", "a/1", "several in turn, 100 µs", "b/0, 400 µs", "waited", "aria-label=\"who ran\""] {
+        let svg = svg(&moment("b/0"), "vCPUs that ran");
+        for told in
+            ["CPU 3", "a/1", "several in turn, 100 µs", "b/0, 400 µs", "waited", "aria-label=\"vCPUs that ran\""]
+        {
             assert!(svg.contains(told), "no `{told}` in {svg}");
         }
         assert!(svg.contains(&hex(WAITING)) && svg.contains(&hex(SEVERAL)));

@@ -117,9 +117,8 @@ impl Figures<'_> {
             })
         };
         let worse: Vec<String> = RATED.iter().filter_map(worse).collect();
-        let told = || {
-            format!("A yield to the end of the queue hurts the program that yields: {}.", stile_text::list(&worse))
-        };
+        let told =
+            || format!("A yield to the end of the queue hurts the program that yields: {}.", stile_text::list(&worse));
         (!worse.is_empty()).then(told)
     }
 
