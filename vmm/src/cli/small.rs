@@ -71,8 +71,7 @@ pub(super) fn costs() -> Result<(), Failure> {
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let costs = stile_compare::measure::costs(&kvm).map_err(Failure::run)?;
     if let Some(warning) = costs.warning() {
-        output::note(format_args!("warning: {warning}
-          remedy: stop other programs, and measure again"));
+        output::note(format_args!("warning: {warning}\n  remedy: stop other programs, and measure again"));
     }
     output::line(format_args!("{:#}", serde_json::to_value(costs).map_err(Failure::run)?))
 }

@@ -113,8 +113,8 @@ fn make_raw() -> io::Result<()> {
     if FOUND.set(found).is_ok() {
         put_back_whatever_happens()?;
     }
-    // The settings are saved before they are changed: a signal may come in between.
-    The flag is set before the terminal is changed: a signal may come in between.
+    // The flag is set before the terminal is changed: a signal may come in between.
+    CHANGED.store(true, Ordering::Release);
     Ok(tcsetattr(io::stdin(), OptionalActions::Now, &raw)?)
 }
 
