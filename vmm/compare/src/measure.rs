@@ -27,7 +27,7 @@ use stile_sched::attributes::Attributes;
 use stile_sched::domain::DomainError;
 use stile_sched::domain::parker::Parker;
 use stile_sched::time::monotonic;
-use stile_sched::{Domain, Stop, Time, Vcpu, VcpuId, kick};
+use stile_sched::{Stop, Time, Vcpu, VcpuId, kick};
 use vm_memory::{Bytes, GuestAddress};
 
 /// Each pass takes some samples of all figures, so that a short disturbance of the host does not affect all samples of
