@@ -1,5 +1,5 @@
-//! Costs of exits, switches, kicks and wake-ups on a host, for the simulator: those that `stile doctor --costs` measures,
-//! or the built-in ones of machine A in `docs/results.md`.
+//! Costs of exits, switches, kicks and wake-ups on a host, for the simulator: those that `stile doctor --costs`
+//! measures, or the built-in ones of machine A in `docs/results.md`.
 
 mod conditions;
 mod file;

@@ -5,19 +5,21 @@ use super::metric::{Kind, Metric, OF_DOMAIN, OF_VCPUS, Sampled, Unit};
 const INTRODUCTION: &str = "\
 # Metrics
 
-`stile run` shows the figures of its VMs: `--stats` as tables, refreshed in place on a terminal, and `--stats-json FILE` as
-JSON, a line for every interval and one at the end. They are the scheduler's own accounts. For every vCPU, run, wait and idle
-time add up to the time since it was made. A vCPU waits while it could run and has no pCPU. `wait_seconds` is the sum of its
-waits; the tables head it `ready`. `turn_wait_seconds` is the distribution of single waits, each of which ends with a turn on a
-pCPU. `steal_published_seconds` is the steal time: the wait that a guest reads in its memory. `throttled_seconds` is the part of
-the wait for which a cap held the vCPU back; the tables head it `capped`. A VM's figures are the sums over its vCPUs. Those of
-a VM that has ended are its last ones. JSON has the figures since the start. Quantiles of a histogram are at most an eighth too
-long. Tables show an interval's share of the vCPUs' time (`%`) and rates, and at the end the sums.
+`stile run` shows the figures of its VMs: `--stats` as tables, refreshed in place on a terminal, and `--stats-json FILE`
+as JSON, a line for every interval and one at the end. They are the scheduler's own accounts. For every vCPU, run, wait
+and idle time add up to the time since it was made. A vCPU waits while it could run and has no pCPU. `wait_seconds` is
+the sum of its waits; the tables head it `ready`. `turn_wait_seconds` is the distribution of single waits, each of which
+ends with a turn on a pCPU. `steal_published_seconds` is the steal time: the wait that a guest reads in its memory.
+`throttled_seconds` is the part of the wait for which a cap held the vCPU back; the tables head it `capped`. A VM's
+figures are the sums over its vCPUs. Those of a VM that has ended are its last ones. JSON has the figures since the
+start. Quantiles of a histogram are at most an eighth too long. Tables show an interval's share of the vCPUs' time (`%`)
+and rates, and at the end the sums.
 
-The baseline policies `host` and `host-noyield` have only the figures that the host keeps for a thread. The others are `-` in
-tables and `null` in JSON.
+The baseline policies `host` and `host-noyield` have only the figures that the host keeps for a thread. The others are
+`-` in tables and `null` in JSON.
 
-This page is generated from the descriptions. To write it anew after a change: `STILE_BLESS=1 cargo test -p stile-metrics metrics_page`.
+This page is generated from the descriptions. To write it anew after a change:
+`STILE_BLESS=1 cargo test -p stile-metrics metrics_page`.
 ";
 
 /// The page.

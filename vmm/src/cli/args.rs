@@ -237,8 +237,8 @@ pub(super) struct CompareArgs {
     pub(super) vms: Vec<u32>,
     /// Setups of the suite: up, smp, affinity (netbench); up, smp (volano); none, memload, execload, forkload, make,
     /// make-ccache (interactive: the load beside the probes); up, smp, bare-up, bare-smp (entry); no-locks, locks
-    /// (partition); VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default all, and
-    /// smp for netbench
+    /// (partition); VCPUSxMEMORY such as 4x16M (boot, and all with Linux guests, by default 2x256M). By default all,
+    /// and smp for netbench
     #[arg(long = "setup", value_name = "LIST", value_delimiter = ',')]
     pub(super) setups: Vec<Setup>,
     /// Numbers of groups of 40 vCPUs, or of Linux guests with a group each, a run for each (hackbench)

@@ -127,7 +127,7 @@ fn check_tells_the_same_as_json_under_the_files_policy_or_another() {
     let (text, warnings) = told(&[]);
     assert!(text.contains("cap 0.5 CPUs for all its vCPUs together over 100 ms"), "{text}");
     assert!(text.contains("class idle, nice 0: 0.00 CPUs, wait bound: none"), "{text}");
-    for words in ["warning: a vCPU of batch may wait for", "what lowers it: ", "nice = -6 for web"] {
+    for words in ["warning: a vCPU of batch may wait for", "to lower it: ", "nice = -6 for web"] {
         assert!(warnings.contains(words), "no `{words}` in: {warnings}");
     }
     let json: serde_json::Value = serde_json::from_str(&told(&["--json"]).0).unwrap();
