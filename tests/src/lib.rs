@@ -64,7 +64,6 @@ fn missing(what: &str, why: &str) {
 /// Whether the CPU is emulated. Its times say nothing about those of a real CPU, so bounds of time are printed there
 /// and not asserted. The host takes such a CPU away, under load for most of the time, and the kernel on it is not told:
 /// it counts no steal. So nothing tells a policy that starves a vCPU from a host that does (docs/adr/0019).
-/// steal. So nothing can tell a policy that starves a vCPU from a host that does (docs/adr/0019).
 pub fn is_emulated() -> bool {
     std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|cpus| cpus.contains("QEMU TCG"))
 }
