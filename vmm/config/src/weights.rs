@@ -22,8 +22,8 @@ This page is generated from the rows of the algorithms. To write it anew after a
 * Two vCPUs that compute all the time and share the same pCPUs get CPU time in the ratio of their weights. Under `rsdl` this
   holds over rotations, in each of which a vCPU of nice 0 may use 20 times `rr_interval`. Over shorter times a vCPU can be
   some quotas ahead or behind.
-* A vCPU gets one pCPU at most, and the vCPUs of a VM with a `cap` no more than the cap together. What they leave is shared by
-  the weights of the others.
+* A vCPU gets one pCPU at most, and the vCPUs of a VM with a `cap` get no more than the cap together. The others share the
+  rest by their weights.
 * A weight counts within the classes `normal` and `batch`. Class `rt` runs before them and class `idle` after them, whatever
   the nice value. Under an algorithm without weights classes do not count either.
 * A vCPU that sleeps does not save its share up: what it does not use while it sleeps is used by the others.

@@ -10,9 +10,9 @@ use stile_suites::Suite;
 const INTRODUCTION: &str = "\
 # The file of `stile sim`
 
-One TOML file says what `stile sim FILE` simulates: a suite, the policies to compare, the sizes, and the machine. A mistake is
-reported with file, line, column and key, with what would be accepted, and with exit code 2; nothing is simulated.
-[How far to trust what comes out](simulator.md); files that were used are in [examples](examples).
+One TOML file describes a simulation for `stile sim FILE`: a suite, the policies to compare, the sizes, and the machine.
+A mistake is reported with file, line, column, key and the accepted values. Then nothing is simulated, and the exit code
+is 2. [How far to trust the results](simulator.md). [Examples](examples) has the files of published figures.
 
 This page is generated from the field comments of the file's types. To write it anew after a change:
 `STILE_BLESS=1 cargo test -p stile-compare simulation_page`. `stile schema --sim` prints its JSON Schema.
