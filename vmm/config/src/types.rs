@@ -14,8 +14,7 @@ use super::algorithm::Algorithm;
 use super::bounds;
 use super::defaults;
 use super::values::{
-    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,
-    VmName,
+    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, RrInterval, StarvationBound, TapName,
 };
 use stile_host::CpuList;
 
@@ -173,7 +172,7 @@ pub enum YieldRule {
 #[serde(deny_unknown_fields)]
 pub struct VmConfig {
     /// Name in reports and messages. No two VMs have the same.
-    pub name: VmName,
+    pub name: Name,
     /// The unikernel to boot: `builtin:NAME`, or the path of an image. `stile guest list` lists the built-in ones. A
     /// relative path starts at the configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
