@@ -223,9 +223,12 @@ pub struct VmConfig {
     #[serde(default)]
     #[schemars(length(max = bounds::CMDLINE_MAX), extend("x-also-called" = ["append", "args", "arguments"]))]
     pub cmdline: String,
-    /// A network device on the switch that connects the VMs of this process.
-    #[serde(default)]
-    pub net: bool,
+    /// A network device on the network of this name. VMs that name the same network reach each other; no frame passes
+    /// from one network to another. Ports of a network are numbered from 1 in the order of its VMs: port N has the
+    /// address 10.0.0.N in built-in guests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Name", extend("x-default" = "none", "x-also-called" = ["net", "switch", "bridge"]))]
+    pub network: Option<Name>,
     /// A disk, `vda` in the guest: a raw image or a block device whose size is a multiple of 512 bytes. A relative path
     /// starts at the configuration file. Several VMs may share a disk only if all have `read_only = true`. For VMs with
     /// a `kernel`.
