@@ -1,7 +1,6 @@
 //! What the VMs of a configuration boot: read and checked before anything starts, and made into VMs.
 
 use super::failure::Failure;
-use super::output;
 
 use kvm_ioctls::Kvm;
 use std::borrow::Cow;
@@ -25,6 +24,7 @@ use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::Sink;
 use stile_sched::Domain;
 use stile_sched::attributes::Attributes;
+use tracing::warn;
 
 /// What one `[[vm]]` boots.
 enum Guest {
@@ -74,7 +74,7 @@ fn unsuited() -> Option<&'static str> {
 /// Refuses Linux guests where they are known not to run, unless the user wants to try.
 pub(super) fn linux_runs_here(force: bool) -> Result<(), Failure> {
     match unsuited() {
-        Some(why) if force => output::note(format_args!("warning: {why}")),
+        Some(why) if force => warn!("{why}"),
         Some(why) => return Err(Failure::Unsuited(miette::miette!(help = ELSEWHERE, "{why}"))),
         None => {}
     }
