@@ -8,6 +8,7 @@ pub struct VcpuId(pub u32);
 
 impl VcpuId {
     /// As an index into the policy's tables.
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -25,6 +26,7 @@ pub struct Slot(pub u16);
 
 impl Slot {
     /// As an index into the policy's tables.
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -42,11 +44,13 @@ pub struct Nice(i8);
 
 impl Nice {
     /// `None` outside -20..=19.
+    #[inline]
     pub const fn new(nice: i8) -> Option<Self> {
         if nice >= -20 && nice <= 19 { Some(Self(nice)) } else { None }
     }
 
     /// -20..=19.
+    #[inline]
     pub const fn get(self) -> i8 {
         self.0
     }

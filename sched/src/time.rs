@@ -17,28 +17,33 @@ impl Nanos {
     pub const ZERO: Self = Self(0);
 
     /// From microseconds.
+    #[inline]
     pub const fn from_micros(us: u64) -> Self {
         Self(us * 1_000)
     }
 
     /// From milliseconds.
+    #[inline]
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms * 1_000_000)
     }
 
     /// What is left after taking `other` away, at least nothing.
+    #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
 impl From<Duration> for Nanos {
+    #[inline]
     fn from(d: Duration) -> Self {
         Self(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
 impl From<Nanos> for Duration {
+    #[inline]
     fn from(n: Nanos) -> Self {
         Self::from_nanos(n.0)
     }
@@ -46,6 +51,7 @@ impl From<Nanos> for Duration {
 
 impl Add for Nanos {
     type Output = Self;
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
@@ -54,12 +60,14 @@ impl Add for Nanos {
 impl Sub for Nanos {
     type Output = Self;
     /// What is left, at least nothing.
+    #[inline]
     fn sub(self, other: Self) -> Self {
         self.saturating_sub(other)
     }
 }
 
 impl AddAssign for Nanos {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -70,6 +78,7 @@ impl Time {
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The span from `earlier` to `self`, nothing if that is negative.
+    #[inline]
     pub const fn since(self, earlier: Self) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
@@ -77,6 +86,7 @@ impl Time {
 
 impl Add<Nanos> for Time {
     type Output = Self;
+    #[inline]
     fn add(self, span: Nanos) -> Self {
         Self(self.0.saturating_add(span.0))
     }
@@ -84,6 +94,7 @@ impl Add<Nanos> for Time {
 
 impl Sub<Nanos> for Time {
     type Output = Self;
+    #[inline]
     fn sub(self, span: Nanos) -> Self {
         Self(self.0.saturating_sub(span.0))
     }

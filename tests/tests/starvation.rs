@@ -193,6 +193,6 @@ fn a_configured_fallback_is_told_and_everybody_gets_on() {
     while !text.contains("the host's scheduler decides from now on; all 80 vCPUs go on there") {
         text += &said.recv_timeout(Duration::from_secs(60)).expect("it falls back within a minute");
     }
-    assert!(text.contains("stile: vCPU crowd/") && text.contains("its bound is 100 ms"), "{text}");
+    assert!(text.contains("vCPU crowd/") && text.contains("its bound is 100 ms"), "{text}");
     hogs.all_progress(1);
 }

@@ -27,7 +27,7 @@ fn options(suite: Suite, policies: &[&str], sizes: &[u32], setups: &[&str]) -> O
 fn samples(kvm: &Kvm, options: &Options, prepare: impl for<'a> FnOnce(Runner<'a>) -> Runner<'a>) -> Vec<Sample> {
     let (plan, interrupted) = (Plan::new(options), AtomicBool::new(false));
     let runner = prepare(Runner::new(kvm, options, &interrupted));
-    let Ran { samples, end, .. } = runner.run(&plan, &mut Progress::new(Duration::ZERO));
+    let Ran { samples, end, .. } = runner.run(&plan, &mut Progress::new(Duration::ZERO, false));
     assert!(matches!(end, End::Complete), "{end:?}");
     samples
 }

@@ -35,6 +35,7 @@ mod small;
 mod stats;
 mod terminal;
 
+use crate::diagnostics;
 use args::{Cli, Command};
 use failure::Failure;
 use std::io::IsTerminal;
@@ -50,6 +51,11 @@ pub(crate) fn main() -> ExitCode {
         let options = miette::MietteHandlerOpts::new().unicode(fancy).color(fancy).width(110);
         Box::new(options.build())
     }));
+    if let Err(error) = diagnostics::start(cli.verbosity) {
+        let failure = Failure::Input(miette::Report::new(error));
+        failure.tell();
+        return ExitCode::from(failure.code());
+    }
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),

@@ -20,6 +20,7 @@ pub struct Parker(Futex);
 
 impl Parker {
     /// Waits for a wake or until `until` of CLOCK_MONOTONIC. True if woken, false if the time came first.
+    #[inline]
     pub fn wait(&self, until: Time) -> bool {
         // Acquire pairs with the Release in wake: what the waker wrote is seen.
         if self.take() {
@@ -35,11 +36,13 @@ impl Parker {
     }
 
     /// Takes a wake that has come, without waiting.
+    #[inline]
     pub(crate) fn take(&self) -> bool {
         self.0.word.compare_exchange(WOKEN, EMPTY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Wakes the waiting thread, or the next one to wait. True: it waits elsewhere, and the caller kicks it.
+    #[inline]
     pub fn wake(&self) -> bool {
         // Release pairs with the Acquires in wait and back.
         let before = self.0.word.swap(WOKEN, Ordering::Release);
@@ -50,6 +53,7 @@ impl Parker {
     }
 
     /// The thread is about to wait elsewhere. False: a wake has come, and is taken.
+    #[inline]
     pub(crate) fn leave(&self) -> bool {
         let left = self.0.word.compare_exchange(EMPTY, AWAY, Ordering::Acquire, Ordering::Acquire).is_ok();
         if !left {
@@ -59,6 +63,7 @@ impl Parker {
     }
 
     /// The thread has come back. True if it was woken meanwhile; a kick is on its way then, or has come.
+    #[inline]
     pub(crate) fn back(&self) -> bool {
         self.0.word.swap(EMPTY, Ordering::Acquire) == WOKEN
     }

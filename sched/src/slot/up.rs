@@ -25,10 +25,12 @@ unsafe impl Sync for Up {}
 impl Word for Up {
     const ANY_CPU: bool = false;
 
+    #[inline]
     fn new(value: u32) -> Self {
         Self(UnsafeCell::new(value))
     }
 
+    #[inline]
     fn load(&self) -> u32 {
         let value: u32;
         // SAFETY: reads a word that lives as long as `self`.
@@ -38,6 +40,7 @@ impl Word for Up {
         value
     }
 
+    #[inline]
     fn swap(&self, value: u32) -> u32 {
         loop {
             let old = self.load();
@@ -47,6 +50,7 @@ impl Word for Up {
         }
     }
 
+    #[inline]
     fn replace(&self, expected: u32, value: u32) -> bool {
         let found: u32;
         // SAFETY: writes a word that lives as long as `self` and is only touched this way. Without `nomem` the compiler

@@ -31,20 +31,24 @@ pub struct Smp(AtomicU32);
 impl Word for Smp {
     const ANY_CPU: bool = true;
 
+    #[inline]
     fn new(value: u32) -> Self {
         Self(AtomicU32::new(value))
     }
 
+    #[inline]
     fn load(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 
+    #[inline]
     fn swap(&self, value: u32) -> u32 {
         // Release pairs with the Acquire of the next swap or replace: the next holder sees what the last one left, and
         // a holder that takes notice of a stamp sees what the stamper did before.
         self.0.swap(value, Ordering::AcqRel)
     }
 
+    #[inline]
     fn replace(&self, expected: u32, value: u32) -> bool {
         // As in `swap`.
         self.0.compare_exchange(expected, value, Ordering::AcqRel, Ordering::Relaxed).is_ok()

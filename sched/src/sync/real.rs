@@ -17,11 +17,13 @@ pub(crate) struct Futex {
 impl Futex {
     /// Waits if the word is as expected, until another thread wakes this one or the time comes; may also return for no
     /// reason. False: the time came.
+    #[inline]
     pub(crate) fn wait(&self, expected: u32, until: Time) -> bool {
         self.wait_masked(expected, until, NonZeroU32::MAX)
     }
 
     /// Waits for a wake of one of these bits.
+    #[inline]
     pub(crate) fn wait_masked(&self, expected: u32, until: Time, mask: NonZeroU32) -> bool {
         assert_not_held();
         let time = Timespec { tv_sec: (until.0 / 1_000_000_000) as i64, tv_nsec: (until.0 % 1_000_000_000) as i64 };
@@ -31,6 +33,7 @@ impl Futex {
     }
 
     /// Wakes a thread that waits.
+    #[inline]
     pub(crate) fn wake_one(&self) {
         assert_not_held();
         // No error is possible for a mapped word.
@@ -38,6 +41,7 @@ impl Futex {
     }
 
     /// Wakes all waiters of one of these bits.
+    #[inline]
     pub(crate) fn wake_masked(&self, mask: NonZeroU32) {
         assert_not_held();
         // As above.
@@ -51,11 +55,13 @@ pub(crate) struct Patience(Time);
 
 impl Patience {
     /// From now.
+    #[inline]
     pub(crate) fn new(span: Nanos) -> Self {
         Self(monotonic() + span)
     }
 
     /// Whether to look once more, after a pause.
+    #[inline]
     pub(crate) fn lasts(&mut self) -> bool {
         std::hint::spin_loop();
         monotonic() < self.0

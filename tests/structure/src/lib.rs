@@ -1,8 +1,8 @@
 //! The rules that the sources of this workspace keep, and the checks that enforce them.
 //!
 //! [`RULES`] lists them: no circle between folders, no circle of more than three files, a short README, no comment line
-//! over the width. Each rule takes the root of a workspace and returns the places that break it.
-//! `cargo run -p stile-structure -- PATH` prints what the workspace at PATH breaks.
+//! over the width, no diagnostics on the path of a decision or an exit. Each rule takes the root of a workspace and
+//! returns the places that break it. `cargo run -p stile-structure -- PATH` prints what the workspace at PATH breaks.
 //!
 //! # What counts as an arrow
 //! A file of a crate has an arrow to another file of the same crate when it names an item that the other file defines.
@@ -23,4 +23,4 @@ mod reader;
 mod rules;
 
 pub use crates::StructureError;
-pub use rules::{COMMENT_WIDTH, FILE_CIRCLES, FOLDER_CIRCLES, README_LENGTH, RULES, Rule};
+pub use rules::{COMMENT_WIDTH, FILE_CIRCLES, FOLDER_CIRCLES, README_LENGTH, RULES, Rule, SILENT_PATHS};

@@ -30,8 +30,17 @@ pub const README_LENGTH: Rule = Rule { name: "a README of at most 150 lines", ch
 /// Comment lines keep to rustfmt's `max_width`, which rustfmt does not check.
 pub const COMMENT_WIDTH: Rule = Rule { name: "no comment line over the width", check: comment_width };
 
+/// No diagnostics on the path of a decision or an exit, which a level that is off would still cost a branch.
+pub const SILENT_PATHS: Rule =
+    Rule { name: "no diagnostics on the path of a decision or an exit", check: silent_paths };
+
 /// All rules.
-pub const RULES: [Rule; 4] = [FOLDER_CIRCLES, FILE_CIRCLES, README_LENGTH, COMMENT_WIDTH];
+pub const RULES: [Rule; 5] = [FOLDER_CIRCLES, FILE_CIRCLES, README_LENGTH, COMMENT_WIDTH, SILENT_PATHS];
+
+/// Crates whose code runs for every decision, exit or request of a device.
+const SILENT: [&str; 2] = ["sched", "vmm/machine"];
+/// Files of these crates that make and end VMs, and run for nothing else.
+const MAY_SPEAK: [&str; 2] = ["vmm/machine/src/vm/status.rs", "vmm/machine/src/vm/vcpu_set.rs"];
 
 fn of_crates(root: &Path, check: fn(&Crate, &Path) -> Vec<String>) -> Result<Vec<String>, StructureError> {
     let mut broken = Vec::new();
@@ -60,6 +69,21 @@ fn comment_width(root: &Path) -> Result<Vec<String>, StructureError> {
         }
     }
     Ok(wide)
+}
+
+fn silent_paths(root: &Path) -> Result<Vec<String>, StructureError> {
+    let mut loud = Vec::new();
+    for folder in SILENT.map(|folder| root.join(folder)).iter().filter(|folder| folder.is_dir()) {
+        for path in sources(folder)? {
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            let is_call = |line: &str| !line.trim_start().starts_with("//") && line.contains("tracing::");
+            let lines = read(&path)?;
+            let calls = lines.lines().enumerate().filter(|(_, line)| is_call(line));
+            let calls = calls.filter(|_| !MAY_SPEAK.contains(&name.as_str()));
+            loud.extend(calls.map(|(index, _)| format!("{name}:{} uses tracing", index + 1)));
+        }
+    }
+    Ok(loud)
 }
 
 /// All Rust files below `folder`, except built and hidden ones.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stile_structure::{COMMENT_WIDTH, FILE_CIRCLES, FOLDER_CIRCLES, README_LENGTH, Rule};
+use stile_structure::{COMMENT_WIDTH, FILE_CIRCLES, FOLDER_CIRCLES, README_LENGTH, Rule, SILENT_PATHS};
 
 /// Fails with the breaks of a rule in this workspace.
 fn assert_kept(rule: Rule) {
@@ -29,4 +29,9 @@ fn the_readme_is_short() {
 #[test]
 fn no_comment_line_is_wider_than_code() {
     assert_kept(COMMENT_WIDTH);
+}
+
+#[test]
+fn no_decision_and_no_exit_passes_a_diagnostic() {
+    assert_kept(SILENT_PATHS);
 }

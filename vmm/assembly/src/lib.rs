@@ -83,6 +83,7 @@ fn numbers(cpus: &CpuList) -> Vec<usize> {
 
 /// Makes a domain that carries out this policy.
 fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, AssemblyError> {
+    tracing::debug!(%policy, pcpus = %cpus, mechanism = ?policy.mechanism, "makes a domain");
     let numbers = numbers(cpus);
     let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, stile_host::vcpus_move_freely()) {

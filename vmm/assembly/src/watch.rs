@@ -56,7 +56,7 @@ impl Watched {
         let bound = Box::new(move |me, others: &[_]| crate::starvation_bound(&policy, me, others, slots));
         let tell = Box::new(move |starvation: Starvation| {
             let name = |vcpu: VcpuId| names.get(&vcpu).cloned().unwrap_or_else(|| vcpu.to_string());
-            say(&format!("stile: {}", starvation.text(&name)));
+            say(starvation.text(&name).trim_end());
             match &falls {
                 Some(domain) if starvation.cause == Cause::Scheduler => fall_back(domain, &say),
                 _ => ControlFlow::Continue(()),
@@ -69,12 +69,12 @@ impl Watched {
 fn fall_back(domain: &Switchable, say: &Say) -> ControlFlow<()> {
     match domain.fall_back() {
         Ok(vcpus) => {
-            say(&format!("stile: the host's scheduler decides from now on; all {vcpus} vCPUs go on there\n"));
+            say(&format!("the host's scheduler decides from now on; all {vcpus} vCPUs go on there"));
             ControlFlow::Break(())
         }
         Err(e) => {
             let cause = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
-            say(&format!("stile: {e}: {cause}\n"));
+            say(&format!("{e}: {cause}"));
             ControlFlow::Continue(())
         }
     }

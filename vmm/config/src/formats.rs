@@ -6,7 +6,7 @@ use stile_host::CpuList;
 
 use super::types::PolicyConfig;
 use super::values::{
-    CapPeriod, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName, ValueError, VmName,
+    CapPeriod, FilePath, HaltPoll, ImageRef, MemorySize, Name, RrInterval, StarvationBound, TapName, ValueError,
 };
 
 /// Checks `text` as the kind of value that the schema calls `format`; `None` if the schema means something else.
@@ -17,7 +17,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueE
         StarvationBound::FORMAT => StarvationBound::from_str(text).map(drop),
         CapPeriod::FORMAT => CapPeriod::from_str(text).map(drop),
         MemorySize::FORMAT => MemorySize::from_str(text).map(drop),
-        VmName::FORMAT => VmName::from_str(text).map(drop),
+        Name::FORMAT => Name::from_str(text).map(drop),
         ImageRef::FORMAT => ImageRef::from_str(text).map(drop),
         TapName::FORMAT => TapName::from_str(text).map(drop),
         FilePath::FORMAT => FilePath::from_str(text).map(drop),

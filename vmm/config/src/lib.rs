@@ -53,8 +53,8 @@ pub use types::{
     Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig, Variant, VmClass, VmConfig, YieldRule,
 };
 pub use values::{
-    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,
-    ValueError, VmName,
+    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, RrInterval, StarvationBound,
+    TapName, ValueError,
 };
 pub use weights::weights_markdown;
 

@@ -39,7 +39,7 @@ fn smallest_file_gets_every_default() {
     assert_eq!(config.host.pcpus, context().pcpus_available);
     assert_eq!(config.policy, PolicyConfig::default());
     let [vm] = config.vms.as_slice() else { panic!("one VM expected") };
-    assert_eq!((vm.vcpus, vm.memory().bytes(), vm.nice, vm.net, vm.count), (1, 16 << 20, 0, false, 1));
+    assert_eq!((vm.vcpus, vm.memory().bytes(), vm.nice, &vm.network, vm.count), (1, 16 << 20, 0, &None, 1));
     assert_eq!((vm.class, vm.cmdline.as_str()), (VmClass::Normal, ""));
     assert_eq!((vm.cap, vm.cap_period.duration()), (None, Duration::from_millis(100)));
 }
@@ -50,7 +50,9 @@ fn file_with_every_key_is_read() {
         "[host]\npcpus = [3, 0]\n[policy]\nalgorithm = \"host-noyield\"\nrr_interval = \"10ms\"\nyield = \"expire\"\n\
          affinity = false\n[policy.polite]\nforgive = false\nstrict = true\n[policy.goodness]\nyield_bounces = true\n\
          [policy.lock]\nadaptive = false\n{}",
-        vm("vcpus = 1024\nmemory = \"1G\"\nnice = -20\nclass = \"batch\"\ncmdline = \"a b\"\nnet = true\ncount = 2")
+        vm(
+            "vcpus = 1024\nmemory = \"1G\"\nnice = -20\nclass = \"batch\"\ncmdline = \"a b\"\nnetwork = \"lan\"\ncount = 2"
+        )
     );
     let config = parse(&text).unwrap();
     assert_eq!(config.host.pcpus.iter().collect::<Vec<_>>(), [0, 3]);
@@ -233,7 +235,10 @@ fn every_kind_of_mistake_gives_place_key_and_what_is_accepted() {
             "class = 1",
             "4:9: vm[0].class: expected a string in quotes, found an integer (accepted: `normal`, `batch`, `idle` or `rt`)",
         ),
-        ("net = \"yes\"", "4:7: vm[0].net: expected true or false, found a string (accepted: true or false)"),
+        (
+            "network = true",
+            "4:11: vm[0].network: expected a string in quotes, found a boolean (accepted: 1 to 64 of a-z 0-9 - _ .)",
+        ),
         ("cap = 0.001", "4:7: vm[0].cap: 0.001 is out of range (accepted: 0.01 to 1024)"),
         ("cap = 0", "4:7: vm[0].cap: 0 is out of range (accepted: 0.01 to 1024)"),
         ("cap = nan", "4:7: vm[0].cap: nan is out of range (accepted: 0.01 to 1024)"),
@@ -426,22 +431,23 @@ fn vms() -> impl Strategy<Value = VmConfig> {
     let class = prop::sample::select(vec![VmClass::Normal, VmClass::Batch, VmClass::Idle, VmClass::Rt]);
     let caps = (prop::option::of(100_000..=1_000_000u32), 10_000..=1_000_000u32);
     let smallest = parse(&vm("")).unwrap().vms.remove(0);
-    ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, class, "\\PC{0,256}", any::<bool>(), caps).prop_map(
-        move |(name, image, (vcpus, memory, nice, count), class, cmdline, net, (millionths, micros))| VmConfig {
-            name: name.parse().unwrap(),
-            image: Some(image.parse().unwrap()),
-            vcpus,
-            memory: Some(memory.parse().unwrap()),
-            nice,
-            cap: millionths.map(|part| CpuCap::try_from(f64::from(part) / 1e6 * f64::from(vcpus)).unwrap()),
-            cap_period: format!("{micros}us").parse().unwrap(),
-            class,
-            cmdline,
-            net,
-            count,
-            ..smallest.clone()
-        },
-    )
+    ("[a-z0-9_.-]{0,63}[a-z]", image, sizes, class, "\\PC{0,256}", prop::option::of("[a-z0-9_.-]{1,64}"), caps)
+        .prop_map(move |(name, image, (vcpus, memory, nice, count), class, cmdline, network, (millionths, micros))| {
+            VmConfig {
+                name: name.parse().unwrap(),
+                image: Some(image.parse().unwrap()),
+                vcpus,
+                memory: Some(memory.parse().unwrap()),
+                nice,
+                cap: millionths.map(|part| CpuCap::try_from(f64::from(part) / 1e6 * f64::from(vcpus)).unwrap()),
+                cap_period: format!("{micros}us").parse().unwrap(),
+                class,
+                cmdline,
+                network: network.map(|name| name.parse().unwrap()),
+                count,
+                ..smallest.clone()
+            }
+        })
 }
 
 /// Every key of the file, with the tables that it is in but for `[[vm]]`, and keys that there are not.

@@ -14,8 +14,7 @@ use super::algorithm::Algorithm;
 use super::bounds;
 use super::defaults;
 use super::values::{
-    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, RrInterval, StarvationBound, TapName,
-    VmName,
+    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, RrInterval, StarvationBound, TapName,
 };
 use stile_host::CpuList;
 
@@ -173,7 +172,7 @@ pub enum YieldRule {
 #[serde(deny_unknown_fields)]
 pub struct VmConfig {
     /// Name in reports and messages. No two VMs have the same.
-    pub name: VmName,
+    pub name: Name,
     /// The unikernel to boot: `builtin:NAME`, or the path of an image. `stile guest list` lists the built-in ones. A
     /// relative path starts at the configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,9 +223,12 @@ pub struct VmConfig {
     #[serde(default)]
     #[schemars(length(max = bounds::CMDLINE_MAX), extend("x-also-called" = ["append", "args", "arguments"]))]
     pub cmdline: String,
-    /// A network device on the switch that connects the VMs of this process.
-    #[serde(default)]
-    pub net: bool,
+    /// A network device on the network of this name. VMs that name the same network reach each other; no frame passes
+    /// from one network to another. Ports of a network are numbered from 1 in the order of its VMs: port N has the
+    /// address 10.0.0.N in built-in guests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Name", extend("x-default" = "none", "x-also-called" = ["net", "switch", "bridge"]))]
+    pub network: Option<Name>,
     /// A disk, `vda` in the guest: a raw image or a block device whose size is a multiple of 512 bytes. A relative path
     /// starts at the configuration file. Several VMs may share a disk only if all have `read_only = true`. For VMs with
     /// a `kernel`.

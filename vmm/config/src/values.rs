@@ -117,19 +117,19 @@ impl fmt::Display for MemorySize {
     }
 }
 
-/// Name of a VM: 1 to 64 characters of a-z, 0-9, `-`, `_` and `.`.
+/// Name of a VM or a network: 1 to 64 characters of a-z, 0-9, `-`, `_` and `.`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct VmName(String);
+pub struct Name(String);
 
-impl VmName {
+impl Name {
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl FromStr for VmName {
+impl FromStr for Name {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
@@ -148,7 +148,7 @@ impl FromStr for VmName {
     }
 }
 
-impl fmt::Display for VmName {
+impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -206,7 +206,7 @@ text_value!(MemorySize, "memory-size", {
     "pattern": "^[0-9]+[KMG]$",
     "x-range": format!("{} to {}", MemorySize(bounds::MEMORY_MIN), MemorySize(bounds::MEMORY_MAX))
 });
-text_value!(VmName, "vm-name", {
+text_value!(Name, "name", {
     "pattern": format!("^[a-z0-9_.-]{{1,{}}}$", bounds::NAME_MAX),
     "x-range": format!("1 to {} of a-z 0-9 - _ .", bounds::NAME_MAX)
 });
@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn name_with_a_character_that_is_not_allowed_shows_it() {
-        let error = "Web server".parse::<VmName>().unwrap_err();
+        let error = "Web server".parse::<Name>().unwrap_err();
         assert_eq!(error.wrong, "`W` is not allowed in a name");
-        assert!("a".repeat(65).parse::<VmName>().is_err());
-        assert!("".parse::<VmName>().is_err());
-        assert!("a-b_c.9".parse::<VmName>().is_ok());
+        assert!("a".repeat(65).parse::<Name>().is_err());
+        assert!("".parse::<Name>().is_err());
+        assert!("a-b_c.9".parse::<Name>().is_ok());
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl AutogroupsOff {
 impl Drop for AutogroupsOff {
     fn drop(&mut self) {
         if let Err(e) = fs::write(&self.setting, "1") {
-            eprintln!("stile: cannot set {} back to 1: {e}", self.setting.display());
+            tracing::error!("cannot set {} back to 1: {e}", self.setting.display());
         }
     }
 }

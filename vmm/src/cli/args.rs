@@ -1,6 +1,7 @@
 //! The command line.
 
 use super::guest_images::built_in;
+use crate::diagnostics::Verbosity;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -17,6 +18,8 @@ use stile_suites::{Setup, Suite, UnknownSuite};
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
+    #[command(flatten)]
+    pub(super) verbosity: Verbosity,
 }
 
 impl Cli {

@@ -15,6 +15,7 @@ use stile_config::{Config, OnStarvation, PolicyConfig, VmConfig};
 use stile_host::CpuList;
 use stile_sched::Nanos;
 use stile_sched::attributes::Attributes;
+use tracing::warn;
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
     let config = small::load(&args.file, args.policy.as_ref())?;
@@ -24,7 +25,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
         let json = serde_json::to_value(&terms).map_err(Failure::run)?;
         return output::line(format_args!("{json:#}"));
     }
-    terms.warnings.iter().for_each(|warning| output::note(format_args!("warning: {warning}")));
+    terms.warnings.iter().for_each(|warning| warn!("{warning}"));
     terms.lines().iter().try_for_each(|line| output::line(format_args!("{line}")))
 }
 

@@ -14,6 +14,7 @@ use std::path::Path;
 use stile_compare::{Options, Plan, Ran, Runner, STEPS};
 use stile_host::{AutogroupsOff, HostFacts, open_kvm};
 use stile_results::journal::Journal;
+use tracing::warn;
 
 pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let mut request = Request::of(args)?;
@@ -65,7 +66,7 @@ fn autogroups_off() -> (Option<AutogroupsOff>, Vec<String>) {
             let note = format!(
                 "The host's autogroups are on and cannot be switched off ({e}): under host, starts may take seconds."
             );
-            eprintln!("warning: {note}\n  remedy: sudo sysctl kernel.sched_autogroup_enabled=0");
+            warn!(remedy = "sudo sysctl kernel.sched_autogroup_enabled=0", "{note}");
             (None, vec![note])
         }
     }

@@ -11,6 +11,7 @@ use stile_report::baseline::{Baseline, BaselineError, Judgement, Wanted};
 use stile_report::{junit, writer};
 use stile_results::model::Report;
 use stile_results::stats::MIN_FOR_INTERVAL;
+use tracing::warn;
 
 /// The demands of a command line.
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl Demands {
         match doubt {
             Some(doubt) if *strict_baseline => Err(Failure::input(BaselineError::Disturbed(doubt))),
             Some(doubt) => {
-                output::note(format_args!("warning: {doubt}"));
+                warn!("{doubt}");
                 Ok(Self { baseline: Some(baseline), notes: vec![format!("Warning: {doubt}")], ..demands })
             }
             None => Ok(Self { baseline: Some(baseline), ..demands }),

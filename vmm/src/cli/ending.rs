@@ -33,7 +33,7 @@ fn tell_one(vm: &dyn VirtualMachine) -> (Outcome, Result<(), Failure>) {
     let mut told = results.try_for_each(|(figure, value)| output::line(format_args!("[{name}] {figure} = {value}")));
     match outcome.is_well() {
         true => told = told.and_then(|()| output::line(format_args!("[{name}] {outcome}"))),
-        false => output::note(format_args!("[{name}] {outcome}")),
+        false => tracing::error!("[{name}] {outcome}"),
     }
     (outcome, told)
 }

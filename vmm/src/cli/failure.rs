@@ -1,6 +1,9 @@
 //! Why a command failed, and the exit code that follows.
 
 use super::output;
+use crate::diagnostics;
+use miette::Diagnostic;
+use tracing::error;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -36,15 +39,21 @@ impl Failure {
         Self::Run(miette::Report::from_err(error))
     }
 
-    /// Prints the failure on standard error.
+    /// Prints the failure on standard error: as a report for people, or as one line of JSON for each mistake.
     pub(super) fn tell(&self) {
         match self {
             Self::Input(report)
             | Self::Unsuited(report)
             | Self::Run(report)
             | Self::Rebooted(report)
-            | Self::Panicked(report) => output::note(format_args!("{report:?}")),
-            Self::NoKvm(why) => output::note(format_args!("stile: {why}")),
+            | Self::Panicked(report) => {
+                if diagnostics::are_json() {
+                    log(&**report);
+                } else {
+                    output::note(format_args!("{report:?}"));
+                }
+            }
+            Self::NoKvm(why) => error!("{why}"),
             Self::Worse | Self::Interrupted | Self::Unread => {}
         }
     }
@@ -60,4 +69,12 @@ impl Failure {
             Self::Interrupted => 130,
         }
     }
+}
+
+/// Logs an error, and each of those that it is made of, with its causes and what to do about it.
+fn log(wrong: &dyn Diagnostic) {
+    let causes = std::iter::successors(wrong.source(), |cause| cause.source()).map(ToString::to_string);
+    let help = wrong.help().map(|help| help.to_string());
+    error!(causes = causes.collect::<Vec<_>>().join(": "), remedy = help, "{wrong}");
+    wrong.related().into_iter().flatten().for_each(log);
 }

@@ -6,6 +6,7 @@ use super::output;
 use std::path::Path;
 use stile_linux_images::guest::{self, Built, Image};
 use stile_linux_images::{Cache, digest};
+use tracing::info;
 
 pub(super) fn guest(command: &GuestCommand) -> Result<(), Failure> {
     let cache = Cache::of_user().map_err(Failure::run)?;
@@ -17,12 +18,12 @@ pub(super) fn guest(command: &GuestCommand) -> Result<(), Failure> {
 
 fn build_linux(cache: &Cache, out: Option<&Path>) -> Result<(), Failure> {
     let folder = out.map_or_else(|| guest::folder(cache), Path::to_owned);
-    let Built { image, made } = guest::build(cache, &folder, &mut |what| eprintln!("{what}")).map_err(Failure::run)?;
+    let Built { image, made } = guest::build(cache, &folder, &mut |what| info!("{what}")).map_err(Failure::run)?;
     match made {
-        true => eprintln!("made of the packages"),
-        false => eprintln!("reused, for nothing it is made of has changed: the packages"),
+        true => info!("made of the packages"),
+        false => info!("reused, for nothing it is made of has changed: the packages"),
     }
-    image.packages().iter().for_each(|package| eprintln!("  {package}"));
+    image.packages().iter().for_each(|package| info!("  {package}"));
     tell(&image)
 }
 

@@ -1,14 +1,14 @@
 //! The images of a configuration's VMs: read and checked before anything starts, and made into VMs.
 
 use super::failure::Failure;
-use super::output;
 
 use kvm_ioctls::Kvm;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use stile_config::{Config, GuestConfig, ImageRef, VmConfig, place_of};
+use stile_config::{Config, GuestConfig, ImageRef, Name, VmConfig, place_of};
 use stile_host::Backend;
 use stile_machine::devices::block::Disk;
 use stile_machine::devices::net::{PortNumber, Switch, Tap};
@@ -24,6 +24,7 @@ use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::Sink;
 use stile_sched::Domain;
 use stile_sched::attributes::Attributes;
+use tracing::warn;
 
 /// The image that one `[[vm]]` boots.
 enum Guest {
@@ -73,7 +74,7 @@ fn unsuited() -> Option<&'static str> {
 /// Refuses Linux guests where they are known not to run, unless the user wants to try.
 pub(super) fn linux_runs_here(force: bool) -> Result<(), Failure> {
     match unsuited() {
-        Some(why) if force => output::note(format_args!("warning: {why}")),
+        Some(why) if force => warn!("{why}"),
         Some(why) => return Err(Failure::Unsuited(miette::miette!(help = ELSEWHERE, "{why}"))),
         None => {}
     }
@@ -148,7 +149,7 @@ impl Vms {
         sinks: &Sinks,
     ) -> Result<Self, Failure> {
         let halt_poll = config.halt_poll();
-        let mut maker = Maker { kvm, domain, sinks, halt_poll, switch: Switch::new(), ports: 1..=u16::MAX };
+        let mut maker = Maker { kvm, domain, sinks, halt_poll, networks: HashMap::new() };
         let mut vms = Self::default();
         for (vm, guest) in config.vms.iter().zip(&guests.0) {
             for name in vm.instance_names() {
@@ -174,19 +175,31 @@ pub(super) struct Sinks {
     pub(super) tell: Tell,
 }
 
+/// A network of the configuration: a switch of its own, so that no frame reaches another.
+struct Network {
+    switch: Arc<Switch>,
+    /// Number of ports in use.
+    ports: u16,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { switch: Switch::new(), ports: 0 }
+    }
+}
+
 /// The common parameters for making all VMs of a configuration.
 struct Maker<'a> {
     kvm: &'a Kvm,
     domain: &'a Arc<dyn Domain>,
     sinks: &'a Sinks,
     halt_poll: Option<Duration>,
-    switch: Arc<Switch>,
-    ports: std::ops::RangeInclusive<u16>,
+    networks: HashMap<&'a Name, Network>,
 }
 
-impl Maker<'_> {
-    fn unikernel(&mut self, name: &str, vm: &VmConfig, image: &[u8]) -> Result<Vm, Failure> {
-        let port = self.port(vm);
+impl<'a> Maker<'a> {
+    fn unikernel(&mut self, name: &str, vm: &'a VmConfig, image: &[u8]) -> Result<Vm, Failure> {
+        let port = self.port(vm)?;
         let spec = Spec {
             name,
             image,
@@ -199,20 +212,27 @@ impl Maker<'_> {
         };
         let domain = Arc::clone(self.domain);
         let made = match port {
-            Some(port) => unikernel::create_on_switch(self.kvm, &spec, domain, &self.switch, port),
+            Some((switch, port)) => unikernel::create_on_switch(self.kvm, &spec, domain, &switch, port),
             None => Vm::create(self.kvm, &spec, domain),
         };
         made.map_err(|e| cannot_make(name, e))
     }
 
-    /// The next place on the switch, for a VM that wants one.
-    fn port(&mut self, vm: &VmConfig) -> Option<PortNumber> {
-        if vm.net { self.ports.next().and_then(PortNumber::new) } else { None }
+    /// The next port of the VM's network, if it names one.
+    fn port(&mut self, vm: &'a VmConfig) -> Result<Option<(Arc<Switch>, PortNumber)>, Failure> {
+        let Some(name) = &vm.network else { return Ok(None) };
+        let network = self.networks.entry(name).or_default();
+        network.ports = network.ports.saturating_add(1);
+        let port = PortNumber::new(network.ports).ok_or_else(|| {
+            let help = "name another network in some of the VMs";
+            Failure::Input(miette::miette!(help = help, "network {name} has more than {} VMs", PortNumber::MAX))
+        })?;
+        Ok(Some((Arc::clone(&network.switch), port)))
     }
 
-    fn linux(&mut self, name: &str, vm: &VmConfig, payload: &Payload) -> Result<LinuxVm, Failure> {
+    fn linux(&mut self, name: &str, vm: &'a VmConfig, payload: &Payload) -> Result<LinuxVm, Failure> {
         let console = self.sinks.console.clone();
-        let port = self.port(vm).map(|port| (Arc::clone(&self.switch), port));
+        let port = self.port(vm)?;
         let devices = self
             .devices(name, vm, port)
             .and_then(devices::prepare)

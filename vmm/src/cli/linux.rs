@@ -8,6 +8,7 @@ use stile_compare::{Hint, Linux, Options, Peer, check_settings, labelled};
 use stile_config::{Mechanism, PolicyConfig};
 use stile_linux_images::{Cache, guest};
 use stile_suites::{LinuxGuests, Suite};
+use tracing::warn;
 
 /// Makes the comparison with Linux guests, if it was asked for, or refuses it.
 pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Options>, Failure> {
@@ -94,7 +95,7 @@ fn peer(policies: &mut Vec<(String, PolicyConfig)>) -> Option<Peer> {
     let found = Peer::find(policies.len());
     match &found {
         Some(_) => policies.push((Peer::LABEL.to_owned(), known("host"))),
-        None => eprintln!("warning: {}\n  remedy: {}", no_peer(), Peer::REMEDY),
+        None => warn!(remedy = Peer::REMEDY, "{}", no_peer()),
     }
     found
 }

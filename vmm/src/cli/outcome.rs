@@ -10,6 +10,7 @@ use stile_config::PolicyConfig;
 use stile_report::{table, writer};
 use stile_results::model::{Report, RunContext};
 use stile_results::raw;
+use tracing::warn;
 
 /// The error when figures were measured but the report could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +36,7 @@ pub(super) fn write(out: &Path, parts: &[Options], outcome: Outcome, demands: &D
         // An earlier report in the folder is kept.
         End::Failed(error) if samples.is_empty() => return Err(Failure::run(error)),
         End::Interrupted if samples.is_empty() => {
-            output::note(format_args!(
-                "The run was interrupted before anything was measured; there is no report of it."
-            ));
+            warn!("The run was interrupted before anything was measured; there is no report of it.");
             return Err(Failure::Interrupted);
         }
         end => end,

@@ -14,16 +14,17 @@ use stile_recording::replay::{Replayed, replay as ask_again};
 use stile_recording::{Header, Recording};
 use stile_sched::ledger::Stop;
 use stile_text::{si, time_us};
+use tracing::warn;
 
 /// Opens a recording. Warns if it was not finished.
 pub(super) fn open(path: &Path) -> Result<Recording, Failure> {
     let recording = Recording::open(path).map_err(Failure::input)?;
     if let Some(after) = recording.ended_early().map_err(Failure::input)? {
-        output::note(format_args!(
-            "warning: {} ended early, at {:.3} s: the run that wrote it died, and its vCPUs have ids for names, such as v0",
+        warn!(
+            "{} ended early, at {:.3} s: the run that wrote it died, and its vCPUs have ids for names, such as v0",
             path.display(),
             after.0 as f64 / 1e9
-        ));
+        );
     }
     Ok(recording)
 }
@@ -109,7 +110,7 @@ pub(super) fn replay_quietly(recording: &Recording) -> Result<(), Failure> {
 fn tell(replayed: Replayed, difference: Option<String>, as_json: bool) -> Result<(), Failure> {
     match (replayed.stopped, difference) {
         (Some(Stop::Gap { .. }), Some(told)) => {
-            output::note(format_args!("warning: {told}"));
+            warn!("{told}");
             Ok(())
         }
         (_, Some(told)) => Err(Failure::Run(miette::miette!("{}", told))),

@@ -1,9 +1,12 @@
 //! Plans the parts of a comparison and runs them, one after the other.
 
 use super::failure::Failure;
+use crate::diagnostics;
+use std::io::IsTerminal;
 use std::time::Duration;
 use stile_compare::{End, Options, Plan, Progress, Ran, Runner, divisions};
 use stile_recording::recordable;
+use tracing::info;
 
 /// Runs one part after the other, until one ends early.
 pub(super) fn run_all<'a>(
@@ -12,10 +15,12 @@ pub(super) fn run_all<'a>(
     mut runner: impl FnMut(&'a Options) -> Runner<'a>,
 ) -> Ran {
     let plans: Vec<Plan> = parts.iter().map(Plan::new).collect();
-    plans.iter().zip(parts).for_each(|(plan, options)| eprintln!("{}", announcement(plan, options)));
+    plans.iter().zip(parts).for_each(|(plan, options)| info!("{}", announcement(plan, options)));
     let divisions: Vec<String> = parts.iter().flat_map(divisions).collect();
-    divisions.iter().for_each(|division| eprintln!("{division}"));
-    let mut progress = Progress::new(plans.iter().map(Plan::estimate).sum());
+    divisions.iter().for_each(|division| info!("{division}"));
+    let has_bar = diagnostics::show_progress() && std::io::stderr().is_terminal();
+    let mut progress = Progress::new(plans.iter().map(Plan::estimate).sum(), has_bar);
+    progress.bar().into_iter().for_each(diagnostics::stay_above);
     let mut all = Ran { notes: divisions, ..Ran::default() };
     let mut planned = Duration::ZERO;
     for (plan, options) in plans.iter().zip(parts) {

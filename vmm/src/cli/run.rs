@@ -23,6 +23,7 @@ use stile_machine::vm::console::Sink;
 use stile_recording::{Header, Recorded, Recorder, recordable};
 use stile_results::model::Params;
 use stile_sched::{Domain, VcpuId};
+use tracing::warn;
 
 /// Time between two checks for the end of all VMs, Ctrl-C and the time limit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -42,14 +43,12 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let watched = Watched::new(&config).map_err(Failure::run)?;
     let domain = watched.domain();
     let mut stats = Stats::new(args, config.host.pcpus.len(), domain)?;
-    let say = Mutex::new(stats.voice());
-    let tell =
-        Arc::new(move |text: &str| say.lock().unwrap_or_else(PoisonError::into_inner)(&format!("stile: {text}\n")));
+    let tell = Arc::new(|text: &str| warn!("{text}"));
     let sinks = Sinks { console: console(args, &config, &stats)?, tell };
     let recorder = args.record.as_deref().map(|path| record(path, args, &config, &**domain)).transpose()?;
     let Vms { all: vms, linux } = Vms::create(&kvm, &config, &guests, domain, &sinks)?;
     vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm.vcpu_set())));
-    let _watchdog = watched.watch(names(&vms), stats.voice()).map_err(Failure::run)?;
+    let _watchdog = watched.watch(names(&vms), Box::new(|text| warn!("{text}"))).map_err(Failure::run)?;
     let keyboard = keyboard(args, &vms, &linux, &interrupted)?;
     vms.iter().for_each(|vm| vm.vcpu_set().start());
     let ended_by_user = wait(&vms, [&interrupted, &unread], args.limit, &mut stats);
@@ -78,9 +77,7 @@ fn record(path: &Path, args: &RunArgs, config: &Config, domain: &dyn Domain) -> 
 fn finish(recorder: Recorder) -> Result<(), Failure> {
     let Recorded { lost, .. } = recorder.finish().map_err(Failure::run)?;
     if lost > 0 {
-        output::note(format_args!(
-            "warning: {lost} events came too fast to be recorded; `trace` and `why` have holes, `replay` ends there"
-        ));
+        warn!("{lost} events came too fast to be recorded; `trace` and `why` have holes, `replay` ends there");
     }
     Ok(())
 }

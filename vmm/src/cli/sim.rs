@@ -14,6 +14,7 @@ use stile_compare::{Scenario, Simulation, TwinError, simulate_twin};
 use stile_host::HostCosts;
 use stile_recording::Recording;
 use stile_recording::figures::figures;
+use tracing::warn;
 
 /// Simulates the comparison of a file, or the run of a recording.
 pub(super) fn sim(args: &SimArgs) -> Result<(), Failure> {
@@ -28,7 +29,7 @@ fn scenario(file: &Path, args: &SimArgs) -> Result<(), Failure> {
     let scenario = Scenario::load(file).map_err(|e| Failure::Input(miette::Report::new(e)))?;
     let measured = scenario.costs(file).map_err(Failure::input)?;
     let notes: Vec<String> = measured.warning().into_iter().collect();
-    notes.iter().for_each(|note| output::note(format_args!("warning: {note}")));
+    notes.iter().for_each(|note| warn!("{note}"));
     let costs = measured.costs;
     let machine = |(options, neighbours)| (options, Simulation { neighbours, costs });
     let machines: Vec<_> = scenario.machines().into_iter().map(machine).collect();

@@ -4,7 +4,6 @@ use super::demands::Demands;
 use super::failure::Failure;
 use super::interrupt::on_interrupt;
 use super::outcome::{self, Outcome};
-use super::output;
 use super::request::{Keep, Request};
 use super::rounds::{recordings_possible, run_all};
 use serde_json::json;
@@ -12,6 +11,7 @@ use std::path::PathBuf;
 use stile_compare::{Hint, Options, Plan, Runner, Simulation};
 use stile_host::{CpuList, HostCosts, KvmUnavailable, Neighbours, allowed_cpus};
 use stile_suites::{Length, Setup};
+use tracing::warn;
 
 /// Length of a window (unit: s) if the user names none: enough for a hundred rotations.
 const WINDOW: f64 = 1.0;
@@ -48,7 +48,7 @@ pub(super) fn compare(request: Request, why: Option<KvmUnavailable>) -> Result<(
     }
     let mut notes = Vec::new();
     if let Some(why) = why {
-        output::note(format_args!("stile: {why}\nThe same comparison is simulated instead."));
+        warn!("{why}\nThe same comparison is simulated instead.");
         notes.push(format!("KVM cannot be used here, so the comparison was simulated: {why}"));
     }
     if !without.is_empty() {

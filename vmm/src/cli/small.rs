@@ -14,6 +14,7 @@ use stile_host::{HostFacts, allowed_cpus, diagnose, open_kvm};
 use stile_recording::{ReadError, Recording};
 use stile_report::plot::headline;
 use stile_report::{check, table, view, writer};
+use tracing::warn;
 
 /// Reads a configuration and checks it against this host. `policy` replaces the file's. Warnings go to stderr.
 pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config, Failure> {
@@ -29,10 +30,10 @@ pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config,
         )));
     }
     for (key, whose) in config.policy.meaningless() {
-        eprintln!("warning: {key} means nothing under this algorithm: it is for {whose}");
+        warn!("{key} means nothing under this algorithm: it is for {whose}");
     }
     if let Some(warning) = too_much_memory(config.memory(), HostFacts::gather().memory.total) {
-        eprintln!("warning: {warning}");
+        warn!("{warning}");
     }
     Ok(config)
 }
@@ -71,7 +72,7 @@ pub(super) fn costs() -> Result<(), Failure> {
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let costs = stile_compare::measure::costs(&kvm).map_err(Failure::run)?;
     if let Some(warning) = costs.warning() {
-        output::note(format_args!("warning: {warning}\n  remedy: stop other programs, and measure again"));
+        warn!(remedy = "stop other programs, and measure again", "{warning}");
     }
     output::line(format_args!("{:#}", serde_json::to_value(costs).map_err(Failure::run)?))
 }

@@ -6,11 +6,11 @@
 use super::args::RunArgs;
 use super::failure::Failure;
 use super::output;
+use crate::diagnostics;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::sync::Arc;
-use stile_assembly::watch::Say;
 use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::Sink;
 use stile_metrics::table::{self, Frame};
@@ -69,17 +69,6 @@ impl Stats {
                 Sink::Lines(Arc::new(move |line| bar.println(line)))
             }
             _ => Sink::Terminal,
-        }
-    }
-
-    /// Returns where a watchdog's messages are printed: above the table, if the table stays in place.
-    pub(super) fn voice(&self) -> Say {
-        match &self.tables {
-            Some(Tables::Live(bar)) => {
-                let bar = bar.clone();
-                Box::new(move |text| bar.suspend(|| output::tell(text)))
-            }
-            _ => Box::new(output::tell),
         }
     }
 
@@ -147,5 +136,6 @@ impl Stats {
 fn live() -> Tables {
     let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout()).with_style(style);
+    diagnostics::stay_above(&bar);
     Tables::Live(bar)
 }

@@ -10,7 +10,6 @@
     reason = "handlers of signals: the terminal has to be put back also by those that end the program"
 )]
 
-use super::output;
 use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGABRT, SIGHUP, SIGQUIT};
 use std::io::{self, IsTerminal, Read};
@@ -18,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use stile_machine::linux::LinuxState;
+use tracing::info;
 
 /// Ctrl-A.
 const ESCAPE: u8 = 1;
@@ -40,9 +40,7 @@ impl Keyboard {
         let has_terminal = io::stdin().is_terminal();
         if has_terminal {
             let name = guest.status().name();
-            output::note(format_args!(
-                "stile: the keyboard is {name}'s; Ctrl-A x ends it, Ctrl-A a is Ctrl-A for the guest"
-            ));
+            info!("the keyboard is {name}'s; Ctrl-A x ends it, Ctrl-A a is Ctrl-A for the guest");
             make_raw()?;
         }
         let keyboard = Self(());

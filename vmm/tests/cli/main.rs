@@ -5,6 +5,7 @@
 
 mod comparisons;
 mod configuration;
+mod diagnostics;
 mod guest_images;
 mod kept;
 mod linux;

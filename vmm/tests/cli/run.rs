@@ -142,3 +142,26 @@ fn stats_that_cannot_be_written_are_refused_before_anything_starts() {
     assert_eq!((status, stdout.as_str()), (Some(2), ""));
     assert!(stderr.contains("none/stats"), "{stderr}");
 }
+
+#[test]
+fn a_vm_reaches_those_of_its_network_and_no_other() {
+    let _ = require_kvm!();
+    let vm = |name: &str, network: &str, guest: &str| {
+        format!("[[vm]]\nname = \"{name}\"\nnetwork = \"{network}\"\nimage = \"builtin:{guest}\"\n")
+    };
+    let client = "netbench-client\"\ncmdline = \"server=10.0.0.1 seed=1";
+    // On each network the client asks port 1. On the second network, no server listens there.
+    let vms = [
+        vm("server", "blue", "netbench-server"),
+        vm("friend", "blue", client),
+        vm("other", "red", "idle"),
+        vm("stranger", "red", client),
+    ];
+    let folder = folder(&vms.concat());
+    let (status, _, stderr) = output(stile(folder.path(), &["run", "stile.toml", "--stats-json", "s", "--for", "0.5"]));
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    let last = json_lines(&folder.path().join("s")).pop().unwrap();
+    let [server, friend, _, stranger] = [0, 1, 2, 3].map(|vm| last["vms"][vm]["exits"].as_u64().unwrap());
+    // Each request takes both an exit at least, and a client without an answer asks seldom.
+    assert!(friend > 100 && server > friend / 2 && stranger < friend / 2, "{server} {friend} {stranger}");
+}

@@ -92,7 +92,7 @@ impl<'a> Lab<'a> {
         let memory = u64::from(self.shape.mib) << 20;
         let payload = Payload::open(&self.linux.kernel, Some(&self.linux.initrd), &cmdline(orders), memory)?;
         let of_vm = name.to_owned();
-        let tell = Arc::new(move |text: &str| eprintln!("stile: VM {of_vm}: {text}"));
+        let tell = Arc::new(move |text: &str| tracing::warn!("VM {of_vm}: {text}"));
         let devices = devices::prepare(DeviceConfig {
             name,
             port,

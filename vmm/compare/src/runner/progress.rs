@@ -7,7 +7,6 @@
 
 use crate::plan::options::Options;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// The first runs must not more than double or halve the estimate.
@@ -27,9 +26,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A display on standard error, for this planned time.
-    pub fn new(whole: Duration) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
+    /// A display for this planned time: a bar on standard error, or a line for each round.
+    pub fn new(whole: Duration, has_bar: bool) -> Self {
+        let bar = has_bar.then(|| {
             let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed}, {prefix}\n  {wide_msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             let bar = ProgressBar::new(whole.as_millis() as u64).with_style(style);
@@ -39,13 +38,18 @@ impl Progress {
         Self { bar, whole, done: Duration::ZERO, began: Instant::now(), round: String::new(), is_open: false }
     }
 
-    /// Call when a round begins. Prints it if there is no bar.
+    /// The bar, if there is one.
+    pub fn bar(&self) -> Option<&ProgressBar> {
+        self.bar.as_ref()
+    }
+
+    /// Call when a round begins. Reports it if there is no bar.
     pub(super) fn round(&mut self, options: &Options, round: u32) {
         let of = if options.until.is_some() { String::new() } else { format!(" of {}", options.rounds()) };
         self.is_open = options.until.is_some();
         self.round = format!("{}, round {}{of}", options.suite, round + 1);
         if self.bar.is_none() {
-            eprintln!("{}, {}", self.round, self.left());
+            tracing::info!("{}, {}", self.round, self.left());
         }
     }
 
@@ -116,7 +120,7 @@ mod tests {
     #[test]
     fn a_run_without_a_plan_has_what_is_left_of_its_limit_however_slow_it_is() {
         let began = Instant::now().checked_sub(Duration::from_secs(40)).expect("the machine runs for longer");
-        let slow = Progress { began, is_open: true, ..Progress::new(Duration::from_secs(100)) };
+        let slow = Progress { began, is_open: true, ..Progress::new(Duration::from_secs(100), false) };
         // A tick may pass; it changes the result by a hundredth at most.
         assert!(["at most 59 s left", "at most 60 s left"].contains(&slow.left().as_str()), "{}", slow.left());
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
 use stile_sched::{Domain, Time, VcpuId};
+use tracing::{Span, debug, trace};
 
 /// The domain of the vCPUs, and their ids in it.
 struct Members {
@@ -21,6 +22,8 @@ pub struct VmStatus {
     /// Held while the vCPUs are retired; see [`VmStatus::end`].
     ending: Mutex<()>,
     outcome: OnceLock<Outcome>,
+    /// Names the VM in diagnostics.
+    span: Span,
     started: OnceLock<Time>,
     ready: OnceLock<Time>,
     done: OnceLock<Time>,
@@ -35,10 +38,21 @@ impl VmStatus {
             last: (0..vcpus).map(|_| OnceLock::new()).collect(),
             ending: Mutex::default(),
             outcome: OnceLock::new(),
+            span: tracing::info_span!("vm", vm = name),
             started: OnceLock::new(),
             ready: OnceLock::new(),
             done: OnceLock::new(),
         }
+    }
+
+    /// The span of diagnostics about this VM.
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// The span of diagnostics about one of its vCPUs.
+    pub(super) fn vcpu_span(&self, index: u32) -> Span {
+        tracing::info_span!(parent: &self.span, "vcpu", index)
     }
 
     /// The VM's name.
@@ -89,6 +103,7 @@ impl VmStatus {
 
     /// Keeps the last account of a vCPU, which its domain hands over.
     pub(crate) fn keep(&self, vcpu: u32, last: &Account) {
+        self.vcpu_span(vcpu).in_scope(|| trace!(exits = last.exits, "left its domain"));
         let kept = self.last[vcpu as usize].set(Box::new(last.clone()));
         debug_assert!(kept.is_ok(), "a vCPU ends once");
     }
@@ -108,11 +123,16 @@ impl VmStatus {
     /// A vCPU calls this before it reports that it is done, and so before its id is free. If it reported first, the
     /// domain could give the id to a vCPU of another VM, and that vCPU would be retired.
     pub fn end(&self, outcome: Outcome) {
-        let _retiring = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.outcome.set(outcome).is_ok()
-            && let Some(members) = self.members.get()
-        {
+        let retiring = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.outcome.set(outcome).is_err() {
+            return;
+        }
+        if let Some(members) = self.members.get() {
             members.ids.iter().for_each(|&id| members.domain.retire(id));
+        }
+        drop(retiring);
+        if let Some(outcome) = self.outcome() {
+            self.span.in_scope(|| debug!(%outcome, "ended"));
         }
     }
 

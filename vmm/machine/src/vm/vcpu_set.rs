@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use stile_sched::attributes::Attributes;
 use stile_sched::ledger::Usage;
 use stile_sched::{Domain, Time, Vcpu, VcpuId};
+use tracing::{debug, trace};
 
 /// A vCPU that has stopped for good, on its way to the thread that waits for its VM. That thread closes it, for two
 /// reasons: closing takes the kernel long, which must not be charged to other vCPUs of the executor; and an executor
@@ -53,16 +54,21 @@ impl VcpuSet {
     ) -> Result<(), MakeError> {
         let mut ids = Vec::with_capacity(self.status.vcpus() as usize);
         let made = (0..self.status.vcpus()).try_for_each(|index| {
-            ids.push(domain.add(make(index)?, attributes)?);
+            let _vcpu = self.status.vcpu_span(index).entered();
+            let id = domain.add(make(index)?, attributes)?;
+            trace!(%id, "joined its domain");
+            ids.push(id);
             Ok(())
         });
         self.retired.lock().unwrap_or_else(PoisonError::into_inner).1 = ids.len();
         self.status.join(domain, ids);
+        self.status.span().in_scope(|| debug!(vcpus = self.status.vcpus(), "made"));
         made
     }
 
     /// Lets the vCPUs run.
     pub fn start(&self) {
+        self.status.span().in_scope(|| debug!("starts"));
         (0..self.status.vcpus()).for_each(|vcpu| self.status.wake(vcpu));
     }
 

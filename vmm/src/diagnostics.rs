@@ -1,0 +1,80 @@
+//! Diagnostics: what the program says of its work while it works, on standard error, each line with a level.
+//!
+//! | level | means | shown |
+//! |---|---|---|
+//! | error | what was asked for failed | always |
+//! | warn | it goes on, and a result may not be what the user expects | unless `-qq` |
+//! | info | what it does, where that takes long | unless `-q` |
+//! | debug | steps of an operator's interest: VMs made, started and ended, domains made | with `-v` |
+//! | trace | more of the same, for each vCPU | with `-vv` |
+//!
+//! `STILE_LOG` holds a filter of `tracing-subscriber` and wins over `-v` and `-q`. Results of a command go to standard
+//! output and are no diagnostics.
+//!
+//! The path of a scheduling decision and that of a guest's exit hold no diagnostics at all; `tests/structure` checks
+//! that.
+
+mod filter;
+mod screen;
+mod text;
+
+pub(crate) use filter::FilterError;
+pub(crate) use screen::stay_above;
+
+use screen::Screen;
+use std::sync::OnceLock;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, fmt};
+
+/// How diagnostics are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    // Comments of variants would make all help texts long.
+    #[default]
+    Text,
+    Json,
+}
+
+/// The options of every command that concern diagnostics.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[command(next_help_heading = "Diagnostics, on standard error")]
+pub(crate) struct Verbosity {
+    /// Say more: -v what happens to VMs and domains, -vv to each vCPU as well. STILE_LOG=FILTER says what exactly
+    #[arg(short, long = "verbose", global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
+    /// Say less: -q warnings and errors only, without a progress bar, -qq errors only
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) quiet: u8,
+    /// How diagnostics are written: text for people, or json, an object a line, for programs
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t)]
+    pub(crate) log_format: LogFormat,
+}
+
+/// What was asked for, once [`start`] has run.
+static CHOSEN: OnceLock<Verbosity> = OnceLock::new();
+
+/// Shows diagnostics from now on, as the options and `STILE_LOG` say.
+pub(crate) fn start(verbosity: Verbosity) -> Result<(), FilterError> {
+    CHOSEN.get_or_init(|| verbosity);
+    let asked = filter::of(verbosity, std::env::var(filter::VARIABLE).ok().as_deref());
+    // A filter that cannot be read is reported as the options say.
+    let (filter, outcome) = asked.map_or_else(|wrong| (filter::of_options(verbosity), Err(wrong)), |f| (f, Ok(())));
+    let registry = Registry::default().with(filter);
+    let layer = fmt::layer().with_writer(|| Screen).log_internal_errors(false);
+    match verbosity.log_format {
+        LogFormat::Json => registry.with(layer.json().flatten_event(true).with_current_span(false)).init(),
+        LogFormat::Text => registry.with(layer.event_format(text::Text::new(verbosity.verbose > 0))).init(),
+    }
+    outcome
+}
+
+/// Whether diagnostics are for programs.
+pub(crate) fn are_json() -> bool {
+    CHOSEN.get().is_some_and(|chosen| chosen.log_format == LogFormat::Json)
+}
+
+/// Whether a progress bar or a note of progress is welcome.
+pub(crate) fn show_progress() -> bool {
+    CHOSEN.get().is_none_or(|chosen| chosen.quiet == 0 && chosen.log_format == LogFormat::Text)
+}
