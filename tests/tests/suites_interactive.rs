@@ -28,7 +28,8 @@ fn options(loads: &[Load], settings: &[(&str, u64)]) -> Options {
 
 fn run(kvm: &kvm_ioctls::Kvm, options: &Options) -> Result<Vec<Sample>, CompareError> {
     let (plan, going_on) = (Plan::new(options), AtomicBool::new(false));
-    let Ran { samples, end, .. } = Runner::new(kvm, options, &going_on).run(&plan, &mut Progress::new(plan.estimate()));
+    let Ran { samples, end, .. } =
+        Runner::new(kvm, options, &going_on).run(&plan, &mut Progress::new(plan.estimate(), false));
     match end {
         End::Complete => Ok(samples),
         End::Interrupted => panic!("nobody interrupted the run"),

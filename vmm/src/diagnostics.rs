@@ -1,18 +1,17 @@
-//! Diagnostics: what the program says of its work while it works, on standard error, each line with a level.
+//! Diagnostics: messages about the program's work, on standard error, each with a level.
 //!
 //! | level | means | shown |
 //! |---|---|---|
-//! | error | what was asked for failed | always |
-//! | warn | it goes on, and a result may not be what the user expects | unless `-qq` |
-//! | info | what it does, where that takes long | unless `-q` |
-//! | debug | steps of an operator's interest: VMs made, started and ended, domains made | with `-v` |
-//! | trace | more of the same, for each vCPU | with `-vv` |
+//! | error | the command failed | always |
+//! | warn | it goes on, and a result may differ from what the user expects | unless `-qq` |
+//! | info | steps that take long | unless `-q` |
+//! | debug | steps for an operator: VMs made, started and ended, domains made | with `-v` |
+//! | trace | such steps for each vCPU | with `-vv` |
 //!
-//! `STILE_LOG` holds a filter of `tracing-subscriber` and wins over `-v` and `-q`. Results of a command go to standard
-//! output and are no diagnostics.
+//! `STILE_LOG` has a filter of `tracing-subscriber` and takes precedence over `-v` and `-q`. Results of a command go to
+//! standard output and are not diagnostics.
 //!
-//! The path of a scheduling decision and that of a guest's exit hold no diagnostics at all; `tests/structure` checks
-//! that.
+//! The code of scheduling decisions and of guests' exits has no diagnostics at all. `tests/structure` checks that.
 
 mod filter;
 mod screen;
@@ -36,7 +35,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The options of every command that concern diagnostics.
+/// The options of every command for diagnostics.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 #[command(next_help_heading = "Diagnostics, on standard error")]
 pub(crate) struct Verbosity {
@@ -51,14 +50,14 @@ pub(crate) struct Verbosity {
     pub(crate) log_format: LogFormat,
 }
 
-/// What was asked for, once [`start`] has run.
+/// The options, once [`start`] has run.
 static CHOSEN: OnceLock<Verbosity> = OnceLock::new();
 
-/// Shows diagnostics from now on, as the options and `STILE_LOG` say.
+/// Shows diagnostics from now on, by the options and `STILE_LOG`.
 pub(crate) fn start(verbosity: Verbosity) -> Result<(), FilterError> {
     CHOSEN.get_or_init(|| verbosity);
     let asked = filter::of(verbosity, std::env::var(filter::VARIABLE).ok().as_deref());
-    // A filter that cannot be read is reported as the options say.
+    // A filter that cannot be read is reported by the options.
     let (filter, outcome) = asked.map_or_else(|wrong| (filter::of_options(verbosity), Err(wrong)), |f| (f, Ok(())));
     let registry = Registry::default().with(filter);
     let layer = fmt::layer().with_writer(|| Screen).log_internal_errors(false);
@@ -74,7 +73,7 @@ pub(crate) fn are_json() -> bool {
     CHOSEN.get().is_some_and(|chosen| chosen.log_format == LogFormat::Json)
 }
 
-/// Whether a progress bar or a note of progress is welcome.
+/// Whether a progress bar or a note of progress may be shown.
 pub(crate) fn show_progress() -> bool {
     CHOSEN.get().is_none_or(|chosen| chosen.quiet == 0 && chosen.log_format == LogFormat::Text)
 }

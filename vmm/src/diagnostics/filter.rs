@@ -7,7 +7,7 @@ use tracing_subscriber::filter::{Directive, LevelFilter};
 
 /// The variable of the environment that holds a filter.
 pub(super) const VARIABLE: &str = "STILE_LOG";
-/// What `STILE_LOG` may hold.
+/// The accepted values of `STILE_LOG`.
 const ACCEPTED: &str = "a level (error, warn, info, debug, trace, off), or TARGET=LEVEL with a target such as \
                         stile_machine, or several of them with commas between";
 
@@ -37,7 +37,7 @@ pub(super) fn of_options(Verbosity { verbose, quiet, .. }: Verbosity) -> EnvFilt
         (0, 1) => LevelFilter::WARN,
         (0, 2..) => LevelFilter::ERROR,
     };
-    // A target matches all that begin like it, and so those of all crates of the workspace.
+    // A target matches all targets that begin with it, and so those of all crates of the workspace.
     EnvFilter::new(format!("{},stile={own}", own.min(LevelFilter::WARN)))
 }
 
@@ -45,12 +45,12 @@ fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     for directive in text.split(',').map(str::trim) {
         let faulty = |wrong: String| FilterError { directive: directive.to_owned(), wrong };
         let parsed = Directive::from_str(directive);
-        // A lone word that is no level would be taken for a target, and a misspelt level would show nothing.
+        // A single word that is not a level would be taken for a target, and a misspelt level would show nothing.
         let is_word = !directive.contains(['=', '[', ':']);
         if is_word && LevelFilter::from_str(directive).is_err() && !directive.starts_with("stile") {
             return Err(faulty("neither a level nor a part of stile".to_owned()));
         }
-        // A comma may stand within the braces of a span; the whole decides then.
+        // A comma may be within the braces of a span. Then the whole text is checked.
         if let Err(error) = parsed
             && !text.contains('{')
         {

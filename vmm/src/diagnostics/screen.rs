@@ -1,10 +1,11 @@
-//! Standard error, shared with what stays in place on a terminal: a progress bar, or a table of `run --stats`.
+//! Standard error, shared with a display that stays in place on a terminal: a progress bar, or a table of
+//! `run --stats`.
 
 use indicatif::{ProgressBar, WeakProgressBar};
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// What stays in place at the moment.
+/// The display that stays in place at the moment.
 static BELOW: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
 /// Writes diagnostics above this bar from now on, until it is dropped.
@@ -12,7 +13,7 @@ pub(crate) fn stay_above(bar: &ProgressBar) {
     *BELOW.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.downgrade());
 }
 
-/// Writes to standard error, above what stays in place. A failure is ignored: there is no place left to report it.
+/// Writes to standard error, above the display. A failure is ignored: there is no place left to report it.
 pub(super) struct Screen;
 
 impl Write for Screen {

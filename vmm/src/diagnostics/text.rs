@@ -1,4 +1,4 @@
-//! Diagnostics as text for people: `warning: MESSAGE`, and below it what to do, where the message names a remedy.
+//! Diagnostics as text for people: `warning: MESSAGE`, and below it the remedy, if the message has one.
 
 use std::fmt::{self, Write};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// The format.
 pub(super) struct Text {
-    /// The start of the program, if lines bear their time (unit: s since then), source and context.
+    /// The start of the program, if lines have their time (unit: s since then), source and context.
     began: Option<Instant>,
 }
 
@@ -45,7 +45,7 @@ where
     }
 }
 
-/// What a line of this level begins with. Notes of progress are read as they are.
+/// The beginning of a line of this level. Notes of progress have none.
 fn prefix(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error: ",
