@@ -57,7 +57,7 @@ static CHOSEN: OnceLock<Verbosity> = OnceLock::new();
 pub(crate) fn start(verbosity: Verbosity) -> Result<(), FilterError> {
     CHOSEN.get_or_init(|| verbosity);
     let asked = filter::of(verbosity, std::env::var(filter::VARIABLE).ok().as_deref());
-    // A filter that cannot be read is reported by the options.
+    // If the filter cannot be read, the options decide how that error is shown.
     let (filter, outcome) = asked.map_or_else(|wrong| (filter::of_options(verbosity), Err(wrong)), |f| (f, Ok(())));
     let registry = Registry::default().with(filter);
     let layer = fmt::layer().with_writer(|| Screen).log_internal_errors(false);
