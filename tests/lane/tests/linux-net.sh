@@ -23,9 +23,9 @@ for algorithm in host rsdl; do
     {
         policy $algorithm
         configure a 1 "$(meets 10.0.0.1 10.0.0.2)"
-        echo "net = true"
+        echo 'network = "lan"'
         configure b 1 "$(meets 10.0.0.2 10.0.0.1)"
-        echo "net = true"
+        echo 'network = "lan"'
     } >guest.toml
     all_meet 2 || exit 1
 done
