@@ -2,6 +2,7 @@
 
 mod goodness;
 pub(crate) mod harness;
+mod held_back;
 mod o1;
 mod old;
 mod properties;

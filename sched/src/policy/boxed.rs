@@ -21,6 +21,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).wake(vcpu, now)
     }
 
+    fn resume(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        (**self).resume(vcpu, now)
+    }
+
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
         (**self).next(slot, why, now)
     }

@@ -280,6 +280,10 @@ impl Policy for Capped {
         Placement::Held
     }
 
+    fn resume(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        self.inner.resume(vcpu, now)
+    }
+
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
         let within = self.reason(slot, why, now);
         let mut decision = self.inner.next(slot, within, now);
@@ -328,7 +332,7 @@ impl Policy for Capped {
         member.thaw(group, now);
         let index = member.group;
         self.watch(index);
-        Some(Resumed { vcpu, placement: self.inner.wake(vcpu, now) })
+        Some(Resumed { vcpu, placement: self.inner.resume(vcpu, now) })
     }
 
     fn throttled(&self, vcpu: VcpuId, now: Time) -> Throttled {

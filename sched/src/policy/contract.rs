@@ -89,6 +89,12 @@ pub trait Policy: Send {
     /// A blocked vCPU can run again. The answer says where it went, and which slot must ask.
     fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement;
 
+    /// A vCPU that was reported as blocked because it was held back may go on. As [`wake`](Self::wake), but it has not
+    /// slept: a policy that favours sleepers need not favour it.
+    fn resume(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        self.wake(vcpu, now)
+    }
+
     /// What the slot does, now that the vCPU on it stopped for this reason. Without a lease in the answer the slot is
     /// idle, and asks again after [`Placement::Run`] names it.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;

@@ -13,6 +13,7 @@
 //!    the one being served: sleeping saves up no more than that.
 //! 4. *Wake.* A woken vCPU takes a slot at once from one that stands on a worse stair, and queues on its own if there
 //!    is none. Where there is a [grain](RsdlConfig::grain), "at once" is once that one has run for so long.
+//!    A vCPU that a cap held back has not slept: it comes back on the stair being served, or below it where it left.
 //! 5. *Start.* A new vCPU starts on the stair being served with half a quota, as a forked task shares its parent's
 //!    slice: starting many gains nothing.
 //! 6. *Yield*: see [`YieldRule`] and [`polite`].
@@ -110,6 +111,10 @@ impl Policy for Rsdl {
 
     fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         self.wakes(vcpu, now)
+    }
+
+    fn resume(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        self.resumes(vcpu, now)
     }
 
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {

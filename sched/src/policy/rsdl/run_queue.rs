@@ -25,7 +25,7 @@ impl Rsdl {
     /// Puts a vCPU that is neither queued nor running into the run queue.
     pub(super) fn enqueue(&mut self, vcpu: VcpuId, join: Join) {
         let lowest = self.served - LAG;
-        self.catch_up(vcpu, lowest);
+        self.catch_up(vcpu, lowest.min(self.clock.stair().saturating_sub(LAG)));
         let v = self.vcpu(vcpu);
         v.on = None;
         let kind = if v.waits { Kind::Waiting } else { Kind::Computing };

@@ -14,6 +14,19 @@ impl Rsdl {
         self.runnable_changes(vcpu, true, now);
         let lowest = self.keeps();
         self.catch_up(vcpu, lowest);
+        self.arrives(vcpu, now)
+    }
+
+    /// See [`Policy::resume`](crate::policy::Policy::resume). What a sleeper gains would let a hog under a cap stand
+    /// beside vCPUs that do sleep, which then wait for it.
+    pub(super) fn resumes(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        self.runnable_changes(vcpu, true, now);
+        self.catch_up(vcpu, self.served);
+        self.arrives(vcpu, now)
+    }
+
+    /// A vCPU that can run from now on goes to an idle slot, to one whose vCPU stands worse, or into the run queue.
+    fn arrives(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         let v = self.vcpu(vcpu);
         v.waits = false;
         let last = v.last;
