@@ -7,6 +7,7 @@
 //! Rules, after Con Kolivas' RSDL and SD (2007), whose rotation and level become one number here:
 //! 1. *Charge.* CPU time is charged to the vCPU that ran, and to no other, while there are more runnable vCPUs than
 //!    slots. What runs while no vCPU waits costs nothing, and vCPUs that sleep meanwhile gain that time instead.
+//!    Quotas shrink while many vCPUs can run ([`RsdlConfig::target_latency`]).
 //! 2. *Rotation.* The stairs of the next rotation lie behind those of this one, so it begins when the last vCPU has
 //!    left this one. The first generation also rotates level by level (`budgets`).
 //! 3. *Sleep.* A vCPU comes back to the stair it left with the quota it had left, but never more than two stairs above
@@ -48,7 +49,9 @@ pub mod polite;
 mod polite_switches;
 pub mod rt;
 mod run_queue;
+mod scale;
 mod silent;
+mod sleepers;
 mod state;
 mod wake;
 
@@ -82,6 +85,7 @@ impl Policy for Rsdl {
             queued_on: stair,
             slept_at: self.clock.free(now),
             slept: true,
+            asleep_on: None,
             waits: false,
             waited_for: None,
             stays: 0,
@@ -94,6 +98,7 @@ impl Policy for Rsdl {
     }
 
     fn remove(&mut self, vcpu: VcpuId) {
+        self.awakes(vcpu);
         if self.dequeue(vcpu) {
             self.runnable_changes(vcpu, false, self.clock.now());
         } else if let Some(Some(VcpuState { on: Some(slot), .. })) = self.vcpus.get(vcpu.index()) {

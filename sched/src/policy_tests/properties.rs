@@ -264,7 +264,7 @@ proptest! {
         spans in prop::collection::vec(1u64..40_000, 1..30),
     ) {
         let nices: Vec<i8> = nices.repeat(slots + 1);
-        let config = RsdlConfig { variant, ..RsdlConfig::default() };
+        let config = RsdlConfig { variant, least_quota: RR, ..RsdlConfig::default() };
         let mut machine = audited(Rsdl::new(config, slots), slots, Nanos(row(-7).quota.0 / 2 * 3));
         nices.iter().for_each(|&nice| _ = machine.start(of_nice(nice), Guest::Hog, 0));
         let at = |machine: &SimMachine<Rsdl>, v: usize| {

@@ -314,11 +314,12 @@ fn start_up<P: Policy>(policy: P, longest_lease: Nanos) -> Nanos {
 
 #[test]
 fn o1_start_up_starvation() {
-    // With 49 equal shares, 20 ms take 980 ms.
+    // With 49 equal shares, 20 ms take 980 ms. It starts with half a quota, so it may take one turn more.
     let fair = Nanos::from_millis(49 * 20);
+    let turn = Nanos(49 * RsdlConfig::default().least_quota.0);
     let (old, new) = (start_up(O1::new(1), o1::LONGEST_LEASE), start_up(rsdl(polite(), 1), LONGEST_LEASE));
     assert!(old >= Nanos(30 * fair.0), "a newcomer had to wait for clients that count as interactive: {old:?}");
-    assert!(new <= fair, "within its share: {new:?}");
+    assert!(new <= fair + turn, "within its share: {new:?}");
 }
 
 #[test]

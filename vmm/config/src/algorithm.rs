@@ -82,7 +82,7 @@ static ROWS: &[Row] = &[
     Row {
         algorithm: Algorithm::Rsdl,
         name: "rsdl",
-        takes: &["rr_interval", "variant", "yield", "affinity", "grain", "polite"],
+        takes: &["rr_interval", "target_latency", "least_quota", "variant", "yield", "affinity", "grain", "polite"],
         run_by: RunBy::Stile(|policy, slots, topology| {
             Box::new(Rsdl::new(rsdl_config(policy), slots).with_topology(topology))
         }),
@@ -201,7 +201,15 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
         YieldRule::Polite => rsdl::YieldRule::Polite(policy.polite),
     };
     let variant = variant(policy);
-    RsdlConfig { rr_interval: interval(policy), variant, yield_rule, affinity: policy.affinity, grain: policy.grain }
+    RsdlConfig {
+        rr_interval: interval(policy),
+        target_latency: policy.target_latency.duration().into(),
+        least_quota: policy.least_quota.duration().into(),
+        variant,
+        yield_rule,
+        affinity: policy.affinity,
+        grain: policy.grain,
+    }
 }
 
 #[cfg(test)]

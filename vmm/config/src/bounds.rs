@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-/// Shortest `rr_interval`: shorter quotas cost more in kicks than they gain in responsiveness.
-pub(crate) const RR_INTERVAL_MIN: Duration = Duration::from_micros(100);
+/// Shortest time of a policy: shorter quotas cost more in kicks than they gain in responsiveness.
+pub(crate) const POLICY_TIME_MIN: Duration = Duration::from_micros(100);
 
-/// Longest `rr_interval`: with longer quotas a guest looks dead while its vCPUs wait.
-pub(crate) const RR_INTERVAL_MAX: Duration = Duration::from_secs(5);
+/// Longest time of a policy: with longer quotas a guest looks dead while its vCPUs wait.
+pub(crate) const POLICY_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Shortest `starvation_bound`: some turns of the default length.
 pub(crate) const STARVATION_BOUND_MIN: Duration = Duration::from_millis(100);

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use super::values::{CapPeriod, HaltPoll, MemorySize, RrInterval, StarvationBound};
+use super::values::{CapPeriod, HaltPoll, MemorySize, PolicyTime, StarvationBound};
 
 /// Quota of nice 0. RSDL's own value; quotas of 3 to 6 ms cost computing guests at most 1 %, 1 ms costs 7 %.
-pub const RR_INTERVAL: RrInterval = RrInterval::from_const(Duration::from_millis(6));
+pub const RR_INTERVAL: PolicyTime = PolicyTime::from_const(Duration::from_millis(6));
+
+/// CFS' sched_latency on eight CPUs or more (Linux 2.6.23 to 6.5, kernel/sched/fair.c).
+pub const TARGET_LATENCY: PolicyTime = PolicyTime::from_const(Duration::from_millis(24));
+
+/// CFS' sched_min_granularity on eight CPUs or more: a host of 250 Hz switches hogs every 4 ms.
+pub const LEAST_QUOTA: PolicyTime = PolicyTime::from_const(Duration::from_millis(3));
 
 /// No bound by default: none suits every number of vCPUs.
 pub const STARVATION_BOUND: StarvationBound = StarvationBound::from_const(None);
@@ -47,7 +53,7 @@ impl Default for HaltPoll {
     }
 }
 
-impl Default for RrInterval {
+impl Default for PolicyTime {
     fn default() -> Self {
         RR_INTERVAL
     }

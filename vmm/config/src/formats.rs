@@ -6,13 +6,13 @@ use stile_host::CpuList;
 
 use super::types::PolicyConfig;
 use super::values::{
-    CapPeriod, FilePath, HaltPoll, ImageRef, MemorySize, Name, RrInterval, StarvationBound, TapName, ValueError,
+    CapPeriod, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound, TapName, ValueError,
 };
 
 /// Checks `text` as the kind of value that the schema calls `format`; `None` if the schema means something else.
 pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueError>> {
     Some(match format {
-        RrInterval::FORMAT => RrInterval::from_str(text).map(drop),
+        PolicyTime::FORMAT => PolicyTime::from_str(text).map(drop),
         HaltPoll::FORMAT => HaltPoll::from_str(text).map(drop),
         StarvationBound::FORMAT => StarvationBound::from_str(text).map(drop),
         CapPeriod::FORMAT => CapPeriod::from_str(text).map(drop),

@@ -53,7 +53,7 @@ pub use types::{
     Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig, Variant, VmClass, VmConfig, YieldRule,
 };
 pub use values::{
-    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, RrInterval, StarvationBound,
+    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound,
     TapName, ValueError,
 };
 pub use weights::weights_markdown;

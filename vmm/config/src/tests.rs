@@ -409,7 +409,7 @@ fn policies() -> impl Strategy<Value = PolicyConfig> {
     };
     let keys: Vec<String> = policy_keys::keys().into_iter().chain(["algorithm".to_owned()]).collect();
     let values: Vec<_> = keys.iter().map(|key| of(key)).collect();
-    let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<RrInterval>().unwrap());
+    let interval = (100_u64..=5_000_000).prop_map(|us| format!("{us}us").parse::<PolicyTime>().unwrap());
     let bound = prop::option::of(100..=3_600_000u64).prop_map(|ms| match ms {
         Some(ms) => format!("{ms}ms").parse::<StarvationBound>().unwrap(),
         None => StarvationBound::default(),

@@ -14,7 +14,7 @@ use super::algorithm::Algorithm;
 use super::bounds;
 use super::defaults;
 use super::values::{
-    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, RrInterval, StarvationBound, TapName,
+    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound, TapName,
 };
 use stile_host::CpuList;
 
@@ -76,7 +76,14 @@ pub struct PolicyConfig {
     pub spin_detection: bool,
     /// Quota: CPU time that a vCPU may use before the next one runs.
     #[schemars(extend("x-also-called" = ["quantum", "quota", "slice", "timeslice"]))]
-    pub rr_interval: RrInterval,
+    pub rr_interval: PolicyTime,
+    /// How long all runnable vCPUs of nice 0 together may take to use a quota each. With more vCPUs, quotas are shorter
+    /// than `rr_interval`.
+    #[schemars(extend("x-also-called" = ["latency", "sched_latency"]))]
+    pub target_latency: PolicyTime,
+    /// A quota of nice 0 is never shorter than this, or than `rr_interval` if that is less.
+    #[schemars(extend("x-also-called" = ["min_granularity"]))]
+    pub least_quota: PolicyTime,
     /// Generation of the staircase.
     pub variant: Variant,
     /// What a guest's yield does.
@@ -141,6 +148,8 @@ impl Default for PolicyConfig {
             steal: false,
             spin_detection: true,
             rr_interval: defaults::RR_INTERVAL,
+            target_latency: defaults::TARGET_LATENCY,
+            least_quota: defaults::LEAST_QUOTA,
             variant: Variant::Dithered,
             yield_rule: YieldRule::Polite,
             affinity: true,

@@ -13,6 +13,10 @@
 //! takes `sum(quotas) / S`, and the last lease, of one and a half quotas, may have just begun. Where a yield lends a
 //! lease, that one may be its own.
 //!
+//! The `k`-th vCPU that runs before it finds `k` others that are runnable, or sleep where they could still run before
+//! it ([`sleepers`](super::sleepers)); so its quotas are as short as [`scale`](super::scale) makes them for `k + 1`. The
+//! longest quotas count first.
+//!
 //! Where a yield costs what is left of a rotation ([`YieldRule::Expire`]), or a level's budget pushes others down
 //! ([`Variant::LevelQuota`]), `x` can be further down, as far as the queue's window reaches. Then the bound is four
 //! rotations.
@@ -28,6 +32,7 @@ use super::config::{RsdlConfig, YieldRule};
 use super::limits::{LAG, deepest};
 use super::matrix::{Row, Stair, Variant};
 use super::rt::{PERIOD, SHARE};
+use super::scale::Scale;
 use super::silent::WAITERS_REACH;
 use crate::attributes::{Attributes, Class};
 use crate::time::Nanos;
@@ -51,7 +56,7 @@ pub fn wait_bound(config: &RsdlConfig, me: Attributes, others: &[Attributes], sl
         Class::Rt | Class::Idle => None,
         Class::Normal | Class::Batch => {
             let rows: Vec<Row> = others.iter().filter(|other| on_the_staircase(other)).map(row).collect();
-            let before = before(config, row(&me), &rows) / slots as u64 + longest_lease;
+            let before = before(config, row(&me), &rows, slots) / slots as u64 + longest_lease;
             let (left, all) = (100 - SHARE, 100);
             Some(Nanos(if rt > 0 { before * all / left + PERIOD.0 } else { before }))
         }
@@ -63,13 +68,18 @@ fn on_the_staircase(vcpu: &Attributes) -> bool {
 }
 
 /// CPU time that others may use before a vCPU.
-fn before(config: &RsdlConfig, me: Row, others: &[Row]) -> u64 {
-    if config.yield_rule == YieldRule::Expire || config.variant == Variant::LevelQuota {
-        return ROTATIONS * others.iter().map(|row| row.per_rotation().0).sum::<u64>();
-    }
+fn before(config: &RsdlConfig, me: Row, others: &[Row], slots: usize) -> u64 {
     let deepest: Stair = others.iter().chain([&me]).map(|&row| deepest(row)).max().unwrap_or(0);
     let stairs = LAG + deepest + WAITERS_REACH + 1;
-    others.iter().map(|row| (row.most_among(stairs) + 1) * row.quota.0).sum()
+    let far = config.yield_rule == YieldRule::Expire || config.variant == Variant::LevelQuota;
+    let quotas = |row: &Row| match far {
+        true => ROTATIONS * row.per_rotation().0,
+        false => (row.most_among(stairs) + 1) * row.quota.0,
+    };
+    let mut nominal: Vec<u64> = others.iter().map(quotas).collect();
+    nominal.sort_unstable_by(|a, b| b.cmp(a));
+    let real = |(k, quotas)| Scale::new(config, k + 2, slots).real(Nanos(quotas)).0;
+    nominal.into_iter().enumerate().map(real).sum()
 }
 
 #[cfg(test)]
@@ -98,12 +108,22 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_equal_vcpus_on_two_slots_wait_half_a_second_at_most() {
-        // 19 stairs hold ten quotas of 6 ms for each of 15 others, and one was begun; a lease of 9 ms.
+    fn eight_equal_vcpus_on_two_slots_wait_for_whole_quotas() {
+        // 19 stairs hold ten quotas of 6 ms for each of 7 others, and one was begun; a lease of 9 ms.
         let polite = YieldRule::Polite(PoliteSwitches::default());
-        assert_eq!(bound(polite, 0, &[0; 15], 2), Nanos::from_millis(11 * 6 * 15 / 2 + 9));
+        assert_eq!(bound(polite, 0, &[0; 7], 2), Nanos::from_millis(11 * 6 * 7 / 2 + 9));
         // Four rotations of 120 ms.
-        assert_eq!(bound(YieldRule::Expire, 0, &[0; 15], 2), Nanos::from_millis(3609));
+        assert_eq!(bound(YieldRule::Expire, 0, &[0; 7], 2), Nanos::from_millis(4 * 120 * 7 / 2 + 9));
+    }
+
+    #[test]
+    fn more_vcpus_than_fit_into_the_target_wait_for_shorter_quotas() {
+        // From the eighth other on quotas shrink, and from the fifteenth on they are 3 ms.
+        let polite = YieldRule::Polite(PoliteSwitches::default());
+        let bound = |others| bound(polite, 0, &vec![0; others], 2);
+        assert_eq!(bound(47) - bound(46), Nanos::from_micros(11 * 3_000 / 2));
+        assert!(bound(47) < Nanos::from_millis(1000));
+        assert!(bound(8) - bound(7) < Nanos::from_millis(11 * 6 / 2));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::limits::{COMPUTES, DEEPEST, LAG, STAYS, WORKS, deepest};
 use super::matrix::{LEVELS, Stair};
+use super::scale::Scale;
 use super::state::Rsdl;
 use crate::attributes::Class;
 use crate::ids::{Slot, VcpuId};
@@ -36,7 +37,8 @@ impl Rsdl {
         }
     }
 
-    fn pay(&mut self, vcpu: VcpuId, paid: Nanos) {
+    fn pay(&mut self, vcpu: VcpuId, ran: Nanos) {
+        let paid = self.scale.nominal(ran);
         let served = self.served;
         let v = self.vcpus[vcpu.index()].as_mut().expect("the vCPU that is charged is known");
         let (before, mut left) = (v.stair, paid);
@@ -116,9 +118,32 @@ impl Rsdl {
         }
     }
 
+    /// What a vCPU has left of its quota (nominal).
     pub(super) fn quota_left(&mut self, vcpu: VcpuId) -> Nanos {
         let v = self.vcpu(vcpu);
         v.row.quota.saturating_sub(v.used)
+    }
+
+    /// How long a vCPU can run until its quota is used up.
+    pub(super) fn time_left(&mut self, vcpu: VcpuId) -> Nanos {
+        let left = self.quota_left(vcpu);
+        self.scale.real(left)
+    }
+
+    /// A vCPU falls asleep.
+    pub(super) fn sleeps(&mut self, vcpu: VcpuId, now: Time) {
+        let free = self.clock.free(now);
+        let v = self.vcpu(vcpu);
+        (v.on, v.slept_at, v.slept) = (None, free, true);
+        let stair = v.stair;
+        let counted = self.sleepers.enter(stair);
+        self.vcpu(vcpu).asleep_on = Some(counted);
+    }
+
+    /// A vCPU sleeps no longer, if it did.
+    pub(super) fn awakes(&mut self, vcpu: VcpuId) {
+        let counted = self.vcpu(vcpu).asleep_on.take();
+        counted.into_iter().for_each(|stair| self.sleepers.leave(stair));
     }
 
     /// A vCPU becomes runnable, or ceases to be.
@@ -131,6 +156,7 @@ impl Rsdl {
             let rotation = &mut self.clock.rotation;
             *rotation = if up { *rotation + per_rotation } else { rotation.saturating_sub(per_rotation) };
         }
+        self.scale = Scale::new(&self.config, self.runnable + self.sleepers.count(), self.slots.len());
         self.clock.turn(self.contended(), now);
     }
 }

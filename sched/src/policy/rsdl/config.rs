@@ -21,6 +21,11 @@ pub enum YieldRule {
 pub struct RsdlConfig {
     /// Base of all quotas (units: ns; 100 us to 5 s).
     pub rr_interval: Nanos,
+    /// How long all runnable vCPUs together may take to use a quota each: quotas shrink so that they do not take longer
+    /// (units: ns).
+    pub target_latency: Nanos,
+    /// What quotas do not shrink below (units: ns).
+    pub least_quota: Nanos,
     /// Which generation's levels.
     pub variant: Variant,
     /// What a yield means.
@@ -45,6 +50,8 @@ impl Default for RsdlConfig {
     fn default() -> Self {
         Self {
             rr_interval: Nanos::from_millis(6),
+            target_latency: Nanos::from_millis(24),
+            least_quota: Nanos::from_millis(3),
             variant: Variant::default(),
             yield_rule: YieldRule::Polite(PoliteSwitches::default()),
             affinity: true,

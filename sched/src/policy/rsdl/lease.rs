@@ -41,15 +41,15 @@ impl Rsdl {
         let (quota, class) = (v.row.quota, v.class);
         match class {
             Class::Rt => self.slots[slot.index()].rt_budget.left(now).max(Nanos(quota.0 / 8)),
-            _ if left.0 < quota.0 / 2 => left + quota,
-            _ => left,
+            _ if left.0 < quota.0 / 2 => self.scale.real(left + quota),
+            _ => self.scale.real(left),
         }
     }
 
     /// The vCPU on the slot goes on; limited only if another waits.
     pub(super) fn go_on(&mut self, slot: Slot, vcpu: VcpuId) -> Decision {
         let endless = self.queued() + self.reserved == 0;
-        let left = self.quota_left(vcpu);
+        let left = self.time_left(vcpu);
         let s = &mut self.slots[slot.index()];
         s.endless = endless;
         // Only a reservation waits, for another slot: there is no vCPU to give a used-up lease to.
@@ -117,7 +117,7 @@ impl Rsdl {
 
     /// A lease that had no end while no vCPU waited gets one, now that one does.
     pub(super) fn begin_lease(&mut self, slot: Slot, current: VcpuId, now: Time) {
-        let left = self.quota_left(current);
+        let left = self.time_left(current);
         let s = &mut self.slots[slot.index()];
         if s.endless && s.lease_end <= now {
             s.lease_end = now + left;
@@ -164,14 +164,13 @@ impl Rsdl {
     /// The vCPU on a slot makes room: for good, until it is woken, or evicted to its place in the run queue.
     pub(super) fn leaves(&mut self, current: VcpuId, why: Why, now: Time) {
         match why {
-            Why::Block | Why::Retire => {
+            Why::Block => {
+                self.sleeps(current, now);
                 self.runnable_changes(current, false, now);
-                let free = self.clock.free(now);
-                let v = self.vcpu(current);
-                (v.on, v.slept_at, v.slept) = (None, free, true);
-                if why == Why::Retire {
-                    self.vcpus[current.index()] = None;
-                }
+            }
+            Why::Retire => {
+                self.runnable_changes(current, false, now);
+                self.vcpus[current.index()] = None;
             }
             _ => {
                 self.vcpu(current).protected = true;

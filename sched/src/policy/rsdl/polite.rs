@@ -187,7 +187,7 @@ impl Rsdl {
     /// The peer arrives on its slot.
     pub(super) fn install_pair(&mut self, slot: Slot, peer: VcpuId, lease_end: Time, now: Time) -> Decision {
         // The slot may ask late.
-        let left = self.quota_left(peer);
+        let left = self.time_left(peer);
         let lease_end = if lease_end > now { lease_end } else { now + left };
         let decision = self.install(slot, peer, lease_end, now);
         self.slots[slot.index()].paired = true;

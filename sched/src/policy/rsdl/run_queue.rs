@@ -105,6 +105,7 @@ impl Rsdl {
                 budgets.forget(self.served - LAG);
             }
             self.served += 1;
+            self.sleepers.pass();
         }
         self.queue.raise_floor(self.served - LAG);
     }

@@ -8,6 +8,8 @@ use super::look::Look;
 use super::matrix::{Row, Stair, Variant};
 use super::peer::Peer;
 use super::rt::RtBudget;
+use super::scale::Scale;
+use super::sleepers::Sleepers;
 use crate::attributes::Class;
 use crate::ids::{Nice, Slot, VcpuId};
 use crate::policy::queue::Queue;
@@ -32,6 +34,8 @@ pub(super) struct VcpuState {
     pub(super) slept_at: Nanos,
     /// It has slept since it got its quota.
     pub(super) slept: bool,
+    /// The stair on which it is counted among the sleepers, while it sleeps.
+    pub(super) asleep_on: Option<Stair>,
     /// Its last yield was a wait, and it has not computed since.
     pub(super) waits: bool,
     /// The vCPU that it last waited for.
@@ -94,6 +98,8 @@ pub struct Rsdl {
     pub(super) reserving: SlotSet,
     pub(super) reserved: usize,
     pub(super) runnable: usize,
+    pub(super) sleepers: Sleepers,
+    pub(super) scale: Scale,
     pub(super) clock: Clock,
     /// The next slot to look at when a woken vCPU seeks a worse one to preempt.
     pub(super) probe: usize,
@@ -132,6 +138,8 @@ impl Rsdl {
             reserving: SlotSet::new(slots),
             reserved: 0,
             runnable: 0,
+            sleepers: Sleepers::new(LAG),
+            scale: Scale::new(&config, 0, slots),
             clock: Clock::new(usual.per_rotation()),
             probe: 0,
         }

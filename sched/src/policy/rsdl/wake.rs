@@ -10,6 +10,7 @@ use crate::time::Time;
 
 impl Rsdl {
     pub(super) fn wakes(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        self.awakes(vcpu);
         self.credit(vcpu, now);
         self.runnable_changes(vcpu, true, now);
         let lowest = self.keeps();
@@ -20,6 +21,7 @@ impl Rsdl {
     /// See [`Policy::resume`](crate::policy::Policy::resume). What a sleeper gains would let a hog under a cap stand
     /// beside vCPUs that do sleep, which then wait for it.
     pub(super) fn resumes(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+        self.awakes(vcpu);
         self.runnable_changes(vcpu, true, now);
         self.catch_up(vcpu, self.served);
         self.arrives(vcpu, now)

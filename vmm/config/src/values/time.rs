@@ -36,32 +36,32 @@ pub(super) fn duration_within(
     }
 }
 
-/// The CPU time of one round of the scheduler: 100us to 5s, in whole microseconds.
+/// A time that a policy works with, such as a quota: 100us to 5s, in whole microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct RrInterval(Duration);
+pub struct PolicyTime(Duration);
 
-impl RrInterval {
+impl PolicyTime {
     pub(crate) const fn from_const(duration: Duration) -> Self {
         Self(duration)
     }
 
-    /// The interval as a duration.
+    /// As a duration.
     pub fn duration(self) -> Duration {
         self.0
     }
 }
 
-impl FromStr for RrInterval {
+impl FromStr for PolicyTime {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (min, max) = (Self(bounds::RR_INTERVAL_MIN), Self(bounds::RR_INTERVAL_MAX));
+        let (min, max) = (Self(bounds::POLICY_TIME_MIN), Self(bounds::POLICY_TIME_MAX));
         duration_within(text, "6ms", (min.0, max.0), &format!("{min} to {max}")).map(Self)
     }
 }
 
-impl fmt::Display for RrInterval {
+impl fmt::Display for PolicyTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Built from whole microseconds up to 5 s, so nothing is cut off.
         write_with_unit(f, self.0.as_micros() as u64, &TIME_UNITS)
@@ -161,9 +161,9 @@ text_value!(HaltPoll, "duration-or-auto", {
     "x-range": format!("auto, or 0us to {}", HaltPoll(Some(bounds::HALT_POLL_MAX)))
 });
 
-text_value!(RrInterval, "duration-us", {
+text_value!(PolicyTime, "duration-us", {
     "pattern": "^[0-9]+(us|ms|s)$",
-    "x-range": format!("{} to {}", RrInterval(bounds::RR_INTERVAL_MIN), RrInterval(bounds::RR_INTERVAL_MAX))
+    "x-range": format!("{} to {}", PolicyTime(bounds::POLICY_TIME_MIN), PolicyTime(bounds::POLICY_TIME_MAX))
 });
 
 text_value!(StarvationBound, "duration-or-none", {
@@ -209,7 +209,7 @@ mod tests {
         for (text, micros, shown) in
             [("6ms", 6_000, "6ms"), ("1500us", 1_500, "1500us"), ("5s", 5_000_000, "5s"), ("6000us", 6_000, "6ms")]
         {
-            let value: RrInterval = text.parse().unwrap();
+            let value: PolicyTime = text.parse().unwrap();
             assert_eq!(value.duration(), Duration::from_micros(micros));
             assert_eq!(value.to_string(), shown);
         }
@@ -219,7 +219,7 @@ mod tests {
     fn interval_outside_its_range_names_the_range() {
         for text in ["99us", "5001ms", "0s"] {
             assert_eq!(
-                text.parse::<RrInterval>().unwrap_err().to_string(),
+                text.parse::<PolicyTime>().unwrap_err().to_string(),
                 format!("`{text}` is out of range; accepted: 100us to 5s")
             );
         }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn interval_that_is_no_duration_names_the_units() {
         for text in ["", "6", "ms", "6 ms", "-6ms", "6min", "1.5ms", "99999999999999999999s", "18446744073709551615s"] {
-            assert!(text.parse::<RrInterval>().unwrap_err().accepted.contains("us, ms or s"), "{text}");
+            assert!(text.parse::<PolicyTime>().unwrap_err().accepted.contains("us, ms or s"), "{text}");
         }
     }
 }
