@@ -162,6 +162,7 @@ fn timeline(spans: &[Span], vcpu: VcpuId, begin: Time, cell: Nanos) -> String {
         let _ = match most.filter(|span| within(span) > Nanos::ZERO).map(|span| span.doing) {
             Some(Doing::Run(slot)) => write!(row, "{}", slot.0),
             Some(Doing::Wait(_)) => write!(row, "-"),
+            Some(Doing::Taken(_)) => write!(row, "x"),
             Some(Doing::Idle) | None => write!(row, " "),
         };
     }

@@ -8,6 +8,7 @@
 mod carrier_thread;
 mod contract;
 mod counts;
+mod cpu_meter;
 mod error;
 pub mod evacuate;
 mod events;

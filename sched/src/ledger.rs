@@ -52,6 +52,9 @@ pub const KEPT: usize = 1 << 14;
 /// Whether events are recorded at all: the feature `trace`.
 pub const RECORDS: bool = cfg!(feature = "trace");
 
+/// The longest time that an [event](What::Taken) has room for; what the host takes beyond it at once counts as run.
+const LONGEST_TAKEN: Nanos = Nanos(u32::MAX as u64);
+
 /// A policy with its accounts.
 pub struct Ledger<P = Box<dyn Policy>> {
     policy: P,
@@ -171,11 +174,12 @@ impl<P: Policy> Ledger<P> {
         decision
     }
 
-    /// As [`Policy::late`].
-    pub fn late(&mut self, slot: Slot, by: Nanos, now: Time) {
+    /// As [`Policy::taken`], for the vCPU that is on the slot.
+    pub fn taken(&mut self, slot: Slot, time: Nanos, now: Time) {
         let now = self.advance(now);
-        self.policy.late(slot, by);
-        self.record(Some(slot), now, What::Late { slot, by });
+        let time = self.books.taken(slot, time.min(LONGEST_TAKEN), now);
+        self.policy.taken(slot, time);
+        self.record(Some(slot), now, What::Taken { slot, time });
     }
 
     /// As [`Policy::steals`].

@@ -7,3 +7,4 @@ mod o1;
 mod old;
 mod properties;
 mod regressions;
+mod stalls;

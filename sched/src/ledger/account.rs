@@ -18,10 +18,10 @@ pub(super) enum State {
     Ended,
 }
 
-/// A vCPU's account. Its three times add up to the time since it was taken in.
+/// A vCPU's account. `run`, `wait`, `idle` and `taken` add up to the time since it was taken in.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
-    /// Time on a slot.
+    /// Time on a slot, without what was taken.
     pub run: Nanos,
     /// Runnable without a slot: what a hypervisor calls steal, or CPU ready.
     pub wait: Nanos,
@@ -29,6 +29,8 @@ pub struct Account {
     pub throttled: Nanos,
     /// Blocked, waiting for an event.
     pub idle: Nanos,
+    /// Time on a slot in which the host gave its thread no CPU, as far as it was noticed.
+    pub taken: Nanos,
     /// How long it waited each time.
     pub waits: Histogram,
     /// Exits to the monitor. The driver counts them, and the yields that the policy is not told of; a ledger has none
@@ -118,7 +120,7 @@ impl Yielded {
 impl Account {
     /// All of its time.
     pub fn total(&self) -> Nanos {
-        self.run + self.wait + self.idle
+        self.run + self.wait + self.idle + self.taken
     }
 
     /// Adds another vCPU's account.
@@ -127,6 +129,7 @@ impl Account {
         self.wait += other.wait;
         self.throttled += other.throttled;
         self.idle += other.idle;
+        self.taken += other.taken;
         self.waits.merge(&other.waits);
         self.exits += other.exits;
         self.turns += other.turns;
@@ -145,6 +148,7 @@ impl Account {
             wait: self.wait - earlier.wait,
             throttled: self.throttled - earlier.throttled,
             idle: self.idle - earlier.idle,
+            taken: self.taken - earlier.taken,
             waits: self.waits.since(&earlier.waits),
             exits: self.exits.saturating_sub(earlier.exits),
             turns: self.turns.saturating_sub(earlier.turns),

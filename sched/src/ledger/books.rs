@@ -104,6 +104,19 @@ impl Books {
         self.entry(thief).account.steals += 1;
     }
 
+    /// Of the time since a slot last asked, the host took so much from the vCPU on it; at most all. Returns how much that
+    /// is.
+    pub(super) fn taken(&mut self, slot: Slot, time: Nanos, now: Time) -> Nanos {
+        let SlotEntry { on, lease_end, .. } = &mut self.slots[slot.index()];
+        *lease_end = *lease_end + time;
+        let Some(vcpu) = *on else { return Nanos::ZERO };
+        let entry = self.entry(vcpu);
+        let time = time.min(now.since(entry.since));
+        entry.since = entry.since + time;
+        entry.account.taken += time;
+        time
+    }
+
     /// A vCPU that has just been reported as blocked had done nothing on its slot since then.
     pub(super) fn idled(&mut self, vcpu: VcpuId, since: Time) {
         let entry = self.entry(vcpu);

@@ -15,7 +15,7 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
             format!("{} was taken in, class {class}, nice {}", name(vcpu), nice.get())
         }
         What::Resume { vcpu, placement } => format!("{} is no longer held back and {}", name(vcpu), placed(placement)),
-        What::Late { slot, by } => format!("{slot}: its vCPU began to run {} late", span(by)),
+        What::Taken { slot, time } => format!("{slot}: the host took {} from its vCPU", span(time)),
         What::Idled { vcpu, since } => format!("{} had idled for {}", name(vcpu), span(event.time.since(since))),
         What::Gap { lost } => format!("{lost} events are missing"),
         What::Remove { vcpu } => format!("{} left while it did not run", name(vcpu)),

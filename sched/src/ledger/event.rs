@@ -65,12 +65,12 @@ pub enum What {
         /// What it was told to do.
         decision: Decision,
     },
-    /// The vCPU on a slot began to run late.
-    Late {
+    /// The host took time from the vCPU on a slot since the slot last asked.
+    Taken {
         /// Which slot.
         slot: Slot,
-        /// By how much; kept up to 4 s.
-        by: Nanos,
+        /// How much; at most 4 s.
+        time: Nanos,
     },
     /// A vCPU tried to take a slot that had been handed to another one.
     Steal {
@@ -129,7 +129,7 @@ mod kind {
     pub(super) const WAKE: u8 = 3;
     pub(super) const STEAL: u8 = 4;
     pub(super) const RESUME: u8 = 5;
-    pub(super) const LATE: u8 = 6;
+    pub(super) const TAKEN: u8 = 6;
     pub(super) const IDLED: u8 = 7;
     pub(super) const GAP: u8 = 8;
     pub(super) const ASK: u8 = 16;
@@ -165,9 +165,9 @@ impl Event {
             What::Steal { slot, thief, taken } => {
                 Packed { kind: kind::STEAL, vcpu: thief.0, slot: slot.0, detail: taken.into(), ..none }
             }
-            What::Late { slot, by } => {
-                let lease = u32::try_from(by.0).unwrap_or(u32::MAX);
-                Packed { kind: kind::LATE, slot: slot.0, lease, ..none }
+            What::Taken { slot, time } => {
+                let lease = u32::try_from(time.0).unwrap_or(u32::MAX);
+                Packed { kind: kind::TAKEN, slot: slot.0, lease, ..none }
             }
             What::Idled { vcpu, since } => {
                 Packed { kind: kind::IDLED, vcpu: vcpu.0, ..none }.with_number(self.time.since(since).0)
@@ -224,7 +224,7 @@ impl Event {
             kind::WAKE => What::Wake { vcpu, placement: placement_of(packed)? },
             kind::RESUME => What::Resume { vcpu, placement: placement_of(packed)? },
             kind::STEAL => What::Steal { slot: slot(packed.slot)?, thief: vcpu, taken: packed.detail != 0 },
-            kind::LATE => What::Late { slot: slot(packed.slot)?, by: Nanos(packed.lease.into()) },
+            kind::TAKEN => What::Taken { slot: slot(packed.slot)?, time: Nanos(packed.lease.into()) },
             kind::IDLED => What::Idled { vcpu, since: time - Nanos(packed.number()) },
             kind::GAP => What::Gap { lost: packed.number() },
             asked => {
@@ -387,7 +387,7 @@ mod tests {
         let resumes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Resume { vcpu, placement });
         let steals =
             (slots(), vcpus(), any::<bool>()).prop_map(|(slot, thief, taken)| What::Steal { slot, thief, taken });
-        let lates = (slots(), 0..1u64 << 32).prop_map(|(slot, by)| What::Late { slot, by: Nanos(by) });
+        let takes = (slots(), 0..1u64 << 32).prop_map(|(slot, ns)| What::Taken { slot, time: Nanos(ns) });
         let removes = vcpus().prop_map(|vcpu| What::Remove { vcpu });
         let time = 1u64 << 40;
         let naps = (vcpus(), 0..=time).prop_map(|(vcpu, since)| What::Idled { vcpu, since: Time(since) });
@@ -400,7 +400,7 @@ mod tests {
             .prop_map(|(run, kick, pause, held)| Decision { run, kick, pause, held });
         let asks = (slots(), prop::option::of(vcpus()), reasons(), decisions)
             .prop_map(|(slot, vcpu, why, decision)| What::Ask { slot, vcpu, why, decision });
-        prop_oneof![adds, wakes, resumes, steals, lates, removes, naps, gaps, asks]
+        prop_oneof![adds, wakes, resumes, steals, takes, removes, naps, gaps, asks]
             .prop_map(move |what| Event { time: Time(time), what })
     }
 

@@ -71,7 +71,8 @@ impl Figures {
             What::Steal { slot, thief, taken: true } => self.books.stolen(slot, thief),
             What::Idled { vcpu, since } => self.books.idled(vcpu, since),
             What::Resume { placement, .. } => self.books.resumed(placement, now),
-            What::Steal { .. } | What::Late { .. } | What::Gap { .. } => {}
+            What::Taken { slot, time } => _ = self.books.taken(slot, time, now),
+            What::Steal { .. } | What::Gap { .. } => {}
         }
         true
     }

@@ -99,8 +99,8 @@ impl Replay {
                 self.policy.remove(vcpu);
                 event.what
             }
-            What::Late { slot, by } => {
-                self.policy.late(slot, by);
+            What::Taken { slot, time } => {
+                self.policy.taken(slot, time);
                 event.what
             }
             What::Resume { .. } => {

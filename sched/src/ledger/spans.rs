@@ -11,7 +11,7 @@
 use super::event::{Event, What};
 use crate::ids::{Slot, VcpuId};
 use crate::policy::{Decision, Placement, Why};
-use crate::time::Time;
+use crate::time::{Nanos, Time};
 use crate::wait::Yield;
 
 /// Larger ids, which no domain gives, are contradictions.
@@ -39,6 +39,8 @@ pub enum Doing {
     Wait(Began),
     /// It is on a slot.
     Run(Slot),
+    /// It is on a slot, and the host takes the time. When in its turn that was is not known: it is put at the end.
+    Taken(Slot),
 }
 
 /// Why a vCPU waits.
@@ -62,7 +64,7 @@ pub enum Began {
 
 impl Span {
     /// How long.
-    pub fn time(&self) -> crate::time::Nanos {
+    pub fn time(&self) -> Nanos {
         self.to.since(self.from)
     }
 }
@@ -151,7 +153,7 @@ impl Spans {
             What::Wake { vcpu: v, placement } | What::Resume { vcpu: v, placement } => {
                 vcpu(v) && placement.slot().is_none_or(slot)
             }
-            What::Late { slot: s, .. } => slot(s),
+            What::Taken { slot: s, .. } => slot(s),
             What::Steal { slot: s, thief, .. } => slot(s) && vcpu(thief),
             What::Ask { slot: s, vcpu: before, decision: Decision { run, kick, .. }, .. } => {
                 let next = run.map(|lease| lease.vcpu);
@@ -172,7 +174,7 @@ impl Spans {
                 What::Wake { vcpu, .. } | What::Idled { vcpu, .. } => idles(vcpu),
                 What::Steal { thief, .. } => waits(thief),
                 What::Resume { vcpu, .. } => waits(vcpu),
-                What::Late { slot, .. } => self.on(slot).is_some(),
+                What::Taken { slot, .. } => self.on(slot).is_some(),
                 What::Ask { slot, vcpu, decision, why } => {
                     let stays = !matches!(why, Why::Block | Why::Retire);
                     let free = |next| waits(next) || stays && vcpu == Some(next);
@@ -205,12 +207,23 @@ impl Spans {
                     self.becomes(robbed, Some(Doing::Wait(Began::Robbed)), at, closed);
                 }
             }
-            What::Idled { .. } | What::Late { .. } => {}
+            What::Taken { slot, time } => self.taken(slot, time, at, closed),
+            What::Idled { .. } => {}
             What::Gap { .. } => {
                 self.finish(closed);
                 self.now.clear();
             }
         }
+    }
+
+    /// The host took so much from the vCPU on a slot.
+    fn taken(&mut self, slot: Slot, time: Nanos, at: Time, closed: &mut Vec<Span>) {
+        let SlotNow { on, lease_end } = &mut self.slots[slot.index()];
+        *lease_end = *lease_end + time;
+        let Some(vcpu) = *on else { return };
+        let began = self.now(vcpu).map_or(at, |(_, since)| since);
+        self.becomes(vcpu, Some(Doing::Taken(slot)), began.max(at - time), closed);
+        self.becomes(vcpu, Some(Doing::Run(slot)), at, closed);
     }
 
     fn asks(

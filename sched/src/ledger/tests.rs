@@ -175,7 +175,7 @@ fn another_policy_object_that_is_told_the_same_answers_the_same() {
             What::Wake { vcpu, placement } => assert_eq!(fresh.wake(vcpu, event.time), placement),
             What::Ask { slot, why, decision, .. } => assert_eq!(fresh.next(slot, why, event.time), decision),
             What::Resume { vcpu, placement } => assert_eq!(fresh.tick(event.time), Some(Resumed { vcpu, placement })),
-            What::Late { slot, by } => fresh.late(slot, by),
+            What::Taken { slot, time } => fresh.taken(slot, time),
             _ => unreachable!("none of these is among them"),
         }
     }

@@ -7,12 +7,13 @@
 //! 1. *Cap*: its group's budget was used up, and it was held back.
 //! 2. *Nobody*: for at least half of the wait, the slot that the policy had named had not asked: a kick, or the wake-up
 //!    of a thread, took that long. Or the slots were empty for most of the wait.
-//! 3. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself.
+//! 3. *Host*: the host took more of a slot's time than its vCPUs had, and at least half of the wait.
+//! 4. *Chain*: it yielded for a lock (a message), and during its wait the holder (the sender) mostly waited itself.
 //!    Then the holder's longest wait therein is looked at in the same way, and so on. At the end of the chain, the vCPU
 //!    that ran most while the last one waited is the culprit. If the last one was blocked, or held back by its cap, it
 //!    is the culprit itself.
-//! 4. *Quota*: it had used up its lease: its own doing. Others have their turn then.
-//! 5. *Turns*: otherwise the vCPU that ran most is the culprit.
+//! 5. *Quota*: it had used up its lease: its own doing. Others have their turn then.
+//! 6. *Turns*: otherwise the vCPU that ran most is the culprit.
 
 mod scene;
 
@@ -28,8 +29,10 @@ use crate::wait::Wait;
 /// What one vCPU waited, in all.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    /// Time on a slot.
+    /// Time on a slot, without what was taken.
     pub run: Nanos,
+    /// Time on a slot that the host took.
+    pub taken: Nanos,
     /// Runnable without a slot.
     pub wait: Nanos,
     /// Blocked.
@@ -96,6 +99,7 @@ impl Summary {
         let time = span.time();
         match span.doing {
             Doing::Run(_) => self.run += time,
+            Doing::Taken(_) => self.taken += time,
             Doing::Idle => self.idle += time,
             Doing::Wait(began) => {
                 self.wait += time;
@@ -134,6 +138,8 @@ pub struct Explanation {
     pub ran: Vec<Ran>,
     /// For how long slots were empty meanwhile, in all.
     pub free: Nanos,
+    /// For how long the host had taken slots meanwhile, in all.
+    pub taken: Nanos,
     /// Which vCPU waited for which, as far as the wait goes on.
     pub chain: Vec<Link>,
     /// What it was.
@@ -193,6 +199,13 @@ pub enum Cause {
         slot: Slot,
         /// After how long.
         latency: Nanos,
+    },
+    /// The host had taken a slot for most of it.
+    Host {
+        /// The slot.
+        slot: Slot,
+        /// For how long.
+        time: Nanos,
     },
     /// The slots were empty for most of it.
     Nobody,

@@ -29,8 +29,8 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).next(slot, why, now)
     }
 
-    fn late(&mut self, slot: Slot, by: Nanos) {
-        (**self).late(slot, by);
+    fn taken(&mut self, slot: Slot, time: Nanos) {
+        (**self).taken(slot, time);
     }
 
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {

@@ -300,11 +300,11 @@ impl Policy for Capped {
         decision
     }
 
-    fn late(&mut self, slot: Slot, by: Nanos) {
+    fn taken(&mut self, slot: Slot, time: Nanos) {
         if let Some((_, since)) = &mut self.slots[slot.index()] {
-            *since = *since + by;
+            *since = *since + time;
         }
-        self.inner.late(slot, by);
+        self.inner.taken(slot, time);
     }
 
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {

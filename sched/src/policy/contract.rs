@@ -99,9 +99,10 @@ pub trait Policy: Send {
     /// idle, and asks again after [`Placement::Run`] names it.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;
 
-    /// The vCPU on this slot began to run so much later than it was given the slot. A driver need not tell, but if it
-    /// does, before the vCPU's first question; then what is counted as run is what ran.
-    fn late(&mut self, _slot: Slot, _by: Nanos) {}
+    /// Of the time since the vCPU on this slot was given the slot, or since the slot last asked, the host took so much:
+    /// the vCPU's thread had no CPU. Told right before the slot asks; what is left is what the vCPU ran. It is at most
+    /// that time. A driver tells of what it notices.
+    fn taken(&mut self, _slot: Slot, _time: Nanos) {}
 
     /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there. That vCPU was
     /// given the slot, and its thread has not begun to run. True: they are exchanged. The thief is placed on the slot,

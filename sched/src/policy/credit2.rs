@@ -380,9 +380,9 @@ impl Policy for Credit2 {
         }
     }
 
-    fn late(&mut self, slot: Slot, by: Nanos) {
+    fn taken(&mut self, slot: Slot, time: Nanos) {
         let s = &mut self.slots[slot.index()];
-        (s.since, s.charged) = (s.since + by, s.charged + by);
+        (s.since, s.charged) = (s.since + time, s.charged + time);
     }
 
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {

@@ -122,6 +122,10 @@ impl Policy for Freelist {
         }
     }
 
+    fn taken(&mut self, slot: Slot, time: Nanos) {
+        self.lease_end[slot.index()] = self.lease_end[slot.index()] + time;
+    }
+
     fn steals(&mut self, slot: Slot, thief: VcpuId, _now: Time) -> bool {
         let Some(robbed) = self.current[slot.index()].filter(|_| self.queue.contains(thief)) else { return false };
         self.queue.remove(thief);

@@ -307,6 +307,11 @@ impl Policy for Goodness {
         }
     }
 
+    fn taken(&mut self, slot: Slot, time: Nanos) {
+        let s = &mut self.slots[slot.index()];
+        s.charged = s.charged + time;
+    }
+
     fn waiting(&self) -> usize {
         self.queue.len()
     }

@@ -372,6 +372,11 @@ impl Policy for O1 {
         }
     }
 
+    fn taken(&mut self, slot: Slot, time: Nanos) {
+        let s = &mut self.slots[slot.index()];
+        s.charged = s.charged + time;
+    }
+
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let Some(robbed) = self.slots[slot.index()].current else { return false };
         let (rank, other) = (self.vcpu(thief).rank(), self.vcpu(robbed).rank());

@@ -5,7 +5,7 @@
 //! come first served. There is no guess at which vCPUs are interactive: a vCPU that uses little stays high.
 //!
 //! Rules, after Con Kolivas' RSDL and SD (2007), whose rotation and level become one number here:
-//! 1. *Charge.* CPU time is charged to the vCPU that ran, and to no other, while there are more runnable vCPUs than
+//! 1. *Charge.* CPU time is charged to the vCPU that had it, and to no other, while there are more runnable vCPUs than
 //!    slots. What runs while no vCPU waits costs nothing, and vCPUs that sleep meanwhile gain that time instead.
 //!    Quotas shrink while many vCPUs can run ([`RsdlConfig::target_latency`]).
 //! 2. *Rotation.* The stairs of the next rotation lie behind those of this one, so it begins when the last vCPU has
@@ -147,6 +147,10 @@ impl Policy for Rsdl {
             decision.kick = decision.kick.or_else(|| self.limit_one(None));
         }
         decision
+    }
+
+    fn taken(&mut self, slot: Slot, time: Nanos) {
+        self.takes_off(slot, time);
     }
 
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {

@@ -62,7 +62,10 @@ impl<P: Policy> SimMachine<P> {
                 assert!(!placed || told, "slot {i} was not told of the vCPU placed on it");
             }
         }
-        let busy = |s: &SlotSim| s.busy.0 + if s.current.is_some() { self.now.since(s.busy_since).0 } else { 0 };
+        let busy = |s: &SlotSim| {
+            let so_far = if s.current.is_some() { self.now.since(s.busy_since) } else { Nanos::ZERO };
+            (s.busy + so_far - s.told_taken).0
+        };
         let ran: u64 = (0..self.vcpus.len()).map(|v| self.record(v).run.0).sum();
         assert_eq!(ran, self.slots.iter().map(busy).sum::<u64>(), "CPU time is conserved");
     }

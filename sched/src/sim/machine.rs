@@ -14,7 +14,7 @@ use super::vcpu::{LateVcpu, Place, Record, VcpuSim};
 use super::world::{Exchange, World};
 use crate::attributes::Attributes;
 use crate::histogram::Histogram;
-use crate::ids::VcpuId;
+use crate::ids::{Slot, VcpuId};
 use crate::ledger::{Account, Event, Ledger, Totals, Yields};
 use crate::policy::Policy;
 use crate::time::{Nanos, Time};
@@ -158,6 +158,15 @@ impl<P: Policy> SimMachine<P> {
             }
         }
         self.now = end;
+    }
+
+    /// The host takes a slot's pCPU for so long, from now on: its vCPU keeps the slot and gets nowhere. The slot tells
+    /// the policy when it next asks.
+    ///
+    /// # Panics
+    /// There is no such slot.
+    pub fn stall(&mut self, slot: Slot, span: Nanos) {
+        self.stalls(slot.index(), span);
     }
 
     /// Forgets the waits recorded so far, as a measured window begins; all other counts only grow.

@@ -28,6 +28,12 @@ pub(super) struct SlotSim {
     /// When a kick, or the wake-up of the idle slot, arrives.
     pub(super) told: Time,
     pub(super) wanted: bool,
+    /// The host has the pCPU until then.
+    pub(super) stalled: Time,
+    /// What the host took from the vCPU on it since the slot last asked.
+    pub(super) taken: Nanos,
+    /// What the policy was told that the host took.
+    pub(super) told_taken: Nanos,
     /// It is about to ask.
     pub(super) asks: Option<Asks>,
     /// Events that its vCPU sends by the exit that it makes.
@@ -49,6 +55,9 @@ impl SlotSim {
             timer: Time::NEVER,
             told: Time::NEVER,
             wanted: false,
+            stalled: Time(0),
+            taken: Nanos::ZERO,
+            told_taken: Nanos::ZERO,
             asks: None,
             sends: Vec::new(),
             deadlines: BTreeSet::new(),

@@ -85,12 +85,20 @@ pub static THROTTLED: Metric<Sample> = Metric {
     ..time(|s| Some(Value::Time(s.account.throttled)))
 };
 
+/// Taken by the host.
+pub static TAKEN: Metric<Sample> = Metric {
+    name: "taken_seconds",
+    heading: "taken",
+    help: "Time on a pCPU in which the host ran something else there, as far as it was noticed: from 1 ms on at a time.",
+    ..time(|s| Some(Value::Time(s.account.taken)))
+};
+
 /// Waiting for an event.
 pub static IDLE: Metric<Sample> = Metric {
     name: "idle_seconds",
     heading: "idle",
     told_by_host: true,
-    help: "Time in which it waited for an event; run, wait and idle add up to the time since the vCPU was made.",
+    help: "Time in which it waited for an event; run, wait, taken and idle add up to the time since the vCPU was made.",
     ..time(|s| Some(Value::Time(s.account.idle)))
 };
 
@@ -200,10 +208,11 @@ pub static SWITCHES: Metric<DomainSample> = Metric {
 };
 
 /// The figures of a vCPU; their sums are those of a VM.
-pub static OF_VCPUS: [&Metric<Sample>; 14] = [
+pub static OF_VCPUS: [&Metric<Sample>; 15] = [
     &RUN,
     &WAIT,
     &THROTTLED,
+    &TAKEN,
     &IDLE,
     &STEAL,
     &WAITS,

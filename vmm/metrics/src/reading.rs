@@ -41,6 +41,14 @@ pub struct VmReading {
     pub vcpus: Vec<Sample>,
 }
 
+impl Reading {
+    /// The part of the time on pCPUs that the host took from the vCPUs there, as far as it was noticed.
+    pub fn taken(&self) -> f64 {
+        let account = Sample::sum(self.vms.iter().flat_map(|vm| &vm.vcpus)).account;
+        account.taken.0 as f64 / (account.run + account.taken).0.max(1) as f64
+    }
+}
+
 /// All figures at one moment, or their differences between two.
 #[derive(Debug, Clone)]
 pub struct Reading {

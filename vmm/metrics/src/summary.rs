@@ -2,6 +2,7 @@
 
 use super::reading::{Sample, VmReading};
 use super::table::time;
+use stile_sched::Nanos;
 
 /// The line on a VM's time.
 pub fn line(vm: &VmReading) -> String {
@@ -12,7 +13,11 @@ pub fn line(vm: &VmReading) -> String {
     };
     let longest = if by_policy { format!(" (longest wait {})", time(account.waits.max())) } else { String::new() };
     let [run, ready, idle] = [account.run, account.wait, account.idle].map(time);
-    format!("ran {run}, {cpus:.2} CPUs; ready {ready}{longest}; idle {idle}")
+    let taken = match account.taken {
+        Nanos::ZERO => String::new(),
+        taken => format!("; taken by other programs {}", time(taken)),
+    };
+    format!("ran {run}, {cpus:.2} CPUs; ready {ready}{longest}; idle {idle}{taken}")
 }
 
 #[cfg(test)]
@@ -24,6 +29,9 @@ mod tests {
     fn a_line_tells_what_a_vm_got_and_how_long_it_could_have_run_without() {
         let two = vm("a", vec![vcpu(500, 400, 100), vcpu(300, 600, 100)]);
         assert_eq!(line(&two), "ran 800 ms, 0.80 CPUs; ready 1.00 s (longest wait 2.00 ms); idle 200 ms");
+        let mut robbed = vcpu(500, 400, 100);
+        robbed.account.taken = Nanos::from_millis(30);
+        assert!(line(&vm("a", vec![robbed])).ends_with("; idle 100 ms; taken by other programs 30.0 ms"));
         let host = vm("a", vec![Sample { by_policy: false, ..vcpu(500, 400, 100) }]);
         assert!(!line(&host).contains("wait"));
         assert!(line(&vm("a", Vec::new())).starts_with("ran 0, 0.00 CPUs"));

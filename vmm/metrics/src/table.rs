@@ -4,8 +4,8 @@
 //! wrapped. A value that is not known is `-`, never 0.
 
 use super::metric::{
-    BORROWED, EXITS, IDLE, KICKS, LENT, MIGRATIONS, Metric, OVERRUN, RUN, STEAL, STEALS, SWITCHES, THROTTLED, TURNS,
-    Value, WAIT, WAITS, YIELDS,
+    BORROWED, EXITS, IDLE, KICKS, LENT, MIGRATIONS, Metric, OVERRUN, RUN, STEAL, STEALS, SWITCHES, TAKEN, THROTTLED,
+    TURNS, Value, WAIT, WAITS, YIELDS,
 };
 use super::reading::{Reading, Sample, VmReading};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
@@ -79,6 +79,7 @@ fn during() -> Vec<Column> {
         Column(&RUN, Show::Share, 0),
         Column(&WAIT, Show::Share, 0),
         Column(&IDLE, Show::Share, 3),
+        Column(&TAKEN, Show::Share, 4),
         Column(&WAITS, Show::Quantile(0.5), 2),
         Column(&WAITS, Show::Quantile(0.99), 0),
         Column(&WAITS, Show::Longest, 0),
@@ -89,7 +90,7 @@ fn during() -> Vec<Column> {
     ]
 }
 
-fn in_all() -> [Column; 11] {
+fn in_all() -> [Column; 12] {
     [
         Column(&RUN, Show::Number, 0),
         Column(&RUN, Show::Share, 1),
@@ -98,6 +99,7 @@ fn in_all() -> [Column; 11] {
         Column(&THROTTLED, Show::Number, 3),
         Column(&IDLE, Show::Number, 0),
         Column(&IDLE, Show::Share, 2),
+        Column(&TAKEN, Show::Number, 3),
         Column(&STEAL, Show::Number, 3),
         Column(&OVERRUN, Show::Number, 4),
         Column(&LENT, Show::Number, 5),
@@ -179,8 +181,13 @@ fn share(part: Nanos, whole: Nanos) -> String {
 /// The line on the domain: how busy its pCPUs were, switches and kicks.
 fn domain_line(reading: &Reading, frame: Frame, how: Show) -> String {
     let Frame { wall, pcpus, width, .. } = frame;
-    let run = Sample::sum(reading.vms.iter().flat_map(|vm| &vm.vcpus)).account.run;
-    let busy = share(run, Nanos(wall.0 * pcpus as u64));
+    let account = Sample::sum(reading.vms.iter().flat_map(|vm| &vm.vcpus)).account;
+    let all = Nanos(wall.0 * pcpus as u64);
+    let busy = share(account.run, all);
+    let taken = match account.taken {
+        Nanos::ZERO => String::new(),
+        taken => format!(" and {} % taken by other programs", share(taken, all)),
+    };
     let number = |metric: &'static Metric<_>| {
         let value = metric.value(&reading.domain).map(|value| show(value, how, wall, Nanos::ZERO));
         let unit = if matches!(how, Show::Rate) { "/s" } else { "" };
@@ -195,7 +202,7 @@ fn domain_line(reading: &Reading, frame: Frame, how: Show) -> String {
         None => format!("{UNKNOWN} {}", KICKS.heading),
     };
     fill(
-        &format!("in {}: {busy} % of {} used, {}, {kicks}", time(wall), count(pcpus, "pCPU"), number(&SWITCHES)),
+        &format!("in {}: {busy} % of {} used{taken}, {}, {kicks}", time(wall), count(pcpus, "pCPU"), number(&SWITCHES)),
         width,
     )
 }
@@ -316,7 +323,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(row(&text, "b")[..5], ["b", "2", "50.0", "40.0", "10.0"]);
-        assert_eq!(row(&text, "b")[5..], ["2.00", "ms", "2.00", "ms", "2.00", "ms", "14", "0", "12", "2.47k"]);
+        assert_eq!(row(&text, "b")[5..], ["0.0", "2.00", "ms", "2.00", "ms", "2.00", "ms", "14", "0", "12", "2.47k"]);
         assert_eq!(row(&text, "all")[..5], ["all", "3", "63.3", "28.3", "8.3"]);
         assert!(text.find("\n a ") < text.find("\n b "), "{text}");
     }
@@ -333,7 +340,7 @@ mod tests {
         host.domain.by_policy = false;
         let text = totals(&host, frame());
         assert!(text.contains("- kicks") && text.contains("40 switches"), "{text}");
-        let times = ["a", "1", "500", "ms", "50.0", "400", "ms", "40.0", "-", "100", "ms", "10.0", "-", "-", "-", "-"];
+        let times = ["a", "1", "500", "ms", "50.0", "400", "ms", "40.0", "-", "100", "ms", "10.0", "-", "-", "-"];
         assert_eq!(row(&text, "a "), times);
         let events = text.rsplit("\n\n").next().unwrap();
         assert_eq!(row(events, "a "), ["a", "1", "-", "-", "-", "7", "0", "-", "6", "-", "-", "-", "1.23k"]);

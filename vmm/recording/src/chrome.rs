@@ -90,9 +90,9 @@ impl<'a, W: Write> Writer<'a, W> {
         match event.what {
             What::Wake { vcpu, placement } => self.wakes("wake", vcpu, placement, at),
             What::Resume { vcpu, placement } => self.wakes("resume", vcpu, placement, at),
-            What::Late { slot, by } => {
-                let args = json!({"us": by.0 as f64 / 1e3});
-                self.instant(track_of(slot), at, "began late", args)
+            What::Taken { slot, time } => {
+                let args = json!({"us": time.0 as f64 / 1e3});
+                self.instant(track_of(slot), at, "taken by the host", args)
             }
             What::Ask { slot, vcpu, why, decision } => {
                 let next = decision.run.map(|lease| lease.vcpu);
@@ -179,6 +179,10 @@ impl<'a, W: Write> Writer<'a, W> {
                 Doing::Wait(began) => {
                     let args = Some(json!({"since": began_text(began)}));
                     self.put(TraceEvent { args, ..slice("wait", track) })?;
+                }
+                Doing::Taken(slot) => {
+                    self.put(slice("taken by the host", track))?;
+                    self.put(slice("taken by the host", track_of(slot)))?;
                 }
                 Doing::Run(slot) => {
                     let (name, place) = (self.names.of(span.vcpu, span.from), format!("run on {slot}"));

@@ -50,6 +50,8 @@ pub struct Answer {
     pub wait_ns: u64,
     /// Blocked.
     pub idle_ns: u64,
+    /// The time that the host took while it had a pCPU.
+    pub taken_ns: u64,
     /// Number of waits.
     pub waits: u64,
     /// Median of the waits.
@@ -82,7 +84,7 @@ pub struct Longest {
     pub from_ns: u64,
     /// When it ended.
     pub to_ns: u64,
-    /// Its kind: `turns`, `quota`, `cap`, `lock`, `message`, `kick` or `nobody`.
+    /// Its kind: `turns`, `quota`, `cap`, `lock`, `message`, `kick`, `host` or `nobody`.
     pub cause: &'static str,
     /// The vCPU that caused it.
     pub culprit: Option<String>,
@@ -94,6 +96,8 @@ pub struct Longest {
     pub ran: Vec<Ran>,
     /// Idle time of all pCPUs meanwhile.
     pub free_ns: u64,
+    /// Time of all pCPUs that the host took meanwhile.
+    pub taken_ns: u64,
 }
 
 /// A vCPU that ran during a wait.
@@ -121,7 +125,7 @@ pub fn explain(recording: &Recording, name: &str) -> Result<Answer, ExplainError
         waits.tell(&event?);
     }
     let summary = waits.finish();
-    if summary.run + summary.wait + summary.idle == Nanos::ZERO {
+    if summary.run + summary.wait + summary.idle + summary.taken == Nanos::ZERO {
         let (name, path) = (name.to_owned(), recording.path().to_owned());
         return Err(ExplainError::Nobody { name, path, names: names.all() });
     }
@@ -148,6 +152,7 @@ fn answer(recording: &Recording, name: &str, summary: &Summary, longest: Option<
         run_ns: summary.run.0,
         wait_ns: summary.wait.0,
         idle_ns: summary.idle.0,
+        taken_ns: summary.taken.0,
         waits: summary.waits.count(),
         wait_p50_ns: summary.waits.quantile(0.5).0,
         wait_p99_ns: summary.waits.quantile(0.99).0,
@@ -181,6 +186,7 @@ fn longest(recording: &Recording, why: &Explanation) -> Longest {
             Cause::Lock => "lock",
             Cause::Message => "message",
             Cause::Kick { .. } => "kick",
+            Cause::Host { .. } => "host",
             Cause::Nobody => "nobody",
         },
         culprit: why.culprit.map(|culprit| called.so(culprit)),
@@ -188,6 +194,7 @@ fn longest(recording: &Recording, why: &Explanation) -> Longest {
         chain: why.chain.iter().map(|link| text::link(link, &called)).collect(),
         ran: ran.collect(),
         free_ns: why.free.0,
+        taken_ns: why.taken.0,
     }
 }
 

@@ -18,9 +18,12 @@ use stile_metrics::{Reading, json, summary};
 use stile_report::table::Screen;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
+use tracing::warn;
 
 /// The largest number of lines for VMs and vCPUs: a longer table is not read.
 const MOST_ROWS: usize = 40;
+/// The part of the time on pCPUs from which on it is said that other programs took it.
+const MUCH_TAKEN: f64 = 0.05;
 /// Columns of a table that does not go to a terminal.
 const WIDTH_OF_BLOCKS: usize = 100;
 /// Lines of a table besides those for VMs and vCPUs: two for the domain, the frame, the heading, the sum, the number of
@@ -103,9 +106,11 @@ impl Stats {
     pub(super) fn finish(mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
         if self.every.is_none() {
             let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, None);
+            warn_of_taken(&all);
             return all.vms.iter().try_for_each(|vm| output::line(format_args!("[{}] {}", vm.name, summary::line(vm))));
         }
         let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, self.last.as_ref());
+        warn_of_taken(&all);
         self.write_json(&all, true)?;
         if self.tables.is_some() {
             let frame = Frame { rows: MOST_ROWS, ..self.frame(all.at.since(self.began)) };
@@ -138,4 +143,16 @@ fn live() -> Tables {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout()).with_style(style);
     diagnostics::stay_above(&bar);
     Tables::Live(bar)
+}
+
+/// The guests' figures are not what they would be without the other programs.
+fn warn_of_taken(all: &Reading) {
+    let taken = all.taken();
+    if taken > MUCH_TAKEN {
+        warn!(
+            remedy = "stop them, or give the guests pCPUs of their own (`pcpus` in [host])",
+            "other programs took {:.0} % of the time in which guests had a pCPU",
+            100.0 * taken
+        );
+    }
 }

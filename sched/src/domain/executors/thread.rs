@@ -2,6 +2,7 @@
 
 use super::shared::{Act, DUE_AT_ONCE, Gone, LockedState, Shared, SlotShared};
 use crate::domain::carrier_thread::enter_thread;
+use crate::domain::cpu_meter::CpuMeter;
 use crate::domain::pause::pause;
 use crate::domain::spin_probe::SpinProbe;
 use crate::ids::{Slot, VcpuId};
@@ -59,7 +60,9 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     let _ = me.thread.set(kick::this_thread());
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
-    let mut executor = Executor { shared, slot, me, timer, armed: Time::NEVER, ask_at: Time::NEVER };
+    let (armed, ask_at) = (Time::NEVER, Time::NEVER);
+    let mut executor =
+        Executor { shared, slot, me, timer, armed, ask_at, meter: CpuMeter::default(), since: monotonic() };
     let mut current = None;
     while !shared.ending.load(Ordering::Relaxed) {
         current = match current {
@@ -81,6 +84,9 @@ struct Executor<'a> {
     armed: Time,
     /// When the policy wants to be asked, or a deadline or the alarm comes.
     ask_at: Time,
+    meter: CpuMeter,
+    /// When it last asked, or stopped waiting.
+    since: Time,
 }
 
 impl Executor<'_> {
@@ -161,6 +167,8 @@ impl Executor<'_> {
             state.deadlines[self.slot.index()].earliest().min(state.watch.of(self.slot))
         };
         self.me.parker.wait(until);
+        self.meter.slept();
+        self.since = monotonic();
         self.ask(None, Stopped { why: Why::Free, until: Time::NEVER })
     }
 
@@ -169,9 +177,14 @@ impl Executor<'_> {
         self.me.word.acknowledge();
         let mut after = After::default();
         let caller = current.as_ref().map_or(Caller::Normal, |current| current.caller);
+        let taken = self.meter.worked(self.since, monotonic());
         let next = {
             let mut state = self.shared.state.lock_as(caller);
             let now = monotonic();
+            self.since = now;
+            if taken > Nanos::ZERO && current.is_some() {
+                state.ledger.taken(self.slot, taken, now);
+            }
             self.wake_due(&mut state, now, &mut after.acts);
             let next = self.answer(&mut state, current, stopped, now, &mut after);
             self.shared.publish(&state);

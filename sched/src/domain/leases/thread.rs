@@ -13,6 +13,7 @@ use super::record::Record;
 use super::shared::{Asker, HOME, Shared, Stopped};
 use crate::attributes::{Attributes, Class};
 use crate::domain::carrier_thread::enter_thread;
+use crate::domain::cpu_meter::CpuMeter;
 use crate::domain::pause::pause;
 use crate::domain::spin_probe::SpinProbe;
 use crate::ids::{Slot, VcpuId};
@@ -77,6 +78,8 @@ pub(super) fn carry<W: Word>(
         asker: Asker { caller, rechecks: None },
         has_cap: attributes.group.is_some(),
         late: Nanos::ZERO,
+        meter: CpuMeter::default(),
+        since: Time::NEVER,
         me,
         vcpu,
         halts,
@@ -120,10 +123,13 @@ struct Thread<'a, W> {
     shared: &'a Shared<W>,
     id: VcpuId,
     asker: Asker,
-    /// It does not nap, and tells the policy how late it began to run.
+    /// It does not nap, and tells the policy how late it began to run, however little that is.
     has_cap: bool,
     /// So late, which the policy has not been told.
     late: Nanos,
+    meter: CpuMeter,
+    /// When it last asked, or began to run.
+    since: Time,
     me: &'a Record,
     vcpu: Box<dyn Vcpu>,
     /// For one that may halt inside.
@@ -154,6 +160,8 @@ impl<W: Word> Thread<'_, W> {
     /// Runs the vCPU on a slot, which it has had for a moment, until it gives it up.
     fn run(&mut self, slot: Slot, now: Time) -> Next {
         self.me.account.start(now);
+        self.meter.slept();
+        self.since = now;
         self.halts.iter().for_each(|halts| halts.begins(self.shared));
         if self.armed <= now || self.halts.is_some() {
             // The timer fired while others ran, or the thread waited.
@@ -268,10 +276,10 @@ impl<W: Word> Thread<'_, W> {
 
     /// Tells the policy why the vCPU stopped. `None`: it goes on.
     fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
-        let late = std::mem::take(&mut self.late);
+        let taken = std::mem::take(&mut self.late) + self.meter.worked(self.since, monotonic());
         let (answer, gone) = self.shared.turn(self.asker, |state, now, acts| {
-            if late > Nanos::ZERO {
-                state.ledger.late(slot, late, now);
+            if taken > Nanos::ZERO {
+                state.ledger.taken(slot, taken, now);
             }
             let answer = self.shared.answer(state, slot, stopped, now, acts);
             if !matches!(answer, Answer::GoesOn { .. }) {
@@ -293,7 +301,8 @@ impl<W: Word> Thread<'_, W> {
             Answer::GoesOn { until, pause: time } => {
                 self.lease_end = until;
                 pause(time, || self.word(slot).is_wanted());
-                self.goes_on(monotonic());
+                self.since = monotonic();
+                self.goes_on(self.since);
                 None
             }
             Answer::Blocked => Some(Continue(Rest { until: stopped.until, dozes: stopped.dozes, nap: None })),

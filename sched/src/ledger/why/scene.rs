@@ -20,6 +20,15 @@ pub struct Scene {
     asked: Option<Time>,
 }
 
+/// What became of a slot's time.
+#[derive(Debug, Clone, Copy, Default)]
+struct OnSlot {
+    /// vCPUs ran on it.
+    ran: Nanos,
+    /// The host took it.
+    taken: Nanos,
+}
+
 impl Scene {
     /// For this wait, on so many slots.
     pub fn new(wait: Span, slots: usize) -> Self {
@@ -52,7 +61,8 @@ impl Scene {
         let (cause, culprit) = self.judge(&mut chain);
         let all = Nanos(self.wait.time().0.saturating_mul(self.slots as u64));
         let busy = Nanos(ran.iter().map(|ran| ran.time.0).sum());
-        Explanation { wait: self.wait, ran, free: all - busy, chain, cause, culprit }
+        let taken = Nanos(self.by_slot().iter().map(|slot| slot.taken.0).sum());
+        Explanation { wait: self.wait, ran, free: all - busy - taken, taken, chain, cause, culprit }
     }
 
     fn keep(&mut self) {
@@ -79,12 +89,18 @@ impl Scene {
         if let Some(slot) = self.named().filter(|_| latency.0 >= most) {
             return (Cause::Kick { slot, latency }, None);
         }
+        let by_slot = self.by_slot();
+        if let Some((slot, on)) = (0..).map(Slot).zip(&by_slot).max_by_key(|(_, on)| on.taken)
+            && on.taken.0 >= most.max(on.ran.0)
+        {
+            return (Cause::Host { slot, time: on.taken }, None);
+        }
         if let Some(culprit) = self.follow(wait, chain) {
             let lock = matches!(chain[0].wait, Wait::Lock(_));
             return (if lock { Cause::Lock } else { Cause::Message }, Some(culprit));
         }
         match self.ran_most(wait.from, wait.to) {
-            Some((vcpu, _)) if self.busy() >= most => match wait.doing {
+            Some((vcpu, _)) if by_slot.iter().any(|on| on.ran.0 >= most) => match wait.doing {
                 Doing::Wait(Began::UsedUp) => (Cause::Quota, Some(wait.vcpu)),
                 _ => (Cause::Turns, Some(vcpu)),
             },
@@ -102,7 +118,7 @@ impl Scene {
             let those = self.within(wait.from, wait.to).filter(move |span| span.vcpu == target && doing(&span.doing));
             Nanos(those.map(|span| span.time().0).sum())
         };
-        let ran = their(|doing| matches!(doing, Doing::Run(_)));
+        let ran = their(|doing| matches!(doing, Doing::Run(_) | Doing::Taken(_)));
         let idled = their(|doing| matches!(doing, Doing::Idle));
         let waited = their(|doing| matches!(doing, Doing::Wait(_)));
         if is_known || ran + idled + waited == Nanos::ZERO {
@@ -156,10 +172,16 @@ impl Scene {
         ran.iter().map(|ran| (ran.vcpu, all_of(ran.vcpu))).max_by_key(|&(vcpu, time)| (time, std::cmp::Reverse(vcpu)))
     }
 
-    /// The longest time that any one slot had a vCPU during the wait.
-    fn busy(&self) -> u64 {
-        let ran = self.ran(self.wait.from, self.wait.to);
-        let on = |slot| ran.iter().filter(|ran| ran.slot == slot).map(|ran| ran.time.0).sum::<u64>();
-        ran.iter().map(|ran| on(ran.slot)).max().unwrap_or(0)
+    /// What each slot did during the wait.
+    fn by_slot(&self) -> Vec<OnSlot> {
+        let mut slots = vec![OnSlot::default(); self.slots];
+        for span in &self.spans {
+            match span.doing {
+                Doing::Run(slot) => slots[slot.index()].ran += span.time(),
+                Doing::Taken(slot) => slots[slot.index()].taken += span.time(),
+                Doing::Idle | Doing::Wait(_) => {}
+            }
+        }
+        slots
     }
 }

@@ -296,9 +296,9 @@ fn a_thief_with_as_much_credit_takes_a_slot_that_was_just_given_and_one_with_les
 }
 
 #[test]
-fn a_vcpu_that_begins_late_is_charged_for_what_it_ran() {
+fn a_vcpu_pays_for_what_it_ran_and_not_for_what_the_host_took() {
     let mut policy = running(2);
-    policy.late(P0, Nanos::from_micros(400));
+    policy.taken(P0, Nanos::from_micros(400));
     assert_eq!(runs(&mut policy, P0, Why::Check, us(1_300)), A, "0.9 ms are within the rate limit");
     assert_eq!(policy.credit(A), RESET - 900_000);
 }

@@ -37,6 +37,26 @@ impl Rsdl {
         }
     }
 
+    /// The host took so much of the time since a slot's vCPU was last charged. Its lease lasts so much longer.
+    pub(super) fn takes_off(&mut self, slot: Slot, time: Nanos) {
+        let s = &mut self.slots[slot.index()];
+        (s.charged, s.since, s.lease_end) = (s.charged + time, s.since + time, s.lease_end + time);
+    }
+
+    /// The stair on which the vCPU of a slot stands once it is charged for its time up to now, or up to its lease's end:
+    /// what comes after that, the host may have taken.
+    pub(super) fn stair_of_running(&self, slot: Slot, now: Time) -> Stair {
+        let s = &self.slots[slot.index()];
+        let Some(v) = s.current.and_then(|vcpu| self.vcpus[vcpu.index()].as_ref()) else { return Stair::MAX };
+        let to = if s.endless { now } else { now.min(s.lease_end) };
+        let ran = if self.clock.contended { to.since(s.charged.max(self.clock.turned)) } else { Nanos::ZERO };
+        let (mut stair, mut used) = (v.stair, v.used + self.scale.nominal(ran));
+        while used >= v.row.quota {
+            (stair, used) = (v.row.after(stair), used - v.row.quota);
+        }
+        stair
+    }
+
     fn pay(&mut self, vcpu: VcpuId, ran: Nanos) {
         let paid = self.scale.nominal(ran);
         let served = self.served;

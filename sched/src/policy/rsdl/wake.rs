@@ -89,10 +89,9 @@ impl Rsdl {
         }
         let other = Slot(self.probe as u16);
         for slot in known.into_iter().chain([other]) {
-            self.charge(slot, now);
             let s = &self.slots[slot.index()];
             if let (Some(current), None) = (s.current, s.contested)
-                && self.standing(slot, current) > self.standing(slot, woken)
+                && self.standing(slot, current).max(self.stair_of_running(slot, now)) > self.standing(slot, woken)
             {
                 return Some(slot);
             }

@@ -28,7 +28,7 @@ impl<P: Policy> SimMachine<P> {
             return self.agenda.set(slot, asks.at);
         }
         let at = match s.current {
-            None => s.told.min(s.deadline()).min(self.alarm(slot)),
+            None => s.told.min(s.deadline()).min(self.alarm(slot)).max(s.stalled),
             Some(v) => {
                 let vcpu = &self.vcpus[v];
                 let end = s.from + vcpu.left;
@@ -168,6 +168,22 @@ impl<P: Policy> SimMachine<P> {
         }
     }
 
+    /// The host takes the pCPU of a slot for so long, from now on.
+    pub(super) fn stalls(&mut self, slot: usize, span: Nanos) {
+        let (now, s) = (self.now, &mut self.slots[slot]);
+        s.stalled = now + span;
+        if let Some(v) = s.current {
+            let (ran, vcpu) = (now.since(s.from), &mut self.vcpus[v]);
+            vcpu.left = vcpu.left.saturating_sub(ran);
+            vcpu.record.worked += if vcpu.spins { Nanos::ZERO } else { ran };
+            (s.from, s.taken) = (s.from.max(now) + span, s.taken + span);
+        }
+        if let Some(asks) = &mut s.asks {
+            asks.at = asks.at + span;
+        }
+        self.plan(slot);
+    }
+
     /// Counts a yield. True: no vCPU waits, so this one just goes on.
     fn is_alone(&mut self, slot: usize, y: Yield) -> bool {
         let count = &mut self.totals.yields;
@@ -213,6 +229,12 @@ impl<P: Policy> SimMachine<P> {
             let v = resumed.vcpu.index();
             assert_eq!(self.vcpus[v].place, Place::Queued, "v{v} was held back");
             self.place(v, resumed.placement, Some(slot), Nanos::ZERO);
+        }
+        let taken = std::mem::take(&mut self.slots[slot].taken);
+        if taken > Nanos::ZERO && self.slots[slot].current.is_some() {
+            self.ledger.taken(Slot(slot as u16), taken, self.now);
+            self.slots[slot].told_taken += taken;
+            self.now = self.ledger.now();
         }
         self.decisions += 1;
         let decision = self.ledger.next(Slot(slot as u16), why, self.now);

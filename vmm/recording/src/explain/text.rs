@@ -44,6 +44,9 @@ pub(super) fn verdict(why: &Explanation, called: &Called<'_>) -> String {
         Cause::Kick { slot, latency } => {
             format!("no vCPU caused it: {slot} asked the policy only {} after it was kicked", time(latency.0))
         }
+        Cause::Host { slot, time: taken } => {
+            format!("no vCPU caused it: the host had taken the pCPU of {slot} for {} of it", time(taken.0))
+        }
         Cause::Nobody => "no vCPU caused it: the pCPUs had no vCPU on them for most of the wait".to_owned(),
     }
 }
@@ -74,11 +77,13 @@ pub(super) fn link(link: &Link, called: &Called<'_>) -> String {
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = (self.run_ns + self.wait_ns + self.idle_ns).max(1) as f64;
+        let all = (self.run_ns + self.wait_ns + self.idle_ns + self.taken_ns).max(1) as f64;
         let part = |ns: u64| format!("{} ({:.1} %)", time(ns), 100.0 * ns as f64 / all);
         writeln!(f, "{} under {}", self.vcpu, self.policy)?;
         let (run, wait, idle) = (part(self.run_ns), part(self.wait_ns), part(self.idle_ns));
-        writeln!(f, "  ran {run}, waited {wait}, idled {idle}")?;
+        let taken =
+            if self.taken_ns > 0 { format!(", and the host took {}", part(self.taken_ns)) } else { String::new() };
+        writeln!(f, "  ran {run}, waited {wait}, idled {idle}{taken}")?;
         if self.lost > 0 {
             writeln!(f, "  {} events were lost: times may be wrong", self.lost)?;
         }
@@ -110,6 +115,9 @@ impl fmt::Display for Longest {
         }
         if self.free_ns > 0 {
             writeln!(f, "  pCPUs had no vCPU on them for {} in all", time(self.free_ns))?;
+        }
+        if self.taken_ns > 0 {
+            writeln!(f, "  the host had taken pCPUs for {} in all", time(self.taken_ns))?;
         }
         writeln!(f, "cause: {}: {}", self.cause, self.verdict)
     }

@@ -1,6 +1,7 @@
 //! A thread without a slot: what it waits for, and how it gets a slot or ends.
 
 use super::{End, Thread};
+use crate::domain::cpu_meter::NOTICED;
 use crate::ids::Slot;
 use crate::slot::Word;
 use crate::sync::Ordering;
@@ -37,8 +38,9 @@ impl<W: Word> Thread<'_, W> {
                 let (handed, waited) = self.me.handed();
                 let now = monotonic();
                 self.ways += now.since(handed);
-                if self.has_cap {
-                    self.late = now.since(handed);
+                let late = now.since(handed);
+                if self.has_cap || late >= NOTICED {
+                    self.late = late;
                 }
                 self.vcpu.waited(waited + self.ways);
                 return Continue((slot, now));

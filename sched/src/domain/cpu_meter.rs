@@ -1,0 +1,114 @@
+//! What the host takes from a thread that runs vCPUs: time in which the thread could run and had no CPU.
+//!
+//! The clock of time goes on then, and the thread's CPU clock does not. Reading the latter is a system call, so it is
+//! read only when a vCPU has run for a while ([`NOTICED`]); what the host takes from shorter turns is not noticed.
+//! Time for which the thread slept by itself inside a vCPU's exit, as for a device's I/O, is not taken: the kernel
+//! tells how long a thread was kept waiting (`/proc/thread-self/schedstat`, Documentation/scheduler/sched-stats.rst).
+//! Without that file nothing is noticed.
+
+use crate::time::{Nanos, Time};
+
+/// The least that is noticed, and the shortest turn that is looked at.
+pub(super) const NOTICED: Nanos = Nanos::from_millis(1);
+/// Sleeps after which the clock is read anew: each hides the few microseconds of CPU time that it takes itself.
+const SLEEPS: u32 = 64;
+
+/// Watches the calling thread.
+#[derive(Debug, Default)]
+pub(super) struct CpuMeter {
+    /// The thread's CPU time at the last reading.
+    cpu: Nanos,
+    /// How long it has been at work since then.
+    worked: Nanos,
+    sleeps: u32,
+    /// For how long it had been kept waiting at the last look.
+    kept_waiting: Nanos,
+}
+
+impl CpuMeter {
+    /// The thread was at work from then to now. Returns how much of that the host took.
+    pub(super) fn worked(&mut self, from: Time, now: Time) -> Nanos {
+        let span = now.since(from);
+        self.worked += span;
+        if span < NOTICED {
+            return Nanos::ZERO;
+        }
+        let worked = std::mem::take(&mut self.worked);
+        let missing = worked - self.cpu_time();
+        if missing < NOTICED {
+            return Nanos::ZERO;
+        }
+        let waiting = host::kept_waiting();
+        let waited = waiting - std::mem::replace(&mut self.kept_waiting, waiting);
+        let taken = missing.min(waited).min(span);
+        if taken < NOTICED { Nanos::ZERO } else { taken }
+    }
+
+    /// The thread has slept, and goes to work now.
+    pub(super) fn slept(&mut self) {
+        self.sleeps += 1;
+        if self.sleeps == SLEEPS {
+            self.sleeps = 0;
+            self.worked = Nanos::ZERO;
+            self.cpu_time();
+        }
+    }
+
+    /// CPU time since the last reading.
+    fn cpu_time(&mut self) -> Nanos {
+        let cpu = host::cpu_time();
+        cpu - std::mem::replace(&mut self.cpu, cpu)
+    }
+}
+
+#[cfg(not(all(test, shuttle)))]
+mod host {
+    use crate::time::Nanos;
+    use rustix::time::{ClockId, clock_gettime};
+    use std::fs;
+
+    /// The calling thread's CPU time.
+    pub(super) fn cpu_time() -> Nanos {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    /// For how long the calling thread could run and had no CPU; nothing where the kernel does not tell.
+    pub(super) fn kept_waiting() -> Nanos {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        Nanos(text.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0))
+    }
+}
+
+/// The model has no CPUs to take.
+#[cfg(all(test, shuttle))]
+mod host {
+    use crate::time::Nanos;
+
+    pub(super) fn cpu_time() -> Nanos {
+        Nanos::ZERO
+    }
+
+    pub(super) fn kept_waiting() -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::time::monotonic;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    #[test]
+    fn what_a_thread_sleeps_by_itself_is_not_taken() {
+        let mut meter = CpuMeter::default();
+        let _ = meter.worked(Time(0), Time(2_000_000));
+        let begin = monotonic();
+        sleep(Duration::from_millis(20));
+        let now = monotonic();
+        let kept = host::kept_waiting();
+        assert!(meter.worked(begin, now) <= kept);
+    }
+}

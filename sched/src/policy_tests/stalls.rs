@@ -1,0 +1,36 @@
+//! What the host takes from a pCPU is nobody's run: a stall costs no vCPU more than itself.
+
+use super::harness::{audited, of_nice};
+use crate::ids::Slot;
+use crate::policy::rsdl::RsdlConfig;
+use crate::policy::{Policy, Rsdl};
+use crate::sim::{Guest, SimMachine};
+use crate::time::Nanos;
+
+const STALL: Nanos = Nanos::from_millis(30);
+const EVERY: Nanos = Nanos::from_millis(200);
+
+/// Five times a second for ten seconds, the host takes one slot after the other.
+fn stalled<P: Policy>(machine: &mut SimMachine<P>, slots: usize) {
+    for n in 0..50 {
+        machine.run(Nanos(EVERY.0 - STALL.0));
+        machine.stall(Slot((n % slots) as u16), STALL);
+        machine.run(STALL);
+    }
+}
+
+#[test]
+fn a_stall_of_the_host_does_not_become_a_second_s_wait() {
+    for (slots, hogs) in [(1, 16), (2, 48)] {
+        let config = RsdlConfig::default();
+        let mut machine = audited(Rsdl::new(config, slots), slots, Nanos::from_millis(1000));
+        let all: Vec<usize> = (0..hogs).map(|_| machine.start(of_nice(0), Guest::Hog, 0)).collect();
+        stalled(&mut machine, slots);
+        let longest = all.iter().map(|&v| machine.record(v).longest_wait).max().unwrap();
+        let turns = Nanos(config.least_quota.0 * (hogs / slots) as u64);
+        assert!(longest <= turns + config.rr_interval + STALL, "{hogs} hogs on {slots} slots: {longest:?}");
+        let runs = || all.iter().map(|&v| machine.record(v).run.0);
+        let (least, most) = (runs().min().unwrap(), runs().max().unwrap());
+        assert!(most * 50 <= least * 51, "{hogs} hogs on {slots} slots ran {least} to {most} ns");
+    }
+}

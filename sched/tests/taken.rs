@@ -1,0 +1,93 @@
+//! What other programs take from a pCPU is told apart from what vCPUs run there: two vCPUs compute on one CPU beside a
+//! thread that wants it as well.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use stile_sched::domain::Domain;
+use stile_sched::domain::executors::{Executors, Switches};
+use stile_sched::domain::leases;
+use stile_sched::ledger::Account;
+use stile_sched::lock::LockRules;
+use stile_sched::policy::Rsdl;
+use stile_sched::policy::rsdl::RsdlConfig;
+use stile_sched::{Attributes, Nanos, Stop, Vcpu, VcpuId, kick};
+
+/// Computes for ever.
+struct Hog;
+
+impl Vcpu for Hog {
+    fn run(&mut self) -> Stop {
+        while !kick::is_pending() {
+            black_box((0..1000).fold(0_u64, |sum, n| black_box(sum + n)));
+        }
+        Stop::Kicked
+    }
+
+    fn retired(self: Box<Self>, _: &Account) {}
+}
+
+/// The last CPU that this process may use.
+fn a_cpu() -> usize {
+    let allowed = sched_getaffinity(None).unwrap();
+    (0..CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu)).unwrap()
+}
+
+/// Lets two hogs run on one CPU beside a thread that computes there too, and returns their accounts.
+fn beside_another_program(domain: &dyn Domain, cpu: usize) -> Vec<Account> {
+    let over = Arc::new(AtomicBool::new(false));
+    let other = {
+        let over = Arc::clone(&over);
+        thread::spawn(move || {
+            let mut only = CpuSet::new();
+            only.set(cpu);
+            sched_setaffinity(None, &only).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                black_box(0);
+            }
+        })
+    };
+    let vcpus: Vec<VcpuId> = (0..2).map(|_| domain.add(Box::new(Hog), Attributes::default()).unwrap()).collect();
+    vcpus.iter().for_each(|&vcpu| domain.wake(vcpu));
+    thread::sleep(Duration::from_millis(1500));
+    over.store(true, Ordering::Relaxed);
+    other.join().unwrap();
+    let accounts = vcpus.iter().map(|&vcpu| domain.account(vcpu).unwrap()).collect();
+    vcpus.into_iter().for_each(|vcpu| domain.retire(vcpu));
+    accounts
+}
+
+fn policy() -> Box<Rsdl> {
+    Box::new(Rsdl::new(RsdlConfig::default(), 1))
+}
+
+/// What one CPU's worth of accounts must show.
+fn told_apart(accounts: &[Account], wall: Nanos) {
+    let (run, taken) = accounts.iter().fold((0, 0), |(run, taken), of| (run + of.run.0, taken + of.taken.0));
+    // The host gives the other thread as much as it gives the one that runs vCPUs, or half as much beside two.
+    assert!(taken * 4 > run, "run {run} ns, taken {taken} ns");
+    for account in accounts {
+        assert!(account.total() <= wall && account.total().0 > wall.0 / 2, "{account:?} in {wall:?}");
+    }
+}
+
+#[test]
+fn what_another_program_takes_from_executors_is_told_apart() {
+    kick::block();
+    let (cpu, began) = (a_cpu(), Instant::now());
+    let domain = Executors::new(&[cpu], policy(), LockRules::default(), Switches::default()).unwrap();
+    let accounts = beside_another_program(&domain, cpu);
+    told_apart(&accounts, began.elapsed().into());
+}
+
+#[test]
+fn what_another_program_takes_from_a_leased_cpu_is_told_apart() {
+    kick::block();
+    let (cpu, began) = (a_cpu(), Instant::now());
+    let domain = leases::start(&[cpu], policy(), LockRules::default(), leases::Switches::default());
+    let accounts = beside_another_program(&*domain, cpu);
+    told_apart(&accounts, began.elapsed().into());
+}
