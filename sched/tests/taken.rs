@@ -1,5 +1,6 @@
 //! What other programs take from a pCPU is told apart from what vCPUs run there: two vCPUs compute on one CPU beside a
 //! thread that wants it as well.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::black_box;

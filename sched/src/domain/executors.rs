@@ -23,6 +23,7 @@
 mod alarm;
 mod shared;
 mod thread;
+mod turn_length;
 
 use super::carrier_thread::STACK_BYTES;
 use super::contract::Domain;

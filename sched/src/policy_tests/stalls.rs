@@ -1,11 +1,11 @@
 //! What the host takes from a pCPU is nobody's run: a stall costs no vCPU more than itself.
 
 use super::harness::{audited, of_nice};
-use crate::ids::Slot;
+use crate::ids::{Slot, VcpuId};
 use crate::policy::rsdl::RsdlConfig;
-use crate::policy::{Policy, Rsdl};
+use crate::policy::{Policy, Rsdl, Why};
 use crate::sim::{Guest, SimMachine};
-use crate::time::Nanos;
+use crate::time::{Nanos, Time};
 
 const STALL: Nanos = Nanos::from_millis(30);
 const EVERY: Nanos = Nanos::from_millis(200);
@@ -33,4 +33,30 @@ fn a_stall_of_the_host_does_not_become_a_second_s_wait() {
         let (least, most) = (runs().min().unwrap(), runs().max().unwrap());
         assert!(most * 50 <= least * 51, "{hogs} hogs on {slots} slots ran {least} to {most} ns");
     }
+}
+
+#[test]
+fn a_stall_that_the_host_does_not_tell_of_costs_the_vcpu_there_a_millisecond() {
+    let mut policy = Rsdl::new(RsdlConfig::default(), 1);
+    let (a, b) = (VcpuId(0), VcpuId(1));
+    [a, b].into_iter().for_each(|vcpu| policy.add(vcpu, of_nice(0), Time(0)));
+    let _ = (policy.wake(a, Time(0)), policy.wake(b, Time(0)));
+    let mut now = policy.next(Slot(0), Why::Free, Time(0)).run.unwrap().until;
+    let mut turn = |now: Time| policy.next(Slot(0), Why::Check, now).run.unwrap();
+    for _ in 0..20 {
+        now = turn(now).until;
+    }
+    // One of them asks 200 ms late. The other does not get all of that in turn.
+    let late = now + Nanos::from_millis(200);
+    let mut lease = turn(late);
+    let other = lease.vcpu;
+    let mut waited = Nanos::ZERO;
+    for _ in 0..100 {
+        if lease.vcpu != other {
+            break;
+        }
+        waited = lease.until.since(late);
+        lease = turn(lease.until);
+    }
+    assert!(waited < Nanos::from_millis(30), "{waited:?}");
 }

@@ -1,6 +1,7 @@
 //! The life of an executor: run the current vCPU, ask the policy when there is something to say, take up its answer.
 
 use super::shared::{Act, DUE_AT_ONCE, Gone, LockedState, Shared, SlotShared};
+use super::turn_length::TurnLength;
 use crate::domain::carrier_thread::enter_thread;
 use crate::domain::cpu_meter::CpuMeter;
 use crate::domain::pause::pause;
@@ -60,9 +61,9 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     let _ = me.thread.set(kick::this_thread());
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
-    let (armed, ask_at) = (Time::NEVER, Time::NEVER);
+    let (armed, ask_at, turns) = (Time::NEVER, Time::NEVER, TurnLength::default());
     let mut executor =
-        Executor { shared, slot, me, timer, armed, ask_at, meter: CpuMeter::default(), since: monotonic() };
+        Executor { shared, slot, me, timer, armed, ask_at, meter: CpuMeter::default(), turns, since: monotonic() };
     let mut current = None;
     while !shared.ending.load(Ordering::Relaxed) {
         current = match current {
@@ -85,6 +86,7 @@ struct Executor<'a> {
     /// When the policy wants to be asked, or a deadline or the alarm comes.
     ask_at: Time,
     meter: CpuMeter,
+    turns: TurnLength,
     /// When it last asked, or stopped waiting.
     since: Time,
 }
@@ -156,7 +158,7 @@ impl Executor<'_> {
         if self.ask_at <= now || self.me.word.is_wanted() {
             return Some(Why::Check);
         }
-        self.arm(self.ask_at.min(probe.next()));
+        self.arm(self.ask_at.min(probe.next()), now);
         None
     }
 
@@ -181,6 +183,7 @@ impl Executor<'_> {
         let next = {
             let mut state = self.shared.state.lock_as(caller);
             let now = monotonic();
+            self.turns.learn(now.since(self.since));
             self.since = now;
             if taken > Nanos::ZERO && current.is_some() {
                 state.ledger.taken(self.slot, taken, now);
@@ -195,7 +198,7 @@ impl Executor<'_> {
         after.gone.into_iter().for_each(Gone::give_back);
         pause(after.pause, || self.me.word.is_wanted());
         if let Some(current) = &next {
-            self.arm(self.ask_at.min(current.probe.next()));
+            self.arm(self.ask_at.min(current.probe.next()), self.since);
         }
         next
     }
@@ -319,10 +322,11 @@ impl Executor<'_> {
         CurrentVcpu { id: vcpu, vcpu: taken, caller: entry.caller, probe: entry.probe, waited }
     }
 
-    /// Sees to it that the executor asks at this time. A timer that is set earlier is left: it costs a question, less
-    /// often than setting it would.
-    fn arm(&mut self, at: Time) {
-        if at < self.armed {
+    /// Sees to it that the executor asks at this time. A timer that is set earlier is left where the next question
+    /// comes before it: setting it would cost a system call for each switch.
+    fn arm(&mut self, at: Time, now: Time) {
+        let early = at > self.armed && self.armed.since(now) < self.turns.window();
+        if at < self.armed || early {
             self.timer.set(at);
             self.armed = at;
         }

@@ -1,6 +1,6 @@
 //! Charging: running moves a vCPU down the staircase, sleeping never does.
 
-use super::limits::{COMPUTES, DEEPEST, LAG, STAYS, WORKS, deepest};
+use super::limits::{COMPUTES, DEEPEST, LAG, LATE, STAYS, WORKS, deepest};
 use super::matrix::{LEVELS, Stair};
 use super::scale::Scale;
 use super::state::Rsdl;
@@ -17,7 +17,10 @@ impl Rsdl {
         let (from, unbroken) = (s.charged, now.since(s.since));
         s.charged = now;
         let lender = s.lender;
-        let paid = if self.clock.contended { now.since(from.max(self.clock.turned)) } else { Nanos::ZERO };
+        // A vCPU cannot go on beyond its lease by itself: a kick ends it. What follows is a stall that the host may not
+        // even tell of.
+        let to = if s.endless { now } else { now.min(s.lease_end + LATE) };
+        let paid = if self.clock.contended { to.since(from.max(self.clock.turned)) } else { Nanos::ZERO };
         let v = self.vcpus[vcpu.index()].as_mut().expect("a running vCPU is known");
         if unbroken >= COMPUTES {
             (v.waits, v.waited_for) = (false, None);

@@ -10,6 +10,8 @@ pub(crate) const LONGEST_LEASE: Nanos = Nanos::from_millis(90);
 
 /// How far above the served stair a woken vCPU may stand: one quota's step at nice 0.
 pub(crate) const LAG: Stair = 2;
+/// How late a kick can end a lease at the cost of its vCPU. Kicks take microseconds.
+pub(super) const LATE: Nanos = Nanos::from_millis(1);
 /// Unbroken running that ends a wait: a vCPU that computes this long has got what it yielded for.
 pub(super) const COMPUTES: Nanos = Nanos::from_millis(1);
 /// Unbroken running after which yields are forgiven anew.
