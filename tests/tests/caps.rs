@@ -37,7 +37,7 @@ fn window(guest: &Guest) -> Vec<Usage> {
 
 /// The length of the window, by the clock of the accounts (unit: ns).
 fn lived(used: &[Usage]) -> f64 {
-    (used[0].run_ns + used[0].wait_ns + used[0].idle_ns) as f64
+    (used[0].run_ns + used[0].wait_ns + used[0].idle_ns + used[0].taken_ns) as f64
 }
 
 /// CPUs that the vCPUs used together.

@@ -141,14 +141,16 @@ impl Account {
         self.borrowed += other.borrowed;
     }
 
-    /// What came since an earlier reading of the same vCPU's, or the same vCPUs', account.
+    /// What came since an earlier reading of the same vCPU's, or the same vCPUs', account. That may have counted as run
+    /// what turned out to be taken; it is left out.
     pub fn since(&self, earlier: &Self) -> Self {
+        let back = earlier.run - self.run;
         Self {
             run: self.run - earlier.run,
             wait: self.wait - earlier.wait,
             throttled: self.throttled - earlier.throttled,
             idle: self.idle - earlier.idle,
-            taken: self.taken - earlier.taken,
+            taken: self.taken - earlier.taken - back,
             waits: self.waits.since(&earlier.waits),
             exits: self.exits.saturating_sub(earlier.exits),
             turns: self.turns.saturating_sub(earlier.turns),

@@ -104,8 +104,8 @@ impl Books {
         self.entry(thief).account.steals += 1;
     }
 
-    /// Of the time since a slot last asked, the host took so much from the vCPU on it; at most all. Returns how much that
-    /// is.
+    /// Of the time since a slot last asked, the host took so much from the vCPU on it; at most all. Returns how much
+    /// that is.
     pub(super) fn taken(&mut self, slot: Slot, time: Nanos, now: Time) -> Nanos {
         let SlotEntry { on, lease_end, .. } = &mut self.slots[slot.index()];
         *lease_end = *lease_end + time;

@@ -13,6 +13,8 @@ pub struct Usage {
     pub throttled_ns: u64,
     /// Blocked (units: ns).
     pub idle_ns: u64,
+    /// On a pCPU, while the host ran something else there (units: ns).
+    pub taken_ns: u64,
     /// Exits to the monitor.
     pub exits: u64,
 }
@@ -25,17 +27,20 @@ impl Usage {
             wait_ns: account.wait.0,
             throttled_ns: account.throttled.0,
             idle_ns: account.idle.0,
+            taken_ns: account.taken.0,
             exits: account.exits,
         }
     }
 
-    /// What came since an earlier reading.
+    /// What came since an earlier reading. That may have counted as run what turned out to be taken; it is left out.
     pub fn since(&self, earlier: &Self) -> Self {
+        let back = earlier.run_ns.saturating_sub(self.run_ns);
         Self {
             run_ns: self.run_ns.saturating_sub(earlier.run_ns),
             wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
             throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
+            taken_ns: self.taken_ns.saturating_sub(earlier.taken_ns + back),
             exits: self.exits.saturating_sub(earlier.exits),
         }
     }

@@ -162,7 +162,7 @@ fn a_vm_reaches_those_of_its_network_and_no_other() {
     ];
     let folder = folder(&vms.concat());
     let run = ["run", "stile.toml", "--stats=0.1", "--stats-json", "s", "--for", "60"];
-    let mut child = stile(folder.path(), &run).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = stile(folder.path(), &run).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let [mut server, mut friend, mut stranger] = [0; 3];
     while child.try_wait().unwrap().is_none() && friend < 1000 {
         sleep(Duration::from_millis(100));
@@ -170,9 +170,7 @@ fn a_vm_reaches_those_of_its_network_and_no_other() {
         [server, friend, stranger] = [0, 1, 3].map(|vm| last["vms"][vm]["exits"].as_u64().unwrap());
     }
     let _ = kill_process(Pid::from_child(&child), Signal::INT);
-    let out = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(out.stderr).unwrap();
-    assert_eq!((out.status.code(), stderr.as_str()), (Some(130), ""));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
     // Each request takes both an exit at least, and a client without an answer asks seldom.
     assert!(server > friend / 2 && stranger < friend / 2, "{server} {friend} {stranger}");
 }

@@ -1,7 +1,7 @@
 //! How long an executor runs vCPUs between two questions, learnt from the last ones.
 //!
-//! A timer that is set for an earlier lease interrupts a guest for nothing, which costs an exit; setting it anew costs a
-//! system call. Where vCPUs stop often by themselves, neither is needed: before the timer fires, the executor asks
+//! A timer that is set for an earlier lease interrupts a guest for nothing, which costs an exit; setting it anew costs
+//! a system call. Where vCPUs stop often by themselves, neither is needed: before the timer fires, the executor asks
 //! again and again, and can set it later the last time. So it is set anew once it would fire within the next few
 //! questions.
 

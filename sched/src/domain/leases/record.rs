@@ -32,6 +32,8 @@ pub(super) struct Record {
     /// The vCPU is to end. Set under the lock, before a wake and a kick; its thread looks after each of them.
     pub(super) retiring: AtomicBool,
     pub(super) account: CpuTime,
+    /// What the host took of that (unit: ns). Written by the vCPU's thread.
+    pub(super) taken: AtomicU64,
     pub(super) naps: Naps,
     /// Written by the vCPU's thread.
     pub(super) counts: Counts,
@@ -63,6 +65,7 @@ impl Records {
         record.retiring.store(false, Ordering::Relaxed);
         record.watched.store(false, Ordering::Relaxed);
         record.account.0.store(0, Ordering::Relaxed);
+        record.taken.store(0, Ordering::Relaxed);
         record.naps.clear();
         record.counts.clear();
         record.grant.slot.store(NO_GRANT, Ordering::Relaxed);
@@ -129,10 +132,22 @@ impl Record {
         (slot != NO_GRANT).then_some(Slot(slot as u16))
     }
 
-    /// How long it has run, and napped without the policy being told.
-    pub(super) fn times(&self, now: Time) -> (Nanos, Nanos) {
-        (Nanos(self.account.read(now)), self.naps.read(now))
+    /// What its thread knows of its time on slots.
+    pub(super) fn times(&self, now: Time) -> OwnTimes {
+        let taken = Nanos(self.taken.load(Ordering::Relaxed));
+        OwnTimes { run: Nanos(self.account.read(now)) - taken, taken, napped: self.naps.read(now) }
     }
+}
+
+/// What a vCPU's thread knows of its time on slots.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnTimes {
+    /// It ran.
+    pub(super) run: Nanos,
+    /// It would have run, had the host not run something else.
+    pub(super) taken: Nanos,
+    /// It napped without the policy being told.
+    pub(super) napped: Nanos,
 }
 
 /// A slot on its way to a thread.

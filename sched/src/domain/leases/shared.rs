@@ -16,7 +16,7 @@ use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
 use crate::sync::AtomicBool;
-use crate::time::{Time, monotonic};
+use crate::time::{Nanos, Time, monotonic};
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
 thread_local! {
@@ -125,12 +125,16 @@ impl<W: Word> Shared<W> {
     /// a nap, or the way to the slot, which counts as waiting.
     pub(super) fn complete(&self, mut account: Account, vcpu: VcpuId, now: Time) -> Account {
         let record = self.records.of(vcpu);
-        let (run, napped) = record.times(now);
-        let napped = napped.min(account.run);
-        let run = run.min(account.run - napped);
-        account.wait += account.run - napped - run;
-        account.idle += napped;
-        account.run = run;
+        let own = record.times(now);
+        let mut left = account.run + account.taken;
+        let mut part = |of: Nanos| {
+            let part = of.min(left);
+            left = left - part;
+            part
+        };
+        account.idle += part(own.napped);
+        (account.run, account.taken) = (part(own.run), part(own.taken));
+        account.wait += left;
         record.counts.read().enter(&mut account, |outcomes| &mut outcomes.alone);
         account
     }

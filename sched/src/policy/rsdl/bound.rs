@@ -14,8 +14,8 @@
 //! lease, that one may be its own.
 //!
 //! The `k`-th vCPU that runs before it finds `k` others that are runnable, or sleep where they could still run before
-//! it ([`sleepers`](super::sleepers)); so its quotas are as short as [`scale`](super::scale) makes them for `k + 1`. The
-//! longest quotas count first.
+//! it ([`sleepers`](super::sleepers)); so its quotas are as short as [`scale`](super::scale) makes them for `k + 1`.
+//! The longest quotas count first.
 //!
 //! Where a yield costs what is left of a rotation ([`YieldRule::Expire`]), or a level's budget pushes others down
 //! ([`Variant::LevelQuota`]), `x` can be further down, as far as the queue's window reaches. Then the bound is four

@@ -46,8 +46,8 @@ impl Rsdl {
         (s.charged, s.since, s.lease_end) = (s.charged + time, s.since + time, s.lease_end + time);
     }
 
-    /// The stair on which the vCPU of a slot stands once it is charged for its time up to now, or up to its lease's end:
-    /// what comes after that, the host may have taken.
+    /// The stair on which the vCPU of a slot stands once it is charged for its time up to now, or up to its lease's
+    /// end: what comes after that, the host may have taken.
     pub(super) fn stair_of_running(&self, slot: Slot, now: Time) -> Stair {
         let s = &self.slots[slot.index()];
         let Some(v) = s.current.and_then(|vcpu| self.vcpus[vcpu.index()].as_ref()) else { return Stair::MAX };

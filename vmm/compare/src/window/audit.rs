@@ -15,8 +15,8 @@ const ROUNDING: Duration = Duration::from_millis(1);
 /// Accounts that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Discrepancy {
-    /// A vCPU's three times do not add up to the time that passed.
-    #[error("vCPU {vcpu} ran {run:?}, waited {wait:?} and idled {idle:?} in {wall:?}")]
+    /// A vCPU's four times do not add up to the time that passed.
+    #[error("vCPU {vcpu} ran {run:?}, waited {wait:?}, idled {idle:?} and had {taken:?} taken in {wall:?}")]
     Total {
         /// Its number in the window.
         vcpu: usize,
@@ -26,6 +26,8 @@ pub(crate) enum Discrepancy {
         wait: Duration,
         /// Blocked.
         idle: Duration,
+        /// Taken by the host.
+        taken: Duration,
         /// Time that passed.
         wall: Duration,
     },
@@ -73,11 +75,11 @@ pub(crate) fn audit(window: &Window, pcpus: usize) -> Result<(), Discrepancy> {
 
 fn one(vcpu: usize, counts: &VcpuCounts) -> Result<(), Discrepancy> {
     let (usage, wall) = (counts.usage, counts.wall);
-    let total = Nanos(usage.run_ns + usage.wait_ns + usage.idle_ns);
+    let total = Nanos(usage.run_ns + usage.wait_ns + usage.idle_ns + usage.taken_ns);
     if total > more(wall.most) || more(total) < wall.least {
-        let [run, wait, idle] = [usage.run_ns, usage.wait_ns, usage.idle_ns].map(ns);
+        let [run, wait, idle, taken] = [usage.run_ns, usage.wait_ns, usage.idle_ns, usage.taken_ns].map(ns);
         let wall = wall.most.into();
-        return Err(Discrepancy::Total { vcpu, run, wait, idle, wall });
+        return Err(Discrepancy::Total { vcpu, run, wait, idle, taken, wall });
     }
     match counts.steal {
         // By its last operation the guest has read all steal time from before the window, and none that is still to

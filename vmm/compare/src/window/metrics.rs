@@ -55,7 +55,7 @@ pub(crate) fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
 pub(crate) fn activity(window: &Window) -> BTreeMap<Metric, f64> {
     let per_second = |n: u64| n as f64 / window.seconds;
     let sum = |of: fn(&VcpuCounts) -> u64| window.vcpus.iter().map(of).sum::<u64>();
-    let total = sum(|v| v.usage.run_ns + v.usage.wait_ns + v.usage.idle_ns);
+    let total = sum(|v| v.usage.run_ns + v.usage.wait_ns + v.usage.idle_ns + v.usage.taken_ns);
     let ready = (total > 0).then(|| (Metric::CpuReady, 100.0 * sum(|v| v.usage.wait_ns) as f64 / total as f64));
     let rates = BTreeMap::from([
         (Metric::ExitsPerS, per_second(window.totals.exits)),
@@ -156,7 +156,8 @@ pub(crate) fn detail(window: &Window) -> Value {
         "kick_seconds": window.kicks.as_ref().map(spans),
         "vcpus": all.iter().map(|v| json!({
             "ops": v.ops, "bytes": v.bytes, "errors": v.errors, "run_ns": v.usage.run_ns,
-            "turn_wait_seconds": told(&v.waits), "wait_ns": v.usage.wait_ns, "idle_ns": v.usage.idle_ns, "exits": v.usage.exits,
+            "turn_wait_seconds": told(&v.waits), "wait_ns": v.usage.wait_ns, "idle_ns": v.usage.idle_ns,
+            "taken_ns": v.usage.taken_ns, "exits": v.usage.exits,
         })).collect::<Vec<_>>(),
         "yields": {
             "unknown": y.unknown, "lock": y.lock, "message": y.message,
