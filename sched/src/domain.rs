@@ -5,6 +5,7 @@
 //! thread and leaves the choice to the host's scheduler. [`Executors`](executors::Executors) and [`leases`] ask a
 //! policy, with a thread for each pCPU or a thread for each vCPU.
 
+mod carried;
 mod carrier_thread;
 mod contract;
 mod counts;

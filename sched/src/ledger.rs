@@ -151,13 +151,14 @@ impl<P: Policy> Ledger<P> {
         self.record(None, now, What::Remove { vcpu });
     }
 
-    /// As [`Policy::wake`].
-    pub fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+    /// As [`Policy::wake`], by the vCPU that [`Policy::woken_by`] is told of.
+    pub fn wake(&mut self, vcpu: VcpuId, by: Option<VcpuId>, now: Time) -> Placement {
         let now = self.advance(now);
+        by.into_iter().for_each(|waker| self.policy.woken_by(vcpu, waker));
         let placement = self.policy.wake(vcpu, now);
         self.books.woken(vcpu, placement, now);
         let slot = placement.slot().or_else(|| self.books.last_slot(vcpu));
-        self.record(slot, now, What::Wake { vcpu, placement });
+        self.record(slot, now, What::Wake { vcpu, by, placement });
         placement
     }
 

@@ -57,13 +57,13 @@ fn work(ledger: &mut Ledger, now: &mut Time) {
         } else if step % 5 == 0
             && let Some(vcpu) = blocked[slot].take()
         {
-            let _ = ledger.wake(vcpu, *now);
+            let _ = ledger.wake(vcpu, None, *now);
         }
         on[slot] = ledger.next(Slot(slot as u16), why, *now).run.map(|lease| lease.vcpu);
     }
     // Nobody stays behind blocked, so that this can go on.
     for vcpu in blocked.into_iter().flatten() {
-        let _ = ledger.wake(vcpu, *now);
+        let _ = ledger.wake(vcpu, None, *now);
     }
     for (slot, vcpu) in (0..SLOTS).zip(on) {
         if vcpu.is_none() {
@@ -81,7 +81,7 @@ fn allocations_with(policy: Box<dyn Policy>, group_of: fn(u32) -> Option<Group>)
     let mut now = Time(0);
     for vcpu in (0..VCPUS).map(VcpuId) {
         ledger.add(vcpu, Attributes { group: group_of(vcpu.0), ..Attributes::default() }, now);
-        let _ = ledger.wake(vcpu, now);
+        let _ = ledger.wake(vcpu, None, now);
     }
     work(&mut ledger, &mut now);
     let before = COUNT.with(Cell::get);

@@ -25,6 +25,7 @@ mod shared;
 mod thread;
 mod turn_length;
 
+use super::carried::carried;
 use super::carrier_thread::STACK_BYTES;
 use super::contract::Domain;
 use super::counts::Tally;
@@ -190,7 +191,7 @@ impl Domain for Executors {
         }
         let acts = {
             let mut state = self.shared.state.lock();
-            let act = self.shared.unblock(&mut state, vcpu, monotonic());
+            let act = self.shared.unblock(&mut state, vcpu, carried(&*self.shared), monotonic());
             self.shared.publish(&state);
             [act, self.shared.tell_watcher(&mut state)]
         };

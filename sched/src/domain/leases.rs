@@ -54,6 +54,7 @@ mod tests;
 mod thread;
 mod watcher;
 
+use super::carried::carried;
 use super::carrier_thread::STACK_BYTES;
 use super::contract::Domain;
 use super::counts::Tally;
@@ -240,7 +241,7 @@ impl<W: Word> Domain for Leases<W> {
             Found::Blocked if self.shared.may_touch_slots() => {
                 let me = Asker { caller: Caller::Normal, rechecks: Some(kick::this_thread()) };
                 self.shared.turn(me, |state, now, acts| {
-                    self.shared.unblock(state, vcpu, now, acts);
+                    self.shared.unblock(state, vcpu, carried(&*self.shared), now, acts);
                 });
             }
             Found::Blocked | Found::Napping => record.rouse(),

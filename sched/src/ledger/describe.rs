@@ -19,7 +19,10 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
         What::Idled { vcpu, since } => format!("{} had idled for {}", name(vcpu), span(event.time.since(since))),
         What::Gap { lost } => format!("{lost} events are missing"),
         What::Remove { vcpu } => format!("{} left while it did not run", name(vcpu)),
-        What::Wake { vcpu, placement } => format!("{} became runnable and {}", name(vcpu), placed(placement)),
+        What::Wake { vcpu, by: None, placement } => format!("{} became runnable and {}", name(vcpu), placed(placement)),
+        What::Wake { vcpu, by: Some(by), placement } => {
+            format!("{} woke {}, which {}", name(by), name(vcpu), placed(placement))
+        }
         What::Steal { slot, thief, taken: true } => format!("{} took {slot}, which was handed to another", name(thief)),
         What::Steal { slot, thief, taken: false } => format!("{} was refused {slot}, handed to another", name(thief)),
         What::Ask { slot, vcpu, why, decision } => {
@@ -147,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_wake_tells_where_its_vcpu_went() {
-        let wake = |placement| words(What::Wake { vcpu: VcpuId(7), placement });
+        let wake = |placement| words(What::Wake { vcpu: VcpuId(7), by: None, placement });
         assert_eq!(wake(Placement::Queue(None)), "web/7 became runnable and was queued");
         assert!(wake(Placement::Run(Slot(2))).contains("given p2"));
         assert!(wake(Placement::Preempt(Slot(1))).contains("ahead of the vCPU on p1"));

@@ -44,6 +44,8 @@ pub enum What {
     Wake {
         /// The vCPU.
         vcpu: VcpuId,
+        /// The vCPU that woke it, if that is known.
+        by: Option<VcpuId>,
         /// Where it went.
         placement: Placement,
     },
@@ -104,6 +106,10 @@ const HELD: u8 = 2;
 /// A lease without end. Others are shorter than 4 s.
 const ENDLESS: u32 = u32::MAX;
 
+fn somebody(id: u32) -> Option<VcpuId> {
+    (id != NOBODY).then_some(VcpuId(id))
+}
+
 /// The parts of an event as they lie in memory. Which of them mean what depends on `kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Packed {
@@ -156,8 +162,9 @@ impl Event {
                 pack_group(Packed { kind: kind::ADD, vcpu: vcpu.0, detail, slot, ..none }, group)
             }
             What::Remove { vcpu } => Packed { kind: kind::REMOVE, vcpu: vcpu.0, ..none },
-            What::Wake { vcpu, placement } => {
-                pack_placement(Packed { kind: kind::WAKE, vcpu: vcpu.0, ..none }, placement)
+            What::Wake { vcpu, by, placement } => {
+                let target = by.map_or(NOBODY, |by| by.0);
+                pack_placement(Packed { kind: kind::WAKE, vcpu: vcpu.0, target, ..none }, placement)
             }
             What::Resume { vcpu, placement } => {
                 pack_placement(Packed { kind: kind::RESUME, vcpu: vcpu.0, ..none }, placement)
@@ -221,14 +228,13 @@ impl Event {
                 What::Add { vcpu, nice, class, group: group_of(packed)? }
             }
             kind::REMOVE => What::Remove { vcpu },
-            kind::WAKE => What::Wake { vcpu, placement: placement_of(packed)? },
+            kind::WAKE => What::Wake { vcpu, by: somebody(packed.target), placement: placement_of(packed)? },
             kind::RESUME => What::Resume { vcpu, placement: placement_of(packed)? },
             kind::STEAL => What::Steal { slot: slot(packed.slot)?, thief: vcpu, taken: packed.detail != 0 },
             kind::TAKEN => What::Taken { slot: slot(packed.slot)?, time: Nanos(packed.lease.into()) },
             kind::IDLED => What::Idled { vcpu, since: time - Nanos(packed.number()) },
             kind::GAP => What::Gap { lost: packed.number() },
             asked => {
-                let who = |id: u32| (id != NOBODY).then_some(VcpuId(id));
                 let yields = |wait| Why::Yield(Yield { wait, again: packed.detail & AGAIN != 0 });
                 let why = match asked.checked_sub(kind::ASK)? {
                     0 => Why::Free,
@@ -237,16 +243,16 @@ impl Event {
                     3 => Why::Block,
                     4 => Why::Retire,
                     5 => yields(Wait::Unknown),
-                    6 => yields(Wait::Lock(who(packed.target)?)),
-                    7 => yields(Wait::Message(who(packed.target)?)),
+                    6 => yields(Wait::Lock(somebody(packed.target)?)),
+                    7 => yields(Wait::Message(somebody(packed.target)?)),
                     8 => yields(Wait::Spin),
                     _ => return None,
                 };
                 let until = if packed.lease == ENDLESS { Time::NEVER } else { time + Nanos(packed.lease.into()) };
-                let run = who(packed.next).map(|vcpu| Lease { vcpu, until });
+                let run = somebody(packed.next).map(|vcpu| Lease { vcpu, until });
                 let (kick, pause, held) = (slot(packed.kick), Nanos(packed.pause.into()), packed.detail & HELD != 0);
                 let decision = Decision { run, kick, pause, held };
-                What::Ask { slot: slot(packed.slot)?, vcpu: who(packed.vcpu), why, decision }
+                What::Ask { slot: slot(packed.slot)?, vcpu: somebody(packed.vcpu), why, decision }
             }
         };
         Some(Self { time, what })
@@ -383,7 +389,8 @@ mod tests {
             prop::option::of(slots()).prop_map(Placement::Queue),
             Just(Placement::Held),
         ];
-        let wakes = (vcpus(), placements.clone()).prop_map(|(vcpu, placement)| What::Wake { vcpu, placement });
+        let wakes = (vcpus(), prop::option::of(vcpus()), placements.clone())
+            .prop_map(|(vcpu, by, placement)| What::Wake { vcpu, by, placement });
         let resumes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Resume { vcpu, placement });
         let steals =
             (slots(), vcpus(), any::<bool>()).prop_map(|(slot, thief, taken)| What::Steal { slot, thief, taken });

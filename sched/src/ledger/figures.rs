@@ -62,7 +62,7 @@ impl Figures {
                 self.end(vcpu, now);
                 self.books.removed(vcpu, now);
             }
-            What::Wake { vcpu, placement } => self.books.woken(vcpu, placement, now),
+            What::Wake { vcpu, placement, .. } => self.books.woken(vcpu, placement, now),
             What::Ask { slot, vcpu, why, decision } => {
                 let ends = vcpu.filter(|_| why == Why::Retire);
                 ends.into_iter().for_each(|vcpu| self.end(vcpu, now));

@@ -108,7 +108,10 @@ impl Replay {
                 What::Resume { vcpu, placement }
             }
             What::Idled { .. } | What::Gap { .. } => event.what,
-            What::Wake { vcpu, .. } => What::Wake { vcpu, placement: self.policy.wake(vcpu, event.time) },
+            What::Wake { vcpu, by, .. } => {
+                by.into_iter().for_each(|waker| self.policy.woken_by(vcpu, waker));
+                What::Wake { vcpu, by, placement: self.policy.wake(vcpu, event.time) }
+            }
             What::Ask { slot, vcpu, why, .. } => {
                 What::Ask { slot, vcpu, why, decision: self.policy.next(slot, why, event.time) }
             }

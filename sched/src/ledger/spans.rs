@@ -150,7 +150,7 @@ impl Spans {
         let vcpu = |vcpu: VcpuId| vcpu.index() < MOST_VCPUS;
         match *what {
             What::Add { vcpu: v, .. } | What::Remove { vcpu: v } | What::Idled { vcpu: v, .. } => vcpu(v),
-            What::Wake { vcpu: v, placement } | What::Resume { vcpu: v, placement } => {
+            What::Wake { vcpu: v, placement, .. } | What::Resume { vcpu: v, placement } => {
                 vcpu(v) && placement.slot().is_none_or(slot)
             }
             What::Taken { slot: s, .. } => slot(s),
@@ -192,10 +192,10 @@ impl Spans {
         match event.what {
             What::Add { vcpu, .. } => self.becomes(vcpu, Some(Doing::Idle), at, closed),
             What::Remove { vcpu } => self.becomes(vcpu, None, at, closed),
-            What::Wake { vcpu, placement: Placement::Held } => {
+            What::Wake { vcpu, placement: Placement::Held, .. } => {
                 self.becomes(vcpu, Some(Doing::Wait(Began::HeldBack)), at, closed);
             }
-            What::Wake { vcpu, placement } => {
+            What::Wake { vcpu, placement, .. } => {
                 self.becomes(vcpu, Some(Doing::Wait(Began::Woken(placement))), at, closed);
             }
             What::Resume { vcpu, placement } => {

@@ -30,10 +30,10 @@ fn a_runs_and_b_waits(policy: Box<dyn Policy>) -> Ledger {
     for vcpu in [A, B] {
         ledger.add(vcpu, Attributes::default(), at(0));
     }
-    assert_eq!(ledger.wake(A, at(5)), Placement::Run(SLOT));
+    assert_eq!(ledger.wake(A, None, at(5)), Placement::Run(SLOT));
     let decision = ledger.next(SLOT, Why::Free, at(10));
     assert_eq!(decision.run.map(|lease| lease.vcpu), Some(A));
-    let _ = ledger.wake(B, at(20));
+    let _ = ledger.wake(B, None, at(20));
     ledger
 }
 
@@ -77,7 +77,7 @@ fn the_last_account_of_a_vcpu_that_ended_is_given_once() {
 fn a_vcpu_whose_slot_was_stolen_before_it_began_has_waited_all_the_time() {
     let mut ledger = a_runs_and_b_waits(rsdl());
     ledger.add(C, Attributes::default(), at(25));
-    let _ = ledger.wake(C, at(30));
+    let _ = ledger.wake(C, None, at(30));
     let decision = ledger.next(SLOT, Why::Block, at(50));
     assert_eq!(decision.run.map(|lease| lease.vcpu), Some(B));
     assert!(ledger.steals(SLOT, C, at(60)));
@@ -147,7 +147,7 @@ fn what_a_cap_holds_back_is_part_of_the_wait() {
     let attributes = Attributes { group: Some(Group { id: GroupId(7), cap }), ..Attributes::default() };
     let mut ledger = Ledger::new(Box::new(Capped::new(freelist(), 1)), 1, 64);
     ledger.add(A, attributes, at(0));
-    let _ = ledger.wake(A, at(1));
+    let _ = ledger.wake(A, None, at(1));
     let _ = ledger.next(SLOT, Why::Free, at(1_001));
     let held = Decision { held: true, ..Decision::IDLE };
     assert_eq!(ledger.next(SLOT, Why::Check, at(6_001)), held, "its slice of 5 ms is used up");
@@ -172,7 +172,7 @@ fn another_policy_object_that_is_told_the_same_answers_the_same() {
     for event in ledger.trace().latest() {
         match event.what {
             What::Add { vcpu, nice, class, group } => fresh.add(vcpu, Attributes { nice, class, group }, event.time),
-            What::Wake { vcpu, placement } => assert_eq!(fresh.wake(vcpu, event.time), placement),
+            What::Wake { vcpu, placement, .. } => assert_eq!(fresh.wake(vcpu, event.time), placement),
             What::Ask { slot, why, decision, .. } => assert_eq!(fresh.next(slot, why, event.time), decision),
             What::Resume { vcpu, placement } => assert_eq!(fresh.tick(event.time), Some(Resumed { vcpu, placement })),
             What::Taken { slot, time } => fresh.taken(slot, time),

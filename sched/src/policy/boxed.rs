@@ -25,6 +25,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).resume(vcpu, now)
     }
 
+    fn woken_by(&mut self, vcpu: VcpuId, waker: VcpuId) {
+        (**self).woken_by(vcpu, waker);
+    }
+
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
         (**self).next(slot, why, now)
     }

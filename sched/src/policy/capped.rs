@@ -300,6 +300,10 @@ impl Policy for Capped {
         decision
     }
 
+    fn woken_by(&mut self, vcpu: VcpuId, waker: VcpuId) {
+        self.inner.woken_by(vcpu, waker);
+    }
+
     fn taken(&mut self, slot: Slot, time: Nanos) {
         if let Some((_, since)) = &mut self.slots[slot.index()] {
             *since = *since + time;

@@ -95,6 +95,10 @@ pub trait Policy: Send {
         self.wake(vcpu, now)
     }
 
+    /// The vCPU that is woken next is woken by this one, which runs. Told right before [`wake`](Self::wake), where the
+    /// driver knows it.
+    fn woken_by(&mut self, _vcpu: VcpuId, _waker: VcpuId) {}
+
     /// What the slot does, now that the vCPU on it stopped for this reason. Without a lease in the answer the slot is
     /// idle, and asks again after [`Placement::Run`] names it.
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision;

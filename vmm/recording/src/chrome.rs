@@ -88,7 +88,7 @@ impl<'a, W: Write> Writer<'a, W> {
         self.slices()?;
         let at = event.time;
         match event.what {
-            What::Wake { vcpu, placement } => self.wakes("wake", vcpu, placement, at),
+            What::Wake { vcpu, placement, .. } => self.wakes("wake", vcpu, placement, at),
             What::Resume { vcpu, placement } => self.wakes("resume", vcpu, placement, at),
             What::Taken { slot, time } => {
                 let args = json!({"us": time.0 as f64 / 1e3});

@@ -91,7 +91,7 @@ mod tests {
         let mut ledger = Ledger::new(Freelist::new(Nanos::from_millis(6), SLOTS), SLOTS, kept);
         for n in 0..SLOTS {
             ledger.add(VcpuId(n as u32), Attributes::default(), Time(1));
-            let _ = ledger.wake(VcpuId(n as u32), Time(1));
+            let _ = ledger.wake(VcpuId(n as u32), None, Time(1));
             let _ = ledger.next(Slot(n as u16), Why::Free, Time(1));
         }
         ledger

@@ -7,7 +7,7 @@ use stile_results::model::Params;
 use stile_sched::policy::Policy;
 
 /// Version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Value of the field `format`.
 pub(super) const FORMAT: &str = "stile recording";
 /// Room for the numbers that are known at the end (units: bytes).

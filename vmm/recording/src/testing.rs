@@ -39,7 +39,7 @@ impl Tape {
     }
 
     pub(super) fn wake(&mut self, vcpu: VcpuId, at: Time) {
-        let _ = self.ledger.wake(vcpu, at);
+        let _ = self.ledger.wake(vcpu, None, at);
     }
 
     pub(super) fn ask(&mut self, slot: u16, why: Why, at: Time) -> Option<VcpuId> {

@@ -103,7 +103,7 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     /// Completes a wake whose event found the vCPU blocked, unless another thread has.
-    pub(super) fn unblock(&self, state: &mut LockedState, vcpu: VcpuId, now: Time) -> Option<Act> {
+    pub(super) fn unblock(&self, state: &mut LockedState, vcpu: VcpuId, by: Option<VcpuId>, now: Time) -> Option<Act> {
         if !self.events[vcpu.index()].unblock() {
             return None;
         }
@@ -111,7 +111,7 @@ impl Shared {
         if let Some(slot) = entry.deadline.take() {
             state.deadlines[slot.index()].remove(vcpu);
         }
-        placed(state.ledger.wake(vcpu, now))
+        placed(state.ledger.wake(vcpu, by, now))
     }
 
     /// `rechecks` is the thread that looks at its own slot's word next, if it is an executor at all: it is in the

@@ -2,6 +2,7 @@
 
 use super::shared::{Act, DUE_AT_ONCE, Gone, LockedState, Shared, SlotShared};
 use super::turn_length::TurnLength;
+use crate::domain::carried::set_carried;
 use crate::domain::carrier_thread::enter_thread;
 use crate::domain::cpu_meter::CpuMeter;
 use crate::domain::pause::pause;
@@ -95,6 +96,7 @@ impl Executor<'_> {
     /// Runs the current vCPU until the policy has to be asked, and asks.
     fn run(&mut self, mut current: CurrentVcpu) -> Option<CurrentVcpu> {
         let counts = &self.me.counts;
+        set_carried(self.shared, current.id);
         current.vcpu.waited(current.waited);
         self.tell(&mut current, Presence::Here);
         loop {
@@ -214,7 +216,7 @@ impl Executor<'_> {
             }
             // The policy is told below, whatever the event found.
             let _ = self.shared.events[vcpu.index()].signal();
-            acts.extend(self.shared.unblock(state, vcpu, now).filter(|act| !mine(act)));
+            acts.extend(self.shared.unblock(state, vcpu, None, now).filter(|act| !mine(act)));
         }
         self.shared.tick(state, now, |act| acts.extend(Some(act).filter(|act| !mine(act))));
     }

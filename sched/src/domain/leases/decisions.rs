@@ -56,11 +56,18 @@ impl<W: Word> Shared<W> {
     }
 
     /// Completes a wake whose event found the vCPU blocked. False: another thread has.
-    pub(super) fn unblock(&self, state: &mut LockedState, vcpu: VcpuId, now: Time, acts: &mut Acts) -> bool {
+    pub(super) fn unblock(
+        &self,
+        state: &mut LockedState,
+        vcpu: VcpuId,
+        by: Option<VcpuId>,
+        now: Time,
+        acts: &mut Acts,
+    ) -> bool {
         if !self.records.of(vcpu).events.unblock() {
             return false;
         }
-        let placement = state.ledger.wake(vcpu, now);
+        let placement = state.ledger.wake(vcpu, by, now);
         self.place(state, placement, now, acts);
         true
     }

@@ -12,6 +12,7 @@ use super::locked_state::Left;
 use super::record::Record;
 use super::shared::{Asker, HOME, Shared, Stopped};
 use crate::attributes::{Attributes, Class};
+use crate::domain::carried::set_carried;
 use crate::domain::carrier_thread::enter_thread;
 use crate::domain::cpu_meter::CpuMeter;
 use crate::domain::pause::pause;
@@ -69,6 +70,7 @@ pub(super) fn carry<W: Word>(
         Err(e) => return ready.send(Err(e)).unwrap_or(()),
     };
     HOME.set(Arc::as_ptr(&shared).addr());
+    set_carried(&*shared, id);
     // The starter waits for this.
     let _ = ready.send(Ok(()));
     let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };

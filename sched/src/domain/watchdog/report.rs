@@ -205,9 +205,9 @@ mod tests {
         for vcpu in [0, 1] {
             ledger.add(VcpuId(vcpu), Attributes::default(), at(0));
         }
-        let _ = ledger.wake(VcpuId(0), at(1));
+        let _ = ledger.wake(VcpuId(0), None, at(1));
         let _ = ledger.next(Slot(0), Why::Free, at(1));
-        let _ = ledger.wake(VcpuId(1), at(1_000));
+        let _ = ledger.wake(VcpuId(1), None, at(1_000));
         for n in 0..100 {
             let _ = ledger.next(Slot(0), Why::Check, at(1_000 + 10 * n));
         }

@@ -24,7 +24,7 @@ fn figures_of_a_recording_are_those_of_the_domain() {
     };
     for vcpu in [A, B] {
         ledger.add(vcpu, Attributes::default(), later());
-        let _ = ledger.wake(vcpu, later());
+        let _ = ledger.wake(vcpu, None, later());
     }
     let _ = ledger.next(P0, Why::Free, later());
     let _ = ledger.next(P0, Why::Yield(Yield { wait: Wait::Message(B), again: false }), later());
@@ -32,7 +32,7 @@ fn figures_of_a_recording_are_those_of_the_domain() {
     ledger.idled_since(B, Time(3_900_000));
     let retired = ledger.account_of(A, Time(5_000_000)).unwrap();
     let _ = ledger.next(P0, Why::Retire, Time(5_000_000));
-    let _ = ledger.wake(B, Time(6_000_000));
+    let _ = ledger.wake(B, None, Time(6_000_000));
     let _ = ledger.next(P0, Why::Free, Time(7_000_000));
     let mut figures = Figures::new(1);
     assert!(ledger.trace().latest().iter().all(|event| figures.tell(event)));

@@ -22,7 +22,7 @@ fn recorded() -> Vec<Event> {
     let mut ledger = Ledger::new(rsdl(RsdlConfig::default().yield_rule), 1, 256);
     for vcpu in [0, 1, 2].map(VcpuId) {
         ledger.add(vcpu, Attributes::default(), Time(1_000));
-        let _ = ledger.wake(vcpu, Time(2_000));
+        let _ = ledger.wake(vcpu, None, Time(2_000));
     }
     let mut lease = ledger.next(Slot(0), Why::Free, Time(3_000)).run.expect("all of them can run");
     for turn in 0..60 {

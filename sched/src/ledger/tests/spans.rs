@@ -21,9 +21,9 @@ fn ms(ms: u64) -> Time {
 fn begun() -> Ledger<Freelist> {
     let mut ledger = Ledger::new(Freelist::new(Nanos::from_millis(6), 1), 1, 64);
     [A, B].into_iter().for_each(|vcpu| ledger.add(vcpu, Attributes::default(), ms(1) + Nanos(vcpu.0.into())));
-    let _ = ledger.wake(A, ms(2) - Nanos(1));
+    let _ = ledger.wake(A, None, ms(2) - Nanos(1));
     let _ = ledger.next(P0, Why::Free, ms(2));
-    let _ = ledger.wake(B, ms(3));
+    let _ = ledger.wake(B, None, ms(3));
     ledger
 }
 
@@ -56,7 +56,7 @@ fn a_nap_told_late_ends_the_running_when_it_began() {
     let mut ledger = begun();
     let _ = ledger.next(P0, Why::Block, ms(6));
     ledger.idled_since(A, ms(4));
-    let _ = ledger.wake(A, ms(8));
+    let _ = ledger.wake(A, None, ms(8));
     let spans = spans_of(&ledger, A);
     assert_eq!(spans[2..4], [(ms(2), ms(4), Doing::Run(P0)), (ms(4), ms(8), Doing::Idle)]);
 }
@@ -66,7 +66,7 @@ fn events_that_contradict_each_other_are_told_and_do_no_harm() {
     let (mut spans, mut closed) = (Spans::new(1), Vec::new());
     let whats = [
         What::Remove { vcpu: A },
-        What::Wake { vcpu: A, placement: Placement::Run(Slot(7)) },
+        What::Wake { vcpu: A, by: None, placement: Placement::Run(Slot(7)) },
         What::Idled { vcpu: VcpuId(u32::MAX), since: Time(0) },
         What::Steal { slot: P0, thief: B, taken: true },
         What::Ask { slot: P0, vcpu: Some(B), why: Why::Block, decision: Decision::IDLE },

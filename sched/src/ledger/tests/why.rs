@@ -61,7 +61,7 @@ impl Stage {
 
     fn wake(&mut self, vcpu: VcpuId) -> Placement {
         self.now = self.now + Nanos(10);
-        self.ledger.wake(vcpu, self.now)
+        self.ledger.wake(vcpu, None, self.now)
     }
 
     /// Lets time pass until this vCPU is on the slot.

@@ -343,6 +343,10 @@ impl<P: Policy> SimMachine<P> {
     /// Makes a blocked vCPU runnable.
     pub(super) fn unblock(&mut self, v: usize, waker: Waker) {
         assert_eq!(self.vcpus[v].place, Place::Blocked);
+        let by = match waker {
+            Waker::Exits(slot) => self.slots[slot].current.map(|v| VcpuId(v as u32)),
+            Waker::Asks(_) | Waker::Other => None,
+        };
         let asking = if let Waker::Asks(slot) = waker { Some(slot) } else { None };
         if let Some((slot, at)) = self.vcpus[v].deadline.take() {
             self.slots[slot].deadlines.remove(&(at, v));
@@ -354,7 +358,7 @@ impl<P: Policy> SimMachine<P> {
         // A slot that asks anyway has the lock.
         let waits = if asking.is_none() { self.lock.enter(self.now).since(self.now) } else { Nanos::ZERO };
         let alarm = self.ledger.alarm();
-        let placement = self.ledger.wake(VcpuId(v as u32), self.now);
+        let placement = self.ledger.wake(VcpuId(v as u32), by, self.now);
         self.now = self.ledger.now();
         self.watch(alarm);
         self.vcpus[v].since = self.now;

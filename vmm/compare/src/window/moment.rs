@@ -102,7 +102,7 @@ mod tests {
         let mut now = Time(1_000_000);
         for id in (0..3).map(VcpuId) {
             ledger.add(id, Attributes::default(), now);
-            let _ = ledger.wake(id, now);
+            let _ = ledger.wake(id, None, now);
         }
         let _ = ledger.next(Slot(0), Why::Free, now);
         for turn in turns {
@@ -147,7 +147,7 @@ mod tests {
         let mut ledger = Ledger::new(Freelist::new(Nanos::from_micros(1), 1), 1, 64);
         ledger.add(VcpuId(0), Attributes::default(), Time(1));
         // By the rings it waits without end.
-        let _ = ledger.wake(VcpuId(0), Time(2));
+        let _ = ledger.wake(VcpuId(0), None, Time(2));
         assert_eq!(longest(&ledger.trace(), &"0".parse().unwrap(), &Names::default(), Nanos::ZERO), None);
     }
 }

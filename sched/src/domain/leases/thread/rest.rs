@@ -99,7 +99,7 @@ impl<W: Word> Thread<'_, W> {
             return Some((slot, now));
         }
         self.shared.turn(self.asker, |state, now, acts| {
-            if self.shared.unblock(state, self.id, now, acts) && self.shared.steals {
+            if self.shared.unblock(state, self.id, None, now, acts) && self.shared.steals {
                 self.shared.steal(state, self.id, now, acts);
             }
         });
