@@ -6,5 +6,6 @@ mod held_back;
 mod o1;
 mod old;
 mod properties;
+mod queues;
 mod regressions;
 mod stalls;

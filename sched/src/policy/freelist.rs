@@ -7,7 +7,7 @@
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Why};
-use super::queue::{Kind, Queue};
+use super::queue::{Kind, Nodes, Queue};
 use super::slotset::SlotSet;
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
@@ -19,6 +19,7 @@ use crate::topology::Topology;
 pub struct Freelist {
     rr_interval: Nanos,
     free: SlotSet,
+    nodes: Nodes,
     queue: Queue,
     current: Vec<Option<VcpuId>>,
     lease_end: Vec<Time>,
@@ -34,6 +35,7 @@ impl Freelist {
         Self {
             rr_interval,
             free,
+            nodes: Nodes::default(),
             queue: Queue::new(),
             current: vec![None; slots],
             lease_end: vec![Time::NEVER; slots],
@@ -64,9 +66,9 @@ impl Freelist {
     }
 
     fn take_head(&mut self, slot: Slot, now: Time) -> Decision {
-        match self.queue.head() {
+        match self.queue.head(&self.nodes) {
             Some((vcpu, _)) => {
-                self.queue.remove(vcpu);
+                self.queue.remove(&mut self.nodes, vcpu);
                 self.free.remove(slot);
                 self.install(slot, vcpu, now)
             }
@@ -81,7 +83,7 @@ impl Freelist {
 
 impl Policy for Freelist {
     fn add(&mut self, vcpu: VcpuId, _attributes: Attributes, _now: Time) {
-        self.queue.admit(vcpu);
+        self.nodes.admit(vcpu);
         if let Some((last, _)) = &mut self.near {
             last.resize(last.len().max(vcpu.index() + 1), None);
             last[vcpu.index()] = None;
@@ -89,8 +91,8 @@ impl Policy for Freelist {
     }
 
     fn remove(&mut self, vcpu: VcpuId) {
-        if self.queue.contains(vcpu) {
-            self.queue.remove(vcpu);
+        if self.nodes.contains(vcpu) {
+            self.queue.remove(&mut self.nodes, vcpu);
         }
         if let Some(slot) = self.current.iter().position(|&c| c == Some(vcpu)) {
             self.current[slot] = None;
@@ -104,7 +106,7 @@ impl Policy for Freelist {
             self.current[slot.index()] = Some(vcpu);
             return Placement::Run(slot);
         }
-        self.queue.push(vcpu, 0, Kind::Computing);
+        self.queue.push(&mut self.nodes, vcpu, 0, Kind::Computing);
         // Leases always have an end here, so every slot asks by itself.
         Placement::Queue(None)
     }
@@ -115,7 +117,7 @@ impl Policy for Freelist {
             Why::Free => self.install(slot, current, now),
             Why::Check if now < self.lease_end[slot.index()] => Decision::run(current, self.lease_end[slot.index()]),
             Why::Check | Why::Exit | Why::Yield(_) => {
-                self.queue.push(current, 0, Kind::Computing);
+                self.queue.push(&mut self.nodes, current, 0, Kind::Computing);
                 self.take_head(slot, now)
             }
             Why::Block | Why::Retire => self.take_head(slot, now),
@@ -127,10 +129,10 @@ impl Policy for Freelist {
     }
 
     fn steals(&mut self, slot: Slot, thief: VcpuId, _now: Time) -> bool {
-        let Some(robbed) = self.current[slot.index()].filter(|_| self.queue.contains(thief)) else { return false };
-        self.queue.remove(thief);
+        let Some(robbed) = self.current[slot.index()].filter(|_| self.nodes.contains(thief)) else { return false };
+        self.queue.remove(&mut self.nodes, thief);
         self.current[slot.index()] = Some(thief);
-        self.queue.push_at(robbed, 0, Kind::Computing, self.queue.place(robbed));
+        self.queue.push_at(&mut self.nodes, robbed, 0, Kind::Computing);
         true
     }
 

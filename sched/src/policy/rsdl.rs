@@ -21,9 +21,12 @@
 //! 7. *Classes*: `rt` runs ahead of all stairs, within a [budget](rt), `idle` behind all of them; `batch` walks the
 //!    staircase without going ahead by waking.
 //!
+//! 8. *Queues*: all slots share one run queue, or each has its own ([`RsdlConfig::per_pcpu_queues`]).
+//!
 //! Files: [`matrix`] says which stairs there are; `charge` moves vCPUs along them; `run_queue` queues and picks;
-//! `lease` says which vCPU runs on a slot and how long; `wake` says where a woken vCPU goes; [`polite`] says what a
-//! yield does, and `silent` what a yield without a hint does; `bound` says how long a vCPU can wait.
+//! `pull` says what a slot takes from the queues of others, and `partners` which vCPUs share one; `lease` says which
+//! vCPU runs on a slot and how long; `wake` says where a woken vCPU goes; [`polite`] says what a yield does, and
+//! `silent` what a yield without a hint does; `bound` says how long a vCPU can wait.
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Why};
@@ -43,10 +46,12 @@ mod lease;
 pub(crate) mod limits;
 mod look;
 pub mod matrix;
+mod partners;
 mod peer;
 mod peers;
 pub mod polite;
 mod polite_switches;
+mod pull;
 pub mod rt;
 mod run_queue;
 mod scale;
@@ -69,9 +74,12 @@ impl Policy for Rsdl {
 
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
         let row = self.config.row_of(attributes);
-        let stair = row.at_or_after(self.served);
+        // As many on each slot.
+        let home = Slot((self.next_home % self.slots.len()) as u16);
+        self.next_home += 1;
+        let stair = row.at_or_after(self.queue(home).served);
         let used = Nanos(row.quota.0 / 2);
-        [&mut self.queue, &mut self.rt, &mut self.idlers].into_iter().for_each(|queue| queue.admit(vcpu));
+        self.nodes.admit(vcpu);
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
@@ -80,10 +88,11 @@ impl Policy for Rsdl {
             row,
             stair,
             used,
-            last: None,
+            home,
             on: None,
             queued_on: stair,
-            slept_at: self.clock.free(now),
+            queued_at: now,
+            slept_at: self.time.so_far(now),
             slept: true,
             asleep_on: None,
             waits: false,
@@ -92,15 +101,17 @@ impl Policy for Rsdl {
             patience: 1,
             look: Look::unknown(),
             peer: Peer::default(),
+            waker: Peer::default(),
             protected: false,
         });
-        self.grant(stair, Nanos(row.quota.0 - used.0));
+        self.grant(home, stair, Nanos(row.quota.0 - used.0));
+        self.queue(home).residents += 1;
     }
 
     fn remove(&mut self, vcpu: VcpuId) {
         self.awakes(vcpu);
         if self.dequeue(vcpu) {
-            self.runnable_changes(vcpu, false, self.clock.now());
+            self.runnable_changes(vcpu, false, self.time.now);
         } else if let Some(Some(VcpuState { on: Some(slot), .. })) = self.vcpus.get(vcpu.index()) {
             let slot = *slot;
             if self.slots[slot.index()].reserved.is_some_and(|(next, _)| next == vcpu) {
@@ -109,9 +120,9 @@ impl Policy for Rsdl {
                 self.slots[slot.index()].current = None;
                 self.idle.insert(slot);
             }
-            self.runnable_changes(vcpu, false, self.clock.now());
+            self.runnable_changes(vcpu, false, self.time.now);
         }
-        self.vcpus[vcpu.index()] = None;
+        self.forgets(vcpu);
     }
 
     fn wake(&mut self, vcpu: VcpuId, now: Time) -> Placement {
@@ -120,6 +131,10 @@ impl Policy for Rsdl {
 
     fn resume(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         self.resumes(vcpu, now)
+    }
+
+    fn woken_by(&mut self, vcpu: VcpuId, waker: VcpuId) {
+        self.votes_for_waker(vcpu, waker);
     }
 
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
@@ -141,10 +156,10 @@ impl Policy for Rsdl {
                 self.pick_for(slot, now)
             }
         };
-        // A wake limits one slot only. While a vCPU waits, each question limits one more slot. So no slot is spared for
+        // A wake limits its home only. While a vCPU waits, each question limits one more slot. So no slot is spared for
         // long, and no question tells all slots at once.
-        if self.queued() > 0 {
-            decision.kick = decision.kick.or_else(|| self.limit_one(None));
+        if self.queued > 0 {
+            decision.kick = decision.kick.or_else(|| self.limit_another(slot, now));
         }
         decision
     }
@@ -158,6 +173,6 @@ impl Policy for Rsdl {
     }
 
     fn waiting(&self) -> usize {
-        self.queued() + self.reserved
+        self.queued + self.reserved
     }
 }

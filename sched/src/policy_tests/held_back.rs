@@ -68,6 +68,17 @@ fn shares_hold_beside_class_batch_a_cap_and_a_sleeper() {
     }
 }
 
+#[test]
+fn shares_hold_where_class_batch_runs_while_more_vcpus_can_than_otherwise() {
+    let mut machine = machine(2);
+    machine.start(of_nice(0), probe(), 0);
+    let attributes = [batch(2), batch(2), of_nice(7), batch(2), of_nice(3), batch(-2)];
+    let weights = attributes.map(|of| weight(of.nice));
+    let hogs = attributes.map(|of| machine.start(of, Guest::Hog, 0));
+    (0..2).for_each(|_| _ = machine.start(half_a_cpu(), Guest::Hog, 0));
+    assert_shares(&mut machine, &hogs, &weights);
+}
+
 /// In 20 s hogs of these weights get their shares of what they get together, if none is due more than a slot.
 fn assert_shares(machine: &mut SimMachine<Capped>, hogs: &[usize], weights: &[f64]) {
     let span = Nanos::from_millis(20_000);

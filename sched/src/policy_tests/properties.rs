@@ -22,8 +22,8 @@ use proptest::prelude::*;
 
 const RR: Nanos = Nanos::from_millis(6);
 
-fn rsdl(yield_rule: YieldRule, slots: usize) -> Rsdl {
-    Rsdl::new(RsdlConfig { yield_rule, ..RsdlConfig::default() }, slots)
+fn rsdl(yield_rule: YieldRule, per_pcpu_queues: bool, slots: usize) -> Rsdl {
+    Rsdl::new(RsdlConfig { yield_rule, per_pcpu_queues, ..RsdlConfig::default() }, slots)
 }
 
 fn any_policy() -> impl Strategy<Value = BuiltIn> {
@@ -124,8 +124,14 @@ const SLACK: Nanos = Nanos::from_micros(100);
 const SWITCHING: u64 = 50;
 
 /// The bound of a vCPU beside these others, and what switches and kicks may add to it.
-fn longest_wait(rule: YieldRule, me: Attributes, others: &[Attributes], slots: usize) -> Option<Nanos> {
-    let config = RsdlConfig { yield_rule: rule, ..RsdlConfig::default() };
+fn longest_wait(
+    yield_rule: YieldRule,
+    per_pcpu_queues: bool,
+    me: Attributes,
+    others: &[Attributes],
+    slots: usize,
+) -> Option<Nanos> {
+    let config = RsdlConfig { yield_rule, per_pcpu_queues, ..RsdlConfig::default() };
     wait_bound(&config, me, others, slots).map(|bound| Nanos(bound.0 + bound.0 / SWITCHING) + SLACK)
 }
 
@@ -136,8 +142,9 @@ fn any_class() -> impl Strategy<Value = Class> {
 /// Positive nice values weigh 20 less the value, so weights of 1:2:4 are nice 16, 12 and 4, or 18, 16 and 12.
 #[test]
 fn vms_of_weights_1_2_and_4_get_cpu_time_in_that_ratio() {
-    for (nices, vcpus) in [([16, 12, 4], 1), ([18, 16, 12], 1), ([16, 12, 4], 2)] {
-        let mut machine = audited(rsdl(YieldRule::Expire, vcpus), vcpus, LONGEST_LEASE);
+    let cases = [([16, 12, 4], 1), ([18, 16, 12], 1), ([16, 12, 4], 2)];
+    for ((nices, vcpus), per_pcpu) in cases.iter().flat_map(|&case| [(case, false), (case, true)]) {
+        let mut machine = audited(rsdl(YieldRule::Expire, per_pcpu, vcpus), vcpus, LONGEST_LEASE);
         let vms = nices.map(|nice| (0..vcpus).map(|_| machine.start(of_nice(nice), Guest::Hog, 0)).collect());
         machine.run(Nanos::from_millis(10_000));
         let run = vms.map(|vm: Vec<usize>| vm.iter().map(|&v| machine.record(v).run.0 as f64).sum::<f64>());
@@ -169,13 +176,14 @@ proptest! {
 
     #[test]
     fn any_guests_keep_every_invariant_under_any_rule(
+        per_pcpu: bool,
         slots in 1usize..=5,
         guests in any_guests(&[0, -20, -7, 3, 19]),
         rule in any_rule(),
         (exit, switch, kick) in (100u64..3000, 0u64..20_000, 0u64..30_000),
     ) {
         let costs = Costs { exit: Nanos(exit), switch: Nanos(switch), kick: Nanos(kick), wake: Nanos(kick), ..COSTS };
-        let mut machine = audited(rsdl(rule, slots), slots, Nanos(row(-20).quota.0 / 2 * 3)).with_costs(costs);
+        let mut machine = audited(rsdl(rule, per_pcpu, slots), slots, Nanos(row(-20).quota.0 / 2 * 3)).with_costs(costs);
         start_all(&mut machine, &guests);
         machine.run(Nanos::from_millis(100));
     }
@@ -205,12 +213,13 @@ proptest! {
 
     #[test]
     fn nobody_waits_longer_than_the_bound(
+        per_pcpu: bool,
         slots in 1usize..=4,
         guests in prop::collection::vec((any_guest(), prop::sample::select(&[0i8, 0, 0, 5, 10, 19][..]), any_class()), 1..9),
         apart in 0u64..3000,
         rule in prop_oneof![1 => Just(YieldRule::None), 1 => Just(YieldRule::Expire), 3 => polite()],
     ) {
-        let mut machine = audited(rsdl(rule, slots), slots, rt::FULL);
+        let mut machine = audited(rsdl(rule, per_pcpu, slots), slots, rt::FULL);
         let all: Vec<Attributes> = guests
             .iter()
             .map(|&(_, nice, class)| Attributes { nice: Nice::new(nice).unwrap(), class, group: None })
@@ -222,7 +231,7 @@ proptest! {
         for (v, &me) in all.iter().enumerate() {
             let others: Vec<Attributes> = [&all[..v], &all[v + 1..]].concat();
             let wait = machine.record(v).longest_wait;
-            if let Some(bound) = longest_wait(rule, me, &others, slots) {
+            if let Some(bound) = longest_wait(rule, per_pcpu, me, &others, slots) {
                 prop_assert!(wait <= bound, "v{v}, {me:?}, waited {wait:?}, the bound is {bound:?}");
             }
         }
@@ -230,6 +239,7 @@ proptest! {
 
     #[test]
     fn hogs_get_their_weight_within_two_percent_over_ten_rotations(
+        per_pcpu: bool,
         slots in 1usize..=3,
         nices in prop::collection::vec(prop::sample::select(&[0i8, 5, 10][..]), 1..5),
         apart in 0u64..20_000,
@@ -237,7 +247,7 @@ proptest! {
     ) {
         // Each nice value occurs as often as there are slots, and one more: no vCPU's weight is above a slot.
         let nices: Vec<i8> = nices.repeat(slots + 1);
-        let mut machine = audited(rsdl(YieldRule::Expire, slots), slots, LONGEST_LEASE)
+        let mut machine = audited(rsdl(YieldRule::Expire, per_pcpu, slots), slots, LONGEST_LEASE)
             .with_costs(Costs { kick: Nanos(kick), ..COSTS });
         for &nice in &nices {
             machine.start(of_nice(nice), Guest::Hog, 0);
@@ -258,13 +268,14 @@ proptest! {
 
     #[test]
     fn what_a_vcpu_ran_is_the_quotas_of_the_stairs_it_left(
+        per_pcpu: bool,
         slots in 1usize..=3,
         nices in prop::collection::vec(prop::sample::select(&[-7i8, 0, 5, 10][..]), 1..5),
         variant in prop::sample::select(vec![Variant::Dithered, Variant::LevelQuota]),
         spans in prop::collection::vec(1u64..40_000, 1..30),
     ) {
         let nices: Vec<i8> = nices.repeat(slots + 1);
-        let config = RsdlConfig { variant, least_quota: RR, ..RsdlConfig::default() };
+        let config = RsdlConfig { variant, least_quota: RR, per_pcpu_queues: per_pcpu, ..RsdlConfig::default() };
         let mut machine = audited(Rsdl::new(config, slots), slots, Nanos(row(-7).quota.0 / 2 * 3));
         nices.iter().for_each(|&nice| _ = machine.start(of_nice(nice), Guest::Hog, 0));
         let at = |machine: &SimMachine<Rsdl>, v: usize| {
@@ -285,11 +296,12 @@ proptest! {
 
     #[test]
     fn a_polite_yielder_gets_turn_for_turn_with_hogs_and_not_more(
+        per_pcpu: bool,
         slots in 1usize..=3,
         yielders in prop::collection::vec((20u64..9000, any_wait()), 1..5),
         rule in polite(),
     ) {
-        let mut machine = audited(rsdl(rule, slots), slots, LONGEST_LEASE);
+        let mut machine = audited(rsdl(rule, per_pcpu, slots), slots, LONGEST_LEASE);
         for (stretch, says) in &yielders {
             machine.start(of_nice(0), Guest::yielder(Nanos::from_micros(*stretch), *says), 0);
         }
@@ -308,11 +320,12 @@ proptest! {
 
     #[test]
     fn no_yield_gains_under_any_rule(
+        per_pcpu: bool,
         slots in 1usize..=3,
         (stretch, says) in (20u64..4000, any_wait()),
         rule in any_rule(),
     ) {
-        let mut machine = audited(rsdl(rule, slots), slots, LONGEST_LEASE);
+        let mut machine = audited(rsdl(rule, per_pcpu, slots), slots, LONGEST_LEASE);
         machine.start(of_nice(0), Guest::yielder(Nanos::from_micros(stretch), says), 0);
         let hogs: Vec<usize> = (0..2 * slots).map(|_| machine.start(of_nice(0), Guest::Hog, 0)).collect();
         machine.run(Nanos::from_millis(1500));

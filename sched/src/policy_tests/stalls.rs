@@ -36,7 +36,7 @@ fn a_stall_of_the_host_does_not_become_a_second_s_wait() {
 }
 
 #[test]
-fn a_stall_that_the_host_does_not_tell_of_costs_the_vcpu_there_a_millisecond() {
+fn a_stall_that_the_host_does_not_tell_of_costs_the_vcpu_there_no_more_than_its_lease() {
     let mut policy = Rsdl::new(RsdlConfig::default(), 1);
     let (a, b) = (VcpuId(0), VcpuId(1));
     [a, b].into_iter().for_each(|vcpu| policy.add(vcpu, of_nice(0), Time(0)));

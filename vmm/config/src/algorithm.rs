@@ -82,7 +82,17 @@ static ROWS: &[Row] = &[
     Row {
         algorithm: Algorithm::Rsdl,
         name: "rsdl",
-        takes: &["rr_interval", "target_latency", "least_quota", "variant", "yield", "affinity", "grain", "polite"],
+        takes: &[
+            "rr_interval",
+            "target_latency",
+            "least_quota",
+            "per_pcpu_queues",
+            "variant",
+            "yield",
+            "affinity",
+            "grain",
+            "polite",
+        ],
         run_by: RunBy::Stile(|policy, slots, topology| {
             Box::new(Rsdl::new(rsdl_config(policy), slots).with_topology(topology))
         }),
@@ -209,6 +219,7 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
         yield_rule,
         affinity: policy.affinity,
         grain: policy.grain,
+        per_pcpu_queues: policy.per_pcpu_queues,
     }
 }
 

@@ -94,6 +94,10 @@ pub struct PolicyConfig {
     /// A vCPU runs for 250 us before a woken vCPU takes its pCPU. vCPUs that wake each other then pass more work on at
     /// a time, and a woken vCPU may wait 250 us longer.
     pub grain: bool,
+    /// Each pCPU has a run queue of its own, in which a vCPU waits that ran there last, and pCPUs take vCPUs from each
+    /// other only where they must. Otherwise all pCPUs share one queue.
+    #[schemars(extend("x-also-called" = ["per_cpu_queues", "run_queues", "percpu"]))]
+    pub per_pcpu_queues: bool,
     /// How long a vCPU may wait if the policy promises no bound. Class `idle` may always wait without end.
     pub starvation_bound: StarvationBound,
     /// What happens when a vCPU waits longer than the policy's bound or than `starvation_bound`.
@@ -154,6 +158,7 @@ impl Default for PolicyConfig {
             yield_rule: YieldRule::Polite,
             affinity: true,
             grain: false,
+            per_pcpu_queues: false,
             starvation_bound: defaults::STARVATION_BOUND,
             on_starvation: OnStarvation::Report,
             polite: PoliteSwitches::default(),

@@ -4,11 +4,12 @@
 //!
 //! * `x` is at most [`deepest`] below `s`, for the vCPU itself or for the one that was head when it yielded and took
 //!   its place behind it.
-//! * A vCPU that sleeps, wakes or yields stands at most [`LAG`] above `s`.
+//! * A vCPU that sleeps, wakes or yields stands at most [`LAG`](super::limits::LAG) above `s`, and one from another
+//!   slot's queue at most [`kept`].
 //! * A vCPU that runs before it stands on a stair above it, or was let past the head of the run queue from at most
 //!   [`WAITERS_REACH`] further down.
 //!
-//! So all that can run before it is what the others may use on these `w = LAG + deepest + WAITERS_REACH + 1` stairs: as
+//! So all that can run before it is what the others may use on these `w = kept + deepest + WAITERS_REACH + 1` stairs: as
 //! many quotas each as its row has of them ([`Row::most_among`]), and one that was begun before. With `S` slots that
 //! takes `sum(quotas) / S`, and the last lease, of one and a half quotas, may have just begun. Where a yield lends a
 //! lease, that one may be its own.
@@ -29,7 +30,7 @@
 //! The properties hold the bound against random guests.
 
 use super::config::{RsdlConfig, YieldRule};
-use super::limits::{LAG, deepest};
+use super::limits::{deepest, kept};
 use super::matrix::{Row, Stair, Variant};
 use super::rt::{PERIOD, SHARE};
 use super::scale::Scale;
@@ -70,7 +71,7 @@ fn on_the_staircase(vcpu: &Attributes) -> bool {
 /// CPU time that others may use before a vCPU.
 fn before(config: &RsdlConfig, me: Row, others: &[Row], slots: usize) -> u64 {
     let deepest: Stair = others.iter().chain([&me]).map(|&row| deepest(row)).max().unwrap_or(0);
-    let stairs = LAG + deepest + WAITERS_REACH + 1;
+    let stairs = kept(config) + deepest + WAITERS_REACH + 1;
     let far = config.yield_rule == YieldRule::Expire || config.variant == Variant::LevelQuota;
     let quotas = |row: &Row| match far {
         true => ROTATIONS * row.per_rotation().0,

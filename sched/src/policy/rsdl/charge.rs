@@ -3,6 +3,7 @@
 use super::limits::{COMPUTES, DEEPEST, LAG, LATE, STAYS, WORKS, deepest};
 use super::matrix::{LEVELS, Stair};
 use super::scale::Scale;
+use super::sleepers::Sleepers;
 use super::state::Rsdl;
 use crate::attributes::Class;
 use crate::ids::{Slot, VcpuId};
@@ -11,7 +12,7 @@ use crate::time::{Nanos, Time};
 impl Rsdl {
     /// Charges the vCPU on a slot for what it ran since it was last charged.
     pub(super) fn charge(&mut self, slot: Slot, now: Time) {
-        self.clock.now = now;
+        self.time.now = now;
         let s = &mut self.slots[slot.index()];
         let Some(vcpu) = s.current else { return };
         let (from, unbroken) = (s.charged, now.since(s.since));
@@ -20,7 +21,7 @@ impl Rsdl {
         // A vCPU cannot go on beyond its lease by itself: a kick ends it. What follows is a stall that the host may not
         // even tell of.
         let to = if s.endless { now } else { now.min(s.lease_end + LATE) };
-        let paid = if self.clock.contended { to.since(from.max(self.clock.turned)) } else { Nanos::ZERO };
+        let paid = if self.time.contended { to.since(from.max(self.time.turned)) } else { Nanos::ZERO };
         let v = self.vcpus[vcpu.index()].as_mut().expect("a running vCPU is known");
         if unbroken >= COMPUTES {
             (v.waits, v.waited_for) = (false, None);
@@ -52,7 +53,7 @@ impl Rsdl {
         let s = &self.slots[slot.index()];
         let Some(v) = s.current.and_then(|vcpu| self.vcpus[vcpu.index()].as_ref()) else { return Stair::MAX };
         let to = if s.endless { now } else { now.min(s.lease_end) };
-        let ran = if self.clock.contended { to.since(s.charged.max(self.clock.turned)) } else { Nanos::ZERO };
+        let ran = if self.time.contended { to.since(s.charged.max(self.time.turned)) } else { Nanos::ZERO };
         let (mut stair, mut used) = (v.stair, v.used + self.scale.nominal(ran));
         while used >= v.row.quota {
             (stair, used) = (v.row.after(stair), used - v.row.quota);
@@ -62,44 +63,47 @@ impl Rsdl {
 
     fn pay(&mut self, vcpu: VcpuId, ran: Nanos) {
         let paid = self.scale.nominal(ran);
-        let served = self.served;
         let v = self.vcpus[vcpu.index()].as_mut().expect("the vCPU that is charged is known");
+        let home = v.home;
+        let q = &mut self.queues[home];
+        q.pace.allow_for(&self.time);
         let (before, mut left) = (v.stair, paid);
         let exhausted = v.used + paid >= v.row.quota;
         // Each stair's budget pays for what was used of its quota.
         while v.used + left >= v.row.quota {
             let rest = v.row.quota.saturating_sub(v.used);
             left = left.saturating_sub(rest);
-            if let Some(budgets) = &mut self.budgets {
+            if let Some(budgets) = &mut q.budgets {
                 budgets.use_up(v.stair, rest);
             }
             (v.stair, v.used) = (v.row.after(v.stair), Nanos::ZERO);
-            if let Some(budgets) = &mut self.budgets {
+            if let Some(budgets) = &mut q.budgets {
                 budgets.grant(v.stair, v.row.quota);
             }
         }
         v.used += left;
-        if let Some(budgets) = &mut self.budgets {
+        if let Some(budgets) = &mut q.budgets {
             budgets.use_up(v.stair, left);
         }
         if exhausted && !std::mem::take(&mut v.slept) {
-            self.clock.hold(before);
+            q.pace.hold(before);
         }
-        let v = self.vcpu(vcpu);
-        let deepest = deepest(v.row);
+        let (served, deepest) = (q.served, deepest(v.row));
         if v.stair > served + deepest {
             let further = (v.stair - served - deepest).min(deepest);
             v.stair = v.stair.min(served + further + deepest);
-            self.serve(served + further);
+            self.serve(home, served + further);
         }
-        self.clock.pass(paid);
-        self.clock.keep_within(self.served.saturating_sub(LEVELS), self.served + DEEPEST);
+        let q = self.queue(home);
+        q.pace.pass(paid);
+        q.pace.keep_within(q.served.saturating_sub(LEVELS), q.served + DEEPEST);
     }
 
     /// What a vCPU gains that slept while time was free: as if those that ran meanwhile had paid.
     pub(super) fn credit(&mut self, vcpu: VcpuId, now: Time) {
-        let free = self.clock.free(now);
-        let lowest = self.keeps();
+        let free = self.time.so_far(now);
+        let home = self.home(vcpu);
+        let lowest = self.keeps(home);
         let v = self.vcpu(vcpu);
         let before = v.stair;
         let mut credit = Nanos(free.0 - v.slept_at.0);
@@ -116,7 +120,7 @@ impl Rsdl {
         let after = v.stair;
         if after != before {
             let left = self.quota_left(vcpu);
-            self.grant(after, left);
+            self.grant(home, after, left);
         }
     }
 
@@ -124,19 +128,21 @@ impl Rsdl {
     pub(super) fn catch_up(&mut self, vcpu: VcpuId, lowest: Stair) {
         let v = self.vcpu(vcpu);
         if v.stair < lowest {
-            let (stair, quota) = (v.row.at_or_after(lowest), v.row.quota);
+            let (home, stair, quota) = (v.home, v.row.at_or_after(lowest), v.row.quota);
             (v.stair, v.used) = (stair, Nanos::ZERO);
-            self.grant(stair, quota);
+            self.grant(home, stair, quota);
         }
     }
 
-    /// The lowest stair that a vCPU may keep that let others through: [`LAG`] above its share.
-    pub(super) fn keeps(&self) -> Stair {
-        self.served.max(self.clock.stair()) - LAG
+    /// The lowest stair that a vCPU of a slot may keep that lets others through: [`LAG`] above its share.
+    pub(super) fn keeps(&mut self, slot: Slot) -> Stair {
+        let q = &mut self.queues[slot];
+        q.pace.allow_for(&self.time);
+        q.served.max(q.pace.stair()) - LAG
     }
 
-    pub(super) fn grant(&mut self, stair: Stair, quota: Nanos) {
-        if let Some(budgets) = &mut self.budgets {
+    pub(super) fn grant(&mut self, slot: Slot, stair: Stair, quota: Nanos) {
+        if let Some(budgets) = &mut self.queue(slot).budgets {
             budgets.grant(stair, quota);
         }
     }
@@ -155,31 +161,49 @@ impl Rsdl {
 
     /// A vCPU falls asleep.
     pub(super) fn sleeps(&mut self, vcpu: VcpuId, now: Time) {
-        let free = self.clock.free(now);
+        let free = self.time.so_far(now);
         let v = self.vcpu(vcpu);
         (v.on, v.slept_at, v.slept) = (None, free, true);
-        let stair = v.stair;
-        let counted = self.sleepers.enter(stair);
+        let (home, stair) = (v.home, v.stair);
+        let counted = self.changes_sleepers(home, |sleepers| sleepers.enter(stair));
         self.vcpu(vcpu).asleep_on = Some(counted);
     }
 
     /// A vCPU sleeps no longer, if it did.
     pub(super) fn awakes(&mut self, vcpu: VcpuId) {
-        let counted = self.vcpu(vcpu).asleep_on.take();
-        counted.into_iter().for_each(|stair| self.sleepers.leave(stair));
+        let v = self.vcpu(vcpu);
+        let (home, counted) = (v.home, v.asleep_on.take());
+        counted.into_iter().for_each(|stair| self.changes_sleepers(home, |sleepers| sleepers.leave(stair)));
+    }
+
+    fn changes_sleepers<R>(&mut self, home: Slot, change: impl FnOnce(&mut Sleepers) -> R) -> R {
+        let sleepers = &mut self.queue(home).sleepers;
+        let before = sleepers.count();
+        let changed = change(sleepers);
+        let after = sleepers.count();
+        self.asleep = self.asleep + after - before;
+        changed
     }
 
     /// A vCPU becomes runnable, or ceases to be.
     pub(super) fn runnable_changes(&mut self, vcpu: VcpuId, up: bool, now: Time) {
-        self.clock.now = now;
-        let v = self.vcpu(vcpu);
-        let (class, per_rotation) = (v.class, v.row.per_rotation());
+        self.time.now = now;
         self.runnable = if up { self.runnable + 1 } else { self.runnable - 1 };
+        self.weighs_on_home(vcpu, up);
+        let home = self.home(vcpu);
+        let served = self.queues[home].served;
+        self.crowd.counts(self.runnable + self.asleep, served);
+        self.scale = Scale::new(&self.config, self.crowd.most(), self.slots.len());
+        self.time.turn(self.contended(), now);
+    }
+
+    /// The rotation of a vCPU's home has to hold it, or no longer.
+    pub(super) fn weighs_on_home(&mut self, vcpu: VcpuId, up: bool) {
+        let v = self.vcpu(vcpu);
+        let (home, class, per_rotation) = (v.home, v.class, v.row.per_rotation());
         if matches!(class, Class::Normal | Class::Batch) {
-            let rotation = &mut self.clock.rotation;
+            let rotation = &mut self.queue(home).pace.rotation;
             *rotation = if up { *rotation + per_rotation } else { rotation.saturating_sub(per_rotation) };
         }
-        self.scale = Scale::new(&self.config, self.runnable + self.sleepers.count(), self.slots.len());
-        self.clock.turn(self.contended(), now);
     }
 }

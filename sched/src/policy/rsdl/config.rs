@@ -26,6 +26,8 @@ pub struct RsdlConfig {
     pub target_latency: Nanos,
     /// What quotas do not shrink below (units: ns).
     pub least_quota: Nanos,
+    /// Whether each slot has a run queue of its own, or all share one.
+    pub per_pcpu_queues: bool,
     /// Which generation's levels.
     pub variant: Variant,
     /// What a yield means.
@@ -52,6 +54,7 @@ impl Default for RsdlConfig {
             rr_interval: Nanos::from_millis(6),
             target_latency: Nanos::from_millis(24),
             least_quota: Nanos::from_millis(3),
+            per_pcpu_queues: false,
             variant: Variant::default(),
             yield_rule: YieldRule::Polite(PoliteSwitches::default()),
             affinity: true,

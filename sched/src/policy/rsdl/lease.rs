@@ -19,8 +19,8 @@ pub(super) const ANYWHERE: Stair = Stair::MAX;
 impl Rsdl {
     /// Gives a slot to a vCPU that is in no list.
     pub(super) fn install(&mut self, slot: Slot, vcpu: VcpuId, lease_end: Time, now: Time) -> Decision {
-        let v = self.vcpu(vcpu);
-        (v.on, v.last) = (Some(slot), Some(slot));
+        self.moves(vcpu, slot);
+        self.vcpu(vcpu).on = Some(slot);
         let s = &mut self.slots[slot.index()];
         (s.current, s.charged, s.since, s.lease_end) = (Some(vcpu), now, now, lease_end);
         (s.paired, s.contested, s.lender) = (false, None, None);
@@ -48,7 +48,7 @@ impl Rsdl {
 
     /// The vCPU on the slot goes on; limited only if another waits.
     pub(super) fn go_on(&mut self, slot: Slot, vcpu: VcpuId) -> Decision {
-        let endless = self.queued() + self.reserved == 0;
+        let endless = self.queued + self.reserved == 0;
         let left = self.time_left(vcpu);
         let s = &mut self.slots[slot.index()];
         s.endless = endless;
@@ -67,6 +67,7 @@ impl Rsdl {
 
     /// The next one in the run queue, or idleness, for a slot whose vCPU has left.
     pub(super) fn pick_for(&mut self, slot: Slot, now: Time) -> Decision {
+        self.pulls(slot);
         match self.pick(slot, ANYWHERE) {
             Some(vcpu) => self.install_fresh(slot, vcpu, now),
             None if self.reserved > 0 => self.take_over(slot, now),
@@ -80,7 +81,7 @@ impl Rsdl {
     }
 
     pub(super) fn pick_idle(&mut self, slot: Slot, now: Time) -> Decision {
-        if self.queued() > 0 {
+        if self.queued > 0 {
             self.idle.remove(slot);
         }
         self.pick_for(slot, now)
@@ -88,7 +89,7 @@ impl Rsdl {
 
     /// Lease end, kick, or a look round at an exit.
     pub(super) fn check(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
-        if self.queued() == 0 {
+        if self.queued == 0 {
             return self.go_on(slot, current);
         }
         self.begin_lease(slot, current, now);
@@ -98,14 +99,14 @@ impl Rsdl {
         if self.slots[slot.index()].lease_end <= now {
             self.lease_over(slot, current, now)
         } else if let Some(woken) = contested
-            && self.standing(slot, woken) < self.standing(slot, current)
+            && self.standing(slot, woken) < self.defends(slot, current)
         {
             let soonest = self.slots[slot.index()].since + GRAIN;
             if self.config.grain && now < soonest && self.vcpu(woken).class != Class::Rt {
                 self.slots[slot.index()].contested = Some(woken);
                 return self.go_on(slot, current).not_beyond(soonest);
             }
-            if !self.dequeue(woken) {
+            if self.home(woken) != slot || !self.dequeue(woken) {
                 return self.go_on(slot, current);
             }
             self.enqueue(current, Join::OldPlace);
@@ -134,24 +135,24 @@ impl Rsdl {
     }
 
     pub(super) fn yields(&mut self, slot: Slot, current: VcpuId, y: Yield, now: Time) -> Decision {
-        if self.queued() == 0 {
+        if self.queued == 0 {
             return self.go_on(slot, current);
         }
         self.begin_lease(slot, current, now);
         match self.config.yield_rule {
             YieldRule::None => self.check(slot, current, now),
             YieldRule::Expire => {
-                let served = self.served;
+                let served = self.queue(slot).served;
                 let v = self.vcpu(current);
                 let next_rotation = (v.stair.max(served) / LEVELS + 1) * LEVELS;
                 (v.stair, v.used) = (v.row.at_or_after(next_rotation), Nanos::ZERO);
                 let (stair, quota) = (v.stair, v.row.quota);
-                self.grant(stair, quota);
+                self.grant(slot, stair, quota);
                 self.enqueue(current, Join::Tail(0));
                 self.pick_for(slot, now)
             }
             YieldRule::Polite(switches) => {
-                let lowest = self.keeps();
+                let lowest = self.keeps(slot);
                 self.catch_up(current, lowest);
                 if self.slots[slot.index()].lease_end <= now {
                     return self.give_turn(slot, current, Join::Tail, now);
@@ -170,7 +171,7 @@ impl Rsdl {
             }
             Why::Retire => {
                 self.runnable_changes(current, false, now);
-                self.vcpus[current.index()] = None;
+                self.forgets(current);
             }
             _ => {
                 self.vcpu(current).protected = true;

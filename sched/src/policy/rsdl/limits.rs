@@ -1,6 +1,7 @@
 //! The limits of the staircase and of yields: how far a vCPU may stand from the served stair, and how long it may go
 //! on.
 
+use super::config::RsdlConfig;
 use super::matrix::{Row, Stair};
 use crate::policy::queue::WINDOW;
 use crate::time::Nanos;
@@ -10,8 +11,16 @@ pub(crate) const LONGEST_LEASE: Nanos = Nanos::from_millis(90);
 
 /// How far above the served stair a woken vCPU may stand: one quota's step at nice 0.
 pub(crate) const LAG: Stair = 2;
+/// How far a slot's next vCPU may stand below one that waits for another slot: one quota's step at nice 0. From further
+/// down, the slot takes that one first.
+pub(crate) const DRIFT: Stair = 2;
+/// How far above the served stair a vCPU may stand: [`LAG`], and what it may have fallen behind where it comes from.
+pub(super) fn kept(config: &RsdlConfig) -> Stair {
+    LAG + if config.per_pcpu_queues { 3 * DRIFT } else { 0 }
+}
+
 /// How late a kick can end a lease at the cost of its vCPU. Kicks take microseconds.
-pub(super) const LATE: Nanos = Nanos::from_millis(1);
+pub(super) const LATE: Nanos = Nanos::from_micros(250);
 /// Unbroken running that ends a wait: a vCPU that computes this long has got what it yielded for.
 pub(super) const COMPUTES: Nanos = Nanos::from_millis(1);
 /// Unbroken running after which yields are forgiven anew.

@@ -23,10 +23,11 @@
 //! A vCPU that yields *again* in the same wait goes back to its old place in the run queue, the first time to the tail
 //! of its stair.
 
-use super::limits::{LAG, REACH, STAYS, WORTH};
+use super::limits::{REACH, STAYS, WORTH};
 use super::polite_switches::PoliteSwitches;
 use super::run_queue::Join;
 use super::state::Rsdl;
+use crate::attributes::Class;
 use crate::ids::{Slot, VcpuId};
 use crate::policy::decision::Decision;
 use crate::policy::queue::Kind;
@@ -125,15 +126,16 @@ impl Rsdl {
         let Yielding { switches, slot, vcpu, again, now } = yielding;
         self.mark_waiting(vcpu, Some(target));
         let lease_end = self.slots[slot.index()].lease_end;
-        if switches.directed && self.in_reach(target) {
-            let lends = self.idlers.contains(target);
+        if switches.directed && self.in_reach(slot, target) {
+            let lends = self.vcpu(target).class == Class::Idle;
             self.dequeue(target);
             self.put_back(switches, vcpu, again);
             let decision = self.install(slot, target, lease_end, now);
             self.slots[slot.index()].lender = lends.then_some(vcpu);
             return decision;
         }
-        let next = if switches.prefer_computing { self.first_computing() } else { None };
+        self.pulls_for_yield(slot, vcpu);
+        let next = if switches.prefer_computing { self.first_computing(slot) } else { None };
         let at_most = self.vcpu(vcpu).stair;
         let Some(next) = next.or_else(|| self.pick(slot, at_most)) else { return self.go_on(slot, vcpu) };
         self.put_back(switches, vcpu, again);
@@ -142,12 +144,12 @@ impl Rsdl {
 
     /// A slot that a queued peer may take.
     fn evictable(&mut self, slot: Slot, peer: VcpuId, now: Time) -> Option<Slot> {
-        if !self.in_reach(peer) || self.idlers.contains(peer) {
+        if !self.in_reach(slot, peer) || self.vcpu(peer).class == Class::Idle {
             return None;
         }
-        let last = self.vcpu(peer).last.filter(|&last| last != slot);
+        let home = self.home(peer);
         let next = Slot(((slot.index() + 1) % self.slots.len()) as u16);
-        let other = last.unwrap_or(next);
+        let other = if home == slot { next } else { home };
         let s = &self.slots[other.index()];
         let holder = s.current?;
         let saves = s.endless || now + WORTH <= s.lease_end;
@@ -158,6 +160,7 @@ impl Rsdl {
     /// The peer is to take the other slot, and the vCPU goes on meanwhile.
     fn evict(&mut self, slot: Slot, current: VcpuId, other: Slot, peer: VcpuId) -> Decision {
         self.dequeue(peer);
+        self.moves(peer, other);
         self.vcpu(peer).on = Some(other);
         let lease_end = self.slots[slot.index()].lease_end;
         self.slots[slot.index()].paired = true;
@@ -262,20 +265,23 @@ impl Rsdl {
     }
 
     /// Whether a vCPU the guest named is queued and may be let past the head.
-    fn in_reach(&self, vcpu: VcpuId) -> bool {
+    fn in_reach(&self, slot: Slot, vcpu: VcpuId) -> bool {
         let Some(Some(v)) = self.vcpus.get(vcpu.index()) else { return false };
-        if self.idlers.contains(vcpu) {
-            return true;
-        }
-        let head = self.queue.head().map_or(0, |(_, stair)| stair).max(self.served);
-        self.queue.contains(vcpu) && v.queued_on.max(self.served - LAG) <= head + REACH
+        let q = &self.queues[slot];
+        let head = q.staircase.lowest().unwrap_or(0).max(q.served);
+        self.nodes.contains(vcpu)
+            && match v.class {
+                Class::Rt => false,
+                Class::Idle => true,
+                Class::Normal | Class::Batch => v.queued_on <= head + REACH,
+            }
     }
 
     /// Takes the first vCPU that computes out of the queue, if it may be let past the head.
-    fn first_computing(&mut self) -> Option<VcpuId> {
-        let (_, head) = self.queue.head()?;
-        let (vcpu, stair) = self.queue.head_of(Kind::Computing)?;
-        if stair > head.max(self.served) + REACH {
+    fn first_computing(&mut self, slot: Slot) -> Option<VcpuId> {
+        let q = &self.queues[slot];
+        let (vcpu, stair) = q.staircase.head_of(Kind::Computing)?;
+        if stair > q.staircase.lowest()?.max(q.served) + REACH {
             return None;
         }
         self.take(vcpu);

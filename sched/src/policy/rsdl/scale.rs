@@ -10,7 +10,31 @@
 //! staircase's clock are *nominal*; leases and charges are *real*.
 
 use super::config::RsdlConfig;
+use super::matrix::{LEVELS, Stair};
 use crate::time::Nanos;
+
+/// The most vCPUs that could run at a time in the last rotation or so.
+///
+/// Were it the number of the moment, vCPUs that run in another part of each rotation than others do, as those of class
+/// batch, would have other shares: they would run while quotas are shorter, or longer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Crowd {
+    most: usize,
+    since: Stair,
+}
+
+impl Crowd {
+    /// So many can run while this stair is served.
+    pub(super) fn counts(&mut self, vcpus: usize, served: Stair) {
+        if vcpus >= self.most || served >= self.since + LEVELS {
+            (self.most, self.since) = (vcpus, served);
+        }
+    }
+
+    pub(super) fn most(self) -> usize {
+        self.most
+    }
+}
 
 /// The interval in force.
 #[derive(Debug, Clone, Copy)]

@@ -41,9 +41,8 @@ impl Rsdl {
 
     /// A yield that says nothing, and is not forgiven.
     pub(super) fn says_nothing(&mut self, slot: Slot, current: VcpuId, got_on: bool, now: Time) -> Decision {
-        if got_on {
-            self.queue.recall();
-        }
+        self.progress += u64::from(got_on);
+        self.recalls(slot);
         self.mark_waiting(current, None);
         let join = if got_on { Join::Tail } else { Join::InVain };
         self.give_turn(slot, current, join, now)
@@ -52,30 +51,48 @@ impl Rsdl {
     /// Behind all others of its stair and the head's, so that the head runs, wherever it stands. If the head only waits
     /// as well, the vCPU that has waited longest within reach runs.
     pub(super) fn give_turn(&mut self, slot: Slot, current: VcpuId, join: fn(Stair) -> Join, now: Time) -> Decision {
-        let head = self.queue.head().map_or(0, |(_, stair)| stair);
+        self.pulls_for_yield(slot, current);
+        let head = self.queue(slot).staircase.lowest().unwrap_or(0);
         self.enqueue(current, join(head));
         let at_most = self.vcpu(current).stair;
-        match self.longest_waiting().or_else(|| self.pick(slot, at_most)) {
+        match self.longest_waiting(slot).or_else(|| self.pick(slot, at_most)) {
             Some(next) => self.install_fresh(slot, next, now),
             None => self.go_on(slot, current),
         }
     }
 
-    /// If the head waits, takes the vCPU within reach that has waited longest out of the run queue.
-    fn longest_waiting(&mut self) -> Option<VcpuId> {
-        let (head, stair) = self.queue.head()?;
-        if self.rt.len() > 0 || !self.vcpu(head).waits {
+    /// Those that looked in vain may look again, if a vCPU has made progress since, wherever it was.
+    pub(super) fn recalls(&mut self, slot: Slot) {
+        let q = &mut self.queues[slot];
+        if q.recalled != self.progress {
+            q.recalled = self.progress;
+            q.staircase.recall(&mut self.nodes);
+        }
+    }
+
+    /// If the head waits, takes the vCPU within reach that has waited longest out of the slot's queue, or out of another
+    /// slot's: all that wait may wait for the same.
+    fn longest_waiting(&mut self, slot: Slot) -> Option<VcpuId> {
+        let q = &self.queues[slot];
+        let (head, stair) = q.staircase.head(&self.nodes)?;
+        let highest = stair.max(q.served) + WAITERS_REACH;
+        if q.rt.len() > 0 || !self.vcpu(head).waits {
             return None;
         }
-        let highest = stair.max(self.served) + WAITERS_REACH;
-        let waiting = self.queue.oldest_of(Kind::Waiting, highest);
-        let computing = self.queue.oldest_of(Kind::Computing, stair);
-        let oldest = match waiting.into_iter().chain(computing).min_by_key(|&vcpu| self.queue.place(vcpu)) {
+        let elsewhere = self.another_queue(slot).and_then(|other| {
+            self.recalls(other);
+            self.queues[other].staircase.oldest_of(&self.nodes, Kind::Waiting, highest)
+        });
+        let q = &mut self.queues[slot];
+        let waiting = q.staircase.oldest_of(&self.nodes, Kind::Waiting, highest);
+        let computing = q.staircase.oldest_of(&self.nodes, Kind::Computing, stair);
+        let all = waiting.into_iter().chain(computing).chain(elsewhere);
+        let oldest = match all.min_by_key(|&vcpu| self.nodes.place(vcpu)) {
             Some(oldest) => oldest,
             // All have been asked.
             None => {
-                self.queue.recall();
-                self.queue.oldest_of(Kind::Waiting, highest)?
+                q.staircase.recall(&mut self.nodes);
+                q.staircase.oldest_of(&self.nodes, Kind::Waiting, highest)?
             }
         };
         self.take(oldest);

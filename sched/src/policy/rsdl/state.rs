@@ -1,18 +1,16 @@
 //! What the policy knows of vCPUs and slots.
 
-use super::budgets::Budgets;
-use super::clock::Clock;
+use super::clock::FreeTime;
 use super::config::RsdlConfig;
-use super::limits::LAG;
 use super::look::Look;
-use super::matrix::{Row, Stair, Variant};
+use super::matrix::{Row, Stair};
 use super::peer::Peer;
 use super::rt::RtBudget;
-use super::scale::Scale;
-use super::sleepers::Sleepers;
+use super::run_queue::{RunQueue, RunQueues};
+use super::scale::{Crowd, Scale};
 use crate::attributes::Class;
-use crate::ids::{Nice, Slot, VcpuId};
-use crate::policy::queue::Queue;
+use crate::ids::{Slot, VcpuId};
+use crate::policy::queue::Nodes;
 use crate::policy::slotset::SlotSet;
 use crate::time::{Nanos, Time};
 use crate::topology::Topology;
@@ -26,10 +24,13 @@ pub(super) struct VcpuState {
     pub(super) stair: Stair,
     /// Used of that quota.
     pub(super) used: Nanos,
-    pub(super) last: Option<Slot>,
+    /// The slot in whose queue it waits: the one it is on, or ran on last.
+    pub(super) home: Slot,
     pub(super) on: Option<Slot>,
     /// The stair it was last queued on.
     pub(super) queued_on: Stair,
+    /// When it was last queued.
+    pub(super) queued_at: Time,
     /// The clock of free time when it went to sleep.
     pub(super) slept_at: Nanos,
     /// It has slept since it got its quota.
@@ -48,6 +49,8 @@ pub(super) struct VcpuState {
     pub(super) look: Look,
     /// The vCPU beside which it makes progress.
     pub(super) peer: Peer,
+    /// The vCPU that wakes it.
+    pub(super) waker: Peer,
     /// Was evicted for a pair, and is not again before it has had its turn.
     pub(super) protected: bool,
 }
@@ -81,27 +84,30 @@ pub struct Rsdl {
     pub(super) config: RsdlConfig,
     pub(super) topology: Topology,
     pub(super) vcpus: Vec<Option<VcpuState>>,
+    pub(super) nodes: Nodes,
     pub(super) slots: Vec<SlotState>,
-    /// All vCPUs in the run queue but those of the two classes below.
-    pub(super) queue: Queue,
-    /// Class rt, first come first served; all on stair 0.
-    pub(super) rt: Queue,
-    /// Class idle; all on stair 0.
-    pub(super) idlers: Queue,
+    pub(super) queues: RunQueues,
     pub(super) idle: SlotSet,
+    /// Slots in whose queues vCPUs wait.
+    pub(super) waiting: SlotSet,
     /// Busy slots whose vCPU has no limit.
     pub(super) unlimited: SlotSet,
-    /// The stair being served: the highest from which a head was picked in its turn.
-    pub(super) served: Stair,
-    pub(super) budgets: Option<Budgets>,
     /// Slots that are reserved for a vCPU, which is neither queued nor running.
     pub(super) reserving: SlotSet,
     pub(super) reserved: usize,
+    /// vCPUs in all queues.
+    pub(super) queued: usize,
     pub(super) runnable: usize,
-    pub(super) sleepers: Sleepers,
+    /// Sleeping vCPUs that have not been passed yet.
+    pub(super) asleep: usize,
+    pub(super) crowd: Crowd,
     pub(super) scale: Scale,
-    pub(super) clock: Clock,
-    /// The next slot to look at when a woken vCPU seeks a worse one to preempt.
+    pub(super) time: FreeTime,
+    /// How often a vCPU that waits has made progress.
+    pub(super) progress: u64,
+    /// The home of the next vCPU that is added.
+    pub(super) next_home: usize,
+    /// The next slot to look at, where one of them is enough.
     pub(super) probe: usize,
 }
 
@@ -110,7 +116,6 @@ impl Rsdl {
     pub fn new(config: RsdlConfig, slots: usize) -> Self {
         let mut idle = SlotSet::new(slots);
         (0..slots).for_each(|slot| idle.insert(Slot(slot as u16)));
-        let usual = Row::new(Nice::default(), config.rr_interval, config.variant);
         let slot = SlotState {
             current: None,
             charged: Time(0),
@@ -127,20 +132,22 @@ impl Rsdl {
             config,
             topology: Topology::default(),
             vcpus: Vec::new(),
+            nodes: Nodes::default(),
             slots: vec![slot; slots],
-            queue: Queue::new(),
-            rt: Queue::new(),
-            idlers: Queue::new(),
+            queues: RunQueues::new(&config, slots),
             idle,
+            waiting: SlotSet::new(slots),
             unlimited: SlotSet::new(slots),
-            served: LAG,
-            budgets: (config.variant == Variant::LevelQuota).then(Budgets::default),
             reserving: SlotSet::new(slots),
             reserved: 0,
+            queued: 0,
             runnable: 0,
-            sleepers: Sleepers::new(LAG),
+            asleep: 0,
+            crowd: Crowd::default(),
             scale: Scale::new(&config, 0, slots),
-            clock: Clock::new(usual.per_rotation()),
+            time: FreeTime::new(),
+            progress: 0,
+            next_home: 0,
             probe: 0,
         }
     }
@@ -161,12 +168,23 @@ impl Rsdl {
         (v.stair, v.used)
     }
 
-    pub(super) fn contended(&self) -> bool {
-        self.runnable > self.slots.len()
+    /// The queue of a slot.
+    pub(super) fn queue(&mut self, slot: Slot) -> &mut RunQueue {
+        &mut self.queues[slot]
     }
 
-    /// Number of vCPUs in the run queue.
-    pub(super) fn queued(&self) -> usize {
-        self.queue.len() + self.rt.len() + self.idlers.len()
+    pub(super) fn home(&mut self, vcpu: VcpuId) -> Slot {
+        self.vcpu(vcpu).home
+    }
+
+    /// A vCPU that neither runs nor waits is no more.
+    pub(super) fn forgets(&mut self, vcpu: VcpuId) {
+        let home = self.home(vcpu);
+        self.queue(home).residents -= 1;
+        self.vcpus[vcpu.index()] = None;
+    }
+
+    pub(super) fn contended(&self) -> bool {
+        self.runnable > self.slots.len()
     }
 }

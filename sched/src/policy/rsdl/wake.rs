@@ -13,7 +13,8 @@ impl Rsdl {
         self.awakes(vcpu);
         self.credit(vcpu, now);
         self.runnable_changes(vcpu, true, now);
-        let lowest = self.keeps();
+        let home = self.home(vcpu);
+        let lowest = self.keeps(home);
         self.catch_up(vcpu, lowest);
         self.arrives(vcpu, now)
     }
@@ -23,29 +24,37 @@ impl Rsdl {
     pub(super) fn resumes(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         self.awakes(vcpu);
         self.runnable_changes(vcpu, true, now);
-        self.catch_up(vcpu, self.served);
+        let home = self.home(vcpu);
+        self.catch_up(vcpu, self.queues[home].served);
         self.arrives(vcpu, now)
     }
 
-    /// A vCPU that can run from now on goes to an idle slot, to one whose vCPU stands worse, or into the run queue.
+    /// A vCPU that can run from now on goes to an idle slot, takes its home from a vCPU that stands worse, or queues
+    /// there.
     fn arrives(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         let v = self.vcpu(vcpu);
         v.waits = false;
-        let last = v.last;
-        let known = last.filter(|_| self.config.affinity);
-        if let Some(slot) = self.idle.nearest(known, &self.topology) {
+        let home = v.home;
+        let near = Some(home).filter(|_| self.config.affinity);
+        if let Some(slot) = self.idle.nearest(near, &self.topology) {
             self.idle.remove(slot);
+            self.moves(vcpu, slot);
             self.place(slot, vcpu, now);
             return Placement::Run(slot);
         }
-        let victim = self.victim(vcpu, last, now);
-        self.enqueue(vcpu, Join::Tail(0));
-        match victim {
+        let home = self.partners_home(vcpu).unwrap_or(home);
+        self.moves(vcpu, home);
+        match self.victim(vcpu, now) {
             Some(slot) => {
+                self.moves(vcpu, slot);
+                self.enqueue(vcpu, Join::Tail(0));
                 self.slots[slot.index()].contested = Some(vcpu);
                 Placement::Preempt(slot)
             }
-            None => Placement::Queue(self.limit_one(last)),
+            None => {
+                self.enqueue(vcpu, Join::Tail(0));
+                Placement::Queue(self.limit(home))
+            }
         }
     }
 
@@ -68,35 +77,51 @@ impl Rsdl {
         if !self.dequeue(thief) {
             return false;
         }
+        self.moves(thief, slot);
         self.enqueue(robbed, Join::OldPlace);
         self.place(slot, thief, now);
         true
     }
 
-    /// A slot whose vCPU stands worse than this one: the slot the woken one knows, or one more. `None` if both are
-    /// better or have to make room already.
-    fn victim(&mut self, woken: VcpuId, last: Option<Slot>, now: Time) -> Option<Slot> {
-        if matches!(self.vcpu(woken).class, Class::Batch | Class::Idle) {
+    /// A slot whose vCPU stands worse than the woken one, and does not have to make room already: its home, or one more,
+    /// a different one each time, where that shares the queue. Class rt looks at one more in any case: it does not wait
+    /// in line.
+    fn victim(&mut self, woken: VcpuId, now: Time) -> Option<Slot> {
+        let v = self.vcpu(woken);
+        let (home, class) = (v.home, v.class);
+        if matches!(class, Class::Batch | Class::Idle) {
             return None;
         }
-        let known = last.filter(|_| self.config.affinity);
-        // The next slot in turn, but not the known one again.
-        for _ in 0..2 {
-            self.probe = (self.probe + 1) % self.slots.len();
-            if known != Some(Slot(self.probe as u16)) {
-                break;
+        let known = Some(home).filter(|_| self.config.affinity || !self.queues.are_one());
+        let other = (class == Class::Rt || self.queues.are_one()).then(|| {
+            // The next slot in turn, but not the known one again.
+            for _ in 0..2 {
+                self.probe = (self.probe + 1) % self.slots.len();
+                if known != Some(Slot(self.probe as u16)) {
+                    break;
+                }
             }
-        }
-        let other = Slot(self.probe as u16);
-        for slot in known.into_iter().chain([other]) {
+            Slot(self.probe as u16)
+        });
+        known.into_iter().chain(other).find(|&slot| {
             let s = &self.slots[slot.index()];
-            if let (Some(current), None) = (s.current, s.contested)
-                && self.standing(slot, current).max(self.stair_of_running(slot, now)) > self.standing(slot, woken)
-            {
-                return Some(slot);
+            match (s.current, s.contested) {
+                (Some(current), None) => {
+                    self.defends(slot, current).max(self.stair_of_running(slot, now)) > self.standing(slot, woken)
+                }
+                _ => false,
             }
+        })
+    }
+
+    /// The stair on which the vCPU of a slot keeps it from one that wakes up. One that fell behind elsewhere runs first
+    /// here, but does not keep those waiting.
+    pub(super) fn defends(&mut self, slot: Slot, current: VcpuId) -> Stair {
+        match self.standing(slot, current) {
+            0 => 0,
+            stair if self.queues.are_one() => stair,
+            stair => stair.max(self.queues[slot].served),
         }
-        None
     }
 
     /// A vCPU's stair, as far as its class lets it count on this slot.
@@ -109,12 +134,28 @@ impl Rsdl {
         }
     }
 
-    /// A slot whose vCPU has no limit, which is to get one now that another waits.
-    pub(super) fn limit_one(&mut self, last: Option<Slot>) -> Option<Slot> {
-        let known = last.filter(|&slot| self.unlimited.contains(slot));
-        let slot = known.or_else(|| self.unlimited.first())?;
+    /// A slot whose vCPU has no limit, and is to get one now that another waits: this one, or any other that shares its
+    /// queue.
+    fn limit(&mut self, home: Slot) -> Option<Slot> {
+        let slot = match self.unlimited.contains(home) {
+            true => home,
+            false if self.queues.are_one() => self.unlimited.first()?,
+            false => return None,
+        };
         self.unlimited.remove(slot);
         Some(slot)
+    }
+
+    /// A slot whose vCPU has no limit, and is to get one now that others wait; for those that wait for another slot, once
+    /// it has run for longer than a quota.
+    pub(super) fn limit_another(&mut self, slot: Slot, now: Time) -> Option<Slot> {
+        let other = self.unlimited.after(slot)?;
+        let long = now.since(self.slots[other.index()].since) >= self.config.rr_interval;
+        if !long && !self.queues.are_one() {
+            return None;
+        }
+        self.unlimited.remove(other);
+        Some(other)
     }
 }
 

@@ -18,7 +18,7 @@ const OVERRUN: Nanos = Nanos(Decision::PAUSE_MAX.0 + COSTS.exit.0 - LEAST.0);
 const MS: u64 = 1_000_000;
 
 fn polite(slots: usize) -> Box<dyn Policy> {
-    Box::new(rsdl(YieldRule::Polite(PoliteSwitches::default()), slots))
+    Box::new(rsdl(YieldRule::Polite(PoliteSwitches::default()), false, slots))
 }
 
 /// Whether hogs under this policy have short turns.

@@ -1,0 +1,117 @@
+//! What a slot takes from the queues of others.
+//!
+//! A vCPU waits where it ran last. So that no slot idles while a vCPU waits elsewhere, and no vCPU waits long for a slot
+//! that is behind the others, a slot takes vCPUs from another queue:
+//!
+//! 1. *It would idle*: the next of the nearest slot where one waits.
+//! 2. *Its next vCPU stands more than [`DRIFT`] below one that waits elsewhere*: that one. From a queue that is no longer
+//!    than its own it takes one for each stair: two queues that are equally long drift apart, and would change places.
+//! 3. *The other slot should have asked long ago*, as its vCPU's lease has ended: the host has taken its pCPU. Then the
+//!    next vCPU of either queue runs here, in the order of a single queue.
+//! 4. *Its vCPU yields and none waits here*: the next of another queue, if a yield could let that one through here.
+//!
+//! Each question looks at one other queue, in turn.
+//!
+//! A vCPU that is taken has its new home there. It keeps its stair: all stairs are one scale.
+
+use super::limits::{DEEPEST, DRIFT, LATE, REACH};
+use super::matrix::Stair;
+use super::run_queue::Join;
+use super::state::Rsdl;
+use crate::ids::{Slot, VcpuId};
+
+impl Rsdl {
+    /// Before a slot without a vCPU picks: rules 1 to 3.
+    pub(super) fn pulls(&mut self, slot: Slot) {
+        if self.queued == 0 || self.queues.are_one() {
+            return;
+        }
+        let q = &self.queues[slot];
+        if q.len() == 0 {
+            let nearest = self.waiting.nearest(Some(slot), &self.topology);
+            nearest.into_iter().for_each(|other| self.pull_next(slot, other));
+            return;
+        }
+        if q.rt.len() > 0 {
+            return;
+        }
+        let own = q.staircase.head(&self.nodes);
+        let Some(other) = self.another_queue(slot) else { return };
+        let Some(theirs) = self.queues[other].staircase.head(&self.nodes) else { return };
+        if own.is_none_or(|own| self.falls_behind(slot, own, other, theirs)) {
+            self.pull(slot, theirs.0);
+        }
+    }
+
+    /// Whether the next vCPU of another slot should run here before the next one here.
+    fn falls_behind(&mut self, slot: Slot, own: (VcpuId, Stair), other: Slot, theirs: (VcpuId, Stair)) -> bool {
+        let (stair, own_stair) = (theirs.1, own.1);
+        if stair + DRIFT < own_stair {
+            let longer = self.queues[other].len() > self.queues[slot].len() + 1;
+            let q = self.queue(slot);
+            return longer || std::mem::replace(&mut q.pulled_at, own_stair) < own_stair;
+        }
+        let s = &self.slots[other.index()];
+        let overdue = !s.endless && s.lease_end + LATE < self.time.now;
+        overdue && (stair, self.vcpu(theirs.0).queued_at) < (own_stair, self.vcpu(own.0).queued_at)
+    }
+
+    /// Before a vCPU yields on a slot where none waits: rule 4.
+    pub(super) fn pulls_for_yield(&mut self, slot: Slot, yields: VcpuId) {
+        if self.queues[slot].len() > 0 {
+            return;
+        }
+        let at_most = self.vcpu(yields).stair + REACH;
+        if let Some(other) = self.another_queue(slot)
+            && let Some((vcpu, stair)) = self.queues[other].staircase.head(&self.nodes)
+            && stair <= at_most
+        {
+            self.pull(slot, vcpu);
+        }
+    }
+
+    /// Another slot in whose queue vCPUs wait, a different one each time.
+    pub(super) fn another_queue(&mut self, slot: Slot) -> Option<Slot> {
+        if self.queues.are_one() {
+            return None;
+        }
+        let from = Slot((self.probe % self.slots.len()) as u16);
+        let other = self.waiting.after(from).filter(|&other| other != slot).or_else(|| self.waiting.after(slot))?;
+        self.probe = other.index();
+        (other != slot).then_some(other)
+    }
+
+    fn pull_next(&mut self, slot: Slot, other: Slot) {
+        let q = &self.queues[other];
+        let rt = q.rt.head(&self.nodes).map(|(vcpu, _)| vcpu);
+        let normal = q.staircase.head(&self.nodes).map(|(vcpu, _)| vcpu);
+        let idle = q.idlers.head(&self.nodes).map(|(vcpu, _)| vcpu);
+        let next = if self.rt_may_run(slot) { rt.or(normal) } else { normal.or(rt) };
+        next.or(idle).into_iter().for_each(|vcpu| self.pull(slot, vcpu));
+    }
+
+    /// Moves a queued vCPU into this slot's queue.
+    fn pull(&mut self, slot: Slot, vcpu: VcpuId) {
+        self.dequeue(vcpu);
+        self.moves(vcpu, slot);
+        self.enqueue(vcpu, Join::OldPlace);
+    }
+
+    /// A runnable vCPU that is in no queue has its home on this slot from now on.
+    pub(super) fn moves(&mut self, vcpu: VcpuId, to: Slot) {
+        let home = self.home(vcpu);
+        if self.queues.owner(home) == self.queues.owner(to) {
+            self.vcpu(vcpu).home = to;
+            return;
+        }
+        self.weighs_on_home(vcpu, false);
+        let from = std::mem::replace(&mut self.vcpu(vcpu).home, to);
+        self.queue(from).residents -= 1;
+        self.queue(to).residents += 1;
+        self.weighs_on_home(vcpu, true);
+        let (stair, left) = (self.vcpu(vcpu).stair, self.quota_left(vcpu));
+        // A queue that was long without contention may be far behind.
+        self.serve(to, stair.saturating_sub(DEEPEST));
+        self.grant(to, stair, left);
+    }
+}
