@@ -188,7 +188,8 @@ impl Queue {
         Some((vcpu_of(first), stair))
     }
 
-    /// Of a kind, the one that has stood longest on any stair up to this one, which is mostly few above the lowest in use.
+    /// Of a kind, the one that has stood longest on any stair up to this one, which is mostly few above the lowest in
+    /// use.
     pub(crate) fn oldest_of(&self, nodes: &Nodes, kind: Kind, highest: u64) -> Option<VcpuId> {
         let (_, lowest) = self.head_of(kind)?;
         let first_on = |stair| self.sentinels[list(stair, kind)].next;

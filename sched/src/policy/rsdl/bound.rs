@@ -9,8 +9,8 @@
 //! * A vCPU that runs before it stands on a stair above it, or was let past the head of the run queue from at most
 //!   [`WAITERS_REACH`] further down.
 //!
-//! So all that can run before it is what the others may use on these `w = kept + deepest + WAITERS_REACH + 1` stairs: as
-//! many quotas each as its row has of them ([`Row::most_among`]), and one that was begun before. With `S` slots that
+//! So all that can run before it is what the others may use on these `w = kept + deepest + WAITERS_REACH + 1` stairs:
+//! as many quotas each as its row has of them ([`Row::most_among`]), and one that was begun before. With `S` slots that
 //! takes `sum(quotas) / S`, and the last lease, of one and a half quotas, may have just begun. Where a yield lends a
 //! lease, that one may be its own.
 //!

@@ -16,8 +16,8 @@ pub(super) struct FreeTime {
 }
 
 /// Where a vCPU stands on one slot's staircase that has always had exactly its share: a rotation further for each
-/// rotation's worth of time that all runnable vCPUs there together have had. It is a fluid fair scheduler's virtual time
-/// (Parekh and Gallager, 1993), in stairs.
+/// rotation's worth of time that all runnable vCPUs there together have had. It is a fluid fair scheduler's virtual
+/// time (Parekh and Gallager, 1993), in stairs.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// What all runnable vCPUs may run in a rotation.

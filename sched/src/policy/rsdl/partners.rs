@@ -5,8 +5,8 @@
 //! network of two queues, and a slot that runs empty takes vCPUs from the other one.
 //!
 //! Who woke a vCPU gets its vote, as in [`peers`](super::peers). Two that have each other's are partners. One of them
-//! that is woken, and finds no idle slot, moves to the other one's home, unless many more vCPUs are at home there or they
-//! stand further up, and it would wait for them.
+//! that is woken, and finds no idle slot, moves to the other one's home, unless many more vCPUs are at home there or
+//! they stand further up, and it would wait for them.
 
 use super::limits::DRIFT;
 use super::state::Rsdl;

@@ -1,11 +1,12 @@
 //! What a slot takes from the queues of others.
 //!
-//! A vCPU waits where it ran last. So that no slot idles while a vCPU waits elsewhere, and no vCPU waits long for a slot
-//! that is behind the others, a slot takes vCPUs from another queue:
+//! A vCPU waits where it ran last. So that no slot idles while a vCPU waits elsewhere, and no vCPU waits long for a
+//! slot that is behind the others, a slot takes vCPUs from another queue:
 //!
 //! 1. *It would idle*: the next of the nearest slot where one waits.
-//! 2. *Its next vCPU stands more than [`DRIFT`] below one that waits elsewhere*: that one. From a queue that is no longer
-//!    than its own it takes one for each stair: two queues that are equally long drift apart, and would change places.
+//! 2. *Its next vCPU stands more than [`DRIFT`] below one that waits elsewhere*: that one. From a queue that is no
+//!    longer than its own it takes one for each stair: two queues that are equally long drift apart, and would change
+//!    places.
 //! 3. *The other slot should have asked long ago*, as its vCPU's lease has ended: the host has taken its pCPU. Then the
 //!    next vCPU of either queue runs here, in the order of a single queue.
 //! 4. *Its vCPU yields and none waits here*: the next of another queue, if a yield could let that one through here.

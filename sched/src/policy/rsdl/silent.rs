@@ -70,8 +70,8 @@ impl Rsdl {
         }
     }
 
-    /// If the head waits, takes the vCPU within reach that has waited longest out of the slot's queue, or out of another
-    /// slot's: all that wait may wait for the same.
+    /// If the head waits, takes the vCPU within reach that has waited longest out of the slot's queue, or out of
+    /// another slot's: all that wait may wait for the same.
     fn longest_waiting(&mut self, slot: Slot) -> Option<VcpuId> {
         let q = &self.queues[slot];
         let (head, stair) = q.staircase.head(&self.nodes)?;

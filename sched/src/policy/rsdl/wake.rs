@@ -83,9 +83,9 @@ impl Rsdl {
         true
     }
 
-    /// A slot whose vCPU stands worse than the woken one, and does not have to make room already: its home, or one more,
-    /// a different one each time, where that shares the queue. Class rt looks at one more in any case: it does not wait
-    /// in line.
+    /// A slot whose vCPU stands worse than the woken one, and does not have to make room already: its home, or one
+    /// more, a different one each time, where that shares the queue. Class rt looks at one more in any case: it does
+    /// not wait in line.
     fn victim(&mut self, woken: VcpuId, now: Time) -> Option<Slot> {
         let v = self.vcpu(woken);
         let (home, class) = (v.home, v.class);
@@ -146,8 +146,8 @@ impl Rsdl {
         Some(slot)
     }
 
-    /// A slot whose vCPU has no limit, and is to get one now that others wait; for those that wait for another slot, once
-    /// it has run for longer than a quota.
+    /// A slot whose vCPU has no limit, and is to get one now that others wait; for those that wait for another slot,
+    /// once it has run for longer than a quota.
     pub(super) fn limit_another(&mut self, slot: Slot, now: Time) -> Option<Slot> {
         let other = self.unlimited.after(slot)?;
         let long = now.since(self.slots[other.index()].since) >= self.config.rr_interval;
