@@ -66,6 +66,13 @@ fn created(out: &Path, recording: &Path, force: bool) -> Result<File, Failure> {
 }
 
 pub(super) fn why(name: &str, path: &Path, as_json: bool) -> Result<(), Failure> {
+    if !path.exists() && Path::new(name).is_file() {
+        let right = format!("stile why {} {name}", path.display());
+        return Err(Failure::Input(miette::miette!(
+            help = format!("the vCPU comes first: {right}"),
+            "{name} is a file, where the name of a vCPU or a VM is expected"
+        )));
+    }
     let recording = open(path)?;
     let vcpus = recording.names().of_vm_named(name);
     if vcpus.is_empty() {

@@ -66,6 +66,8 @@ fn a_capped_vm_has_its_cap_to_thank_and_its_run_replays() {
     let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "run.rec"]));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stdout.contains("all the same"), "{stdout}");
+    let (_, _, stderr) = output(stile(folder.path(), &["why", "run.rec", "hog"]));
+    assert!(stderr.contains("run.rec is a file") && stderr.contains("stile why hog run.rec"), "{stderr}");
     let (_, stdout, stderr) = output(stile(folder.path(), &["why", "hog/1", "run.rec"]));
     assert!(
         stdout.contains("cause: cap: the VM of hog/1 had used up the CPU time that its cap allows"),
