@@ -117,7 +117,7 @@ fn two_guests_share_a_pcpu_of_which_one_sleeps_and_wakes() {
     println!("the vCPU that sleeps a tenth of the time ran {:.0} %, of {elapsed:?}", 100.0 * share);
     assert!((0.38..0.55).contains(&share), "{share}: {before:?} {after:?}");
     for (before, after) in before.iter().zip(&after) {
-        let accounted = (after.run + after.wait + after.idle) - (before.run + before.wait + before.idle);
+        let accounted = after.total() - before.total();
         let off = accounted.0.abs_diff(elapsed.0) as f64 / elapsed.0 as f64;
         assert!(off < 0.02, "{accounted:?} of {elapsed:?} is accounted for");
     }
