@@ -38,6 +38,24 @@ impl fmt::Display for Slot {
     }
 }
 
+/// A set of slots with a policy object of their own, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard(pub u16);
+
+impl Shard {
+    /// As an index into a table of shards.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
+
 /// Static priority: -20 (most CPU) to 19 (least).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Nice(i8);

@@ -40,10 +40,12 @@ pub use usage::Usage;
 
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
-use crate::policy::{Decision, Placement, Policy, Resumed, Why, YieldCounts};
+use crate::policy::{Decision, Placement, Policy, Progress, Resumed, Spare, Traveller, Why, YieldCounts};
 use crate::time::{Nanos, Time};
+use account::Entry;
 use books::Books;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Events that a domain keeps of each slot: half a megabyte.
@@ -58,6 +60,8 @@ const LONGEST_TAKEN: Nanos = Nanos(u32::MAX as u64);
 /// A policy with its accounts.
 pub struct Ledger<P = Box<dyn Policy>> {
     policy: P,
+    /// The domain's number of the policy's first slot.
+    first: u16,
     books: Books,
     trace: Arc<Trace>,
     /// All events, if they are kept.
@@ -72,11 +76,33 @@ impl<P> fmt::Debug for Ledger<P> {
     }
 }
 
+/// A vCPU between two shards.
+#[derive(Debug)]
+#[must_use = "it is nowhere"]
+pub struct Departed {
+    vcpu: VcpuId,
+    traveller: Traveller,
+    entry: Box<Entry>,
+    at: Time,
+}
+
+impl Departed {
+    /// Whether it waits for a slot; if not, it is blocked.
+    pub fn waits(&self) -> bool {
+        self.traveller.queued
+    }
+}
+
 /// The latest events of a domain.
 #[derive(Debug)]
 pub struct Trace(Box<[Ring]>);
 
 impl Trace {
+    /// Of so many slots, without events. It keeps up to `kept` events of each.
+    pub fn new(slots: usize, kept: usize) -> Self {
+        Self((0..slots).map(|_| Ring::new(kept)).collect())
+    }
+
     /// The rings, one for each slot; an event lies in the ring of the slot that it is about, or of the slot of its
     /// vCPU.
     pub fn rings(&self) -> &[Ring] {
@@ -93,9 +119,9 @@ impl Trace {
         events
     }
 
-    fn push(&self, slot: Option<Slot>, event: &Event) {
+    fn push(&self, slot: Slot, event: &Event) {
         if RECORDS {
-            self.0[slot.map_or(0, Slot::index)].push(event);
+            self.0[slot.index()].push(event);
         }
     }
 }
@@ -104,8 +130,12 @@ impl<P: Policy> Ledger<P> {
     /// A ledger of this policy, which knows of no vCPU yet and whose slots are all idle. It keeps up to `kept` events
     /// of each slot.
     pub fn new(policy: P, slots: usize, kept: usize) -> Self {
-        let trace = Arc::new(Trace((0..slots).map(|_| Ring::new(kept)).collect()));
-        Self { policy, books: Books::new(slots), trace, all: None, now: Time(0) }
+        Self::of_shard(policy, Slot(0)..Slot(slots as u16), Arc::new(Trace::new(slots, kept)))
+    }
+
+    /// A ledger of a policy for some of a domain's slots, as [`new`](Self::new). The domain's ledgers share a trace.
+    pub fn of_shard(policy: P, slots: Range<Slot>, trace: Arc<Trace>) -> Self {
+        Self { policy, first: slots.start.0, books: Books::of_shard(slots), trace, all: None, now: Time(0) }
     }
 
     /// The events, for readers without the domain's lock.
@@ -139,7 +169,8 @@ impl<P: Policy> Ledger<P> {
         self.policy.add(vcpu, attributes, now);
         self.books.added(vcpu, attributes, now);
         let Attributes { nice, class, group } = attributes;
-        self.record(None, now, What::Add { vcpu, nice, class, group });
+        let slot = Slot(self.first);
+        self.record(None, now, What::Add { vcpu, nice, class, group, slot });
     }
 
     /// As [`Policy::remove`].
@@ -155,7 +186,7 @@ impl<P: Policy> Ledger<P> {
     pub fn wake(&mut self, vcpu: VcpuId, by: Option<VcpuId>, now: Time) -> Placement {
         let now = self.advance(now);
         by.into_iter().for_each(|waker| self.policy.woken_by(vcpu, waker));
-        let placement = self.policy.wake(vcpu, now);
+        let placement = self.policy.wake(vcpu, now).plus(self.first);
         self.books.woken(vcpu, placement, now);
         let slot = placement.slot().or_else(|| self.books.last_slot(vcpu));
         self.record(slot, now, What::Wake { vcpu, by, placement });
@@ -169,7 +200,8 @@ impl<P: Policy> Ledger<P> {
         if let (Why::Retire, Some(vcpu)) = (why, vcpu) {
             self.keep_throttled(vcpu, now);
         }
-        let decision = self.policy.next(slot, why, now);
+        let mut decision = self.policy.next(self.local(slot), why, now);
+        decision.kick = decision.kick.map(|slot| Slot(slot.0 + self.first));
         self.books.asked(slot, why, decision, now);
         self.record(Some(slot), now, What::Ask { slot, vcpu, why, decision });
         decision
@@ -179,14 +211,14 @@ impl<P: Policy> Ledger<P> {
     pub fn taken(&mut self, slot: Slot, time: Nanos, now: Time) {
         let now = self.advance(now);
         let time = self.books.taken(slot, time.min(LONGEST_TAKEN), now);
-        self.policy.taken(slot, time);
+        self.policy.taken(self.local(slot), time);
         self.record(Some(slot), now, What::Taken { slot, time });
     }
 
     /// As [`Policy::steals`].
     pub fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let now = self.advance(now);
-        let taken = self.policy.steals(slot, thief, now);
+        let taken = self.policy.steals(self.local(slot), thief, now);
         if taken {
             self.books.stolen(slot, thief);
         }
@@ -202,12 +234,56 @@ impl<P: Policy> Ledger<P> {
     /// As [`Policy::tick`].
     pub fn tick(&mut self, now: Time) -> Option<Resumed> {
         let now = self.advance(now);
-        let resumed = self.policy.tick(now)?;
-        let Resumed { vcpu, placement } = resumed;
+        let Resumed { vcpu, placement } = self.policy.tick(now)?;
+        let placement = placement.plus(self.first);
         self.books.resumed(placement, now);
         let slot = placement.slot().or_else(|| self.books.last_slot(vcpu));
         self.record(slot, now, What::Resume { vcpu, placement });
-        Some(resumed)
+        Some(Resumed { vcpu, placement })
+    }
+
+    /// As [`Policy::spare`].
+    pub fn spare(&self) -> Option<Spare> {
+        self.policy.spare()
+    }
+
+    /// As [`Policy::progress`].
+    pub fn progress(&self) -> Progress {
+        self.policy.progress()
+    }
+
+    /// As [`Policy::follows`].
+    pub fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {
+        self.policy.follows(vcpu)
+    }
+
+    /// As [`Policy::keeps_up`].
+    pub fn keeps_up(&mut self, stair: u64, now: Time) {
+        let now = self.advance(now);
+        self.policy.keeps_up(stair);
+        let slot = Slot(self.first);
+        self.record(Some(slot), now, What::KeepUp { slot, stair });
+    }
+
+    /// As [`Policy::departs`]. The vCPU's account goes with it.
+    pub fn departs(&mut self, vcpu: VcpuId, now: Time) -> Option<Departed> {
+        let at = self.advance(now);
+        let traveller = self.policy.departs(vcpu, at)?;
+        self.record(None, at, What::Depart { vcpu });
+        Some(Departed { vcpu, traveller, entry: self.books.departs(vcpu), at })
+    }
+
+    /// As [`Policy::arrives`].
+    pub fn arrives(&mut self, departed: Departed, slot: Slot, now: Time) -> Option<Placement> {
+        let Departed { vcpu, traveller, entry, at } = departed;
+        let now = self.advance(now.max(at + Nanos(1)));
+        let attributes = entry.attributes;
+        self.books.arrives(vcpu, entry);
+        let placement = self.policy.arrives(vcpu, attributes, traveller, self.local(slot), now);
+        let placement = placement.map(|placement| placement.plus(self.first));
+        placement.into_iter().for_each(|placement| self.books.resumed(placement, now));
+        self.record(Some(slot), now, What::Arrive { vcpu, slot, placement });
+        placement
     }
 
     /// As [`Policy::waiting`].
@@ -279,9 +355,15 @@ impl<P: Policy> Ledger<P> {
         self.now
     }
 
+    fn local(&self, slot: Slot) -> Slot {
+        Slot(slot.0 - self.first)
+    }
+
     fn record(&mut self, slot: Option<Slot>, time: Time, what: What) {
         let event = Event { time, what };
-        self.trace.push(slot, &event);
+        // A vCPU that came from another shard ran on one of its slots, whose ring is not written here.
+        let own = slot.filter(|&slot| self.books.has(slot));
+        self.trace.push(own.unwrap_or(Slot(self.first)), &event);
         if let Some(all) = &mut self.all {
             all.push(event);
         }

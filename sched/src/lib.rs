@@ -154,6 +154,7 @@
 //! ```
 //! use stile_sched::ledger::{Replay, why::{Cause, Scene, Waits}};
 //! use stile_sched::policy::{Rsdl, rsdl::RsdlConfig};
+//! use stile_sched::shards::ShardPlan;
 //! use stile_sched::sim::{Costs, Guest, SimMachine};
 //! use stile_sched::{Attributes, Nanos, VcpuId};
 //!
@@ -174,7 +175,7 @@
 //! assert_eq!(why.ran[0].vcpu, VcpuId(1), "and the rival had its turn");
 //!
 //! // The same questions, put to a new object of the same policy, have the same answers.
-//! let mut replay = Replay::new(Box::new(policy()), 1);
+//! let mut replay = Replay::new(vec![Box::new(policy())], ShardPlan::one(1));
 //! machine.trace().iter().try_for_each(|event| replay.tell(event)).unwrap();
 //! ```
 //!
@@ -204,6 +205,7 @@ mod model;
 pub mod policy;
 #[cfg(test)]
 mod policy_tests;
+pub mod shards;
 pub mod sim;
 pub mod slot;
 mod sync;
@@ -217,7 +219,7 @@ pub mod wait;
 
 pub use attributes::{Attributes, Class};
 pub use domain::Domain;
-pub use ids::{Nice, Slot, VcpuId};
+pub use ids::{Nice, Shard, Slot, VcpuId};
 pub use policy::{Lease, Policy};
 pub use time::{Nanos, Time};
 pub use topology::Topology;

@@ -48,6 +48,7 @@ mod prefetch;
 mod queue;
 pub mod rsdl;
 pub(crate) mod slotset;
+mod travel;
 mod yield_counts;
 
 pub use built_in::BuiltIn;
@@ -59,6 +60,7 @@ pub use freelist::Freelist;
 pub use goodness::Goodness;
 pub use o1::O1;
 pub use rsdl::Rsdl;
+pub use travel::{Progress, Spare, Traveller};
 pub use yield_counts::YieldCounts;
 
 use crate::time::Nanos;

@@ -24,6 +24,7 @@ mod lock;
 mod machine;
 mod message_queue;
 mod room;
+mod shard;
 mod slot;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 //! shares no cache; one that several lists name belongs to the first.
 
 use crate::ids::Slot;
+use std::ops::Range;
 
 /// How near the slots of a domain are to each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +32,12 @@ impl Topology {
         Self { cores: Groups::new(cpus, cores), caches: Groups::new(cpus, caches) }
     }
 
+    /// The topology of some of these slots alone.
+    pub fn part(&self, slots: Range<Slot>) -> Self {
+        let range = slots.start.index()..slots.end.index();
+        Self { cores: self.cores.part(range.clone()), caches: self.caches.part(range) }
+    }
+
     /// Bits of the slots near this one, in words of 64: those of its core first, then those behind its cache.
     pub(crate) fn around(&self, slot: Slot) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.cores.around(slot).chain(self.caches.around(slot))
@@ -40,6 +47,15 @@ impl Topology {
     pub(crate) fn share_cache(&self, a: Slot, b: Slot) -> bool {
         let cache = |slot: Slot| self.caches.of.get(slot.index()).copied().flatten();
         cache(a) == cache(b)
+    }
+}
+
+/// Adds a slot with a higher number than those that are there.
+fn set_bit(mask: &mut Vec<(u16, u64)>, slot: usize) {
+    let (word, bit) = ((slot / 64) as u16, 1 << (slot % 64));
+    match mask.last_mut() {
+        Some((last, bits)) if *last == word => *bits |= bit,
+        _ => mask.push((word, bit)),
     }
 }
 
@@ -53,15 +69,20 @@ impl Groups {
                     continue;
                 }
                 *of = Some(groups.masks.len() as u16);
-                let (word, bit) = ((slot / 64) as u16, 1 << (slot % 64));
-                match mask.last_mut() {
-                    Some((last, bits)) if *last == word => *bits |= bit,
-                    _ => mask.push((word, bit)),
-                }
+                set_bit(&mut mask, slot);
             }
             groups.masks.push(mask);
         }
         groups
+    }
+
+    fn part(&self, range: Range<usize>) -> Self {
+        let of: Vec<Option<u16>> = self.of.get(range).unwrap_or_default().to_vec();
+        let mut masks: Vec<Vec<(u16, u64)>> = vec![Vec::new(); self.masks.len()];
+        for (slot, group) in of.iter().enumerate().filter_map(|(slot, of)| Some((slot, (*of)?))) {
+            set_bit(&mut masks[usize::from(group)], slot);
+        }
+        Self { of, masks }
     }
 
     fn around(&self, slot: Slot) -> impl Iterator<Item = (usize, u64)> + '_ {

@@ -14,6 +14,7 @@ const COSTS: Costs = Costs {
     kick: Nanos(5_000),
     wake: Nanos(5_000),
     hop: Nanos(50),
+    migration: Nanos::ZERO,
     lock: Nanos::ZERO,
 };
 const SLOTS: usize = 512;

@@ -103,6 +103,10 @@ impl Yielded {
         *if stayed { &mut outcomes.stayed } else { &mut outcomes.switched } += 1;
     }
 
+    pub(super) fn merge(&mut self, other: &Self) {
+        *self = self.with(other, |a, b| a + b);
+    }
+
     fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
         Self {
             unknown: self.unknown.with(other.unknown, of),

@@ -17,6 +17,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(super) struct Books {
     vcpus: Vec<Option<Box<Entry>>>,
+    /// The number of the first of these slots.
+    first: u16,
     slots: Box<[SlotEntry]>,
     counts: Counts,
 }
@@ -32,6 +34,16 @@ pub struct Counts {
     pub yields: Yielded,
     /// From the policy's wish that a slot asks, until it did.
     pub kicks: Histogram,
+}
+
+impl Counts {
+    /// Adds those of another shard.
+    pub fn merge(&mut self, other: &Self) {
+        self.switches += other.switches;
+        self.migrations += other.migrations;
+        self.yields.merge(&other.yields);
+        self.kicks.merge(&other.kicks);
+    }
 }
 
 /// A slot, as the ledger knows it.
@@ -50,15 +62,30 @@ struct SlotEntry {
 impl Books {
     /// Of so many idle slots.
     pub(super) fn new(slots: usize) -> Self {
+        Self::of_shard(Slot(0)..Slot(slots as u16))
+    }
+
+    /// Of these idle slots.
+    pub(super) fn of_shard(slots: Range<Slot>) -> Self {
+        let (first, count) = (slots.start.0, slots.end.index() - slots.start.index());
         let slot = SlotEntry { on: None, last: None, lease_end: Time::NEVER, lender: None, wanted: None };
-        Self { vcpus: Vec::new(), slots: vec![slot; slots].into(), counts: Counts::default() }
+        Self { vcpus: Vec::new(), first, slots: vec![slot; count].into(), counts: Counts::default() }
+    }
+
+    /// A vCPU goes to another shard.
+    pub(super) fn departs(&mut self, vcpu: VcpuId) -> Box<Entry> {
+        self.vcpus[vcpu.index()].take().expect("a vCPU that departs was added")
+    }
+
+    /// A vCPU comes from another shard.
+    pub(super) fn arrives(&mut self, vcpu: VcpuId, entry: Box<Entry>) {
+        self.make_room(vcpu);
+        self.vcpus[vcpu.index()] = Some(entry);
     }
 
     /// A vCPU was taken in.
     pub(super) fn added(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time) {
-        if self.vcpus.len() <= vcpu.index() {
-            self.vcpus.resize(vcpu.index() + 1, None);
-        }
+        self.make_room(vcpu);
         self.vcpus[vcpu.index()] = Some(Box::new(Entry::new(attributes, now)));
     }
 
@@ -99,7 +126,7 @@ impl Books {
     /// A vCPU took a slot that had been handed to another one.
     pub(super) fn stolen(&mut self, slot: Slot, thief: VcpuId) {
         // It has not begun to run, so it has waited all the time.
-        let robbed = self.slots[slot.index()].on.take();
+        let robbed = self.slots[usize::from(slot.0 - self.first)].on.take();
         robbed.into_iter().for_each(|robbed| self.entry(robbed).state = State::Waiting);
         self.entry(thief).account.steals += 1;
     }
@@ -107,7 +134,7 @@ impl Books {
     /// Of the time since a slot last asked, the host took so much from the vCPU on it; at most all. Returns how much
     /// that is.
     pub(super) fn taken(&mut self, slot: Slot, time: Nanos, now: Time) -> Nanos {
-        let SlotEntry { on, lease_end, .. } = &mut self.slots[slot.index()];
+        let SlotEntry { on, lease_end, .. } = &mut self.slots[usize::from(slot.0 - self.first)];
         *lease_end = *lease_end + time;
         let Some(vcpu) = *on else { return Nanos::ZERO };
         let entry = self.entry(vcpu);
@@ -128,9 +155,14 @@ impl Books {
 
 /// What can be read.
 impl Books {
+    /// Whether a slot is one of these.
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        slot.0 >= self.first && slot.index() - usize::from(self.first) < self.slots.len()
+    }
+
     /// The vCPU on a slot.
     pub(super) fn on(&self, slot: Slot) -> Option<VcpuId> {
-        self.slots[slot.index()].on
+        self.slots[usize::from(slot.0 - self.first)].on
     }
 
     /// Where a vCPU ran last.
@@ -184,6 +216,12 @@ impl Books {
 
 /// What follows.
 impl Books {
+    fn make_room(&mut self, vcpu: VcpuId) {
+        if self.vcpus.len() <= vcpu.index() {
+            self.vcpus.resize(vcpu.index() + 1, None);
+        }
+    }
+
     fn entry(&mut self, vcpu: VcpuId) -> &mut Entry {
         self.vcpus[vcpu.index()].as_mut().expect("drivers and policies name vCPUs that were added")
     }
@@ -197,7 +235,7 @@ impl Books {
 
     /// The policy wants a slot to ask.
     fn want(&mut self, slot: Slot, now: Time) {
-        let slot = &mut self.slots[slot.index()];
+        let slot = &mut self.slots[usize::from(slot.0 - self.first)];
         if slot.on.is_some() {
             slot.wanted.get_or_insert(now);
         }
@@ -205,7 +243,7 @@ impl Books {
 
     /// A slot asks.
     fn answered(&mut self, slot: Slot, why: Why, now: Time) {
-        if let Some(since) = self.slots[slot.index()].wanted.take()
+        if let Some(since) = self.slots[usize::from(slot.0 - self.first)].wanted.take()
             && why != Why::Free
         {
             self.counts.kicks.record(now.since(since));
@@ -214,7 +252,7 @@ impl Books {
 
     /// Accounts for a slot's answer: the vCPU that was on it, and the one that is on it from now on.
     fn account(&mut self, slot: Slot, why: Why, decision: Decision, now: Time) {
-        let SlotEntry { on: before, lender, lease_end, .. } = self.slots[slot.index()];
+        let SlotEntry { on: before, lender, lease_end, .. } = self.slots[usize::from(slot.0 - self.first)];
         let next = decision.run.map(|lease| lease.vcpu);
         let stays = before.is_some() && before == next && !matches!(why, Why::Block | Why::Retire);
         if let Some(vcpu) = before {
@@ -235,7 +273,7 @@ impl Books {
         }
         let until = decision.run.map_or(Time::NEVER, |lease| lease.until);
         let passed_on = matches!(why, Why::Yield(_)) && !stays && until == lease_end && until != Time::NEVER;
-        let entry = &mut self.slots[slot.index()];
+        let entry = &mut self.slots[usize::from(slot.0 - self.first)];
         if passed_on {
             entry.lender = lender.or(before).filter(|lender| Some(*lender) != next);
         } else if !stays || until != lease_end {
@@ -262,7 +300,7 @@ impl Books {
 
     /// A vCPU is put on a slot.
     fn put_on(&mut self, slot: Slot, vcpu: VcpuId, now: Time) {
-        let switched = self.slots[slot.index()].last.is_some_and(|last| last != vcpu);
+        let switched = self.slots[usize::from(slot.0 - self.first)].last.is_some_and(|last| last != vcpu);
         self.counts.switches += u64::from(switched);
         let entry = self.vcpus[vcpu.index()].as_mut().expect("a policy picks vCPUs that were added");
         let moved = entry.last.is_some_and(|last| last != slot);

@@ -15,6 +15,12 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
             format!("{} was taken in, class {class}, nice {}", name(vcpu), nice.get())
         }
         What::Resume { vcpu, placement } => format!("{} is no longer held back and {}", name(vcpu), placed(placement)),
+        What::Depart { vcpu } => format!("{} leaves its shard", name(vcpu)),
+        What::Arrive { vcpu, slot, placement: None } => format!("{} comes to the shard of {slot}", name(vcpu)),
+        What::Arrive { vcpu, slot, placement: Some(placement) } => {
+            format!("{} comes to the shard of {slot} and {}", name(vcpu), placed(placement))
+        }
+        What::KeepUp { slot, stair } => format!("the shard of {slot} takes over that others are on stair {stair}"),
         What::Taken { slot, time } => format!("{slot}: the host took {} from its vCPU", span(time)),
         What::Idled { vcpu, since } => format!("{} had idled for {}", name(vcpu), span(event.time.since(since))),
         What::Gap { lost } => format!("{lost} events are missing"),

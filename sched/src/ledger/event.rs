@@ -15,7 +15,8 @@ pub const WORDS: usize = 4;
 /// A moment at which the policy was told or asked something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When. No two events of a domain are of the same time, and later ones have later times.
+    /// When. No two events of a shard are of the same time, and later ones have later times. A vCPU arrives at a shard
+    /// later than it departed from another.
     pub time: Time,
     /// What happened.
     pub what: What,
@@ -34,6 +35,8 @@ pub enum What {
         class: Class,
         /// The group whose cap it shares.
         group: Option<Group>,
+        /// The first slot of its shard.
+        slot: Slot,
     },
     /// A vCPU that did not run left.
     Remove {
@@ -83,6 +86,27 @@ pub enum What {
         /// Whether it was let.
         taken: bool,
     },
+    /// A vCPU that did not run leaves a shard.
+    Depart {
+        /// The vCPU.
+        vcpu: VcpuId,
+    },
+    /// A vCPU comes from another shard.
+    Arrive {
+        /// The vCPU.
+        vcpu: VcpuId,
+        /// The slot that it prefers, of its new shard.
+        slot: Slot,
+        /// Where it went; `None`: it is blocked.
+        placement: Option<Placement>,
+    },
+    /// A shard that had slots to spare takes over how far others have got.
+    KeepUp {
+        /// The shard's first slot.
+        slot: Slot,
+        /// How far that is.
+        stair: u64,
+    },
     /// A vCPU that has just been reported as blocked had done nothing on its slot for a while.
     Idled {
         /// The vCPU.
@@ -103,6 +127,8 @@ const NO_SLOT: u16 = u16::MAX;
 /// back.
 const AGAIN: u8 = 1;
 const HELD: u8 = 2;
+/// The detail of an arrival: the vCPU is blocked. Lower ones are those of placements.
+const BLOCKED: u8 = 4;
 /// A lease without end. Others are shorter than 4 s.
 const ENDLESS: u32 = u32::MAX;
 
@@ -138,6 +164,9 @@ mod kind {
     pub(super) const TAKEN: u8 = 6;
     pub(super) const IDLED: u8 = 7;
     pub(super) const GAP: u8 = 8;
+    pub(super) const DEPART: u8 = 9;
+    pub(super) const ARRIVE: u8 = 10;
+    pub(super) const KEEP_UP: u8 = 11;
     pub(super) const ASK: u8 = 16;
 }
 
@@ -157,9 +186,10 @@ impl Event {
             pause: 0,
         };
         let packed = match self.what {
-            What::Add { vcpu, nice, class, group } => {
-                let (detail, slot) = (nice.get() as u8, class_code(class));
-                pack_group(Packed { kind: kind::ADD, vcpu: vcpu.0, detail, slot, ..none }, group)
+            What::Add { vcpu, nice, class, group, slot } => {
+                let (detail, class) = (nice.get() as u8, class_code(class));
+                let packed = Packed { kind: kind::ADD, vcpu: vcpu.0, detail, slot: class, kick: slot.0, ..none };
+                pack_group(packed, group)
             }
             What::Remove { vcpu } => Packed { kind: kind::REMOVE, vcpu: vcpu.0, ..none },
             What::Wake { vcpu, by, placement } => {
@@ -178,6 +208,14 @@ impl Event {
             }
             What::Idled { vcpu, since } => {
                 Packed { kind: kind::IDLED, vcpu: vcpu.0, ..none }.with_number(self.time.since(since).0)
+            }
+            What::Depart { vcpu } => Packed { kind: kind::DEPART, vcpu: vcpu.0, ..none },
+            What::Arrive { vcpu, slot, placement } => {
+                let packed = Packed { kind: kind::ARRIVE, vcpu: vcpu.0, kick: slot.0, detail: BLOCKED, ..none };
+                placement.map_or(packed, |placement| pack_placement(packed, placement))
+            }
+            What::KeepUp { slot, stair } => {
+                Packed { kind: kind::KEEP_UP, slot: slot.0, ..none }.with_number(stair)
             }
             What::Gap { lost } => Packed { kind: kind::GAP, ..none }.with_number(lost),
             What::Ask { slot, vcpu, why, decision } => self.pack_ask(none, (slot, vcpu), why, decision),
@@ -225,7 +263,7 @@ impl Event {
         let what = match packed.kind {
             kind::ADD => {
                 let (nice, class) = (Nice::new(packed.detail as i8)?, class_of(packed.slot)?);
-                What::Add { vcpu, nice, class, group: group_of(packed)? }
+                What::Add { vcpu, nice, class, group: group_of(packed)?, slot: slot(packed.kick)? }
             }
             kind::REMOVE => What::Remove { vcpu },
             kind::WAKE => What::Wake { vcpu, by: somebody(packed.target), placement: placement_of(packed)? },
@@ -233,6 +271,13 @@ impl Event {
             kind::STEAL => What::Steal { slot: slot(packed.slot)?, thief: vcpu, taken: packed.detail != 0 },
             kind::TAKEN => What::Taken { slot: slot(packed.slot)?, time: Nanos(packed.lease.into()) },
             kind::IDLED => What::Idled { vcpu, since: time - Nanos(packed.number()) },
+            kind::DEPART => What::Depart { vcpu },
+            kind::ARRIVE => {
+                let blocked = packed.detail == BLOCKED;
+                let placement = if blocked { None } else { Some(placement_of(packed)?) };
+                What::Arrive { vcpu, slot: slot(packed.kick)?, placement }
+            }
+            kind::KEEP_UP => What::KeepUp { slot: slot(packed.slot)?, stair: packed.number() },
             kind::GAP => What::Gap { lost: packed.number() },
             asked => {
                 let yields = |wait| Why::Yield(Yield { wait, again: packed.detail & AGAIN != 0 });
@@ -379,9 +424,10 @@ mod tests {
         let groups = (0..u32::MAX, micros(100..4_000_000_000), micros(1..4_000_000_000));
         let groups =
             groups.prop_map(|(id, budget, period)| Group { id: GroupId(id), cap: Cap::new(budget, period).unwrap() });
-        let adds = (vcpus(), -20..=19i8, 0..4u16, prop::option::of(groups)).prop_map(|(vcpu, nice, class, group)| {
+        let adds = (vcpus(), -20..=19i8, 0..4u16, prop::option::of(groups), slots());
+        let adds = adds.prop_map(|(vcpu, nice, class, group, slot)| {
             let (nice, class) = (Nice::new(nice).unwrap(), class_of(class).unwrap());
-            What::Add { vcpu, nice, class, group }
+            What::Add { vcpu, nice, class, group, slot }
         });
         let placements = prop_oneof![
             slots().prop_map(Placement::Run),
@@ -391,13 +437,17 @@ mod tests {
         ];
         let wakes = (vcpus(), prop::option::of(vcpus()), placements.clone())
             .prop_map(|(vcpu, by, placement)| What::Wake { vcpu, by, placement });
-        let resumes = (vcpus(), placements).prop_map(|(vcpu, placement)| What::Resume { vcpu, placement });
+        let resumes = (vcpus(), placements.clone()).prop_map(|(vcpu, placement)| What::Resume { vcpu, placement });
         let steals =
             (slots(), vcpus(), any::<bool>()).prop_map(|(slot, thief, taken)| What::Steal { slot, thief, taken });
         let takes = (slots(), 0..1u64 << 32).prop_map(|(slot, ns)| What::Taken { slot, time: Nanos(ns) });
         let removes = vcpus().prop_map(|vcpu| What::Remove { vcpu });
         let time = 1u64 << 40;
         let naps = (vcpus(), 0..=time).prop_map(|(vcpu, since)| What::Idled { vcpu, since: Time(since) });
+        let departs = vcpus().prop_map(|vcpu| What::Depart { vcpu });
+        let arrives = (vcpus(), slots(), prop::option::of(placements.clone()))
+            .prop_map(|(vcpu, slot, placement)| What::Arrive { vcpu, slot, placement });
+        let keeps = (slots(), any::<u64>()).prop_map(|(slot, stair)| What::KeepUp { slot, stair });
         let gaps = any::<u64>().prop_map(|lost| What::Gap { lost });
         let leases =
             (vcpus(), prop_oneof![(1..4_000_000_000u64).prop_map(move |ns| Time(time + ns)), Just(Time::NEVER)]);
@@ -407,7 +457,7 @@ mod tests {
             .prop_map(|(run, kick, pause, held)| Decision { run, kick, pause, held });
         let asks = (slots(), prop::option::of(vcpus()), reasons(), decisions)
             .prop_map(|(slot, vcpu, why, decision)| What::Ask { slot, vcpu, why, decision });
-        prop_oneof![adds, wakes, resumes, steals, takes, removes, naps, gaps, asks]
+        prop_oneof![adds, wakes, resumes, steals, takes, removes, departs, arrives, keeps, naps, gaps, asks]
             .prop_map(move |what| Event { time: Time(time), what })
     }
 

@@ -53,7 +53,7 @@ impl Figures {
         let now = event.time;
         self.from.get_or_insert(now);
         match event.what {
-            What::Add { vcpu, nice, class, group } => {
+            What::Add { vcpu, nice, class, group, .. } => {
                 self.books.added(vcpu, Attributes { nice, class, group }, now);
                 self.since.resize(self.since.len().max(vcpu.index() + 1), None);
                 self.since[vcpu.index()] = Some(now);
@@ -72,7 +72,9 @@ impl Figures {
             What::Idled { vcpu, since } => self.books.idled(vcpu, since),
             What::Resume { placement, .. } => self.books.resumed(placement, now),
             What::Taken { slot, time } => _ = self.books.taken(slot, time, now),
+            What::Arrive { placement: Some(placement), .. } => self.books.resumed(placement, now),
             What::Steal { .. } | What::Gap { .. } => {}
+            What::Depart { .. } | What::Arrive { .. } | What::KeepUp { .. } => {}
         }
         true
     }

@@ -7,8 +7,10 @@
 use super::event::{Event, What};
 use super::spans::Spans;
 use crate::attributes::Attributes;
-use crate::policy::{Policy, Resumed};
-use std::collections::VecDeque;
+use crate::ids::{Shard, Slot, VcpuId};
+use crate::policy::{Policy, Resumed, Traveller};
+use crate::shards::ShardPlan;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
 /// Events kept to be told with a difference.
@@ -16,7 +18,13 @@ const CONTEXT: usize = 8;
 
 /// A policy that is asked again.
 pub struct Replay {
-    policy: Box<dyn Policy>,
+    /// An object for each shard.
+    policies: Vec<Box<dyn Policy>>,
+    plan: ShardPlan,
+    /// The shard of each vCPU that is there.
+    shards: HashMap<VcpuId, Shard>,
+    departed: HashMap<VcpuId, Traveller>,
+    attributes: HashMap<VcpuId, Attributes>,
     spans: Spans,
     before: VecDeque<Event>,
     compared: u64,
@@ -54,9 +62,19 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// A replay with this policy, which knows of no vCPU yet and whose slots are all idle.
-    pub fn new(policy: Box<dyn Policy>, slots: usize) -> Self {
-        Self { policy, spans: Spans::new(slots), before: VecDeque::with_capacity(CONTEXT), compared: 0 }
+    /// A replay with these policies, one for each shard, which know of no vCPU yet and whose slots are all idle.
+    pub fn new(policies: Vec<Box<dyn Policy>>, plan: ShardPlan) -> Self {
+        let spans = Spans::new(plan.all_slots());
+        Self {
+            policies,
+            plan,
+            shards: HashMap::new(),
+            departed: HashMap::new(),
+            attributes: HashMap::new(),
+            spans,
+            before: VecDeque::with_capacity(CONTEXT),
+            compared: 0,
+        }
     }
 
     /// Tells the policy of the next event and compares its answer.
@@ -64,7 +82,7 @@ impl Replay {
         if let What::Gap { lost } = event.what {
             return Err(Stop::Gap { lost });
         }
-        if !self.spans.tell(event, &mut Vec::new()) {
+        if !self.spans.tell(event, &mut Vec::new()) || self.is_between_shards(&event.what) {
             return Err(Stop::Contradicts(*event));
         }
         let replayed = self.ask(event).map(|what| Event { what, ..*event });
@@ -74,7 +92,7 @@ impl Replay {
             return Err(Stop::Differs(Box::new(Difference { recorded: *event, replayed, before })));
         }
         let asked =
-            |what| matches!(what, What::Wake { .. } | What::Resume { .. } | What::Ask { .. } | What::Steal { .. });
+            |what| matches!(what, What::Wake { .. } | What::Resume { .. } | What::Ask { .. } | What::Steal { .. } | What::Arrive { .. });
         self.compared += u64::from(asked(event.what));
         if self.before.len() == CONTEXT {
             self.before.pop_front();
@@ -90,34 +108,80 @@ impl Replay {
 
     /// The event, with this policy's answer; `None` if it has none where one was recorded.
     fn ask(&mut self, event: &Event) -> Option<What> {
+        let (now, shard) = (event.time, self.shard_of(&event.what));
+        let first = self.plan.slots(shard).start.0;
+        let policy = &mut self.policies[shard.index()];
+        let local = |slot: Slot| Slot(slot.0 - first);
         Some(match event.what {
-            What::Add { vcpu, nice, class, group } => {
-                self.policy.add(vcpu, Attributes { nice, class, group }, event.time);
+            What::Add { vcpu, nice, class, group, .. } => {
+                let attributes = Attributes { nice, class, group };
+                policy.add(vcpu, attributes, now);
+                self.shards.insert(vcpu, shard);
+                self.attributes.insert(vcpu, attributes);
                 event.what
             }
             What::Remove { vcpu } => {
-                self.policy.remove(vcpu);
+                policy.remove(vcpu);
                 event.what
             }
             What::Taken { slot, time } => {
-                self.policy.taken(slot, time);
+                policy.taken(local(slot), time);
                 event.what
             }
             What::Resume { .. } => {
-                let Resumed { vcpu, placement } = self.policy.tick(event.time)?;
-                What::Resume { vcpu, placement }
+                let Resumed { vcpu, placement } = policy.tick(now)?;
+                What::Resume { vcpu, placement: placement.plus(first) }
             }
             What::Idled { .. } | What::Gap { .. } => event.what,
             What::Wake { vcpu, by, .. } => {
-                by.into_iter().for_each(|waker| self.policy.woken_by(vcpu, waker));
-                What::Wake { vcpu, by, placement: self.policy.wake(vcpu, event.time) }
+                by.into_iter().for_each(|waker| policy.woken_by(vcpu, waker));
+                What::Wake { vcpu, by, placement: policy.wake(vcpu, now).plus(first) }
             }
             What::Ask { slot, vcpu, why, .. } => {
-                What::Ask { slot, vcpu, why, decision: self.policy.next(slot, why, event.time) }
+                let mut decision = policy.next(local(slot), why, now);
+                decision.kick = decision.kick.map(|slot| Slot(slot.0 + first));
+                What::Ask { slot, vcpu, why, decision }
             }
             What::Steal { slot, thief, .. } => {
-                What::Steal { slot, thief, taken: self.policy.steals(slot, thief, event.time) }
+                What::Steal { slot, thief, taken: policy.steals(local(slot), thief, now) }
+            }
+            What::KeepUp { stair, .. } => {
+                policy.keeps_up(stair);
+                event.what
+            }
+            What::Depart { vcpu } => {
+                self.departed.insert(vcpu, policy.departs(vcpu, now)?);
+                event.what
+            }
+            What::Arrive { vcpu, slot, .. } => {
+                let (traveller, attributes) = (self.departed.remove(&vcpu)?, *self.attributes.get(&vcpu)?);
+                let placement = policy.arrives(vcpu, attributes, traveller, local(slot), now);
+                self.shards.insert(vcpu, shard);
+                What::Arrive { vcpu, slot, placement: placement.map(|placement| placement.plus(first)) }
             }
         })
+    }
+
+    /// Whether the event is about a vCPU that has left a shard and come to none.
+    fn is_between_shards(&self, what: &What) -> bool {
+        let away = |vcpu: VcpuId| self.departed.contains_key(&vcpu);
+        match *what {
+            What::Wake { vcpu, .. } | What::Remove { vcpu } | What::Resume { vcpu, .. } => away(vcpu),
+            What::Depart { vcpu } | What::Steal { thief: vcpu, .. } => away(vcpu),
+            What::Ask { decision, .. } => decision.run.is_some_and(|lease| away(lease.vcpu)),
+            _ => false,
+        }
+    }
+
+    /// The shard whose object was told or asked.
+    fn shard_of(&self, what: &What) -> Shard {
+        let of = |vcpu| self.shards.get(&vcpu).copied().unwrap_or(Shard(0));
+        match *what {
+            What::Add { slot, .. } | What::Arrive { slot, .. } | What::KeepUp { slot, .. } => self.plan.of(slot),
+            What::Taken { slot, .. } | What::Ask { slot, .. } | What::Steal { slot, .. } => self.plan.of(slot),
+            What::Remove { vcpu } | What::Wake { vcpu, .. } | What::Resume { vcpu, .. } => of(vcpu),
+            What::Depart { vcpu } | What::Idled { vcpu, .. } => of(vcpu),
+            What::Gap { .. } => Shard(0),
+        }
     }
 }

@@ -95,7 +95,7 @@ impl Spans {
 
     /// Takes the next event in; spans that are over by it are appended. False: it contradicts the events before it.
     pub fn tell(&mut self, event: &Event, closed: &mut Vec<Span>) -> bool {
-        let fits = event.time > self.at && self.fits(&event.what);
+        let fits = event.time >= self.at && self.fits(&event.what);
         self.at = self.at.max(event.time);
         if let Some(mut held) = self.held.take() {
             if let What::Idled { vcpu, since } = event.what
@@ -149,11 +149,16 @@ impl Spans {
         let slot = |slot: Slot| slot.index() < self.slots.len();
         let vcpu = |vcpu: VcpuId| vcpu.index() < MOST_VCPUS;
         match *what {
-            What::Add { vcpu: v, .. } | What::Remove { vcpu: v } | What::Idled { vcpu: v, .. } => vcpu(v),
+            What::Add { vcpu: v, slot: s, .. } => vcpu(v) && slot(s),
+            What::Remove { vcpu: v } | What::Idled { vcpu: v, .. } => vcpu(v),
             What::Wake { vcpu: v, placement, .. } | What::Resume { vcpu: v, placement } => {
                 vcpu(v) && placement.slot().is_none_or(slot)
             }
-            What::Taken { slot: s, .. } => slot(s),
+            What::Depart { vcpu: v } => vcpu(v),
+            What::Arrive { vcpu: v, slot: s, placement } => {
+                vcpu(v) && slot(s) && placement.and_then(Placement::slot).is_none_or(slot)
+            }
+            What::Taken { slot: s, .. } | What::KeepUp { slot: s, .. } => slot(s),
             What::Steal { slot: s, thief, .. } => slot(s) && vcpu(thief),
             What::Ask { slot: s, vcpu: before, decision: Decision { run, kick, .. }, .. } => {
                 let next = run.map(|lease| lease.vcpu);
@@ -174,13 +179,16 @@ impl Spans {
                 What::Wake { vcpu, .. } | What::Idled { vcpu, .. } => idles(vcpu),
                 What::Steal { thief, .. } => waits(thief),
                 What::Resume { vcpu, .. } => waits(vcpu),
+                What::Depart { vcpu } => waits(vcpu) || idles(vcpu),
+                What::Arrive { vcpu, placement: Some(_), .. } => waits(vcpu),
+                What::Arrive { vcpu, placement: None, .. } => idles(vcpu),
                 What::Taken { slot, .. } => self.on(slot).is_some(),
                 What::Ask { slot, vcpu, decision, why } => {
                     let stays = !matches!(why, Why::Block | Why::Retire);
                     let free = |next| waits(next) || stays && vcpu == Some(next);
                     self.on(slot) == vcpu && decision.run.is_none_or(|lease| free(lease.vcpu))
                 }
-                What::Gap { .. } => true,
+                What::Gap { .. } | What::KeepUp { .. } => true,
             }
     }
 }
@@ -201,6 +209,7 @@ impl Spans {
             What::Resume { vcpu, placement } => {
                 self.becomes(vcpu, Some(Doing::Wait(Began::Resumed(placement))), at, closed);
             }
+            What::Depart { .. } | What::Arrive { .. } | What::KeepUp { .. } => {}
             What::Ask { slot, vcpu, why, decision } => self.asks(slot, vcpu, why, decision, at, closed),
             What::Steal { slot, taken, .. } => {
                 if taken && let Some(robbed) = self.slots[slot.index()].on.take() {

@@ -3,6 +3,7 @@
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Resumed, Throttled, Why};
+use super::travel::{Progress, Spare, Traveller};
 use super::yield_counts::YieldCounts;
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
@@ -59,6 +60,37 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn yield_counts(&self) -> YieldCounts {
         (**self).yield_counts()
+    }
+
+    fn spare(&self) -> Option<Spare> {
+        (**self).spare()
+    }
+
+    fn progress(&self) -> Progress {
+        (**self).progress()
+    }
+
+    fn keeps_up(&mut self, stair: u64) {
+        (**self).keeps_up(stair);
+    }
+
+    fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {
+        (**self).follows(vcpu)
+    }
+
+    fn departs(&mut self, vcpu: VcpuId, now: Time) -> Option<Traveller> {
+        (**self).departs(vcpu, now)
+    }
+
+    fn arrives(
+        &mut self,
+        vcpu: VcpuId,
+        attributes: Attributes,
+        traveller: Traveller,
+        slot: Slot,
+        now: Time,
+    ) -> Option<Placement> {
+        (**self).arrives(vcpu, attributes, traveller, slot, now)
     }
 
     fn keeps_slot_over_exits(&self) -> bool {

@@ -32,6 +32,7 @@ mod budget;
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Resumed, Throttled, Why};
+use super::travel::{Progress, Spare, Traveller};
 use super::yield_counts::YieldCounts;
 use crate::attributes::{self, Attributes, GroupId};
 use crate::deadlines::Deadlines;
@@ -96,6 +97,11 @@ impl Capped {
 
     fn member(&mut self, vcpu: VcpuId) -> Option<&mut Member> {
         self.members.get_mut(vcpu.index())?.as_mut()
+    }
+
+    /// A group's budget is kept in one place, so its vCPUs do not leave.
+    fn is_capped(&self, vcpu: VcpuId) -> bool {
+        self.members.get(vcpu.index()).is_some_and(Option::is_some)
     }
 
     /// A vCPU with a cap, and its group.
@@ -346,6 +352,40 @@ impl Policy for Capped {
 
     fn yield_counts(&self) -> YieldCounts {
         self.inner.yield_counts()
+    }
+
+    fn spare(&self) -> Option<Spare> {
+        self.inner.spare().filter(|spare| !self.is_capped(spare.vcpu))
+    }
+
+    fn progress(&self) -> Progress {
+        self.inner.progress()
+    }
+
+    fn keeps_up(&mut self, stair: u64) {
+        self.inner.keeps_up(stair);
+    }
+
+    fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {
+        self.inner.follows(vcpu)
+    }
+
+    fn departs(&mut self, vcpu: VcpuId, now: Time) -> Option<Traveller> {
+        if self.is_capped(vcpu) { None } else { self.inner.departs(vcpu, now) }
+    }
+
+    fn arrives(
+        &mut self,
+        vcpu: VcpuId,
+        attributes: Attributes,
+        traveller: Traveller,
+        slot: Slot,
+        now: Time,
+    ) -> Option<Placement> {
+        if self.members.len() <= vcpu.index() {
+            self.members.resize_with(vcpu.index() + 1, || None);
+        }
+        self.inner.arrives(vcpu, attributes, traveller, slot, now)
     }
 
     fn keeps_slot_over_exits(&self) -> bool {

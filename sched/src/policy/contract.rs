@@ -1,6 +1,7 @@
 //! The contract of a policy: the questions that a driver asks.
 
 use super::decision::{Decision, Placement, Resumed, Throttled, Why};
+use super::travel::{Progress, Spare, Traveller};
 use super::yield_counts::YieldCounts;
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
@@ -138,6 +139,48 @@ pub trait Policy: Send {
     /// What it counts of yields besides what its driver sees; nothing, under most.
     fn yield_counts(&self) -> YieldCounts {
         YieldCounts::default()
+    }
+
+    /// The vCPU at the head of the run queue, for a slot of another [shard](crate::shards) that would idle or has got
+    /// further; `None` if no queued vCPU may leave. A policy that never gives one is not divided.
+    fn spare(&self) -> Option<Spare> {
+        None
+    }
+
+    /// How far the slots have got with serving vCPUs, on one scale for all shards of a domain; and whether vCPUs have
+    /// to wait for it.
+    fn progress(&self) -> Progress {
+        Progress::default()
+    }
+
+    /// Other shards have got this far, while this one had slots to spare: its vCPUs save up nothing by that.
+    fn keeps_up(&mut self, _stair: u64) {}
+
+    /// The vCPU that should share a run queue with this one, since it mostly wakes it.
+    fn follows(&self, _vcpu: VcpuId) -> Option<VcpuId> {
+        None
+    }
+
+    /// A vCPU that does not run, and is on no slot, goes to another shard. `None`: it has to stay. Else it is unknown
+    /// here from now on.
+    fn departs(&mut self, _vcpu: VcpuId, _now: Time) -> Option<Traveller> {
+        None
+    }
+
+    /// A vCPU comes from another shard, and prefers this slot. The answer is that of [`wake`](Self::wake) if it was
+    /// queued there, and `None` if it is blocked. May allocate.
+    ///
+    /// # Panics
+    /// In a policy whose vCPUs never [depart](Self::departs).
+    fn arrives(
+        &mut self,
+        _vcpu: VcpuId,
+        _attributes: Attributes,
+        _traveller: Traveller,
+        _slot: Slot,
+        _now: Time,
+    ) -> Option<Placement> {
+        unreachable!("no vCPU departs from an object of this policy")
     }
 
     /// Whether a vCPU may go on after an exit without [`Policy::next`] being asked, while its slot is not wanted.

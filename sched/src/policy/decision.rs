@@ -57,6 +57,17 @@ pub struct Throttled {
 }
 
 impl Placement {
+    /// The same, where the first slot has this number.
+    pub(crate) fn plus(self, first: u16) -> Self {
+        let plus = |slot: Slot| Slot(slot.0 + first);
+        match self {
+            Self::Run(slot) => Self::Run(plus(slot)),
+            Self::Preempt(slot) => Self::Preempt(plus(slot)),
+            Self::Queue(slot) => Self::Queue(slot.map(plus)),
+            Self::Held => Self::Held,
+        }
+    }
+
     /// The slot that is named.
     pub fn slot(self) -> Option<Slot> {
         match self {

@@ -30,10 +30,12 @@
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Why};
+use super::travel::{Progress, Spare, Traveller};
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
 use crate::time::{Nanos, Time};
 use look::Look;
+use matrix::Stair;
 use peer::Peer;
 use state::VcpuState;
 
@@ -58,6 +60,7 @@ mod scale;
 mod silent;
 mod sleepers;
 mod state;
+mod travel;
 mod wake;
 
 pub use bound::wait_bound;
@@ -83,7 +86,7 @@ impl Policy for Rsdl {
         if self.vcpus.len() <= vcpu.index() {
             self.vcpus.resize(vcpu.index() + 1, None);
         }
-        self.vcpus[vcpu.index()] = Some(VcpuState {
+        self.vcpus[vcpu.index()] = Some(Box::new(VcpuState {
             class: attributes.class,
             row,
             stair,
@@ -103,7 +106,7 @@ impl Policy for Rsdl {
             peer: Peer::default(),
             waker: Peer::default(),
             protected: false,
-        });
+        }));
         self.grant(home, stair, Nanos(row.quota.0 - used.0));
         self.queue(home).residents += 1;
     }
@@ -112,8 +115,7 @@ impl Policy for Rsdl {
         self.awakes(vcpu);
         if self.dequeue(vcpu) {
             self.runnable_changes(vcpu, false, self.time.now);
-        } else if let Some(Some(VcpuState { on: Some(slot), .. })) = self.vcpus.get(vcpu.index()) {
-            let slot = *slot;
+        } else if let Some(slot) = self.vcpu(vcpu).on {
             if self.slots[slot.index()].reserved.is_some_and(|(next, _)| next == vcpu) {
                 self.take_reservation(slot);
             } else {
@@ -174,5 +176,37 @@ impl Policy for Rsdl {
 
     fn waiting(&self) -> usize {
         self.queued + self.reserved
+    }
+
+    fn spare(&self) -> Option<Spare> {
+        self.to_spare()
+    }
+
+    fn progress(&self) -> Progress {
+        self.got_to()
+    }
+
+    fn keeps_up(&mut self, stair: Stair) {
+        self.skips_to(stair);
+    }
+
+    fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {
+        self.vcpus[vcpu.index()].as_ref()?.waker.known()
+    }
+
+    fn departs(&mut self, vcpu: VcpuId, now: Time) -> Option<Traveller> {
+        self.sends_off(vcpu, now)
+    }
+
+    fn arrives(
+        &mut self,
+        vcpu: VcpuId,
+        attributes: Attributes,
+        traveller: Traveller,
+        slot: Slot,
+        now: Time,
+    ) -> Option<Placement> {
+        self.add(vcpu, attributes, now);
+        self.takes_in(vcpu, traveller, slot, now)
     }
 }

@@ -14,6 +14,7 @@ pub(super) const COSTS: Costs = Costs {
     kick: Nanos(5_000),
     wake: Nanos(5_000),
     hop: Nanos::ZERO,
+    migration: Nanos::ZERO,
     lock: Nanos::ZERO,
 };
 

@@ -48,10 +48,11 @@ impl<P: Policy> SimMachine<P> {
     pub(super) fn check(&self) {
         let waits = (0..self.vcpus.len()).filter(|&v| self.is_queued(v));
         let (held, queued) =
-            waits.partition::<Vec<_>, _>(|&v| self.ledger.policy().throttled(VcpuId(v as u32), self.now).is_held);
+            waits.partition::<Vec<_>, _>(|&v| self.ledger_of(v).policy().throttled(VcpuId(v as u32), self.now).is_held);
         let queued = queued.len();
-        assert_eq!(self.ledger.waiting(), queued, "waiting");
-        assert!(held.is_empty() || self.ledger.alarm() != Time::NEVER, "nobody will let {held:?} go on");
+        assert_eq!(self.shards.iter().map(|shard| shard.ledger.waiting()).sum::<usize>(), queued, "waiting");
+        let rings = |&v: &usize| self.ledger_of(v).alarm() != Time::NEVER;
+        assert!(held.iter().all(rings), "nobody will let {held:?} go on");
         for (i, s) in self.slots.iter().enumerate() {
             let told = s.told != Time::NEVER || s.asks.is_some();
             if let Some(v) = s.current {

@@ -17,6 +17,8 @@ pub struct Costs {
     pub wake: Nanos,
     /// From a guest's store until another guest that waits for it, running elsewhere, has seen it.
     pub hop: Nanos,
+    /// On top of a switch, if the vCPU ran on another slot last.
+    pub migration: Nanos,
     /// A question to the policy, from taking the lock of the run queue until another pCPU has it; zero: no lock.
     pub lock: Nanos,
 }

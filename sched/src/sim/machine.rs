@@ -1,6 +1,8 @@
 //! The machine itself: its vCPUs, how time passes, and what came of it. What happens at each event is in
-//! `machine/steps.rs`.
+//! `machine/steps.rs`, and what shards do with each other in
+//! `machine/shards.rs`.
 
+mod shards;
 mod steps;
 
 use super::agenda::Agenda;
@@ -9,14 +11,16 @@ use super::costs::Costs;
 use super::draw::Draw;
 use super::guest::Guest;
 use super::lock::Lock;
+use super::shard::ShardSim;
 use super::slot::SlotSim;
 use super::vcpu::{LateVcpu, Place, Record, VcpuSim};
 use super::world::{Exchange, World};
 use crate::attributes::Attributes;
 use crate::histogram::Histogram;
 use crate::ids::{Slot, VcpuId};
-use crate::ledger::{Account, Event, Ledger, Totals, Yields};
-use crate::policy::Policy;
+use crate::ledger::{Account, Counts, Event, Ledger, Totals, Trace, Yields};
+use crate::policy::{Policy, YieldCounts};
+use crate::shards::{Admission, Board, ShardPlan};
 use crate::time::{Nanos, Time};
 use std::sync::Arc;
 
@@ -30,12 +34,16 @@ const LATE_KEPT: usize = 16;
 /// The machine. vCPUs are numbered in the order in which they start, for the policy too.
 #[derive(Debug)]
 pub struct SimMachine<P> {
-    pub(super) ledger: Ledger<P>,
+    pub(super) shards: Vec<ShardSim<P>>,
+    plan: ShardPlan,
+    board: Board,
+    admission: Admission,
+    /// The shard that a slot looks at next.
+    probe: usize,
     /// What the guests share.
     pub world: World,
     pub(super) now: Time,
     costs: Costs,
-    lock: Lock,
     pub(super) slots: Vec<SlotSim>,
     pub(super) vcpus: Vec<VcpuSim>,
     agenda: Agenda,
@@ -55,14 +63,34 @@ pub struct SimMachine<P> {
 impl<P: Policy> SimMachine<P> {
     /// A machine of so many idle slots, which the policy was made for.
     pub fn new(policy: P, slots: usize, costs: Costs) -> Self {
+        Self::in_shards([policy], ShardPlan::one(slots), costs)
+    }
+
+    /// A machine of idle slots in these shards. Each has the policy in its place, which was made for its slots.
+    ///
+    /// # Panics
+    /// There are fewer policies than shards.
+    pub fn in_shards(policies: impl IntoIterator<Item = P>, plan: ShardPlan, costs: Costs) -> Self {
+        let slots = plan.all_slots();
+        let trace = Arc::new(Trace::new(slots, KEPT));
+        let shard = |(shard, policy)| {
+            let slots = plan.slots(shard);
+            let ledger = Ledger::of_shard(policy, slots.clone(), Arc::clone(&trace));
+            ShardSim::new(ledger, Lock::new(costs.lock), slots)
+        };
+        let shards: Vec<ShardSim<P>> = plan.shards().zip(policies).map(shard).collect();
+        assert_eq!(shards.len(), plan.len(), "a policy for each shard");
         let mut world = World::new();
-        world.told = policy.tells_presence().then(Vec::new);
+        world.told = shards[0].ledger.policy().tells_presence().then(Vec::new);
         Self {
-            ledger: Ledger::new(policy, slots, KEPT),
+            shards,
+            board: Board::new(&plan),
+            plan,
+            admission: Admission::default(),
+            probe: 0,
             world,
             now: BEGIN,
             costs,
-            lock: Lock::new(costs.lock),
             slots: (0..slots).map(|_| SlotSim::new()).collect(),
             vcpus: Vec::new(),
             agenda: Agenda::new(slots),
@@ -78,8 +106,9 @@ impl<P: Policy> SimMachine<P> {
 
     /// This machine with other costs.
     #[cfg(test)]
-    pub(crate) fn with_costs(self, costs: Costs) -> Self {
-        Self { costs, lock: Lock::new(costs.lock), ..self }
+    pub(crate) fn with_costs(mut self, costs: Costs) -> Self {
+        self.shards.iter_mut().for_each(|shard| shard.lock = Lock::new(costs.lock));
+        Self { costs, ..self }
     }
 
     /// This machine, with steps and exits that take up to so many thousandths less or longer than they should, as drawn
@@ -96,14 +125,17 @@ impl<P: Policy> SimMachine<P> {
 
     /// This machine, keeping every event.
     pub fn traced(self) -> Self {
-        Self { ledger: self.ledger.keeping_all(), ..self }
+        let keeping = |shard: ShardSim<P>| ShardSim { ledger: shard.ledger.keeping_all(), ..shard };
+        Self { shards: self.shards.into_iter().map(keeping).collect(), ..self }
     }
 
     /// A new vCPU that runs this guest, runnable at once. Its waits are recorded with those of its part.
     pub fn start(&mut self, attributes: Attributes, guest: Guest, part: u8) -> usize {
         let v = self.vcpus.len();
-        self.ledger.add(VcpuId(v as u32), attributes, self.now);
-        self.now = self.ledger.now();
+        let shard = self.admission.admits(&self.board, attributes.group);
+        let ledger = &mut self.shards[shard.index()].ledger;
+        ledger.add(VcpuId(v as u32), attributes, self.now);
+        self.now = ledger.now();
         self.world.admit(v);
         self.world.enroll(v, part);
         self.vcpus.push(VcpuSim {
@@ -112,6 +144,8 @@ impl<P: Policy> SimMachine<P> {
             spins: false,
             sees: Time(0),
             place: Place::Blocked,
+            shard,
+            last: None,
             since: self.now,
             idles: Time::NEVER,
             event: false,
@@ -179,9 +213,14 @@ impl<P: Policy> SimMachine<P> {
         self.now
     }
 
-    /// The policy, to look at.
+    /// The policy, to look at; with several shards, that of the first.
     pub fn policy(&self) -> &P {
-        self.ledger.policy()
+        self.shards[0].ledger.policy()
+    }
+
+    /// The ledger that a vCPU is in.
+    pub(super) fn ledger_of(&self, v: usize) -> &Ledger<P> {
+        &self.shards[self.vcpus[v].shard.index()].ledger
     }
 
     /// Number of vCPUs so far.
@@ -200,18 +239,24 @@ impl<P: Policy> SimMachine<P> {
             }
             _ => {}
         }
-        Record { run: self.ledger.run_of(VcpuId(v as u32), self.now), ..record }
+        Record { run: self.ledger_of(v).run_of(VcpuId(v as u32), self.now), ..record }
     }
 
     /// A vCPU's account up to now.
     pub fn account(&self, v: usize) -> Account {
-        let account = self.ledger.account_of(VcpuId(v as u32), self.now).unwrap_or_default();
+        let account = self.ledger_of(v).account_of(VcpuId(v as u32), self.now).unwrap_or_default();
         Account { exits: self.vcpus[v].record.exits, ..account }
     }
 
     /// From the policy's wish that a slot asks, until it did.
-    pub fn kicks(&self) -> &Histogram {
-        &self.ledger.counts().kicks
+    pub fn kicks(&self) -> Histogram {
+        self.counts().kicks
+    }
+
+    fn counts(&self) -> Counts {
+        let mut all = Counts::default();
+        self.shards.iter().for_each(|shard| all.merge(shard.ledger.counts()));
+        all
     }
 
     /// When a vCPU first ran, if it has.
@@ -226,19 +271,21 @@ impl<P: Policy> SimMachine<P> {
 
     /// For how long a vCPU was held back so far.
     pub fn throttled(&self, v: usize) -> Nanos {
-        self.ledger.policy().throttled(VcpuId(v as u32), self.now).time
+        self.ledger_of(v).policy().throttled(VcpuId(v as u32), self.now).time
     }
 
     /// Exits, switches, migrations and yields so far.
     pub fn totals(&self) -> Totals {
-        let counts = self.ledger.counts();
+        let counts = self.counts();
+        let mut told = YieldCounts::default();
+        self.shards.iter().for_each(|shard| told = told.plus(&shard.ledger.yield_counts()));
         let outcomes = counts.yields.outcomes();
         let yields = Yields { switched: outcomes.switched, stayed: outcomes.stayed, ..self.totals.yields };
         Totals {
             switches: counts.switches,
             migrations: counts.migrations,
             yields,
-            told: self.ledger.yield_counts(),
+            told,
             ..self.totals
         }
     }
@@ -249,8 +296,11 @@ impl<P: Policy> SimMachine<P> {
     }
 
     /// Events so far, if they are kept.
-    pub fn trace(&self) -> &[Event] {
-        self.ledger.all().unwrap_or_default()
+    pub fn trace(&self) -> Vec<Event> {
+        let all = self.shards.iter().filter_map(|shard| shard.ledger.all());
+        let mut events: Vec<Event> = all.flatten().copied().collect();
+        events.sort_by_key(|event| event.time);
+        events
     }
 
     /// Waits beyond their [bounds](Self::bound): the first of them, and how many there were. Waits under way count.

@@ -40,6 +40,8 @@ pub(super) struct SlotSim {
     pub(super) sends: Vec<usize>,
     /// Of vCPUs that went to sleep here.
     pub(super) deadlines: BTreeSet<(Time, usize)>,
+    /// What questions to other shards take before it goes on.
+    pub(super) delayed: Nanos,
     pub(super) busy: Nanos,
     pub(super) busy_since: Time,
 }
@@ -61,6 +63,7 @@ impl SlotSim {
             asks: None,
             sends: Vec::new(),
             deadlines: BTreeSet::new(),
+            delayed: Nanos::ZERO,
             busy: Nanos::ZERO,
             busy_since: Time(0),
         }

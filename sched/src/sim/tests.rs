@@ -20,6 +20,7 @@ const COSTS: Costs = Costs {
     kick: Nanos(3_000),
     wake: Nanos(4_000),
     hop: Nanos(100),
+    migration: Nanos::ZERO,
     lock: Nanos::ZERO,
 };
 

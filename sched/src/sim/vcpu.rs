@@ -1,7 +1,7 @@
 //! A vCPU of the machine, and what became of it.
 
 use super::guest::Guest;
-use crate::ids::VcpuId;
+use crate::ids::{Shard, VcpuId};
 use crate::time::{Nanos, Time};
 
 /// What became of a vCPU.
@@ -51,6 +51,9 @@ pub(super) struct VcpuSim {
     /// When it sees what others have done for it.
     pub(super) sees: Time,
     pub(super) place: Place,
+    pub(super) shard: Shard,
+    /// Where it ran last.
+    pub(super) last: Option<usize>,
     /// Since when it waits, or runs.
     pub(super) since: Time,
     /// Until when it would idle, as it asks to.

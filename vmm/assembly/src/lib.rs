@@ -8,7 +8,7 @@
 pub mod watch;
 
 use std::sync::Arc;
-use stile_config::{Config, Mechanism, PolicyConfig, RunBy, VmClass, VmConfig};
+use stile_config::{Config, Mechanism, PolicyConfig, RunBy, Slots, VmClass, VmConfig};
 use stile_host::CpuList;
 use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
 use stile_sched::domain::evacuate::Evacuate;
@@ -17,6 +17,7 @@ use stile_sched::domain::fallback::Switchable;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
 use stile_sched::policy::{Capped, Policy};
+use stile_sched::shards::ShardPlan;
 use stile_sched::sim::host::{HostConfig, HostModel};
 use stile_sched::{Class, Domain, Nanos, Nice, Topology};
 
@@ -38,7 +39,7 @@ impl AssemblyError {
 
 /// Makes a domain on these host CPUs under this policy, without caps.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, AssemblyError> {
-    match decides(policy, cpus.len(), stile_host::topology(cpus)) {
+    match decides(policy, cpus.len(), &stile_host::topology(cpus)) {
         Ok(decides) => Ok(start(policy, cpus, decides)?),
         Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
     }
@@ -61,10 +62,10 @@ pub fn switchable_for(config: &Config) -> Result<Option<Arc<Switchable>>, Assemb
     Ok(Some(Arc::new(Switchable::new(start(policy, cpus, decides)?, &numbers(cpus)))))
 }
 
-fn decides_for(config: &Config) -> Result<Box<dyn Policy>, HostYield> {
+fn decides_for(config: &Config) -> Result<Decides, HostYield> {
     let (policy, cpus) = (&config.policy, &config.host.pcpus);
-    let decides = decides(policy, cpus.len(), stile_host::topology(cpus))?;
-    Ok(if has_caps(config) { with_caps(decides, cpus.len()) } else { decides })
+    let decides = decides(policy, cpus.len(), &stile_host::topology(cpus))?;
+    Ok(if has_caps(config) { decides.with_caps() } else { decides })
 }
 
 /// Whether a VM of this configuration has a cap.
@@ -72,23 +73,18 @@ pub fn has_caps(config: &Config) -> bool {
     config.vms.iter().any(|vm| vm.cap.is_some())
 }
 
-/// Wraps this policy in caps.
-pub fn with_caps(decides: Box<dyn Policy>, slots: usize) -> Box<dyn Policy> {
-    Box::new(Capped::new(decides, slots))
-}
-
 fn numbers(cpus: &CpuList) -> Vec<usize> {
     cpus.iter().map(|cpu| cpu as usize).collect()
 }
 
 /// Makes a domain that carries out this policy.
-fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Result<Arc<dyn Evacuate>, AssemblyError> {
+fn start(policy: &PolicyConfig, cpus: &CpuList, mut decides: Decides) -> Result<Arc<dyn Evacuate>, AssemblyError> {
     tracing::debug!(%policy, pcpus = %cpus, mechanism = ?policy.mechanism, "makes a domain");
     let numbers = numbers(cpus);
     let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, stile_host::vcpus_move_freely()) {
         Carries::Executors => {
-            match Executors::new(&numbers, decides, policy.lock, executors::Switches { spin_detection }) {
+            match Executors::new(&numbers, decides.policies.remove(0), policy.lock, executors::Switches { spin_detection }) {
                 Ok(domain) => Ok(Arc::new(domain)),
                 Err(source) => Err(AssemblyError::new(cpus, source)),
             }
@@ -100,38 +96,70 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Box<dyn Policy>) -> Res
                 spin_detection,
                 ..leases::Switches::default()
             };
-            Ok(leases::start(&numbers, decides, policy.lock, switches))
+            Ok(leases::start(&numbers, decides.policies.remove(0), policy.lock, switches))
         }
     }
 }
 
-/// Makes the policy's state machine for this many slots. The error is for policies that the host carries out: it gives
-/// the meaning of a yield there.
-pub fn decides(policy: &PolicyConfig, slots: usize, topology: Topology) -> Result<Box<dyn Policy>, HostYield> {
-    match policy.algorithm.row().run_by {
-        RunBy::Host(yields) => Err(yields),
-        RunBy::Stile(policy_of) => Ok(policy_of(policy, slots, topology)),
+/// A policy's state machines: an object for each shard of a domain.
+pub struct Decides {
+    /// Which slots make up a shard.
+    pub plan: ShardPlan,
+    /// An object for each shard.
+    pub policies: Vec<Box<dyn Policy>>,
+}
+
+impl Decides {
+    /// These policies in caps.
+    pub fn with_caps(self) -> Self {
+        let slots = |shard| {
+            let slots = self.plan.slots(shard);
+            slots.end.index() - slots.start.index()
+        };
+        let capped = |(shard, inner)| -> Box<dyn Policy> { Box::new(Capped::new(inner, slots(shard))) };
+        let policies = self.plan.shards().zip(self.policies).map(capped).collect();
+        Self { policies, plan: self.plan }
     }
+}
+
+/// Makes a policy's state machines for this many slots. The error is for policies that the host carries out: it gives
+/// the meaning of a yield there.
+pub fn decides(policy: &PolicyConfig, slots: usize, topology: &Topology) -> Result<Decides, HostYield> {
+    let policy_of = match policy.algorithm.row().run_by {
+        RunBy::Host(yields) => return Err(yields),
+        RunBy::Stile(policy_of) => policy_of,
+    };
+    let plan = match policy.is_divided(slots) {
+        true => ShardPlan::new(slots, policy.shard_pcpus.into(), topology),
+        false => ShardPlan::one(slots),
+    };
+    let object = |shard| {
+        let slots = plan.slots(shard);
+        let (count, topology) = (slots.end.index() - slots.start.index(), topology.part(slots));
+        policy_of(policy, Slots { count, topology, is_shard: plan.len() > 1 })
+    };
+    Ok(Decides { policies: plan.shards().map(object).collect(), plan })
 }
 
 /// A policy in a simulation.
 pub struct Simulated {
-    /// The policy's state machine.
-    pub decides: Box<dyn Policy>,
+    /// The policy's state machines.
+    pub decides: Decides,
     /// Whether each vCPU has a thread of its own.
     pub threads: bool,
-    /// Whether all pCPUs ask under one lock.
-    pub one_lock: bool,
+    /// Whether the pCPUs of a shard ask under one lock.
+    pub locks: bool,
 }
 
 /// Like [`decides`], for a simulation. It models the host's scheduler with random numbers from this seed.
-pub fn simulated(policy: &PolicyConfig, slots: usize, topology: Topology, seed: u64) -> Simulated {
-    match decides(policy, slots, topology.clone()) {
-        Ok(decides) => Simulated { decides, threads: policy.mechanism == Mechanism::Leases, one_lock: true },
+pub fn simulated(policy: &PolicyConfig, slots: usize, topology: &Topology, seed: u64) -> Simulated {
+    match decides(policy, slots, topology) {
+        Ok(decides) => Simulated { decides, threads: policy.mechanism == Mechanism::Leases, locks: true },
         Err(yields) => {
             let config = HostConfig { yields: yields == HostYield::Sched, seed, ..HostConfig::default() };
-            let decides = Box::new(HostModel::new(config, slots).with_topology(topology));
-            Simulated { decides, threads: true, one_lock: false }
+            let host = Box::new(HostModel::new(config, slots).with_topology(topology.clone()));
+            let decides = Decides { plan: ShardPlan::one(slots), policies: vec![host] };
+            Simulated { decides, threads: true, locks: false }
         }
     }
 }

@@ -85,6 +85,7 @@ pub fn costs(kvm: &Kvm) -> Result<MeasuredCosts, MeasureError> {
         wake_ns: low(&all.wake),
         hop_ns: low(&all.hop),
         pause_ns: low(&all.pause),
+        migration_ns: low(&all.moved).saturating_sub(low(&all.single)),
         lock_ns: low(&all.lock),
     };
     let spreads = all.named().map(|(name, samples)| (name.to_owned(), stats::spread(samples)));
@@ -103,6 +104,9 @@ struct Samples {
     wake: Vec<f64>,
     hop: Vec<f64>,
     pause: Vec<f64>,
+    /// One exit right after one on the same CPU, and right after one on another CPU.
+    single: Vec<f64>,
+    moved: Vec<f64>,
     lock: Vec<f64>,
 }
 
@@ -118,12 +122,15 @@ impl Samples {
         self.wake.extend(bound(there, || wakes(here))??);
         self.hop.extend(cacheline_latency::samples(there, here)?);
         self.pause.extend(bound(here, pause)?);
+        let Moves { single, moved } = bound(here, || moves(kvm, there))??;
+        self.single.extend(single);
+        self.moved.extend(moved);
         self.lock.extend(decision_latency::samples([there, here])?);
         Ok(())
     }
 
     /// The samples by the names of the figures that they make.
-    fn named(&self) -> [(&'static str, &[f64]); 9] {
+    fn named(&self) -> [(&'static str, &[f64]); 10] {
         [
             ("exit_ns", &self.exit),
             ("leave_ns", &self.leave),
@@ -133,6 +140,7 @@ impl Samples {
             ("wake_ns", &self.wake),
             ("hop_ns", &self.hop),
             ("pause_ns", &self.pause),
+            ("migration_ns", &self.moved),
             ("lock_ns", &self.lock),
         ]
     }
@@ -267,6 +275,54 @@ fn thread_switch(kvm: &Kvm, cpu: u32) -> Result<Vec<f64>, MeasureError> {
         let ended: rustix::io::Result<()> = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(ended.map(|()| halves(round))?)
     })
+}
+
+/// Single exits of a vCPU that stays on a CPU, and of one that comes from another.
+struct Moves {
+    single: Vec<f64>,
+    moved: Vec<f64>,
+}
+
+/// Exits of a vCPU on this thread's CPU, every other one after an exit on that CPU.
+fn moves(kvm: &Kvm, there: u32) -> Result<Moves, MeasureError> {
+    let guest = Guest::new(kvm, "doorbell")?;
+    let once = || guest.with(|vcpu| timed_once(|| _ = vcpu.run()));
+    // Whether the other thread has the vCPU; it ends once there is no more to do.
+    let (away, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            bind(there)?;
+            kick::block();
+            while !over.load(Ordering::Acquire) {
+                if away.load(Ordering::Acquire) {
+                    once();
+                    away.store(false, Ordering::Release);
+                }
+                std::hint::spin_loop();
+            }
+            Ok(())
+        });
+        let mut moves = Moves { single: Vec::new(), moved: Vec::new() };
+        once();
+        for _ in 0..SAMPLES {
+            away.store(true, Ordering::Release);
+            while away.load(Ordering::Acquire) && !other.is_finished() {
+                std::hint::spin_loop();
+            }
+            moves.moved.push(once());
+            moves.single.push(once());
+        }
+        over.store(true, Ordering::Release);
+        let ended: rustix::io::Result<()> = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(ended.map(|()| moves)?)
+    })
+}
+
+/// The time of one operation (unit: ns).
+fn timed_once(work: impl FnOnce()) -> f64 {
+    let begun = Instant::now();
+    work();
+    begun.elapsed().as_nanos() as f64
 }
 
 /// From this thread's signal until a thread on that CPU has left its guest.

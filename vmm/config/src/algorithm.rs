@@ -66,8 +66,19 @@ pub struct Row {
 pub enum RunBy {
     /// The host's scheduler, which does this with a yield.
     Host(HostYield),
-    /// stile: a policy for so many slots.
-    Stile(fn(&PolicyConfig, usize, Topology) -> Box<dyn Policy>),
+    /// stile: a policy for these slots.
+    Stile(fn(&PolicyConfig, Slots) -> Box<dyn Policy>),
+}
+
+/// The slots of a policy object.
+#[derive(Debug, Clone)]
+pub struct Slots {
+    /// How many.
+    pub count: usize,
+    /// How near they are to each other.
+    pub topology: Topology,
+    /// There are more slots in the domain, with objects of their own.
+    pub is_shard: bool,
 }
 
 /// The longest wait of a vCPU beside others on so many slots; `None`: the policy promises nothing to such a vCPU.
@@ -87,17 +98,22 @@ static ROWS: &[Row] = &[
             "target_latency",
             "least_quota",
             "per_pcpu_queues",
+            "shard_pcpus",
             "variant",
             "yield",
             "affinity",
             "grain",
             "polite",
         ],
-        run_by: RunBy::Stile(|policy, slots, topology| {
-            Box::new(Rsdl::new(rsdl_config(policy), slots).with_topology(topology))
+        run_by: RunBy::Stile(|policy, slots| {
+            let config = RsdlConfig { shares: slots.is_shard, ..rsdl_config(policy) };
+            Box::new(Rsdl::new(config, slots.count).with_topology(slots.topology))
         }),
         weight: Some(|policy, nice| policy.rotation(nice).0 as f64),
-        wait_bound: Some(|policy, me, others, slots| rsdl::wait_bound(&rsdl_config(policy), me, others, slots)),
+        wait_bound: Some(|policy, me, others, slots| {
+            let config = RsdlConfig { shares: policy.is_divided(slots), ..rsdl_config(policy) };
+            rsdl::wait_bound(&config, me, others, slots)
+        }),
         rt_share: Some(rt::SHARE as f64 / 100.0),
     },
     Row {
@@ -122,9 +138,9 @@ static ROWS: &[Row] = &[
         algorithm: Algorithm::Freelist,
         name: "freelist",
         takes: &["rr_interval", "affinity"],
-        run_by: RunBy::Stile(|policy, slots, topology| {
-            let freelist = Freelist::new(interval(policy), slots);
-            Box::new(if policy.affinity { freelist.with_affinity(topology) } else { freelist })
+        run_by: RunBy::Stile(|policy, slots| {
+            let freelist = Freelist::new(interval(policy), slots.count);
+            Box::new(if policy.affinity { freelist.with_affinity(slots.topology) } else { freelist })
         }),
         weight: None,
         wait_bound: None,
@@ -134,7 +150,7 @@ static ROWS: &[Row] = &[
         algorithm: Algorithm::O1,
         name: "o1",
         takes: &[],
-        run_by: RunBy::Stile(|_, slots, topology| Box::new(O1::new(slots).with_topology(topology))),
+        run_by: RunBy::Stile(|_, slots| Box::new(O1::new(slots.count).with_topology(slots.topology))),
         weight: Some(|_, nice| o1::slice(nice).0 as f64),
         wait_bound: None,
         rt_share: Some(1.0),
@@ -143,7 +159,7 @@ static ROWS: &[Row] = &[
         algorithm: Algorithm::Goodness,
         name: "goodness",
         takes: &["goodness"],
-        run_by: RunBy::Stile(|policy, slots, _| Box::new(Goodness::new(policy.goodness, slots))),
+        run_by: RunBy::Stile(|policy, slots| Box::new(Goodness::new(policy.goodness, slots.count))),
         weight: Some(|_, nice| goodness::refill(nice).0 as f64),
         wait_bound: None,
         rt_share: Some(1.0),
@@ -152,7 +168,7 @@ static ROWS: &[Row] = &[
         algorithm: Algorithm::Credit2,
         name: "credit2",
         takes: &[],
-        run_by: RunBy::Stile(|_, slots, topology| Box::new(Credit2::new(slots).with_topology(&topology))),
+        run_by: RunBy::Stile(|_, slots| Box::new(Credit2::new(slots.count).with_topology(&slots.topology))),
         weight: Some(|_, nice| f64::from(credit2::weight(nice))),
         wait_bound: None,
         rt_share: Some(1.0),
@@ -185,6 +201,11 @@ impl PolicyConfig {
     /// CPU time of a vCPU of this nice value in a rotation of `rsdl`.
     pub fn rotation(&self, nice: Nice) -> Nanos {
         matrix::Row::new(nice, interval(self), variant(self)).per_rotation()
+    }
+
+    /// Whether this many slots are divided into shards.
+    pub fn is_divided(&self, slots: usize) -> bool {
+        self.algorithm == Algorithm::Rsdl && slots > usize::from(self.shard_pcpus.get())
     }
 }
 
@@ -220,6 +241,7 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
         affinity: policy.affinity,
         grain: policy.grain,
         per_pcpu_queues: policy.per_pcpu_queues,
+        shares: false,
     }
 }
 

@@ -1,11 +1,15 @@
 //! Defaults of the configuration that more than one place reads. Those of `[policy]` stand beside its keys.
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use super::values::{CapPeriod, HaltPoll, MemorySize, PolicyTime, StarvationBound};
 
 /// Quota of nice 0. RSDL's own value; quotas of 3 to 6 ms cost computing guests at most 1 %, 1 ms costs 7 %.
 pub const RR_INTERVAL: PolicyTime = PolicyTime::from_const(Duration::from_millis(6));
+
+/// The most pCPUs under one lock: one lock serves 40 to 70 (docs/scaling.md).
+pub const SHARD_PCPUS: NonZeroU16 = NonZeroU16::new(16).expect("it is not zero");
 
 /// CFS' sched_latency on eight CPUs or more (Linux 2.6.23 to 6.5, kernel/sched/fair.c).
 pub const TARGET_LATENCY: PolicyTime = PolicyTime::from_const(Duration::from_millis(24));

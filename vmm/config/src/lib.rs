@@ -41,7 +41,7 @@ use toml::de::{DeTable, Deserializer};
 
 use stile_host::CpuList;
 
-pub use algorithm::{Algorithm, Row, RunBy, WaitBound};
+pub use algorithm::{Algorithm, Row, RunBy, Slots, WaitBound};
 pub use check::{integer, list, nearest};
 pub use error::{ConfigError, FileKind, Invalid, Problem};
 pub use error::{Finding, Misplaced};

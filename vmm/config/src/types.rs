@@ -6,6 +6,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU16;
 use stile_sched::lock::LockRules;
 use stile_sched::policy::goodness::YieldBugs;
 use stile_sched::policy::rsdl::PoliteSwitches;
@@ -98,6 +99,10 @@ pub struct PolicyConfig {
     /// other only where they must. Otherwise all pCPUs share one queue.
     #[schemars(extend("x-also-called" = ["per_cpu_queues", "run_queues", "percpu"]))]
     pub per_pcpu_queues: bool,
+    /// Most pCPUs that ask under one lock. More are divided into shards of neighbours, each with a run queue and a lock
+    /// of its own, which take vCPUs from each other.
+    #[schemars(range(min = 1, max = 4096), extend("x-also-called" = ["shards", "shard", "cell", "pcpus_per_lock"]))]
+    pub shard_pcpus: NonZeroU16,
     /// How long a vCPU may wait if the policy promises no bound. Class `idle` may always wait without end.
     pub starvation_bound: StarvationBound,
     /// What happens when a vCPU waits longer than the policy's bound or than `starvation_bound`.
@@ -159,6 +164,7 @@ impl Default for PolicyConfig {
             affinity: true,
             grain: false,
             per_pcpu_queues: false,
+            shard_pcpus: defaults::SHARD_PCPUS,
             starvation_bound: defaults::STARVATION_BOUND,
             on_starvation: OnStarvation::Report,
             polite: PoliteSwitches::default(),

@@ -117,6 +117,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 self.instant(Track { pid: PCPUS, tid: 1 }, at, "events lost", json!({"events": lost}))
             }
             What::Add { .. } | What::Idled { .. } | What::Steal { .. } => Ok(()),
+            What::Depart { .. } | What::Arrive { .. } | What::KeepUp { .. } => Ok(()),
         }
     }
 

@@ -1,13 +1,13 @@
 //! The first line of a recording.
 
 use serde::{Deserialize, Serialize};
+use stile_assembly::Decides;
 use stile_config::PolicyConfig;
 use stile_host::{CpuList, Neighbours};
 use stile_results::model::Params;
-use stile_sched::policy::Policy;
 
 /// Version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Value of the field `format`.
 pub(super) const FORMAT: &str = "stile recording";
 /// Room for the numbers that are known at the end (units: bytes).
@@ -81,12 +81,12 @@ impl Header {
         self.pcpus.len()
     }
 
-    /// Makes a policy object like the recorded one; `None` for policies without an object, of which nothing is
+    /// Makes policy objects like the recorded ones; `None` for policies without an object, of which nothing is
     /// recorded.
-    pub fn policy(&self) -> Option<Box<dyn Policy>> {
-        let decides =
-            stile_assembly::decides(&self.policy, self.slots(), self.neighbours.topology(&self.pcpus)).ok()?;
-        Some(if self.has_caps { stile_assembly::with_caps(decides, self.slots()) } else { decides })
+    pub fn decides(&self) -> Option<Decides> {
+        let topology = self.neighbours.topology(&self.pcpus);
+        let decides = stile_assembly::decides(&self.policy, self.slots(), &topology).ok()?;
+        Some(if self.has_caps { decides.with_caps() } else { decides })
     }
 
     /// The line, padded so that it can be written anew with its numbers.
@@ -115,7 +115,7 @@ mod tests {
     fn every_policy_can_be_made_again_but_the_hosts() {
         let made = |name: &str| {
             let header = Header::new(&name.parse().unwrap(), &"0".parse().unwrap(), "", Params::default());
-            header.policy().is_some()
+            header.decides().is_some()
         };
         for row in Algorithm::all() {
             assert_eq!(made(row.name), !row.algorithm.is_host(), "{}", row.name);

@@ -30,7 +30,8 @@ pub struct Replayed {
 pub fn replay(recording: &Recording) -> Result<Replayed, ReplayError> {
     let header = recording.header();
     let no_policy = || ReplayError::NoPolicy { policy: header.policy.to_string() };
-    let mut replay = Replay::new(header.policy().ok_or_else(no_policy)?, header.slots());
+    let decides = header.decides().ok_or_else(no_policy)?;
+    let mut replay = Replay::new(decides.policies, decides.plan);
     for event in recording.events()? {
         if let Err(stop) = replay.tell(&event?) {
             return Ok(Replayed { compared: replay.compared(), stopped: Some(stop) });

@@ -27,7 +27,8 @@ impl Tape {
             start: us(0).0,
             ..Header::new(&policy.parse().unwrap(), &(0..slots).collect(), "a test", Params::default())
         };
-        let ledger = Ledger::new(header.policy().unwrap(), slots as usize, 4096);
+        let policy = header.decides().unwrap().policies.remove(0);
+        let ledger = Ledger::new(policy, slots as usize, 4096);
         Self { ledger, header, names: Vec::new() }
     }
 

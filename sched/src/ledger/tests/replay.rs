@@ -9,6 +9,7 @@ use crate::ledger::replay::{Replay, Stop};
 use crate::ledger::why::{Scene, Waits};
 use crate::policy::rsdl::{RsdlConfig, YieldRule};
 use crate::policy::{Policy, Rsdl, Why};
+use crate::shards::ShardPlan;
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
 use proptest::prelude::*;
@@ -39,7 +40,7 @@ fn recorded() -> Vec<Event> {
 }
 
 fn replay(policy: Box<dyn Policy>, events: &[Event]) -> (u64, Result<(), Stop>) {
-    let mut replay = Replay::new(policy, 1);
+    let mut replay = Replay::new(vec![policy], ShardPlan::one(1));
     let done = events.iter().try_for_each(|event| replay.tell(event));
     (replay.compared(), done)
 }

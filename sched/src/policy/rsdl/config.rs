@@ -28,6 +28,8 @@ pub struct RsdlConfig {
     pub least_quota: Nanos,
     /// Whether each slot has a run queue of its own, or all share one.
     pub per_pcpu_queues: bool,
+    /// Other objects of this policy serve other slots of the domain, and vCPUs go from one to another.
+    pub shares: bool,
     /// Which generation's levels.
     pub variant: Variant,
     /// What a yield means.
@@ -55,6 +57,7 @@ impl Default for RsdlConfig {
             target_latency: Nanos::from_millis(24),
             least_quota: Nanos::from_millis(3),
             per_pcpu_queues: false,
+            shares: false,
             variant: Variant::default(),
             yield_rule: YieldRule::Polite(PoliteSwitches::default()),
             affinity: true,

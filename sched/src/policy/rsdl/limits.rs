@@ -16,7 +16,7 @@ pub(crate) const LAG: Stair = 2;
 pub(crate) const DRIFT: Stair = 2;
 /// How far above the served stair a vCPU may stand: [`LAG`], and what it may have fallen behind where it comes from.
 pub(super) fn kept(config: &RsdlConfig) -> Stair {
-    LAG + if config.per_pcpu_queues { 3 * DRIFT } else { 0 }
+    LAG + if config.per_pcpu_queues || config.shares { 3 * DRIFT } else { 0 }
 }
 
 /// How late a kick can end a lease at the cost of its vCPU. Kicks take microseconds.

@@ -29,6 +29,14 @@ impl RunQueues {
         self.0.len() == 1
     }
 
+    pub(super) fn all(&self) -> impl Iterator<Item = &RunQueue> {
+        self.0.iter()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// The first slot of those that share a slot's queue.
     pub(super) fn owner(&self, slot: Slot) -> Slot {
         if self.are_one() { Slot(0) } else { slot }
@@ -195,7 +203,7 @@ impl Rsdl {
     pub(super) fn take(&mut self, vcpu: VcpuId) {
         let home = self.home(vcpu);
         if let Some(later) = self.queues[home].staircase.second_behind(&self.nodes, vcpu) {
-            prefetch(&self.vcpus[later.index()]);
+            self.vcpus[later.index()].iter().for_each(|v| prefetch(&**v));
         }
         self.dequeue(vcpu);
     }

@@ -83,7 +83,8 @@ pub(super) struct SlotState {
 pub struct Rsdl {
     pub(super) config: RsdlConfig,
     pub(super) topology: Topology,
-    pub(super) vcpus: Vec<Option<VcpuState>>,
+    /// In boxes, since a shard's table has room for all vCPUs of the domain.
+    pub(super) vcpus: Vec<Option<Box<VcpuState>>>,
     pub(super) nodes: Nodes,
     pub(super) slots: Vec<SlotState>,
     pub(super) queues: RunQueues,

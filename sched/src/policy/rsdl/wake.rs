@@ -16,7 +16,7 @@ impl Rsdl {
         let home = self.home(vcpu);
         let lowest = self.keeps(home);
         self.catch_up(vcpu, lowest);
-        self.arrives(vcpu, now)
+        self.arrives_at_home(vcpu, now)
     }
 
     /// See [`Policy::resume`](crate::policy::Policy::resume). What a sleeper gains would let a hog under a cap stand
@@ -26,12 +26,12 @@ impl Rsdl {
         self.runnable_changes(vcpu, true, now);
         let home = self.home(vcpu);
         self.catch_up(vcpu, self.queues[home].served);
-        self.arrives(vcpu, now)
+        self.arrives_at_home(vcpu, now)
     }
 
     /// A vCPU that can run from now on goes to an idle slot, takes its home from a vCPU that stands worse, or queues
     /// there.
-    fn arrives(&mut self, vcpu: VcpuId, now: Time) -> Placement {
+    pub(super) fn arrives_at_home(&mut self, vcpu: VcpuId, now: Time) -> Placement {
         let v = self.vcpu(vcpu);
         v.waits = false;
         let home = v.home;

@@ -14,6 +14,7 @@ const COSTS: Costs = Costs {
     kick: Nanos(3_000),
     wake: Nanos(3_000),
     hop: Nanos(50),
+    migration: Nanos::ZERO,
     lock: Nanos::ZERO,
 };
 const YIELD: Why = Why::Yield(Yield { wait: Wait::Unknown, again: false });

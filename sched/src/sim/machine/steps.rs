@@ -1,7 +1,7 @@
 //! One event after the other: what a slot does when its time comes, as an executor would.
 
 use super::{LATE_KEPT, SimMachine};
-use crate::ids::{Slot, VcpuId};
+use crate::ids::{Shard, Slot, VcpuId};
 use crate::policy::{Decision, Placement, Policy, Why};
 use crate::sim::guest::step::Step;
 use crate::sim::slot::Asks;
@@ -44,9 +44,10 @@ impl<P: Policy> SimMachine<P> {
         self.agenda.set(slot, at);
     }
 
-    /// When this slot has to let the policy's alarm ring: the first one watches it.
+    /// When this slot has to let its policy's alarm ring: the first one of a shard watches it.
     fn alarm(&self, slot: usize) -> Time {
-        if slot == 0 { self.ledger.alarm().max(self.now) } else { Time::NEVER }
+        let shard = &self.shards[self.shard_of(slot).index()];
+        if slot == shard.slots.start { shard.ledger.alarm().max(self.now) } else { Time::NEVER }
     }
 
     pub(super) fn advance(&mut self, slot: usize) {
@@ -149,7 +150,7 @@ impl<P: Policy> SimMachine<P> {
         self.deliver((asks.why == Why::Exit).then_some(slot));
         let stays = match asks.why {
             Why::Yield(y) => self.is_alone(slot, y),
-            Why::Exit => !self.slots[slot].wanted && self.ledger.policy().keeps_slot_over_exits(),
+            Why::Exit => !self.slots[slot].wanted && self.policy().keeps_slot_over_exits(),
             _ => false,
         };
         let why = if asks.why == Why::Exit && self.slots[slot].wanted { Why::Check } else { asks.why };
@@ -159,7 +160,8 @@ impl<P: Policy> SimMachine<P> {
             return;
         }
         self.slots[slot].wanted = false;
-        let at = self.lock.enter(self.now);
+        let shard = self.shard_of(slot).index();
+        let at = self.shards[shard].lock.enter(self.now);
         if at > self.now {
             self.slots[slot].from = at;
             self.slots[slot].asks = Some(Asks { why, at, has_lock: true });
@@ -192,9 +194,12 @@ impl<P: Policy> SimMachine<P> {
             Wait::Lock(_) => &mut count.lock,
             Wait::Message(_) => &mut count.message,
         } += 1;
-        let policy = self.ledger.policy();
-        let alone = self.ledger.waiting() == 0 && !self.slots[slot].wanted && !policy.is_told_of_lone_yields();
-        count.alone += u64::from(alone);
+        let ledger = &self.shards[self.shard_of(slot).index()].ledger;
+        let nobody = ledger.waiting() == 0 && !ledger.policy().is_told_of_lone_yields();
+        let target = if let Wait::Lock(target) | Wait::Message(target) = y.wait { Some(target) } else { None };
+        let elsewhere = target.is_some_and(|target| self.waits_elsewhere(slot, target));
+        let alone = nobody && !self.slots[slot].wanted && !elsewhere;
+        self.totals.yields.alone += u64::from(alone);
         alone
     }
 
@@ -220,33 +225,47 @@ impl<P: Policy> SimMachine<P> {
         {
             self.unblock(v, Waker::Asks(slot));
         }
-        let alarm = self.ledger.alarm();
-        while self.ledger.alarm() <= self.now {
+        let shard = self.shard_of(slot);
+        let alarm = self.shards[shard.index()].ledger.alarm();
+        while self.shards[shard.index()].ledger.alarm() <= self.now {
             self.decisions += 1;
-            let resumed = self.ledger.tick(self.now);
-            self.now = self.ledger.now();
+            let ledger = &mut self.shards[shard.index()].ledger;
+            let resumed = ledger.tick(self.now);
+            self.now = ledger.now();
             let Some(resumed) = resumed else { break };
             let v = resumed.vcpu.index();
             assert_eq!(self.vcpus[v].place, Place::Queued, "v{v} was held back");
             self.place(v, resumed.placement, Some(slot), Nanos::ZERO);
         }
+        match why {
+            Why::Yield(y) => self.brings_target(slot, y),
+            Why::Check => self.takes_from_one_behind(slot),
+            _ => {}
+        }
         let taken = std::mem::take(&mut self.slots[slot].taken);
+        let ledger = &mut self.shards[shard.index()].ledger;
         if taken > Nanos::ZERO && self.slots[slot].current.is_some() {
-            self.ledger.taken(Slot(slot as u16), taken, self.now);
+            ledger.taken(Slot(slot as u16), taken, self.now);
             self.slots[slot].told_taken += taken;
-            self.now = self.ledger.now();
+            self.now = ledger.now();
         }
         self.decisions += 1;
-        let decision = self.ledger.next(Slot(slot as u16), why, self.now);
-        self.now = self.ledger.now();
+        let decision = ledger.next(Slot(slot as u16), why, self.now);
+        self.now = ledger.now();
         self.carry_out(slot, why, decision);
-        self.watch(alarm);
+        self.publish(shard);
+        self.watch(shard, alarm);
+        if decision.run.is_none() && self.relieves(slot) {
+            return self.decide(slot, Why::Free);
+        }
+        self.calls_for_relief(shard, Nanos::ZERO);
     }
 
-    /// Has the first slot watch the policy's alarm, unless that is still this one.
-    fn watch(&mut self, before: Time) {
-        if self.ledger.alarm() != before {
-            self.plan(0);
+    /// Has the first slot of a shard watch the policy's alarm, unless that is still this one.
+    fn watch(&mut self, shard: Shard, before: Time) {
+        let shard = &self.shards[shard.index()];
+        if shard.ledger.alarm() != before {
+            self.plan(shard.slots.start);
         }
     }
 
@@ -255,7 +274,7 @@ impl<P: Policy> SimMachine<P> {
         let next = decision.run.map(|lease| lease.vcpu.index());
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
         if let Some(audit) = &self.audit {
-            audit.decision(why, decision, self.ledger.waiting(), now);
+            audit.decision(why, decision, self.shards[self.shard_of(slot).index()].ledger.waiting(), now);
         }
         let before = self.slots[slot].current;
         if before != next || why == Why::Block {
@@ -272,13 +291,21 @@ impl<P: Policy> SimMachine<P> {
             (Some(_), None) => s.busy += now.since(s.busy_since),
             _ => {}
         }
+        match (before, next) {
+            (None, Some(_)) => self.tells_idle(slot, false),
+            (Some(_), None) => self.tells_idle(slot, true),
+            _ => {}
+        }
+        let s = &mut self.slots[slot];
         let switches = next.is_some() && next != s.last;
         let switch = if switches { self.costs.switch } else { Nanos::ZERO };
+        let migrates = next.is_some_and(|v| self.vcpus[v].last.replace(slot).is_some_and(|last| last != slot));
+        let moving = if migrates { self.costs.migration } else { Nanos::ZERO };
         s.current = next;
         s.last = next.or(s.last);
-        let back = self.exits(self.costs.exit - self.costs.leave + switch);
+        let back = self.exits(self.costs.exit - self.costs.leave + switch + moving);
         let s = &mut self.slots[slot];
-        s.from = now + self.lock.section() + back + decision.pause;
+        s.from = now + self.costs.lock + back + decision.pause + std::mem::take(&mut s.delayed);
         // A timer that is set earlier is left, as the executors leave it: it costs a question.
         let armed = Some(s.timer).filter(|&at| at > now).unwrap_or(Time::NEVER);
         s.timer = armed.min(lease_end).min(s.deadline());
@@ -296,8 +323,8 @@ impl<P: Policy> SimMachine<P> {
 
     fn pick_up(&mut self, slot: usize, v: usize) {
         let now = self.now;
+        let held = self.ledger_of(v).policy().throttled(VcpuId(v as u32), now).is_held;
         let vcpu = &mut self.vcpus[v];
-        let held = self.ledger.policy().throttled(VcpuId(v as u32), now).is_held;
         let free = matches!(vcpu.place, Place::Queued) && !held || vcpu.place == Place::Placed(slot);
         assert!(free, "slot {slot} got v{v}, which is {:?}", vcpu.place);
         let waited = now.since(vcpu.since);
@@ -355,12 +382,22 @@ impl<P: Policy> SimMachine<P> {
             }
         }
         self.decisions += 1;
-        // A slot that asks anyway has the lock.
-        let waits = if asking.is_none() { self.lock.enter(self.now).since(self.now) } else { Nanos::ZERO };
-        let alarm = self.ledger.alarm();
-        let placement = self.ledger.wake(VcpuId(v as u32), by, self.now);
-        self.now = self.ledger.now();
-        self.watch(alarm);
+        if let (Waker::Exits(slot), Some(waker)) = (waker, by) {
+            self.follows_waker(v, slot, waker);
+        }
+        let shard = self.vcpus[v].shard;
+        let s = &mut self.shards[shard.index()];
+        // A slot that asks anyway has its shard's lock.
+        let has_lock = asking.is_some_and(|slot| s.slots.contains(&slot));
+        let waits = if has_lock { Nanos::ZERO } else { s.lock.enter(self.now).since(self.now) };
+        let alarm = s.ledger.alarm();
+        let placement = s.ledger.wake(VcpuId(v as u32), by, self.now);
+        self.now = s.ledger.now();
+        self.publish(shard);
+        self.watch(shard, alarm);
+        if let Placement::Preempt(_) | Placement::Queue(_) = placement {
+            self.calls_for_relief(shard, waits);
+        }
         self.vcpus[v].since = self.now;
         if let Waker::Exits(slot) = waker
             && placement.slot().is_some_and(|wanted| wanted.index() == slot)
@@ -372,7 +409,7 @@ impl<P: Policy> SimMachine<P> {
     }
 
     /// A vCPU went there; others are told of it so much later.
-    fn place(&mut self, v: usize, placement: Placement, asking: Option<usize>, later: Nanos) {
+    pub(super) fn place(&mut self, v: usize, placement: Placement, asking: Option<usize>, later: Nanos) {
         self.vcpus[v].place = match placement {
             Placement::Run(slot) => {
                 let slot = slot.index();
@@ -401,7 +438,7 @@ impl<P: Policy> SimMachine<P> {
         }
     }
 
-    fn tell(&mut self, slot: usize, later: Nanos) {
+    pub(super) fn tell(&mut self, slot: usize, later: Nanos) {
         let s = &mut self.slots[slot];
         let takes = if s.current.is_some() { self.costs.kick } else { self.costs.wake };
         s.told = s.told.min(self.now + later + takes);

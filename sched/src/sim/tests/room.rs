@@ -20,6 +20,7 @@ const COSTS: Costs = Costs {
     kick: Nanos(25_000),
     wake: Nanos(28_000),
     hop: Nanos(42),
+    migration: Nanos::ZERO,
     lock: Nanos(460),
 };
 const MANNERS: Manners = Manners { spin: Nanos(5_000), patience: Patience::Hints };

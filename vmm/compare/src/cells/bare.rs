@@ -44,9 +44,9 @@ enum Operation {
 
 impl Operation {
     fn of(policy: &PolicyConfig, pcpus: &CpuList) -> Self {
-        match stile_assembly::decides(policy, pcpus.len(), topology(pcpus)) {
+        match stile_assembly::decides(policy, pcpus.len(), &topology(pcpus)) {
             Err(_) => Self::HostCall,
-            Ok(decides) if !decides.keeps_slot_over_exits() => Self::List,
+            Ok(decides) if !decides.policies[0].keeps_slot_over_exits() => Self::List,
             Ok(_) if pcpus.len() == 1 => Self::UpWord,
             Ok(_) => Self::Word,
         }

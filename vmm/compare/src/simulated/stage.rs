@@ -81,15 +81,15 @@ impl<'a> Stage<'a> {
         let (_, policy) = &options.policies[planned.policy];
         // All policies of a round have the same random draws.
         let seed = Draw::new(options.seed).number() ^ u64::from(planned.round);
-        let Simulated { decides, threads, one_lock } = stile_assembly::simulated(
+        let Simulated { decides, threads, locks } = stile_assembly::simulated(
             policy,
             options.pcpus.len(),
-            simulation.neighbours.topology(&options.pcpus),
+            &simulation.neighbours.topology(&options.pcpus),
             seed,
         );
-        let costs = simulation.costs.simulated(threads, one_lock);
+        let costs = simulation.costs.simulated(threads, locks);
         let cast = Cast::new(options, model, planned.case.size, &simulation.costs);
-        let mut machine = SimMachine::new(decides, options.pcpus.len(), costs).with_noise(seed, NOISE);
+        let mut machine = SimMachine::in_shards(decides.policies, decides.plan, costs).with_noise(seed, NOISE);
         match model {
             Model::FileServer => machine = machine.with_traffic(traffic::draw(seed)),
             Model::Roles | Model::ChatRooms => {}
@@ -227,7 +227,7 @@ impl<'a> Stage<'a> {
         let (_, policy) = &self.options.policies[self.planned.policy];
         let (pcpus, neighbours) = (&self.options.pcpus, self.simulation.neighbours.clone());
         let header = Header::simulated(policy, pcpus, neighbours, self.options.suite.name(), params);
-        stile_recording::write(path, header, self.machine.trace())
+        stile_recording::write(path, header, &self.machine.trace())
     }
 
     pub(super) fn judge(&self) -> Result<(), CompareError> {

@@ -1,0 +1,71 @@
+//! vCPUs that go to another shard of the domain, and come from one.
+//!
+//! All shards have one scale of stairs, and a vCPU keeps its stair. So one that fell behind on a slow shard runs ahead
+//! of those that a fast one has served.
+
+use super::limits::{DEEPEST, DRIFT};
+use super::matrix::Stair;
+use super::state::Rsdl;
+use crate::attributes::Class;
+use crate::ids::{Slot, VcpuId};
+use crate::policy::contract::Policy;
+use crate::policy::decision::Placement;
+use crate::policy::travel::{Progress, Spare, Traveller};
+use crate::time::Time;
+
+impl Rsdl {
+    /// The next vCPU of the first queue where one waits. Class rt stays: it has a budget where it is.
+    pub(super) fn to_spare(&self) -> Option<Spare> {
+        let queue = &self.queues[self.waiting.first()?];
+        if queue.rt.len() > 0 {
+            return None;
+        }
+        let normal = queue.staircase.head(&self.nodes);
+        let (vcpu, stair) = normal.or_else(|| queue.idlers.head(&self.nodes).map(|(vcpu, _)| (vcpu, Stair::MAX)))?;
+        Some(Spare { vcpu, stair })
+    }
+
+    pub(super) fn got_to(&self) -> Progress {
+        let served = self.queues.all().map(|queue| queue.served);
+        Progress { stair: served.min().unwrap_or(0), contended: self.contended() }
+    }
+
+    /// What stands further up than vCPUs of other shards may is left behind when it is next queued.
+    pub(super) fn skips_to(&mut self, stair: Stair) {
+        (0..self.queues.count()).for_each(|queue| self.serve(Slot(queue as u16), stair.saturating_sub(DRIFT)));
+    }
+
+    pub(super) fn sends_off(&mut self, vcpu: VcpuId, now: Time) -> Option<Traveller> {
+        let queued = self.nodes.contains(vcpu);
+        let v = self.vcpu(vcpu);
+        if v.class == Class::Rt || v.on.is_some() {
+            return None;
+        }
+        let traveller = Traveller { queued, stair: v.stair, used: v.used, waits: v.waits };
+        self.time.now = now;
+        self.remove(vcpu);
+        Some(traveller)
+    }
+
+    /// A vCPU was added that comes from another shard.
+    pub(super) fn takes_in(
+        &mut self,
+        vcpu: VcpuId,
+        traveller: Traveller,
+        slot: Slot,
+        now: Time,
+    ) -> Option<Placement> {
+        let v = self.vcpu(vcpu);
+        (v.stair, v.used, v.waits) = (traveller.stair, traveller.used, traveller.waits);
+        v.slept = false;
+        let before = std::mem::replace(&mut v.home, slot);
+        self.queue(before).residents -= 1;
+        self.queue(slot).residents += 1;
+        self.serve(slot, traveller.stair.saturating_sub(DEEPEST));
+        if !traveller.queued {
+            return None;
+        }
+        self.runnable_changes(vcpu, true, now);
+        Some(self.arrives_at_home(vcpu, now))
+    }
+}

@@ -1,0 +1,35 @@
+//! What passes between the [shards](crate::shards) of a domain about vCPUs that go from one to another.
+
+use crate::ids::VcpuId;
+use crate::time::Nanos;
+
+/// A queued vCPU that may leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spare {
+    /// The vCPU.
+    pub vcpu: VcpuId,
+    /// The stair it stands on.
+    pub stair: u64,
+}
+
+/// How far a shard has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The stair being served.
+    pub stair: u64,
+    /// There are more runnable vCPUs than slots.
+    pub contended: bool,
+}
+
+/// What a vCPU has earned where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traveller {
+    /// It was queued there.
+    pub queued: bool,
+    /// The stair it stands on.
+    pub stair: u64,
+    /// What it has used of its quota there.
+    pub used: Nanos,
+    /// It waits for another vCPU, and its last yield said so.
+    pub waits: bool,
+}

@@ -1,0 +1,30 @@
+//! Shards: a domain whose pCPUs are divided into sets, each with a policy object and a lock of its own.
+//!
+//! One lock serves some two million questions a second, so a policy object that serves all pCPUs of a large machine is
+//! its limit. A shard's object knows only its own slots and vCPUs. vCPUs go from one shard to another:
+//!
+//! 1. *Idle*: a slot that would idle takes the next vCPU of the nearest shard where one waits. A shard in which a vCPU
+//!    has to wait while another has an idle slot tells that one to look.
+//! 2. *Lag*: a slot whose lease ended looks at one other shard, a different one each time. If the next vCPU there
+//!    stands more than [`LAG`] above its own next one, it takes that vCPU.
+//! 3. *Yield*: a yield that names a queued vCPU of another shard brings it here, where it can be let through.
+//! 4. *Wake*: a vCPU that is woken by the vCPU that [mostly wakes it](crate::policy::Policy::follows) goes to the shard
+//!    of that one, unless more vCPUs are at home there already.
+//!
+//! What shards know of each other is what each publishes on the [`Board`], without a lock and perhaps late. A vCPU goes
+//! by two questions, [`Policy::departs`](crate::policy::Policy::departs) to the one object and
+//! [`Policy::arrives`](crate::policy::Policy::arrives) to the other. No two locks are held at a time.
+//!
+//! This follows the run queues of Xen's credit2, one for each cache, and the lateral steal of the RT patch: only among
+//! equals, never class rt.
+
+mod admission;
+mod board;
+mod plan;
+
+pub use admission::Admission;
+pub use board::Board;
+pub use plan::ShardPlan;
+
+/// How far the next vCPU of a shard may stand above another shard's before that one takes it (unit: stairs).
+pub const LAG: u64 = 2;

@@ -1,0 +1,228 @@
+//! What shards let others know.
+//!
+//! Each field is written by the holder of its shard's lock and read by anyone, relaxed: a reader that is late takes
+//! nothing where there is nothing, or looks once more than it need. Idle slots and vCPUs to
+//! spare must not miss each other: see [`Board::idles`].
+
+use super::plan::ShardPlan;
+use crate::ids::Shard;
+use crate::policy::{Progress, Spare};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Shards in a word of a [`Mask`].
+const BITS: usize = 64;
+
+/// What all shards let others know.
+#[derive(Debug)]
+pub struct Board {
+    lines: Box<[Line]>,
+    /// Shards with a vCPU to spare.
+    spare: Mask,
+    /// Shards with an idle slot.
+    idle: Mask,
+    /// The furthest that a contended shard has got.
+    front: AtomicU64,
+}
+
+/// What one shard lets others know. Two cache lines, since neighbours are fetched in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Line {
+    /// The stair of the vCPU to spare; without one, `u64::MAX`.
+    head: AtomicU64,
+    idle: AtomicU32,
+    residents: AtomicU32,
+    slots: u32,
+}
+
+impl Board {
+    /// Of shards that have no vCPU yet: all slots idle.
+    pub fn new(plan: &ShardPlan) -> Self {
+        let line = |shard| {
+            let slots = plan.slots(shard);
+            let slots = u32::from(slots.end.0 - slots.start.0);
+            Line { head: AtomicU64::new(u64::MAX), idle: AtomicU32::new(slots), slots, ..Line::default() }
+        };
+        let lines: Box<[Line]> = plan.shards().map(line).collect();
+        let (spare, idle) = (Mask::new(lines.len()), Mask::new(lines.len()));
+        plan.shards().for_each(|shard| idle.set(shard, true));
+        Self { spare, idle, lines, front: AtomicU64::new(0) }
+    }
+
+    /// Whether there is anything to publish, or to look at.
+    pub fn is_needed(&self) -> bool {
+        self.lines.len() > 1
+    }
+
+    /// A shard tells what has become of it.
+    pub fn publish(&self, shard: Shard, spare: Option<Spare>, progress: Progress) {
+        let line = &self.lines[shard.index()];
+        let head = spare.map_or(u64::MAX, |spare| spare.stair.min(u64::MAX - 1));
+        if line.head.load(Ordering::Relaxed) != head {
+            line.head.store(head, Ordering::Relaxed);
+        }
+        self.spare.set(shard, spare.is_some());
+        if progress.contended && self.front.load(Ordering::Relaxed) < progress.stair {
+            self.front.fetch_max(progress.stair, Ordering::Relaxed);
+        }
+    }
+
+    /// How far the furthest contended shard has got.
+    pub fn front(&self) -> u64 {
+        self.front.load(Ordering::Relaxed)
+    }
+
+    /// A slot of this shard begins to idle, or ceases to. Sequentially consistent with
+    /// [`nearest_spare`](Self::nearest_spare): a slot says that it idles and then looks for a vCPU; a shard says that
+    /// it has one and then looks for an idle slot. One of the two sees the other.
+    pub fn idles(&self, shard: Shard, idles: bool) {
+        let idle = &self.lines[shard.index()].idle;
+        if idles {
+            if idle.fetch_add(1, Ordering::SeqCst) == 0 {
+                self.idle.set(shard, true);
+            }
+        } else if idle.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.idle.set(shard, false);
+        }
+    }
+
+    /// The nearest other shard with a vCPU to spare.
+    pub fn nearest_spare(&self, shard: Shard) -> Option<Shard> {
+        self.spare.nearest(shard)
+    }
+
+    /// The nearest other shard with an idle slot.
+    pub fn nearest_idle(&self, shard: Shard) -> Option<Shard> {
+        self.idle.nearest(shard)
+    }
+
+    /// Where the next vCPU of a shard stands, if it may leave.
+    pub fn head(&self, shard: Shard) -> Option<u64> {
+        Some(self.lines[shard.index()].head.load(Ordering::Relaxed)).filter(|&head| head != u64::MAX)
+    }
+
+    /// One more vCPU is at home in this shard, or one fewer.
+    pub fn resides(&self, shard: Shard, one_more: bool) {
+        let residents = &self.lines[shard.index()].residents;
+        match one_more {
+            true => residents.fetch_add(1, Ordering::Relaxed),
+            false => residents.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether a vCPU may move from its shard to this one without making this one the fuller.
+    pub fn has_room(&self, from: Shard, to: Shard) -> bool {
+        let load = |shard: Shard, more: u32| {
+            let line = &self.lines[shard.index()];
+            (u64::from(line.residents.load(Ordering::Relaxed) + more), u64::from(line.slots))
+        };
+        let ((here, slots_here), (there, slots_there)) = (load(from, 0), load(to, 1));
+        there * slots_here <= (here + 2) * slots_there
+    }
+
+    /// The shard where a new vCPU goes: that of the one before, until it has a vCPU for each of its slots more than the
+    /// emptiest. So the vCPUs of a VM stay together, and VMs spread.
+    pub fn roomiest(&self, before: Shard) -> Shard {
+        let load = |shard: usize| {
+            let line = &self.lines[shard];
+            f64::from(line.residents.load(Ordering::Relaxed)) / f64::from(line.slots)
+        };
+        let emptiest = (0..self.lines.len()).min_by(|&a, &b| load(a).total_cmp(&load(b))).unwrap_or(0);
+        if load(before.index()) < load(emptiest) + 1.0 { before } else { Shard(emptiest as u16) }
+    }
+}
+
+/// A set of shards.
+#[derive(Debug)]
+struct Mask(Box<[AtomicU64]>);
+
+impl Mask {
+    fn new(shards: usize) -> Self {
+        Self((0..shards.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn set(&self, shard: Shard, is: bool) {
+        let (word, bit) = (&self.0[shard.index() / BITS], 1 << (shard.index() % BITS));
+        if (word.load(Ordering::Relaxed) & bit != 0) != is {
+            match is {
+                true => word.fetch_or(bit, Ordering::SeqCst),
+                false => word.fetch_and(!bit, Ordering::SeqCst),
+            };
+        }
+    }
+
+    /// The member nearest to this one by number, but not itself. It looks at a word for each 64 shards.
+    fn nearest(&self, to: Shard) -> Option<Shard> {
+        let (home, at) = (to.index() / BITS, to.index() % BITS);
+        let distance = |shard: &usize| shard.abs_diff(to.index());
+        let words = (0..self.0.len()).filter_map(|word| {
+            let bits = self.0[word].load(Ordering::SeqCst);
+            let bits = if word == home { bits & !(1 << at) } else { bits };
+            let (below, above) = match word.cmp(&home) {
+                std::cmp::Ordering::Less => (bits, 0),
+                std::cmp::Ordering::Equal => (bits & ((1 << at) - 1), bits & !((1 << at) - 1)),
+                std::cmp::Ordering::Greater => (0, bits),
+            };
+            let below = (below != 0).then(|| word * BITS + (BITS - 1 - below.leading_zeros() as usize));
+            let above = (above != 0).then(|| word * BITS + above.trailing_zeros() as usize);
+            below.into_iter().chain(above).min_by_key(distance)
+        });
+        words.min_by_key(distance).map(|shard| Shard(shard as u16))
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::ids::VcpuId;
+    use proptest::prelude::*;
+    use std::num::NonZeroUsize;
+
+    fn board(shards: usize) -> Board {
+        Board::new(&ShardPlan::new(shards, NonZeroUsize::MIN, &crate::Topology::default()))
+    }
+
+    proptest! {
+        #[test]
+        fn the_nearest_member_is_found(members in prop::collection::btree_set(0..200usize, 0..20), from in 0..200usize) {
+            let mask = Mask::new(200);
+            members.iter().for_each(|&shard| mask.set(Shard(shard as u16), true));
+            let nearest = mask.nearest(Shard(from as u16)).map(Shard::index);
+            let distance = |shard: usize| shard.abs_diff(from);
+            let others = members.iter().copied().filter(|&shard| shard != from);
+            prop_assert_eq!(nearest.map(distance), others.map(distance).min());
+            prop_assert!(nearest.is_none_or(|shard| members.contains(&shard)));
+        }
+    }
+
+    #[test]
+    fn a_shard_tells_of_a_vcpu_to_spare_and_of_idle_slots() {
+        let (board, shard) = (board(4), Shard(1));
+        assert_eq!((board.nearest_spare(Shard(3)), board.nearest_idle(Shard(3))), (None, Some(Shard(2))));
+        (0..4).for_each(|shard| board.idles(Shard(shard), false));
+        let spare = Spare { vcpu: VcpuId(7), stair: 12 };
+        board.publish(shard, Some(spare), Progress { stair: 11, contended: true });
+        board.idles(shard, true);
+        assert_eq!((board.nearest_spare(Shard(3)), board.nearest_idle(Shard(3))), (Some(shard), Some(shard)));
+        assert_eq!((board.head(shard), board.front()), (Some(12), 11));
+        board.publish(shard, None, Progress { stair: 20, contended: false });
+        board.idles(shard, false);
+        assert_eq!((board.nearest_spare(Shard(3)), board.nearest_idle(Shard(3))), (None, None));
+        assert_eq!((board.head(shard), board.front()), (None, 11));
+    }
+
+    #[test]
+    fn new_vcpus_stay_together_until_their_shard_is_a_vcpu_for_each_slot_fuller() {
+        let plan = ShardPlan::new(4, NonZeroUsize::new(2).unwrap(), &crate::Topology::default());
+        let board = Board::new(&plan);
+        let mut shard = Shard(0);
+        let shards: Vec<u16> = std::iter::repeat_with(|| {
+            shard = board.roomiest(shard);
+            board.resides(shard, true);
+            shard.0
+        })
+        .take(8)
+        .collect();
+        assert_eq!(shards, [0, 0, 1, 1, 1, 1, 0, 0]);
+    }
+}

@@ -1,0 +1,131 @@
+//! What the machine's shards do with each other, as the executors of a domain do it.
+
+use super::SimMachine;
+use crate::ids::{Shard, Slot, VcpuId};
+use crate::policy::Policy;
+use crate::shards::LAG;
+use crate::sim::vcpu::Place;
+use crate::time::{Nanos, Time};
+use crate::wait::{Wait, Yield};
+
+impl<P: Policy> SimMachine<P> {
+    pub(super) fn shard_of(&self, slot: usize) -> Shard {
+        self.plan.of(Slot(slot as u16))
+    }
+
+    /// A shard lets others know what has become of it.
+    pub(super) fn publish(&mut self, shard: Shard) {
+        if !self.board.is_needed() {
+            return;
+        }
+        let now = self.now;
+        let s = &mut self.shards[shard.index()];
+        let progress = s.ledger.progress();
+        if progress.contended && !std::mem::replace(&mut s.contended, progress.contended) {
+            let front = self.board.front();
+            if front > progress.stair {
+                s.ledger.keeps_up(front, now);
+                self.now = s.ledger.now();
+            }
+        }
+        s.contended = progress.contended;
+        self.board.publish(shard, s.ledger.spare(), s.ledger.progress());
+    }
+
+    /// A slot idles from now on, or no longer.
+    pub(super) fn tells_idle(&self, slot: usize, idles: bool) {
+        if self.board.is_needed() {
+            self.board.idles(self.shard_of(slot), idles);
+        }
+    }
+
+    /// A slot without a vCPU takes one from another shard, if one waits there. True: it did.
+    pub(super) fn relieves(&mut self, slot: usize) -> bool {
+        if !self.board.is_needed() {
+            return false;
+        }
+        let Some(other) = self.board.nearest_spare(self.shard_of(slot)) else { return false };
+        let spare = self.shards[other.index()].ledger.spare();
+        spare.is_some_and(|spare| self.brings(spare.vcpu.index(), slot))
+    }
+
+    /// A slot whose lease has ended takes a vCPU from another shard that is far behind.
+    pub(super) fn takes_from_one_behind(&mut self, slot: usize) {
+        let shard = self.shard_of(slot);
+        if !self.board.is_needed() || self.shards.len() < 2 {
+            return;
+        }
+        let Some(own) = self.board.head(shard) else { return };
+        self.probe = (self.probe + 1) % self.shards.len();
+        let other = Shard(self.probe as u16);
+        let Some(head) = self.board.head(other).filter(|_| other != shard) else { return };
+        let s = &mut self.shards[shard.index()];
+        if head + LAG >= own || own == u64::MAX - 1 || s.took_at >= own {
+            return;
+        }
+        s.took_at = own;
+        if let Some(spare) = self.shards[other.index()].ledger.spare() {
+            self.brings(spare.vcpu.index(), slot);
+        }
+    }
+
+    /// A yield on a slot names a vCPU that waits in another shard: it comes here.
+    pub(super) fn brings_target(&mut self, slot: usize, y: Yield) {
+        let (Wait::Lock(target) | Wait::Message(target)) = y.wait else { return };
+        if self.board.is_needed() && self.waits_elsewhere(slot, target) {
+            self.brings(target.index(), slot);
+        }
+    }
+
+    pub(super) fn waits_elsewhere(&self, slot: usize, target: VcpuId) -> bool {
+        let vcpu = self.vcpus.get(target.index());
+        vcpu.is_some_and(|vcpu| vcpu.place == Place::Queued && vcpu.shard != self.shard_of(slot))
+    }
+
+    /// A vCPU that is woken goes to the shard of the vCPU on this slot, if that one mostly wakes it.
+    pub(super) fn follows_waker(&mut self, v: usize, slot: usize, waker: VcpuId) {
+        let (from, to) = (self.vcpus[v].shard, self.shard_of(slot));
+        let follows = from != to && self.shards[from.index()].ledger.follows(VcpuId(v as u32)) == Some(waker);
+        if follows && self.board.has_room(from, to) {
+            self.brings(v, slot);
+        }
+    }
+
+    /// A vCPU that does not run comes to the shard of a slot that asks. False: it has to stay.
+    fn brings(&mut self, v: usize, slot: usize) -> bool {
+        let (from, to) = (self.vcpus[v].shard, self.shard_of(slot));
+        let s = &mut self.shards[from.index()];
+        // The slot waits for the other lock first, and then has its own.
+        let has = s.lock.enter(self.now);
+        self.slots[slot].delayed += has.since(self.now) + s.lock.section();
+        self.decisions += 1;
+        let departed = s.ledger.departs(VcpuId(v as u32), self.now);
+        self.now = s.ledger.now().max(self.now);
+        let Some(departed) = departed else { return false };
+        self.publish(from);
+        let s = &mut self.shards[to.index()];
+        let placement = s.ledger.arrives(departed, Slot(slot as u16), self.now);
+        self.now = s.ledger.now();
+        self.vcpus[v].shard = to;
+        (self.board.resides(from, false), self.board.resides(to, true));
+        placement.into_iter().for_each(|placement| self.place(v, placement, Some(slot), Nanos::ZERO));
+        self.publish(to);
+        true
+    }
+
+    /// A vCPU waits in a shard. If another one has an idle slot, that one looks.
+    pub(super) fn calls_for_relief(&mut self, shard: Shard, later: Nanos) {
+        if !self.board.is_needed() || self.shards[shard.index()].ledger.spare().is_none() {
+            return;
+        }
+        let Some(other) = self.board.nearest_idle(shard) else { return };
+        let mut slots = self.shards[other.index()].slots.clone();
+        let idles = |slot: &usize| {
+            let s = &self.slots[*slot];
+            s.current.is_none() && s.placed.is_none() && s.told == Time::NEVER
+        };
+        if let Some(slot) = slots.find(idles) {
+            self.tell(slot, later);
+        }
+    }
+}
