@@ -19,6 +19,7 @@ const COSTS: Costs = Costs {
     kick: Nanos(29_000),
     wake: Nanos(30_000),
     hop: Nanos(43),
+    migration: Nanos(600),
     lock: Nanos::ZERO,
 };
 /// Decisions a second, in millions.

@@ -30,6 +30,7 @@ mod spin_probe;
 #[cfg_attr(shuttle, allow(dead_code, reason = "most tests that use it are not modelled"))]
 pub(crate) mod testing;
 pub mod watchdog;
+mod whereabouts;
 
 pub use contract::Domain;
 pub use error::DomainError;

@@ -247,6 +247,11 @@ impl<P: Policy> Ledger<P> {
         self.policy.spare()
     }
 
+    /// As [`Policy::stands`].
+    pub fn stands(&self, vcpu: VcpuId) -> Option<u64> {
+        self.policy.stands(vcpu)
+    }
+
     /// As [`Policy::progress`].
     pub fn progress(&self) -> Progress {
         self.policy.progress()

@@ -149,6 +149,11 @@ impl<W: Word> SlotWord<W> {
         debug_assert_eq!(word, IDLE, "{word:#x} cannot be occupied");
     }
 
+    /// Whether the policy knows that the slot is free. Without the lock the answer may be late.
+    pub fn is_vacant(&self) -> bool {
+        self.0.load() & KIND == IDLE
+    }
+
     /// Stamps a slot that is not idle as wanted. True if this is the first stamp, so that its vCPU is to be kicked.
     pub fn want(&self) -> bool {
         loop {

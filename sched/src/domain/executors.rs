@@ -21,6 +21,7 @@
 //! Here is what all threads share, and what others ask of a domain; `executors/thread.rs` is the life of an executor.
 
 mod alarm;
+mod moves;
 mod shared;
 mod thread;
 mod turn_length;
@@ -32,23 +33,22 @@ use super::counts::Tally;
 use super::error::DomainError;
 use super::evacuate::{Evacuate, Evacuated};
 use super::events::{Events, Found};
-use super::id_allocator::IdAllocator;
 use super::ledger_lock::LedgerLock;
 use super::policy_traits::PolicyTraits;
 use super::spin_probe::SpinProbe;
+use super::whereabouts::Whereabouts;
 use crate::attributes::{Attributes, Class};
-use crate::deadlines::Deadlines;
 use crate::histogram::Histogram;
 use crate::ids::{Slot, VcpuId};
 use crate::kick;
-use crate::ledger::{self, Account, Ledger, Seen, Totals, Trace};
+use crate::ledger::{self, Account, Counts, Ledger, Seen, Totals, Trace};
 use crate::lock::{Caller, LockRules};
-use crate::policy::Policy;
-use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
+use crate::policy::{Policy, YieldCounts};
+use crate::shards::{Board, ShardPlan};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
 use crate::vcpu::Vcpu;
-use alarm::Watch;
-use shared::{Act, Entry, Gone, LockedState, Shared, SlotShared};
+use shared::{Act, Entry, Gone, LockedState, ShardShared, Shared, SlotShared};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -82,19 +82,41 @@ impl Executors {
     /// # Errors
     /// The host gives no thread or no timer.
     pub fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> io::Result<Self> {
-        let traits = PolicyTraits::of(&*policy);
-        let state = LockedState {
-            ledger: Ledger::new(policy, cpus.len(), ledger::KEPT),
-            vcpus: Vec::new(),
-            ids: IdAllocator::default(),
-            deadlines: cpus.iter().map(|_| Deadlines::default()).collect(),
-            watch: Watch::default(),
+        Self::in_shards(cpus, vec![policy], ShardPlan::one(cpus.len()), rules, switches)
+    }
+
+    /// As [`new`](Self::new), in shards: each has a policy, for its slots, and a lock.
+    ///
+    /// # Panics
+    /// The plan is not for as many slots as there are CPUs, or for as many shards as there are policies.
+    pub fn in_shards(
+        cpus: &[usize],
+        policies: Vec<Box<dyn Policy>>,
+        plan: ShardPlan,
+        rules: LockRules,
+        switches: Switches,
+    ) -> io::Result<Self> {
+        assert_eq!((plan.all_slots(), plan.len()), (cpus.len(), policies.len()), "the plan is for these CPUs");
+        let traits = PolicyTraits::of(&*policies[0]);
+        let trace = Arc::new(Trace::new(cpus.len(), ledger::KEPT));
+        let shard = |(shard, policy)| {
+            let slots = plan.slots(shard);
+            let ledger = Ledger::of_shard(policy, slots.clone(), Arc::clone(&trace));
+            ShardShared {
+                state: LedgerLock::new(LockedState::new(ledger, slots), rules),
+                waiters: AtomicBool::new(false),
+                probe: AtomicU32::new(u32::from(shard.0) + 1),
+                took_at: AtomicU64::new(0),
+            }
         };
         let shared = Arc::new(Shared {
-            state: LedgerLock::new(state, rules),
+            shards: plan.shards().zip(policies).map(shard).collect(),
+            board: Board::new(&plan),
+            plan,
             slots: cpus.iter().map(|_| SlotShared::default()).collect(),
             events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
-            waiters: AtomicBool::new(false),
+            whereabouts: Whereabouts::new(MAX_VCPUS),
+            admission: Mutex::default(),
             policy: traits,
             detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
@@ -126,7 +148,8 @@ impl Drop for Executors {
 
 impl Evacuate for Executors {
     fn population(&self) -> usize {
-        self.shared.state.lock().vcpus.iter().flatten().count()
+        // Not those of all shards: a vCPU may be between two of them.
+        self.shared.admission.lock().ids.in_use()
     }
 
     fn halt(&self) {
@@ -149,11 +172,14 @@ impl Evacuate for Executors {
     }
 
     fn evacuate(&self) -> Evacuated {
-        let mut state = self.shared.state.lock();
-        let now = monotonic();
-        let ids = (0..state.vcpus.len()).map(|index| VcpuId(index as u32));
-        let vcpus = ids.filter_map(|id| self.shared.evict(&mut state, id, now)).collect();
-        Evacuated { vcpus, ids: std::mem::take(&mut state.ids) }
+        let mut vcpus = Vec::new();
+        for shard in &self.shared.shards {
+            let mut state = shard.state.lock();
+            let now = monotonic();
+            let ids = (0..state.vcpus.len()).map(|index| VcpuId(index as u32));
+            vcpus.extend(ids.filter_map(|id| self.shared.evict(&mut state, id, now)));
+        }
+        Evacuated { vcpus, ids: std::mem::take(&mut self.shared.admission.lock().ids) }
     }
 
     fn missed(&self, vcpu: VcpuId) -> bool {
@@ -163,15 +189,13 @@ impl Evacuate for Executors {
 
 impl Domain for Executors {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
-        let mut state = self.shared.state.lock();
-        let id = state.ids.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
-        if id.index() == state.vcpus.len() {
-            state.vcpus.push(None);
-            state.deadlines.iter_mut().for_each(|d| d.admit(id));
-        }
-        state.ledger.add(id, attributes, monotonic());
+        let (id, shard) = {
+            let mut admission = self.shared.admission.lock();
+            let id = admission.ids.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
+            (id, admission.shards.admits(&self.shared.board, attributes.group))
+        };
         let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
-        state.vcpus[id.index()] = Some(Entry {
+        let entry = Box::new(Entry {
             caller,
             vcpu: Some(vcpu),
             on: None,
@@ -181,6 +205,11 @@ impl Domain for Executors {
             counted: Tally::default(),
             counts_before: Tally::default(),
         });
+        let mut state = self.shared.shards[shard.index()].state.lock();
+        state.make_room(id);
+        state.ledger.add(id, attributes, monotonic());
+        state.vcpus[id.index()] = Some(entry);
+        self.shared.whereabouts.comes(id, shard, false);
         self.shared.events[id.index()].admit();
         Ok(id)
     }
@@ -189,18 +218,25 @@ impl Domain for Executors {
         if self.shared.events.get(vcpu.index()).map(Events::signal) != Some(Found::Blocked) {
             return;
         }
+        let waker = carried(&*self.shared);
+        if let Some((waker, slot)) = waker {
+            self.shared.follows_waker(vcpu, waker, slot);
+        }
         let acts = {
-            let mut state = self.shared.state.lock();
-            let act = self.shared.unblock(&mut state, vcpu, carried(&*self.shared), monotonic());
-            self.shared.publish(&state);
-            [act, self.shared.tell_watcher(&mut state)]
+            let (shard, mut state) = self.shared.lock_of(vcpu);
+            let act = self.shared.unblock(&mut state, vcpu, waker.map(|(waker, _)| waker), monotonic());
+            self.shared.publish(shard, &mut state);
+            [act, self.shared.tell_watcher(&mut state), self.shared.relief(shard, &state)]
         };
         acts.into_iter().flatten().for_each(|act| self.shared.perform(act, Some(kick::this_thread())));
     }
 
     fn retire(&self, vcpu: VcpuId) {
+        if self.shared.events.len() <= vcpu.index() {
+            return;
+        }
         let gone = {
-            let mut state = self.shared.state.lock();
+            let (shard, mut state) = self.shared.lock_of(vcpu);
             let Some(Some(entry)) = state.vcpus.get_mut(vcpu.index()) else { return };
             match entry.on {
                 Some(slot) => {
@@ -209,8 +245,8 @@ impl Domain for Executors {
                 }
                 None => {
                     state.ledger.remove(vcpu, monotonic());
-                    let gone = self.shared.forget(&mut state, vcpu);
-                    self.shared.publish(&state);
+                    let gone = self.shared.forget(shard, &mut state, vcpu);
+                    self.shared.publish(shard, &mut state);
                     Ok(gone)
                 }
             }
@@ -222,7 +258,10 @@ impl Domain for Executors {
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        let state = self.shared.state.lock();
+        if self.shared.events.len() <= vcpu.index() {
+            return None;
+        }
+        let (_, state) = self.shared.lock_of(vcpu);
         let entry = state.vcpus.get(vcpu.index())?.as_ref()?;
         let mut account = state.ledger.account_of(vcpu, monotonic())?;
         let on_slot = entry.on.map(|slot| self.shared.slots[slot.index()].counts.read().since(entry.counts_before));
@@ -231,15 +270,18 @@ impl Domain for Executors {
     }
 
     fn kicks(&self) -> Histogram {
-        self.shared.state.kicks()
+        let mut all = Histogram::default();
+        self.shared.shards.iter().for_each(|shard| all.merge(&shard.state.kicks()));
+        all
     }
 
     fn trace(&self) -> Option<Arc<Trace>> {
-        Some(self.shared.state.trace())
+        Some(self.shared.shards[0].state.trace())
     }
 
     fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
-        self.shared.state.look(from, seen)
+        let next = self.shared.shards.iter().map(|shard| shard.state.look(from, seen));
+        next.fold(None, |next, more| next.or(more))
     }
 
     fn threads(&self) -> Vec<kick::ThreadId> {
@@ -247,7 +289,11 @@ impl Domain for Executors {
     }
 
     fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for shard in &self.shared.shards {
+            totals = totals.plus(&shard.state.totals(|_| Tally::default()));
+        }
         let counted = self.shared.slots.iter().map(|slot| slot.counts.read());
-        self.shared.state.totals(|_| counted.fold(Tally::default(), Tally::plus))
+        totals.plus(&counted.fold(Tally::default(), Tally::plus).totals(&Counts::default(), YieldCounts::default()))
     }
 }

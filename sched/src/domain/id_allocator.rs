@@ -28,6 +28,11 @@ impl IdAllocator {
         Some(VcpuId(self.next - 1))
     }
 
+    /// Number of ids in use.
+    pub(super) fn in_use(&self) -> usize {
+        self.next as usize - self.resting.len()
+    }
+
     /// An id whose vCPU has ended.
     pub(super) fn give_back(&mut self, id: VcpuId) {
         self.resting.push_back(id.0);
@@ -55,7 +60,7 @@ mod tests {
     fn a_full_domain_gives_resting_ids_and_then_none() {
         let mut allocator = IdAllocator::default();
         let ids: Vec<_> = (0..3).map(|_| allocator.take(3).unwrap()).collect();
-        assert_eq!(allocator.take(3), None);
+        assert_eq!((allocator.take(3), allocator.in_use()), (None, 3));
         allocator.give_back(ids[1]);
         assert_eq!(allocator.take(3), Some(ids[1]));
     }

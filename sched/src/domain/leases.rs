@@ -241,7 +241,7 @@ impl<W: Word> Domain for Leases<W> {
             Found::Blocked if self.shared.may_touch_slots() => {
                 let me = Asker { caller: Caller::Normal, rechecks: Some(kick::this_thread()) };
                 self.shared.turn(me, |state, now, acts| {
-                    self.shared.unblock(state, vcpu, carried(&*self.shared), now, acts);
+                    self.shared.unblock(state, vcpu, carried(&*self.shared).map(|(waker, _)| waker), now, acts);
                 });
             }
             Found::Blocked | Found::Napping => record.rouse(),

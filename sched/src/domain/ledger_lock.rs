@@ -13,6 +13,9 @@ pub(super) trait HasLedger {
     fn ledger(&self) -> &Ledger;
 }
 
+/// The lock is held.
+pub(super) type LedgerGuard<'a, S> = QueueGuard<'a, S>;
+
 /// The lock, and the trace, which is read without it.
 pub(super) struct LedgerLock<S> {
     state: QueueLock<S>,

@@ -25,12 +25,15 @@ use crate::lock::LockRules;
 use crate::model::random;
 use crate::policy::rsdl::RsdlConfig;
 use crate::policy::{Capped, Freelist, Policy, Rsdl};
+use crate::shards::ShardPlan;
 use crate::time::{Nanos, Time, monotonic};
+use crate::topology::Topology;
 use crate::vcpu::{Stop, Vcpu};
 use crate::wait::{Wait, Yield};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::{Config, MaxSteps, Runner, thread};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -73,6 +76,16 @@ fn executors(slots: usize) -> Arc<dyn Evacuate> {
     Arc::new(
         Executors::new(&cpus, policy(slots), rules(), executors::Switches { spin_detection: random(2) == 0 }).unwrap(),
     )
+}
+
+/// A domain of executors whose every slot is a shard.
+fn executors_in_shards(slots: usize) -> Arc<dyn Evacuate> {
+    let cpus: Vec<usize> = (0..slots).collect();
+    let plan = ShardPlan::new(slots, NonZeroUsize::MIN, &Topology::default());
+    let config = RsdlConfig { rr_interval: INTERVAL, least_quota: INTERVAL, shares: true, ..RsdlConfig::default() };
+    let policies = (0..slots).map(|_| -> Box<dyn Policy> { Box::new(Rsdl::new(config, 1)) }).collect();
+    let switches = executors::Switches { spin_detection: random(2) == 0 };
+    Arc::new(Executors::in_shards(&cpus, policies, plan, rules(), switches).unwrap())
 }
 
 /// A domain of leases; its switches are left to chance as well.
@@ -391,6 +404,16 @@ fn shuttle_executors_of_two_slots_lose_no_wake_and_give_all_vcpus_back() {
 #[test]
 fn shuttle_executors_of_three_slots_lose_no_wake_and_give_all_vcpus_back() {
     check(3, |slots| executors(slots).into());
+}
+
+#[test]
+fn shuttle_executors_of_three_shards_lose_no_wake_and_give_all_vcpus_back() {
+    check(3, |slots| executors_in_shards(slots).into());
+}
+
+#[test]
+fn shuttle_executors_of_two_shards_that_fall_back_lose_no_wake_and_give_all_vcpus_back() {
+    check(2, |slots| switchable(executors_in_shards(slots), slots));
 }
 
 #[test]

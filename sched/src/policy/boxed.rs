@@ -66,6 +66,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).spare()
     }
 
+    fn stands(&self, vcpu: VcpuId) -> Option<u64> {
+        (**self).stands(vcpu)
+    }
+
     fn progress(&self) -> Progress {
         (**self).progress()
     }

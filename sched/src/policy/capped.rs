@@ -358,6 +358,10 @@ impl Policy for Capped {
         self.inner.spare().filter(|spare| !self.is_capped(spare.vcpu))
     }
 
+    fn stands(&self, vcpu: VcpuId) -> Option<u64> {
+        if self.is_capped(vcpu) { None } else { self.inner.stands(vcpu) }
+    }
+
     fn progress(&self) -> Progress {
         self.inner.progress()
     }

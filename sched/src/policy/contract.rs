@@ -147,6 +147,11 @@ pub trait Policy: Send {
         None
     }
 
+    /// The stair of a vCPU, if it is queued and may leave.
+    fn stands(&self, _vcpu: VcpuId) -> Option<u64> {
+        None
+    }
+
     /// How far the slots have got with serving vCPUs, on one scale for all shards of a domain; and whether vCPUs have
     /// to wait for it.
     fn progress(&self) -> Progress {

@@ -182,6 +182,10 @@ impl Policy for Rsdl {
         self.to_spare()
     }
 
+    fn stands(&self, vcpu: VcpuId) -> Option<Stair> {
+        self.stands_in_queue(vcpu)
+    }
+
     fn progress(&self) -> Progress {
         self.got_to()
     }

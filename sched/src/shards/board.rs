@@ -4,6 +4,7 @@
 //! nothing where there is nothing, or looks once more than it need. Idle slots and vCPUs to
 //! spare must not miss each other: see [`Board::idles`].
 
+use super::LAG;
 use super::plan::ShardPlan;
 use crate::ids::Shard;
 use crate::policy::{Progress, Spare};
@@ -99,6 +100,11 @@ impl Board {
     /// Where the next vCPU of a shard stands, if it may leave.
     pub fn head(&self, shard: Shard) -> Option<u64> {
         Some(self.lines[shard.index()].head.load(Ordering::Relaxed)).filter(|&head| head != u64::MAX)
+    }
+
+    /// The furthest stair from which a vCPU may be let past those that wait in a shard.
+    pub fn reach(&self, shard: Shard) -> u64 {
+        self.head(shard).map_or(u64::MAX, |head| head.saturating_add(LAG))
     }
 
     /// One more vCPU is at home in this shard, or one fewer.

@@ -39,6 +39,7 @@ impl AssemblyError {
 
 /// Makes a domain on these host CPUs under this policy, without caps.
 pub fn domain(policy: &PolicyConfig, cpus: &CpuList) -> Result<Arc<dyn Domain>, AssemblyError> {
+    let policy = &carried_out(policy);
     match decides(policy, cpus.len(), &stile_host::topology(cpus)) {
         Ok(decides) => Ok(start(policy, cpus, decides)?),
         Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
@@ -63,7 +64,7 @@ pub fn switchable_for(config: &Config) -> Result<Option<Arc<Switchable>>, Assemb
 }
 
 fn decides_for(config: &Config) -> Result<Decides, HostYield> {
-    let (policy, cpus) = (&config.policy, &config.host.pcpus);
+    let (policy, cpus) = (&carried_out(&config.policy), &config.host.pcpus);
     let decides = decides(policy, cpus.len(), &stile_host::topology(cpus))?;
     Ok(if has_caps(config) { decides.with_caps() } else { decides })
 }
@@ -77,6 +78,15 @@ fn numbers(cpus: &CpuList) -> Vec<usize> {
     cpus.iter().map(|cpu| cpu as usize).collect()
 }
 
+/// The policy as this host carries it out: with the mechanism that `auto` stands for.
+pub fn carried_out(policy: &PolicyConfig) -> PolicyConfig {
+    let mechanism = match mechanism(policy.mechanism, stile_host::vcpus_move_freely()) {
+        Carries::Executors => Mechanism::Executors,
+        Carries::Leases => Mechanism::Leases,
+    };
+    PolicyConfig { mechanism, ..policy.clone() }
+}
+
 /// Makes a domain that carries out this policy.
 fn start(policy: &PolicyConfig, cpus: &CpuList, mut decides: Decides) -> Result<Arc<dyn Evacuate>, AssemblyError> {
     tracing::debug!(%policy, pcpus = %cpus, mechanism = ?policy.mechanism, "makes a domain");
@@ -84,7 +94,8 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, mut decides: Decides) -> Result<
     let spin_detection = policy.spin_detection;
     match mechanism(policy.mechanism, stile_host::vcpus_move_freely()) {
         Carries::Executors => {
-            match Executors::new(&numbers, decides.policies.remove(0), policy.lock, executors::Switches { spin_detection }) {
+            let switches = executors::Switches { spin_detection };
+            match Executors::in_shards(&numbers, decides.policies, decides.plan, policy.lock, switches) {
                 Ok(domain) => Ok(Arc::new(domain)),
                 Err(source) => Err(AssemblyError::new(cpus, source)),
             }

@@ -16,7 +16,7 @@ use stile_sched::policy::rsdl::{self, RsdlConfig, matrix, rt};
 use stile_sched::policy::{Credit2, Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::{Nanos, Nice, Topology};
 
-use super::types::{PolicyConfig, Variant, YieldRule};
+use super::types::{Mechanism, PolicyConfig, Variant, YieldRule};
 
 // The first line of a variant's comment is the algorithm's description in the schema.
 /// Scheduling algorithm of a domain.
@@ -203,9 +203,10 @@ impl PolicyConfig {
         matrix::Row::new(nice, interval(self), variant(self)).per_rotation()
     }
 
-    /// Whether this many slots are divided into shards.
+    /// Whether this many slots are divided into shards. Leases have one lock in any case.
     pub fn is_divided(&self, slots: usize) -> bool {
-        self.algorithm == Algorithm::Rsdl && slots > usize::from(self.shard_pcpus.get())
+        let can_be = self.algorithm == Algorithm::Rsdl && self.mechanism != Mechanism::Leases;
+        can_be && slots > usize::from(self.shard_pcpus.get())
     }
 }
 

@@ -18,7 +18,7 @@ const ROOM: usize = 48;
 pub struct Header {
     pub(super) format: String,
     pub(super) version: u32,
-    /// The policy, as configured.
+    /// The policy, as it was carried out.
     pub policy: PolicyConfig,
     /// Whether a VM has a cap.
     #[serde(default)]
@@ -49,7 +49,7 @@ impl Header {
             has_caps: false,
             format: FORMAT.to_owned(),
             version: VERSION,
-            policy: policy.clone(),
+            policy: stile_assembly::carried_out(policy),
             pcpus: pcpus.clone(),
             neighbours: Neighbours::of(pcpus),
             workload: workload.to_owned(),
@@ -68,7 +68,8 @@ impl Header {
         workload: &str,
         params: Params,
     ) -> Self {
-        Self { neighbours, start: 0, ..Self::new(policy, pcpus, workload, params) }
+        let policy = policy.clone();
+        Self { policy, neighbours, start: 0, ..Self::new(&PolicyConfig::default(), pcpus, workload, params) }
     }
 
     /// This header, for a domain in which `caps` says whether a VM has a cap.

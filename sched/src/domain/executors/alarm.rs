@@ -1,4 +1,4 @@
-//! The policy's alarm: which executor tells it the time.
+//! A policy's alarm: which executor of its shard tells it the time.
 //!
 //! One of them watches, by its timer or, idle, by its parker. An executor that asks takes the watch over if the alarm
 //! is earlier than what is watched: it sets its timer anyway. Any other thread that makes the alarm earlier tells the
@@ -18,13 +18,12 @@ pub(super) struct Watch {
     at: Time,
 }
 
-impl Default for Watch {
-    fn default() -> Self {
-        Self { slot: Slot(0), at: Time::NEVER }
-    }
-}
-
 impl Watch {
+    /// The executor of this slot watches first.
+    pub(super) fn new(slot: Slot) -> Self {
+        Self { slot, at: Time::NEVER }
+    }
+
     /// What the executor of this slot watches for.
     pub(super) fn of(&self, slot: Slot) -> Time {
         if slot == self.slot { self.at } else { Time::NEVER }

@@ -10,28 +10,54 @@ use crate::domain::ledger_lock::{HasLedger, LedgerLock};
 use crate::domain::parker::Parker;
 use crate::domain::policy_traits::PolicyTraits;
 use crate::domain::spin_probe::SpinProbe;
-use crate::ids::{Slot, VcpuId};
+use crate::domain::whereabouts::Whereabouts;
+use crate::ids::{Shard, Slot, VcpuId};
 use crate::kick;
 use crate::ledger::{Account, Ledger};
 use crate::lock::Caller;
+use crate::policy::Placement;
+use crate::shards::{Admission, Board, ShardPlan};
 use crate::slot::SlotWord;
-use crate::sync::{AtomicBool, Ordering};
-use crate::time::Time;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::time::{Time, monotonic};
 use crate::vcpu::Vcpu;
+use std::ops::Range;
 use std::sync::OnceLock;
+
 /// Deadlines, and vCPUs held back, that are handled in one go, so that the lock is held for a bounded time; the rest
 /// follows at once.
 pub(super) const DUE_AT_ONCE: usize = 8;
 
 pub(super) struct Shared {
-    pub(super) state: LedgerLock<LockedState>,
+    pub(super) plan: ShardPlan,
+    pub(super) shards: Box<[ShardShared]>,
+    pub(super) board: Board,
     pub(super) slots: Box<[SlotShared]>,
     pub(super) events: Box<[Events]>,
-    /// A vCPU is queued. Written under the lock; read without, where being late only means one more exit.
-    pub(super) waiters: AtomicBool,
+    pub(super) whereabouts: Whereabouts,
+    /// Taken while a shard's lock is held, never the other way round.
+    pub(super) admission: Mutex<Admissions>,
     pub(super) policy: PolicyTraits,
     pub(super) detects_spinning: bool,
     pub(super) ending: AtomicBool,
+}
+
+/// New vCPUs, their ids and their shards.
+#[derive(Debug, Default)]
+pub(super) struct Admissions {
+    pub(super) ids: IdAllocator,
+    pub(super) shards: Admission,
+}
+
+/// A shard.
+pub(super) struct ShardShared {
+    pub(super) state: LedgerLock<LockedState>,
+    /// A vCPU is queued. Written under the lock; read without, where being late only means one more exit.
+    pub(super) waiters: AtomicBool,
+    /// The shard that one of its slots looks at next.
+    pub(super) probe: AtomicU32,
+    /// Where its own next vCPU stood when a slot last took one that stood further up.
+    pub(super) took_at: AtomicU64,
 }
 
 /// What others may see of a slot.
@@ -43,13 +69,38 @@ pub(super) struct SlotShared {
     pub(super) counts: Counts,
 }
 
-/// What the lock guards.
+/// What a shard's lock guards.
 pub(super) struct LockedState {
     pub(super) ledger: Ledger,
-    pub(super) vcpus: Vec<Option<Entry>>,
-    pub(super) ids: IdAllocator,
-    pub(super) deadlines: Box<[Deadlines]>,
+    /// By id; only those that are in this shard.
+    pub(super) vcpus: Vec<Option<Box<Entry>>>,
+    /// The number of its first slot.
+    first: usize,
+    deadlines: Box<[Deadlines]>,
     pub(super) watch: Watch,
+    /// It had more runnable vCPUs than slots when it last published.
+    contended: bool,
+}
+
+impl LockedState {
+    pub(super) fn new(ledger: Ledger, slots: Range<Slot>) -> Self {
+        let (first, count) = (slots.start.index(), slots.end.index() - slots.start.index());
+        let deadlines = (0..count).map(|_| Deadlines::default()).collect();
+        Self { ledger, vcpus: Vec::new(), first, deadlines, watch: Watch::new(slots.start), contended: false }
+    }
+
+    /// Those that a slot of this shard watches.
+    pub(super) fn deadlines(&mut self, slot: Slot) -> &mut Deadlines {
+        &mut self.deadlines[slot.index() - self.first]
+    }
+
+    /// Makes room for a vCPU of this id; may allocate.
+    pub(super) fn make_room(&mut self, vcpu: VcpuId) {
+        if self.vcpus.len() <= vcpu.index() {
+            self.vcpus.resize_with(vcpu.index() + 1, || None);
+        }
+        self.deadlines.iter_mut().for_each(|deadlines| deadlines.admit(vcpu));
+    }
 }
 
 impl HasLedger for LockedState {
@@ -95,6 +146,13 @@ pub(super) enum Act {
     Look(Slot),
 }
 
+impl Act {
+    pub(super) fn slot(&self) -> Slot {
+        let (Self::Ask(slot) | Self::Rouse(slot) | Self::Look(slot)) = *self;
+        slot
+    }
+}
+
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("slots", &self.slots).finish_non_exhaustive()
@@ -109,9 +167,11 @@ impl Shared {
         }
         let entry = state.vcpus[vcpu.index()].as_mut()?;
         if let Some(slot) = entry.deadline.take() {
-            state.deadlines[slot.index()].remove(vcpu);
+            state.deadlines(slot).remove(vcpu);
         }
-        placed(state.ledger.wake(vcpu, by, now))
+        let placement = state.ledger.wake(vcpu, by, now);
+        self.whereabouts.waits(vcpu, !matches!(placement, Placement::Run(_)));
+        placed(placement)
     }
 
     /// `rechecks` is the thread that looks at its own slot's word next, if it is an executor at all: it is in the
@@ -140,18 +200,29 @@ impl Shared {
         }
     }
 
-    pub(super) fn publish(&self, state: &LockedState) {
+    /// Lets others know what has become of a shard.
+    pub(super) fn publish(&self, shard: Shard, state: &mut LockedState) {
+        let waiters = &self.shards[shard.index()].waiters;
         let waiting = state.ledger.waiting() > 0;
-        if self.waiters.load(Ordering::Relaxed) != waiting {
-            self.waiters.store(waiting, Ordering::Relaxed);
+        if waiters.load(Ordering::Relaxed) != waiting {
+            waiters.store(waiting, Ordering::Relaxed);
         }
+        if !self.board.is_needed() {
+            return;
+        }
+        let progress = state.ledger.progress();
+        let before = std::mem::replace(&mut state.contended, progress.contended);
+        if progress.contended && !before && self.board.front() > progress.stair {
+            state.ledger.keeps_up(self.board.front(), monotonic());
+        }
+        self.board.publish(shard, state.ledger.spare(), state.ledger.progress());
     }
 
     /// Takes a vCPU out as it is. The executors have ended.
     pub(super) fn evict(&self, state: &mut LockedState, id: VcpuId, now: Time) -> Option<Evacuee> {
         let entry = state.vcpus[id.index()].take()?;
         let leaving = self.events[id.index()].leave();
-        let deadline = entry.deadline.map_or(Time::NEVER, |slot| state.deadlines[slot.index()].of(id));
+        let deadline = entry.deadline.map_or(Time::NEVER, |slot| state.deadlines(slot).of(id));
         let mut account = state.ledger.account_of(id, now)?;
         entry.counted.enter(&mut account, |outcomes| &mut outcomes.alone);
         Some(Evacuee {
@@ -167,15 +238,18 @@ impl Shared {
     }
 
     /// Removes a vCPU the policy has let go of.
-    pub(super) fn forget(&self, state: &mut LockedState, vcpu: VcpuId) -> Option<Gone> {
+    pub(super) fn forget(&self, shard: Shard, state: &mut LockedState, vcpu: VcpuId) -> Option<Gone> {
         self.events[vcpu.index()].retire();
         let entry = state.vcpus[vcpu.index()].take()?;
         if let Some(slot) = entry.deadline {
-            state.deadlines[slot.index()].remove(vcpu);
+            state.deadlines(slot).remove(vcpu);
         }
-        state.ids.give_back(vcpu);
+        let group = state.ledger.attributes_of(vcpu).and_then(|attributes| attributes.group);
         let mut last = state.ledger.close(vcpu);
         entry.counted.enter(&mut last, |outcomes| &mut outcomes.alone);
+        let mut admission = self.admission.lock();
+        admission.ids.give_back(vcpu);
+        admission.shards.forgets(&self.board, group, shard);
         Some(Gone { vcpu: entry.vcpu?, last })
     }
 }

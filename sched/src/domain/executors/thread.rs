@@ -1,13 +1,13 @@
 //! The life of an executor: run the current vCPU, ask the policy when there is something to say, take up its answer.
 
-use super::shared::{Act, DUE_AT_ONCE, Gone, LockedState, Shared, SlotShared};
+use super::shared::{Act, DUE_AT_ONCE, Gone, LockedState, ShardShared, Shared, SlotShared};
 use super::turn_length::TurnLength;
 use crate::domain::carried::set_carried;
 use crate::domain::carrier_thread::enter_thread;
 use crate::domain::cpu_meter::CpuMeter;
 use crate::domain::pause::pause;
 use crate::domain::spin_probe::SpinProbe;
-use crate::ids::{Slot, VcpuId};
+use crate::ids::{Shard, Slot, VcpuId};
 use crate::kick;
 use crate::lock::Caller;
 use crate::policy::Why;
@@ -43,6 +43,8 @@ type Acts = ArrayVec<Act, { 2 * DUE_AT_ONCE + 1 }>;
 #[derive(Default)]
 struct After {
     acts: Acts,
+    /// A slot of another shard that should take a vCPU from here.
+    relief: Option<Act>,
     /// A vCPU the domain has let go of.
     gone: Option<Gone>,
     /// How long the vCPU that goes on stays outside its guest.
@@ -63,8 +65,10 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
     let (armed, ask_at, turns) = (Time::NEVER, Time::NEVER, TurnLength::default());
+    let home = shared.plan.of(slot);
+    let shard = &shared.shards[home.index()];
     let mut executor =
-        Executor { shared, slot, me, timer, armed, ask_at, meter: CpuMeter::default(), turns, since: monotonic() };
+        Executor { shared, slot, home, shard, me, timer, armed, ask_at, meter: CpuMeter::default(), turns, since: monotonic() };
     let mut current = None;
     while !shared.ending.load(Ordering::Relaxed) {
         current = match current {
@@ -80,6 +84,8 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
 struct Executor<'a> {
     shared: &'a Shared,
     slot: Slot,
+    home: Shard,
+    shard: &'a ShardShared,
     me: &'a SlotShared,
     timer: kick::Timer,
     /// What the timer is set to; a time that has passed means it is not set.
@@ -96,7 +102,7 @@ impl Executor<'_> {
     /// Runs the current vCPU until the policy has to be asked, and asks.
     fn run(&mut self, mut current: CurrentVcpu) -> Option<CurrentVcpu> {
         let counts = &self.me.counts;
-        set_carried(self.shared, current.id);
+        set_carried(self.shared, current.id, self.slot);
         current.vcpu.waited(current.waited);
         self.tell(&mut current, Presence::Here);
         loop {
@@ -108,7 +114,8 @@ impl Executor<'_> {
                 Stop::Exit => Why::Exit,
                 Stop::Yield(y) => {
                     current.probe.yields(y.wait);
-                    if self.is_alone() && !self.shared.policy.told_of_lone_yields {
+                    let elsewhere = self.shared.target_elsewhere(self.slot, y).is_some();
+                    if self.is_alone() && !elsewhere && !self.shared.policy.told_of_lone_yields {
                         counts.yielded(y.wait);
                         continue;
                     }
@@ -138,7 +145,7 @@ impl Executor<'_> {
 
     /// No vCPU waits, as far as is known without the lock.
     fn is_alone(&self) -> bool {
-        !self.shared.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted()
+        !self.shard.waiters.load(Ordering::Relaxed) && !self.me.word.is_wanted()
     }
 
     /// What there is to ask after a kick; `None`: nothing, it was only a look, and the vCPU goes on.
@@ -164,14 +171,16 @@ impl Executor<'_> {
         None
     }
 
-    /// Waits until there is something to do, and asks.
+    /// Waits until there is something to do, unless a vCPU waits in another shard, and asks.
     fn idle(&mut self) -> Option<CurrentVcpu> {
-        let until = {
-            let state = self.shared.state.lock();
-            state.deadlines[self.slot.index()].earliest().min(state.watch.of(self.slot))
-        };
-        self.me.parker.wait(until);
-        self.meter.slept();
+        if !self.shared.relieves(self.slot) {
+            let until = {
+                let mut state = self.shard.state.lock();
+                state.deadlines(self.slot).earliest().min(state.watch.of(self.slot))
+            };
+            self.me.parker.wait(until);
+            self.meter.slept();
+        }
         self.since = monotonic();
         self.ask(None, Stopped { why: Why::Free, until: Time::NEVER })
     }
@@ -181,9 +190,14 @@ impl Executor<'_> {
         self.me.word.acknowledge();
         let mut after = After::default();
         let caller = current.as_ref().map_or(Caller::Normal, |current| current.caller);
+        match stopped.why {
+            Why::Yield(y) => self.shared.brings_target(self.slot, y),
+            Why::Check => self.shared.takes_from_one_behind(self.slot),
+            _ => {}
+        }
         let taken = self.meter.worked(self.since, monotonic());
         let next = {
-            let mut state = self.shared.state.lock_as(caller);
+            let mut state = self.shard.state.lock_as(caller);
             let now = monotonic();
             self.turns.learn(now.since(self.since));
             self.since = now;
@@ -192,11 +206,12 @@ impl Executor<'_> {
             }
             self.wake_due(&mut state, now, &mut after.acts);
             let next = self.answer(&mut state, current, stopped, now, &mut after);
-            self.shared.publish(&state);
+            self.shared.publish(self.home, &mut state);
             self.ask_at = self.ask_at.min(self.shared.watch(&mut state, self.slot));
+            after.relief = self.shared.relief(self.home, &state);
             next
         };
-        after.acts.into_iter().for_each(|act| self.shared.perform(act, None));
+        after.acts.into_iter().chain(after.relief).for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Gone::give_back);
         pause(after.pause, || self.me.word.is_wanted());
         if let Some(current) = &next {
@@ -210,7 +225,7 @@ impl Executor<'_> {
         // This slot is asking already.
         let mine = |act: &Act| matches!(act, Act::Ask(slot) | Act::Rouse(slot) if *slot == self.slot);
         for _ in 0..DUE_AT_ONCE {
-            let Some(vcpu) = state.deadlines[self.slot.index()].pop_due(now) else { break };
+            let Some(vcpu) = state.deadlines(self.slot).pop_due(now) else { break };
             if let Some(entry) = state.vcpus[vcpu.index()].as_mut() {
                 entry.deadline = None;
             }
@@ -253,16 +268,18 @@ impl Executor<'_> {
             current => {
                 if let Some(current) = current {
                     let vcpu = self.put_down(state, current);
+                    self.shared.whereabouts.waits(vcpu, !matches!(why, Why::Block | Why::Retire));
                     if why == Why::Retire {
-                        after.gone = self.shared.forget(state, vcpu);
+                        after.gone = self.shared.forget(self.home, state, vcpu);
                     }
                 }
                 next.map(|vcpu| self.pick_up(state, vcpu))
             }
         };
         self.stamp_word(before, next);
+        next.into_iter().for_each(|vcpu| self.shared.whereabouts.waits(vcpu, false));
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
-        self.ask_at = lease_end.min(state.deadlines[self.slot.index()].earliest());
+        self.ask_at = lease_end.min(state.deadlines(self.slot).earliest());
         if let Some(current) = &mut current {
             current.probe.plan(now, lease_end != Time::NEVER);
         }
@@ -280,7 +297,7 @@ impl Executor<'_> {
             return false;
         }
         if until != Time::NEVER {
-            state.deadlines[self.slot.index()].insert(until, vcpu);
+            state.deadlines(self.slot).insert(until, vcpu);
             if let Some(entry) = state.vcpus[vcpu.index()].as_mut() {
                 entry.deadline = Some(self.slot);
             }
@@ -290,7 +307,7 @@ impl Executor<'_> {
 
     /// The executor ends with a current vCPU, which stays on the slot for all that the policy knows.
     fn leave(&self, current: CurrentVcpu) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.shard.state.lock();
         let entry = state.vcpus[current.id.index()].as_mut().expect("a vCPU on a slot is known");
         let counts = self.me.counts.read();
         entry.counted = entry.counted.plus(counts.since(std::mem::replace(&mut entry.counts_before, counts)));
@@ -311,7 +328,10 @@ impl Executor<'_> {
         match (before, next) {
             (Some(_), None) => self.me.word.vacate(),
             (None, Some(_)) => self.me.word.occupy(),
-            _ => {}
+            _ => return,
+        }
+        if self.shared.board.is_needed() {
+            self.shared.board.idles(self.home, next.is_none());
         }
     }
 

@@ -70,7 +70,7 @@ pub(super) fn carry<W: Word>(
         Err(e) => return ready.send(Err(e)).unwrap_or(()),
     };
     HOME.set(Arc::as_ptr(&shared).addr());
-    set_carried(&*shared, id);
+    set_carried(&*shared, id, Slot(0));
     // The starter waits for this.
     let _ = ready.send(Ok(()));
     let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };

@@ -56,7 +56,12 @@ impl Rsdl {
         if !endless && s.lease_end <= s.charged {
             s.lease_end = s.charged + left;
         }
-        let until = if endless { Time::NEVER } else { s.lease_end };
+        let until = match endless {
+            // Others may wait in another shard, and only a slot that asks looks there.
+            true if self.config.shares => s.charged + self.config.rr_interval,
+            true => Time::NEVER,
+            false => s.lease_end,
+        };
         if endless {
             self.unlimited.insert(slot)
         } else {

@@ -25,6 +25,11 @@ impl Rsdl {
         Some(Spare { vcpu, stair })
     }
 
+    pub(super) fn stands_in_queue(&self, vcpu: VcpuId) -> Option<Stair> {
+        let v = self.vcpus.get(vcpu.index())?.as_ref()?;
+        (v.class != Class::Rt && self.nodes.contains(vcpu)).then_some(v.stair)
+    }
+
     pub(super) fn got_to(&self) -> Progress {
         let served = self.queues.all().map(|queue| queue.served);
         Progress { stair: served.min().unwrap_or(0), contended: self.contended() }

@@ -55,16 +55,15 @@ impl<P: Policy> SimMachine<P> {
         if !self.board.is_needed() || self.shards.len() < 2 {
             return;
         }
-        let Some(own) = self.board.head(shard) else { return };
         self.probe = (self.probe + 1) % self.shards.len();
         let other = Shard(self.probe as u16);
         let Some(head) = self.board.head(other).filter(|_| other != shard) else { return };
         let s = &mut self.shards[shard.index()];
-        if head + LAG >= own || own == u64::MAX - 1 || s.took_at >= own {
-            return;
-        }
-        s.took_at = own;
-        if let Some(spare) = self.shards[other.index()].ledger.spare() {
+        let takes = match self.board.head(shard) {
+            None => true,
+            Some(own_head) => head + LAG < own_head && std::mem::replace(&mut s.took_at, own_head) < own_head,
+        };
+        if takes && let Some(spare) = self.shards[other.index()].ledger.spare() {
             self.brings(spare.vcpu.index(), slot);
         }
     }
@@ -72,7 +71,11 @@ impl<P: Policy> SimMachine<P> {
     /// A yield on a slot names a vCPU that waits in another shard: it comes here.
     pub(super) fn brings_target(&mut self, slot: usize, y: Yield) {
         let (Wait::Lock(target) | Wait::Message(target)) = y.wait else { return };
-        if self.board.is_needed() && self.waits_elsewhere(slot, target) {
+        if !self.board.is_needed() || !self.waits_elsewhere(slot, target) {
+            return;
+        }
+        let reach = self.board.reach(self.shard_of(slot));
+        if self.ledger_of(target.index()).stands(target).is_some_and(|stair| stair <= reach) {
             self.brings(target.index(), slot);
         }
     }
