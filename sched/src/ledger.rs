@@ -40,7 +40,7 @@ pub use usage::Usage;
 
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
-use crate::policy::{Decision, Placement, Policy, Progress, Resumed, Spare, Traveller, Why, YieldCounts};
+use crate::policy::{Decision, Front, Placement, Policy, Progress, Resumed, Spare, Traveller, Why, YieldCounts};
 use crate::time::{Nanos, Time};
 use account::Entry;
 use books::Books;
@@ -87,8 +87,8 @@ pub struct Departed {
 }
 
 impl Departed {
-    /// Whether it waits for a slot; if not, it is blocked.
-    pub fn waits(&self) -> bool {
+    /// Whether it is queued for a slot; if not, it is blocked.
+    pub fn queued(&self) -> bool {
         self.traveller.queued
     }
 }
@@ -263,11 +263,11 @@ impl<P: Policy> Ledger<P> {
     }
 
     /// As [`Policy::keeps_up`].
-    pub fn keeps_up(&mut self, stair: u64, now: Time) {
+    pub fn keeps_up(&mut self, front: Front, now: Time) {
         let now = self.advance(now);
-        self.policy.keeps_up(stair);
+        self.policy.keeps_up(front);
         let slot = Slot(self.first);
-        self.record(Some(slot), now, What::KeepUp { slot, stair });
+        self.record(Some(slot), now, What::KeepUp { slot, front });
     }
 
     /// As [`Policy::departs`]. The vCPU's account goes with it.

@@ -60,7 +60,7 @@ pub use freelist::Freelist;
 pub use goodness::Goodness;
 pub use o1::O1;
 pub use rsdl::Rsdl;
-pub use travel::{Progress, Spare, Traveller};
+pub use travel::{Front, Progress, Spare, Traveller};
 pub use yield_counts::YieldCounts;
 
 use crate::time::Nanos;

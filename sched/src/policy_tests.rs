@@ -8,4 +8,5 @@ mod old;
 mod properties;
 mod queues;
 mod regressions;
+mod shards;
 mod stalls;

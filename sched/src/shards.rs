@@ -23,7 +23,7 @@ mod board;
 mod plan;
 
 pub use admission::Admission;
-pub use board::Board;
+pub use board::{Board, Known};
 pub use plan::ShardPlan;
 
 /// How far the next vCPU of a shard may stand above another shard's before that one takes it (unit: stairs).

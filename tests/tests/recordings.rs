@@ -17,8 +17,9 @@ use stile_tests::{Guest, Recipe, require_kvm, skip};
 use tempfile::TempDir;
 
 /// Every policy and mechanism.
-const POLICIES: [&str; 9] = [
+const POLICIES: [&str; 10] = [
     "rsdl",
+    "rsdl:executors:shard_pcpus=1",
     "rsdl:leases",
     "rsdl:leases:steal",
     "rsdl+expire:level-quota",

@@ -105,7 +105,7 @@ impl Executors {
             ShardShared {
                 state: LedgerLock::new(LockedState::new(ledger, slots), rules),
                 waiters: AtomicBool::new(false),
-                probe: AtomicU32::new(u32::from(shard.0) + 1),
+                probe: AtomicU32::new(0),
                 took_at: AtomicU64::new(0),
             }
         };

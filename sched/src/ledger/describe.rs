@@ -2,7 +2,7 @@
 
 use super::event::{Event, What};
 use crate::ids::VcpuId;
-use crate::policy::{Decision, Placement, Why};
+use crate::policy::{Decision, Front, Placement, Why};
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
 use std::fmt;
@@ -20,7 +20,9 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
         What::Arrive { vcpu, slot, placement: Some(placement) } => {
             format!("{} comes to the shard of {slot} and {}", name(vcpu), placed(placement))
         }
-        What::KeepUp { slot, stair } => format!("the shard of {slot} takes over that others are on stair {stair}"),
+        What::KeepUp { slot, front: Front { stair, quota } } => {
+            format!("the shard of {slot} takes over that others are on stair {stair} with quotas of {}", span(quota))
+        }
         What::Taken { slot, time } => format!("{slot}: the host took {} from its vCPU", span(time)),
         What::Idled { vcpu, since } => format!("{} had idled for {}", name(vcpu), span(event.time.since(since))),
         What::Gap { lost } => format!("{lost} events are missing"),

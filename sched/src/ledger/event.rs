@@ -5,7 +5,7 @@
 
 use crate::attributes::{Cap, Class, Group, GroupId};
 use crate::ids::{Nice, Slot, VcpuId};
-use crate::policy::{Decision, Lease, Placement, Why};
+use crate::policy::{Decision, Front, Lease, Placement, Why};
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
 
@@ -100,12 +100,12 @@ pub enum What {
         /// Where it went; `None`: it is blocked.
         placement: Option<Placement>,
     },
-    /// A shard that had slots to spare takes over how far others have got.
+    /// A shard takes over how far others have got.
     KeepUp {
         /// The shard's first slot.
         slot: Slot,
-        /// How far that is.
-        stair: u64,
+        /// How far that is. The quota is shorter than 4 s.
+        front: Front,
     },
     /// A vCPU that has just been reported as blocked had done nothing on its slot for a while.
     Idled {
@@ -214,8 +214,9 @@ impl Event {
                 let packed = Packed { kind: kind::ARRIVE, vcpu: vcpu.0, kick: slot.0, detail: BLOCKED, ..none };
                 placement.map_or(packed, |placement| pack_placement(packed, placement))
             }
-            What::KeepUp { slot, stair } => {
-                Packed { kind: kind::KEEP_UP, slot: slot.0, ..none }.with_number(stair)
+            What::KeepUp { slot, front } => {
+                let quota = u32::try_from(front.quota.0).unwrap_or(u32::MAX);
+                Packed { kind: kind::KEEP_UP, slot: slot.0, next: quota, ..none }.with_number(front.stair)
             }
             What::Gap { lost } => Packed { kind: kind::GAP, ..none }.with_number(lost),
             What::Ask { slot, vcpu, why, decision } => self.pack_ask(none, (slot, vcpu), why, decision),
@@ -277,7 +278,10 @@ impl Event {
                 let placement = if blocked { None } else { Some(placement_of(packed)?) };
                 What::Arrive { vcpu, slot: slot(packed.kick)?, placement }
             }
-            kind::KEEP_UP => What::KeepUp { slot: slot(packed.slot)?, stair: packed.number() },
+            kind::KEEP_UP => {
+                let front = Front { stair: packed.number(), quota: Nanos(packed.next.into()) };
+                What::KeepUp { slot: slot(packed.slot)?, front }
+            }
             kind::GAP => What::Gap { lost: packed.number() },
             asked => {
                 let yields = |wait| Why::Yield(Yield { wait, again: packed.detail & AGAIN != 0 });
@@ -447,7 +451,8 @@ mod tests {
         let departs = vcpus().prop_map(|vcpu| What::Depart { vcpu });
         let arrives = (vcpus(), slots(), prop::option::of(placements.clone()))
             .prop_map(|(vcpu, slot, placement)| What::Arrive { vcpu, slot, placement });
-        let keeps = (slots(), any::<u64>()).prop_map(|(slot, stair)| What::KeepUp { slot, stair });
+        let keeps = (slots(), any::<u64>(), any::<u32>())
+            .prop_map(|(slot, stair, quota)| What::KeepUp { slot, front: Front { stair, quota: Nanos(quota.into()) } });
         let gaps = any::<u64>().prop_map(|lost| What::Gap { lost });
         let leases =
             (vcpus(), prop_oneof![(1..4_000_000_000u64).prop_map(move |ns| Time(time + ns)), Just(Time::NEVER)]);

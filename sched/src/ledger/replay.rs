@@ -91,8 +91,12 @@ impl Replay {
             let before = self.before.iter().copied().collect();
             return Err(Stop::Differs(Box::new(Difference { recorded: *event, replayed, before })));
         }
-        let asked =
-            |what| matches!(what, What::Wake { .. } | What::Resume { .. } | What::Ask { .. } | What::Steal { .. } | What::Arrive { .. });
+        let asked = |what| {
+            matches!(
+                what,
+                What::Wake { .. } | What::Resume { .. } | What::Ask { .. } | What::Steal { .. } | What::Arrive { .. }
+            )
+        };
         self.compared += u64::from(asked(event.what));
         if self.before.len() == CONTEXT {
             self.before.pop_front();
@@ -145,8 +149,8 @@ impl Replay {
             What::Steal { slot, thief, .. } => {
                 What::Steal { slot, thief, taken: policy.steals(local(slot), thief, now) }
             }
-            What::KeepUp { stair, .. } => {
-                policy.keeps_up(stair);
+            What::KeepUp { front, .. } => {
+                policy.keeps_up(front);
                 event.what
             }
             What::Depart { vcpu } => {

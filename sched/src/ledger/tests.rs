@@ -171,7 +171,9 @@ fn another_policy_object_that_is_told_the_same_answers_the_same() {
     let mut fresh = rsdl();
     for event in ledger.trace().latest() {
         match event.what {
-            What::Add { vcpu, nice, class, group, .. } => fresh.add(vcpu, Attributes { nice, class, group }, event.time),
+            What::Add { vcpu, nice, class, group, .. } => {
+                fresh.add(vcpu, Attributes { nice, class, group }, event.time)
+            }
             What::Wake { vcpu, placement, .. } => assert_eq!(fresh.wake(vcpu, event.time), placement),
             What::Ask { slot, why, decision, .. } => assert_eq!(fresh.next(slot, why, event.time), decision),
             What::Resume { vcpu, placement } => assert_eq!(fresh.tick(event.time), Some(Resumed { vcpu, placement })),

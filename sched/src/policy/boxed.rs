@@ -3,7 +3,7 @@
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Resumed, Throttled, Why};
-use super::travel::{Progress, Spare, Traveller};
+use super::travel::{Front, Progress, Spare, Traveller};
 use super::yield_counts::YieldCounts;
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
@@ -74,8 +74,8 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).progress()
     }
 
-    fn keeps_up(&mut self, stair: u64) {
-        (**self).keeps_up(stair);
+    fn keeps_up(&mut self, front: Front) {
+        (**self).keeps_up(front);
     }
 
     fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {

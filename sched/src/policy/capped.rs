@@ -32,7 +32,7 @@ mod budget;
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Resumed, Throttled, Why};
-use super::travel::{Progress, Spare, Traveller};
+use super::travel::{Front, Progress, Spare, Traveller};
 use super::yield_counts::YieldCounts;
 use crate::attributes::{self, Attributes, GroupId};
 use crate::deadlines::Deadlines;
@@ -366,8 +366,8 @@ impl Policy for Capped {
         self.inner.progress()
     }
 
-    fn keeps_up(&mut self, stair: u64) {
-        self.inner.keeps_up(stair);
+    fn keeps_up(&mut self, front: Front) {
+        self.inner.keeps_up(front);
     }
 
     fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {

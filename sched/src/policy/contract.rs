@@ -1,7 +1,7 @@
 //! The contract of a policy: the questions that a driver asks.
 
 use super::decision::{Decision, Placement, Resumed, Throttled, Why};
-use super::travel::{Progress, Spare, Traveller};
+use super::travel::{Front, Progress, Spare, Traveller};
 use super::yield_counts::YieldCounts;
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
@@ -158,8 +158,8 @@ pub trait Policy: Send {
         Progress::default()
     }
 
-    /// Other shards have got this far, while this one had slots to spare: its vCPUs save up nothing by that.
-    fn keeps_up(&mut self, _stair: u64) {}
+    /// Other shards have got this far: vCPUs save up nothing by standing further up, and quotas are as long as there.
+    fn keeps_up(&mut self, _front: Front) {}
 
     /// The vCPU that should share a run queue with this one, since it mostly wakes it.
     fn follows(&self, _vcpu: VcpuId) -> Option<VcpuId> {

@@ -30,7 +30,7 @@
 
 use super::contract::Policy;
 use super::decision::{Decision, Placement, Why};
-use super::travel::{Progress, Spare, Traveller};
+use super::travel::{Front, Progress, Spare, Traveller};
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
 use crate::time::{Nanos, Time};
@@ -106,6 +106,7 @@ impl Policy for Rsdl {
             peer: Peer::default(),
             waker: Peer::default(),
             protected: false,
+            came: false,
         }));
         self.grant(home, stair, Nanos(row.quota.0 - used.0));
         self.queue(home).residents += 1;
@@ -190,8 +191,8 @@ impl Policy for Rsdl {
         self.got_to()
     }
 
-    fn keeps_up(&mut self, stair: Stair) {
-        self.skips_to(stair);
+    fn keeps_up(&mut self, front: Front) {
+        self.takes_over(front);
     }
 
     fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {

@@ -10,6 +10,8 @@ pub struct Spare {
     pub vcpu: VcpuId,
     /// The stair it stands on.
     pub stair: u64,
+    /// It came from another shard and has not run since: only an idle slot may take it.
+    pub came: bool,
 }
 
 /// How far a shard has got.
@@ -19,6 +21,17 @@ pub struct Progress {
     pub stair: u64,
     /// There are more runnable vCPUs than slots.
     pub contended: bool,
+    /// How long a quota can be with as many vCPUs as run here; zero under a policy whose quotas are fixed.
+    pub quota: Nanos,
+}
+
+/// How far the shards of a domain have got. Stairs are comparable because quotas are as long in all shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Front {
+    /// The furthest stair served by a shard in which vCPUs wait.
+    pub stair: u64,
+    /// The shortest quota of all shards.
+    pub quota: Nanos,
 }
 
 /// What a vCPU has earned where it comes from.

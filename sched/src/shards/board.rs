@@ -7,11 +7,15 @@
 use super::LAG;
 use super::plan::ShardPlan;
 use crate::ids::Shard;
-use crate::policy::{Progress, Spare};
+use crate::policy::{Front, Progress, Spare};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::time::Nanos;
 
 /// Shards in a word of a [`Mask`].
 const BITS: usize = 64;
+
+/// Added to the stair of a vCPU that came from another shard and has not run since.
+const CAME: u64 = 1 << 63;
 
 /// What all shards let others know.
 #[derive(Debug)]
@@ -23,17 +27,28 @@ pub struct Board {
     idle: Mask,
     /// The furthest that a contended shard has got.
     front: AtomicU64,
+    /// The shortest quota of all (unit: ns); 0: quotas are fixed.
+    quota: AtomicU64,
+}
+
+/// What a shard has taken over from others. Kept with its lock held.
+#[derive(Debug, Default)]
+pub struct Known {
+    contended: bool,
+    quota: Nanos,
 }
 
 /// What one shard lets others know. Two cache lines, since neighbours are fetched in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Line {
-    /// The stair of the vCPU to spare; without one, `u64::MAX`.
+    /// The stair of the vCPU to spare, and [`CAME`]; without one, `u64::MAX`.
     head: AtomicU64,
     idle: AtomicU32,
     residents: AtomicU32,
     slots: u32,
+    /// As in [`Progress`] (unit: ns).
+    quota: AtomicU64,
 }
 
 impl Board {
@@ -47,7 +62,7 @@ impl Board {
         let lines: Box<[Line]> = plan.shards().map(line).collect();
         let (spare, idle) = (Mask::new(lines.len()), Mask::new(lines.len()));
         plan.shards().for_each(|shard| idle.set(shard, true));
-        Self { spare, idle, lines, front: AtomicU64::new(0) }
+        Self { spare, idle, lines, front: AtomicU64::new(0), quota: AtomicU64::new(0) }
     }
 
     /// Whether there is anything to publish, or to look at.
@@ -58,7 +73,7 @@ impl Board {
     /// A shard tells what has become of it.
     pub fn publish(&self, shard: Shard, spare: Option<Spare>, progress: Progress) {
         let line = &self.lines[shard.index()];
-        let head = spare.map_or(u64::MAX, |spare| spare.stair.min(u64::MAX - 1));
+        let head = spare.map_or(u64::MAX, |spare| spare.stair.min(CAME - 2) + if spare.came { CAME } else { 0 });
         if line.head.load(Ordering::Relaxed) != head {
             line.head.store(head, Ordering::Relaxed);
         }
@@ -68,9 +83,37 @@ impl Board {
         }
     }
 
-    /// How far the furthest contended shard has got.
-    pub fn front(&self) -> u64 {
-        self.front.load(Ordering::Relaxed)
+    /// What a shard has to take over, when it has got so far: that it fell behind while it had slots to spare, or
+    /// that quotas have changed.
+    pub fn news(&self, shard: Shard, known: &mut Known, progress: Progress) -> Option<Front> {
+        self.wants(shard, progress.quota);
+        let quota = Nanos(self.quota.load(Ordering::Relaxed));
+        let had_spare = progress.contended && !known.contended;
+        let front = if had_spare { self.front.load(Ordering::Relaxed) } else { 0 }.max(progress.stair);
+        let is_new = front > progress.stair || quota != known.quota;
+        *known = Known { contended: progress.contended, quota };
+        is_new.then_some(Front { stair: front, quota })
+    }
+
+    /// A shard's vCPUs can have quotas this long.
+    fn wants(&self, shard: Shard, quota: Nanos) {
+        let own = &self.lines[shard.index()].quota;
+        if own.load(Ordering::Relaxed) == quota.0 {
+            return;
+        }
+        own.store(quota.0, Ordering::SeqCst);
+        let shortest = || {
+            let all = self.lines.iter().map(|line| line.quota.load(Ordering::SeqCst));
+            all.filter(|&quota| quota > 0).min().unwrap_or(0)
+        };
+        // Who writes last looks again, and sees what all have written.
+        loop {
+            let quota = shortest();
+            self.quota.store(quota, Ordering::SeqCst);
+            if shortest() == quota {
+                break;
+            }
+        }
     }
 
     /// A slot of this shard begins to idle, or ceases to. Sequentially consistent with
@@ -99,7 +142,14 @@ impl Board {
 
     /// Where the next vCPU of a shard stands, if it may leave.
     pub fn head(&self, shard: Shard) -> Option<u64> {
-        Some(self.lines[shard.index()].head.load(Ordering::Relaxed)).filter(|&head| head != u64::MAX)
+        let head = self.lines[shard.index()].head.load(Ordering::Relaxed);
+        (head != u64::MAX).then_some(head & !CAME)
+    }
+
+    /// As [`head`](Self::head), unless that vCPU came from another shard and has not run since: shards would take it
+    /// from each other for ever.
+    pub fn settled(&self, shard: Shard) -> Option<u64> {
+        Some(self.lines[shard.index()].head.load(Ordering::Relaxed)).filter(|head| head & CAME == 0)
     }
 
     /// The furthest stair from which a vCPU may be let past those that wait in a shard.
@@ -206,15 +256,37 @@ mod tests {
         let (board, shard) = (board(4), Shard(1));
         assert_eq!((board.nearest_spare(Shard(3)), board.nearest_idle(Shard(3))), (None, Some(Shard(2))));
         (0..4).for_each(|shard| board.idles(Shard(shard), false));
-        let spare = Spare { vcpu: VcpuId(7), stair: 12 };
-        board.publish(shard, Some(spare), Progress { stair: 11, contended: true });
+        let spare = Spare { vcpu: VcpuId(7), stair: 12, came: false };
+        board.publish(shard, Some(spare), Progress { stair: 11, contended: true, quota: Nanos(6) });
         board.idles(shard, true);
         assert_eq!((board.nearest_spare(Shard(3)), board.nearest_idle(Shard(3))), (Some(shard), Some(shard)));
-        assert_eq!((board.head(shard), board.front()), (Some(12), 11));
-        board.publish(shard, None, Progress { stair: 20, contended: false });
+        assert_eq!(board.head(shard), Some(12));
+        board.publish(shard, Some(Spare { came: true, ..spare }), Progress::default());
+        assert_eq!((board.head(shard), board.settled(shard)), (Some(12), None));
+        board.publish(shard, None, Progress { stair: 20, ..Progress::default() });
         board.idles(shard, false);
         assert_eq!((board.nearest_spare(Shard(3)), board.nearest_idle(Shard(3))), (None, None));
-        assert_eq!((board.head(shard), board.front()), (None, 11));
+        assert_eq!(board.head(shard), None);
+    }
+
+    #[test]
+    fn a_shard_takes_over_the_front_when_vcpus_begin_to_wait_and_the_shortest_quota_at_once() {
+        let (board, quota) = (board(2), Nanos);
+        let mut known = [(); 2].map(|()| Known::default());
+        let mut tells = |shard: u16, progress: Progress| {
+            let news = board.news(Shard(shard), &mut known[usize::from(shard)], progress);
+            board.publish(Shard(shard), None, progress);
+            news
+        };
+        let behind = Progress { stair: 3, contended: false, quota: quota(6) };
+        let ahead = Progress { stair: 9, contended: true, quota: quota(4) };
+        assert_eq!(tells(0, behind), Some(Front { stair: 3, quota: quota(6) }));
+        assert_eq!(tells(1, ahead), Some(Front { stair: 9, quota: quota(4) }));
+        assert_eq!(tells(0, behind), Some(Front { stair: 3, quota: quota(4) }));
+        let waits = Progress { contended: true, ..behind };
+        assert_eq!(tells(0, waits), Some(Front { stair: 9, quota: quota(4) }));
+        assert_eq!((tells(0, waits), tells(1, ahead)), (None, None));
+        assert_eq!(tells(1, Progress { quota: quota(6), ..ahead }), Some(Front { stair: 9, quota: quota(6) }));
     }
 
     #[test]

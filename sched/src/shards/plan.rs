@@ -61,6 +61,12 @@ impl ShardPlan {
         (0..self.slots.len() as u16).map(Shard)
     }
 
+    /// A shard other than this one, if there is one: a different one for each of as many numbers in a row.
+    pub fn other(&self, shard: Shard, number: usize) -> Shard {
+        let others = (self.len() - 1).max(1);
+        Shard(((shard.index() + 1 + number % others) % self.len()) as u16)
+    }
+
     /// The slots of a shard.
     pub fn slots(&self, shard: Shard) -> Range<Slot> {
         self.slots[shard.index()].clone()

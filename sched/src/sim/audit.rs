@@ -3,17 +3,21 @@
 //! * no vCPU is on two slots, and no slot has two (the machine refuses both by itself); a vCPU that is picked was
 //!   runnable;
 //! * [`Policy::waiting`] is the number of runnable vCPUs without a slot;
-//! * work conservation: no slot idles while a vCPU is queued, unless the slot has been told and is about to ask;
+//! * work conservation: no slot idles while a vCPU is queued in its shard, or for long in another one, unless the slot
+//!   has been told and is about to ask;
 //! * a lease ends after now, and at most `longest_lease` later unless no vCPU waits;
 //! * a vCPU that is held back is not picked, and an alarm is set for it;
 //! * CPU time is conserved: what vCPUs ran is what slots were busy.
 
 use super::machine::SimMachine;
 use super::slot::SlotSim;
-use super::vcpu::Place;
+use super::vcpu::{Place, VcpuSim};
 use crate::ids::VcpuId;
 use crate::policy::{Decision, Policy, Why};
 use crate::time::{Nanos, Time};
+
+/// How long a vCPU may wait in one shard while a slot of another idles: what it takes to wake that slot.
+const RELIEF: Nanos = Nanos::from_micros(100);
 
 /// What a policy's answers are held against.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +63,12 @@ impl<P: Policy> SimMachine<P> {
                 assert_eq!(self.vcpus[v].place, Place::On(i));
             } else {
                 let placed = self.vcpus.iter().any(|v| v.place == Place::Placed(i));
-                assert!(placed || queued == 0 || told, "slot {i} idles while {queued} wait");
+                let shard = self.shard_of(i);
+                let long = |v: &&VcpuSim| v.shard == shard || self.now.since(v.since.max(s.idle_since)) > RELIEF;
+                let held = |v: usize| self.ledger_of(v).policy().throttled(VcpuId(v as u32), self.now).is_held;
+                let waits = |&(v, vcpu): &(usize, &VcpuSim)| vcpu.place == Place::Queued && !held(v);
+                let neglected = self.vcpus.iter().enumerate().filter(waits).map(|(_, vcpu)| vcpu).filter(long).count();
+                assert!(placed || neglected == 0 || told, "slot {i} idles while {neglected} wait");
                 assert!(!placed || told, "slot {i} was not told of the vCPU placed on it");
             }
         }

@@ -38,8 +38,6 @@ pub struct SimMachine<P> {
     plan: ShardPlan,
     board: Board,
     admission: Admission,
-    /// The shard that a slot looks at next.
-    probe: usize,
     /// What the guests share.
     pub world: World,
     pub(super) now: Time,
@@ -87,7 +85,6 @@ impl<P: Policy> SimMachine<P> {
             board: Board::new(&plan),
             plan,
             admission: Admission::default(),
-            probe: 0,
             world,
             now: BEGIN,
             costs,
@@ -281,13 +278,7 @@ impl<P: Policy> SimMachine<P> {
         self.shards.iter().for_each(|shard| told = told.plus(&shard.ledger.yield_counts()));
         let outcomes = counts.yields.outcomes();
         let yields = Yields { switched: outcomes.switched, stayed: outcomes.stayed, ..self.totals.yields };
-        Totals {
-            switches: counts.switches,
-            migrations: counts.migrations,
-            yields,
-            told,
-            ..self.totals
-        }
+        Totals { switches: counts.switches, migrations: counts.migrations, yields, told, ..self.totals }
     }
 
     /// Questions that the policy has answered.

@@ -3,6 +3,7 @@
 use super::lock::Lock;
 use crate::ids::Slot;
 use crate::ledger::Ledger;
+use crate::shards::Known;
 use std::ops::Range;
 
 /// What the machine knows of a shard.
@@ -11,8 +12,10 @@ pub(super) struct ShardSim<P> {
     pub(super) ledger: Ledger<P>,
     pub(super) lock: Lock,
     pub(super) slots: Range<usize>,
-    /// It had more runnable vCPUs than slots when it last published.
-    pub(super) contended: bool,
+    /// What it has taken over from others.
+    pub(super) known: Known,
+    /// Counts looks at others.
+    pub(super) probe: usize,
     /// Where its own next vCPU stood when a slot last took one that stood further up.
     pub(super) took_at: u64,
 }
@@ -20,6 +23,6 @@ pub(super) struct ShardSim<P> {
 impl<P> ShardSim<P> {
     pub(super) fn new(ledger: Ledger<P>, lock: Lock, slots: Range<Slot>) -> Self {
         let slots = slots.start.index()..slots.end.index();
-        Self { ledger, lock, slots, contended: false, took_at: 0 }
+        Self { ledger, lock, slots, known: Known::default(), probe: 0, took_at: 0 }
     }
 }

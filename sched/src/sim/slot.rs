@@ -44,6 +44,7 @@ pub(super) struct SlotSim {
     pub(super) delayed: Nanos,
     pub(super) busy: Nanos,
     pub(super) busy_since: Time,
+    pub(super) idle_since: Time,
 }
 
 impl SlotSim {
@@ -66,6 +67,7 @@ impl SlotSim {
             delayed: Nanos::ZERO,
             busy: Nanos::ZERO,
             busy_since: Time(0),
+            idle_since: Time(0),
         }
     }
 

@@ -16,7 +16,7 @@ use stile_sched::policy::rsdl::{self, RsdlConfig, matrix, rt};
 use stile_sched::policy::{Credit2, Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::{Nanos, Nice, Topology};
 
-use super::types::{Mechanism, PolicyConfig, Variant, YieldRule};
+use super::types::{Mechanism, PolicyConfig, RunQueues, Variant, YieldRule};
 
 // The first line of a variant's comment is the algorithm's description in the schema.
 /// Scheduling algorithm of a domain.
@@ -97,7 +97,7 @@ static ROWS: &[Row] = &[
             "rr_interval",
             "target_latency",
             "least_quota",
-            "per_pcpu_queues",
+            "run_queues",
             "shard_pcpus",
             "variant",
             "yield",
@@ -106,12 +106,14 @@ static ROWS: &[Row] = &[
             "polite",
         ],
         run_by: RunBy::Stile(|policy, slots| {
-            let config = RsdlConfig { shares: slots.is_shard, ..rsdl_config(policy) };
+            let config = RsdlConfig { shares: slots.is_shard, ..rsdl_config(policy, slots.count) };
             Box::new(Rsdl::new(config, slots.count).with_topology(slots.topology))
         }),
         weight: Some(|policy, nice| policy.rotation(nice).0 as f64),
         wait_bound: Some(|policy, me, others, slots| {
-            let config = RsdlConfig { shares: policy.is_divided(slots), ..rsdl_config(policy) };
+            let divided = policy.is_divided(slots);
+            let of_shard = if divided { policy.shard_pcpus.get().into() } else { slots };
+            let config = RsdlConfig { shares: divided, ..rsdl_config(policy, of_shard) };
             rsdl::wait_bound(&config, me, others, slots)
         }),
         rt_share: Some(rt::SHARE as f64 / 100.0),
@@ -226,7 +228,12 @@ fn variant(policy: &PolicyConfig) -> rsdl::Variant {
     }
 }
 
-fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
+/// Up to so many slots have a run queue each by default. Each looks at one other queue at a time, and so sees all
+/// queues only where there are two (docs/adr/0024).
+const SLOTS_WITH_QUEUES: usize = 2;
+
+/// For this many slots that share a lock.
+fn rsdl_config(policy: &PolicyConfig, slots: usize) -> RsdlConfig {
     let yield_rule = match policy.yield_rule {
         YieldRule::None => rsdl::YieldRule::None,
         YieldRule::Expire => rsdl::YieldRule::Expire,
@@ -241,7 +248,11 @@ fn rsdl_config(policy: &PolicyConfig) -> RsdlConfig {
         yield_rule,
         affinity: policy.affinity,
         grain: policy.grain,
-        per_pcpu_queues: policy.per_pcpu_queues,
+        per_pcpu_queues: match policy.run_queues {
+            RunQueues::Auto => slots <= SLOTS_WITH_QUEUES,
+            RunQueues::Shared => false,
+            RunQueues::PerPcpu => true,
+        },
         shares: false,
     }
 }

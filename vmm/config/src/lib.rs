@@ -50,7 +50,8 @@ pub use policy_name::PolicyNameError;
 pub use reference::page;
 pub use reference::{reference_markdown, schema};
 pub use types::{
-    Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig, Variant, VmClass, VmConfig, YieldRule,
+    Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig, RunQueues, Variant, VmClass, VmConfig,
+    YieldRule,
 };
 pub use values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound,

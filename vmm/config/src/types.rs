@@ -95,10 +95,9 @@ pub struct PolicyConfig {
     /// A vCPU runs for 250 us before a woken vCPU takes its pCPU. vCPUs that wake each other then pass more work on at
     /// a time, and a woken vCPU may wait 250 us longer.
     pub grain: bool,
-    /// Each pCPU has a run queue of its own, in which a vCPU waits that ran there last, and pCPUs take vCPUs from each
-    /// other only where they must. Otherwise all pCPUs share one queue.
-    #[schemars(extend("x-also-called" = ["per_cpu_queues", "run_queues", "percpu"]))]
-    pub per_pcpu_queues: bool,
+    /// Whether pCPUs share a run queue.
+    #[schemars(extend("x-also-called" = ["per_cpu_queues", "per_pcpu_queues", "queues", "percpu"]))]
+    pub run_queues: RunQueues,
     /// Most pCPUs that ask under one lock. More are divided into shards of neighbours, each with a run queue and a lock
     /// of its own, which take vCPUs from each other.
     #[schemars(range(min = 1, max = 4096), extend("x-also-called" = ["shards", "shard", "cell", "pcpus_per_lock"]))]
@@ -124,6 +123,19 @@ pub enum Variant {
     /// The first RSDL (March 2007): a vCPU runs at the level of its nice value and at all levels below. Each level has
     /// a budget; once that is used up, all vCPUs leave the level.
     LevelQuota,
+}
+
+/// The run queues of the pCPUs of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunQueues {
+    /// `per-pcpu` where a shard has one or two pCPUs, `shared` where it has more.
+    Auto,
+    /// All pCPUs share one queue: vCPUs wait in one order for whichever pCPU is free first, and move often.
+    Shared,
+    /// Each pCPU has its own, in which a vCPU waits that ran there last. pCPUs take vCPUs from each other only where
+    /// they must.
+    PerPcpu,
 }
 
 /// The threads that run the vCPUs of a domain.
@@ -163,7 +175,7 @@ impl Default for PolicyConfig {
             yield_rule: YieldRule::Polite,
             affinity: true,
             grain: false,
-            per_pcpu_queues: false,
+            run_queues: RunQueues::Auto,
             shard_pcpus: defaults::SHARD_PCPUS,
             starvation_bound: defaults::STARVATION_BOUND,
             on_starvation: OnStarvation::Report,

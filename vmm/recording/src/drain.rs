@@ -5,12 +5,19 @@
 //! are not later than the latest event of the turn before. What a ring has lost by then is later than all that was
 //! written, so that the [gap](What::Gap) has its place, too.
 //!
-//! Memory: twice what the rings hold.
+//! The locks of several shards give no such order: a thread may be stopped between taking an event's time and writing
+//! it. Then events are held back for so long ([`SHARDS_APART`]) that only a longer stop can put one in the wrong place.
+//! A reader tells of that, as of any event that contradicts those before it.
+//!
+//! Memory: twice what the rings hold, and what comes in the time for which events are held back.
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use stile_sched::Time;
 use stile_sched::ledger::{Event, Trace, What};
+use stile_sched::{Nanos, Time};
+
+/// For how long events of a domain in shards are held back.
+pub(super) const SHARDS_APART: Nanos = Nanos::from_millis(250);
 
 /// The rings of a trace, and how far they were read.
 #[derive(Debug)]
@@ -19,6 +26,7 @@ pub(super) struct Drain {
     /// The number of each ring's next event, and the time of its last one.
     next: Vec<(u64, Time)>,
     pending: Vec<Event>,
+    held_back: Nanos,
     /// All events up to this time have been written.
     written: Time,
     pub(super) events: u64,
@@ -31,17 +39,18 @@ pub(super) fn put(event: &Event, out: &mut impl Write) -> io::Result<()> {
 }
 
 impl Drain {
-    /// From the first event on.
-    pub(super) fn new(trace: Arc<Trace>) -> Self {
+    /// From the first event on; each is held back for so long.
+    pub(super) fn new(trace: Arc<Trace>, held_back: Nanos) -> Self {
         let next = vec![(0, Time(0)); trace.rings().len()];
-        Self { trace, next, pending: Vec::new(), written: Time(0), events: 0, lost: 0 }
+        Self { trace, next, pending: Vec::new(), held_back, written: Time(0), events: 0, lost: 0 }
     }
 
     /// Reads new events, and writes those that have their place.
     pub(super) fn turn(&mut self, out: &mut impl Write) -> io::Result<()> {
         let seen = self.pending.last().map_or(self.written, |event| event.time);
         self.read();
-        self.write(seen, out)
+        let latest = self.pending.last().map_or(seen, |event| event.time);
+        self.write(seen.min(latest - self.held_back), out)
     }
 
     /// Writes the remaining events, when no new ones come.
@@ -57,7 +66,7 @@ impl Drain {
             *next = then;
             if lost > 0 {
                 self.lost += lost;
-                let time = (*last).max(self.written) + stile_sched::Nanos(1);
+                let time = (*last).max(self.written) + Nanos(1);
                 self.pending.push(Event { time, what: What::Gap { lost } });
             }
             *last = self.pending[start..].iter().map(|event| event.time).fold(*last, Time::max);
@@ -82,7 +91,7 @@ mod tests {
     use stile_sched::attributes::Attributes;
     use stile_sched::ledger::{Ledger, WORDS};
     use stile_sched::policy::{Freelist, Why};
-    use stile_sched::{Nanos, Slot, VcpuId};
+    use stile_sched::{Slot, VcpuId};
 
     const SLOTS: usize = 3;
 
@@ -110,7 +119,7 @@ mod tests {
     #[test]
     fn events_of_all_slots_come_out_once_in_order_of_time() {
         let mut ledger = ledger(64);
-        let (mut drain, mut out) = (Drain::new(ledger.trace()), Vec::new());
+        let (mut drain, mut out) = (Drain::new(ledger.trace(), Nanos::ZERO), Vec::new());
         for n in 0..30 {
             ask(&mut ledger, n * n % SLOTS);
             if n % 4 == 0 {
@@ -126,7 +135,7 @@ mod tests {
     #[test]
     fn a_gap_stands_behind_what_was_read_of_its_ring_and_before_all_that_was_lost() {
         let mut ledger = ledger(16);
-        let (mut drain, mut out) = (Drain::new(ledger.trace()), Vec::new());
+        let (mut drain, mut out) = (Drain::new(ledger.trace(), Nanos::ZERO), Vec::new());
         drain.turn(&mut out).unwrap();
         (0..40).for_each(|_| ask(&mut ledger, 1));
         ask(&mut ledger, 2);

@@ -4,7 +4,7 @@
 //! time are lost and counted: recording must not slow down the domain. A recording that was not finished, because the
 //! process died, has no number of events in its header and no names. Readers take what there is.
 
-use super::drain::{self, Drain};
+use super::drain::{self, Drain, SHARDS_APART};
 use super::header::Header;
 use super::names::{Named, Names};
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use stile_config::PolicyConfig;
 use stile_machine::vm::VcpuSet;
 use stile_sched::ledger::Event;
-use stile_sched::{Domain, ledger};
+use stile_sched::{Domain, Nanos, ledger};
 
 /// Time between two turns. A ring holds more events than a slot asks questions in ten times that.
 const EVERY: Duration = Duration::from_millis(3);
@@ -88,12 +88,15 @@ impl Recorder {
             return Err(RecordError::NoPolicy { policy: header.policy.to_string() });
         };
         let ending = Arc::new(AtomicBool::new(false));
+        let held_back = if header.policy.is_divided(header.slots()) { SHARDS_APART } else { Nanos::ZERO };
         let begin = || {
             let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
             out.write_all(header.line()?.as_bytes())?;
             out.flush()?;
             let ending = Arc::clone(&ending);
-            std::thread::Builder::new().name("recorder".into()).spawn(move || keep_up(out, Drain::new(trace), &ending))
+            std::thread::Builder::new()
+                .name("recorder".into())
+                .spawn(move || keep_up(out, Drain::new(trace, held_back), &ending))
         };
         let thread = begin().map_err(|source| RecordError::File { path: path.to_owned(), source })?;
         Ok(Self { path: path.to_owned(), header, names: Mutex::default(), thread: Some(thread), ending })

@@ -42,17 +42,19 @@ impl Shared {
         }
         let shard = self.plan.of(slot);
         let own = &self.shards[shard.index()];
-        let other = Shard((own.probe.fetch_add(1, Ordering::Relaxed) as usize % self.shards.len()) as u16);
-        let Some(head) = self.board.head(other).filter(|_| other != shard) else { return };
-        let takes = match self.board.head(shard) {
+        let other = match self.board.head(shard) {
             // None waits here, so one that waits elsewhere shares this slot from now on.
-            None => true,
-            // One for each stair: two shards that are equally full would change places.
-            Some(own_head) if head + LAG < own_head => own.took_at.fetch_max(own_head, Ordering::Relaxed) < own_head,
-            Some(_) => false,
+            None => self.board.nearest_spare(shard),
+            Some(own_head) => {
+                let number = own.probe.fetch_add(1, Ordering::Relaxed);
+                let is_behind = |&other: &Shard| self.board.settled(other).is_some_and(|head| head + LAG < own_head);
+                let other = Some(self.plan.other(shard, number as usize)).filter(is_behind);
+                // One for each stair: two shards that are equally full would change places.
+                other.filter(|_| own.took_at.fetch_max(own_head, Ordering::Relaxed) < own_head)
+            }
         };
-        if takes {
-            self.brings(slot, other, |state| state.ledger.spare().map(|spare| spare.vcpu));
+        if let Some(other) = other {
+            self.brings(slot, other, |state| state.ledger.spare().filter(|spare| !spare.came).map(|spare| spare.vcpu));
         }
     }
 
@@ -97,7 +99,7 @@ impl Shared {
         vcpu: VcpuId,
     ) -> Result<(), LedgerGuard<'a, LockedState>> {
         let Some(departed) = state.ledger.departs(vcpu, monotonic()) else { return Err(state) };
-        let waits = departed.waits();
+        let queued = departed.queued();
         let mut entry = state.vcpus[vcpu.index()].take().expect("a vCPU of the ledger is known");
         // Blocked, it has a deadline perhaps: it is on its way to be woken.
         if let Some(watcher) = entry.deadline.take() {
@@ -114,7 +116,7 @@ impl Shared {
             state.make_room(vcpu);
             let placement = state.ledger.arrives(departed, slot, now);
             state.vcpus[vcpu.index()] = Some(entry);
-            self.whereabouts.comes(vcpu, to, waits);
+            self.whereabouts.comes(vcpu, to, queued);
             self.publish(to, &mut state);
             [placement.and_then(super::alarm::placed), self.tell_watcher(&mut state)]
         };

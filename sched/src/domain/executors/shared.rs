@@ -16,7 +16,7 @@ use crate::kick;
 use crate::ledger::{Account, Ledger};
 use crate::lock::Caller;
 use crate::policy::Placement;
-use crate::shards::{Admission, Board, ShardPlan};
+use crate::shards::{Admission, Board, Known, ShardPlan};
 use crate::slot::SlotWord;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::time::{Time, monotonic};
@@ -54,7 +54,7 @@ pub(super) struct ShardShared {
     pub(super) state: LedgerLock<LockedState>,
     /// A vCPU is queued. Written under the lock; read without, where being late only means one more exit.
     pub(super) waiters: AtomicBool,
-    /// The shard that one of its slots looks at next.
+    /// Counts looks at other shards.
     pub(super) probe: AtomicU32,
     /// Where its own next vCPU stood when a slot last took one that stood further up.
     pub(super) took_at: AtomicU64,
@@ -78,15 +78,15 @@ pub(super) struct LockedState {
     first: usize,
     deadlines: Box<[Deadlines]>,
     pub(super) watch: Watch,
-    /// It had more runnable vCPUs than slots when it last published.
-    contended: bool,
+    /// What it has taken over from others.
+    known: Known,
 }
 
 impl LockedState {
     pub(super) fn new(ledger: Ledger, slots: Range<Slot>) -> Self {
         let (first, count) = (slots.start.index(), slots.end.index() - slots.start.index());
         let deadlines = (0..count).map(|_| Deadlines::default()).collect();
-        Self { ledger, vcpus: Vec::new(), first, deadlines, watch: Watch::new(slots.start), contended: false }
+        Self { ledger, vcpus: Vec::new(), first, deadlines, watch: Watch::new(slots.start), known: Known::default() }
     }
 
     /// Those that a slot of this shard watches.
@@ -211,9 +211,8 @@ impl Shared {
             return;
         }
         let progress = state.ledger.progress();
-        let before = std::mem::replace(&mut state.contended, progress.contended);
-        if progress.contended && !before && self.board.front() > progress.stair {
-            state.ledger.keeps_up(self.board.front(), monotonic());
+        if let Some(front) = self.board.news(shard, &mut state.known, progress) {
+            state.ledger.keeps_up(front, monotonic());
         }
         self.board.publish(shard, state.ledger.spare(), state.ledger.progress());
     }

@@ -67,8 +67,19 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     let (armed, ask_at, turns) = (Time::NEVER, Time::NEVER, TurnLength::default());
     let home = shared.plan.of(slot);
     let shard = &shared.shards[home.index()];
-    let mut executor =
-        Executor { shared, slot, home, shard, me, timer, armed, ask_at, meter: CpuMeter::default(), turns, since: monotonic() };
+    let mut executor = Executor {
+        shared,
+        slot,
+        home,
+        shard,
+        me,
+        timer,
+        armed,
+        ask_at,
+        meter: CpuMeter::default(),
+        turns,
+        since: monotonic(),
+    };
     let mut current = None;
     while !shared.ending.load(Ordering::Relaxed) {
         current = match current {

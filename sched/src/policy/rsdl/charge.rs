@@ -193,7 +193,9 @@ impl Rsdl {
         let home = self.home(vcpu);
         let served = self.queues[home].served;
         self.crowd.counts(self.runnable + self.asleep, served);
-        self.scale = Scale::new(&self.config, self.crowd.most(), self.slots.len());
+        if self.quota.is_none() {
+            self.scale = Scale::new(&self.config, self.crowd.most(), self.slots.len());
+        }
         self.time.turn(self.contended(), now);
     }
 

@@ -1,6 +1,7 @@
 //! Leases: which vCPU runs on a slot, and until when.
 
 use super::config::YieldRule;
+use super::limits::DRIFT;
 use super::matrix::{LEVELS, Stair};
 use super::run_queue::Join;
 use super::state::Rsdl;
@@ -20,7 +21,8 @@ impl Rsdl {
     /// Gives a slot to a vCPU that is in no list.
     pub(super) fn install(&mut self, slot: Slot, vcpu: VcpuId, lease_end: Time, now: Time) -> Decision {
         self.moves(vcpu, slot);
-        self.vcpu(vcpu).on = Some(slot);
+        let v = self.vcpu(vcpu);
+        (v.on, v.came) = (Some(slot), false);
         let s = &mut self.slots[slot.index()];
         (s.current, s.charged, s.since, s.lease_end) = (Some(vcpu), now, now, lease_end);
         (s.paired, s.contested, s.lender) = (false, None, None);
@@ -135,6 +137,7 @@ impl Rsdl {
     fn lease_over(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
         self.vcpu(current).protected = false;
         self.votes(slot, current, now);
+        self.pulls_from_one_behind(slot, DRIFT);
         self.enqueue(current, Join::Tail(0));
         self.pick_for(slot, now)
     }
@@ -144,6 +147,7 @@ impl Rsdl {
             return self.go_on(slot, current);
         }
         self.begin_lease(slot, current, now);
+        self.pulls_from_one_behind(slot, DRIFT);
         match self.config.yield_rule {
             YieldRule::None => self.check(slot, current, now),
             YieldRule::Expire => {

@@ -14,6 +14,8 @@ pub(crate) const LAG: Stair = 2;
 /// How far a slot's next vCPU may stand below one that waits for another slot: one quota's step at nice 0. From further
 /// down, the slot takes that one first.
 pub(crate) const DRIFT: Stair = 2;
+/// As [`DRIFT`], for a slot whose vCPU blocks.
+pub(crate) const FAR: Stair = 2 * DRIFT;
 /// How far above the served stair a vCPU may stand: [`LAG`], and what it may have fallen behind where it comes from.
 pub(super) fn kept(config: &RsdlConfig) -> Stair {
     LAG + if config.per_pcpu_queues || config.shares { 3 * DRIFT } else { 0 }

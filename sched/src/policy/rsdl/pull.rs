@@ -4,9 +4,10 @@
 //! slot that is behind the others, a slot takes vCPUs from another queue:
 //!
 //! 1. *It would idle*: the next of the nearest slot where one waits.
-//! 2. *Its next vCPU stands more than [`DRIFT`] below one that waits elsewhere*: that one. From a queue that is no
-//!    longer than its own it takes one for each stair: two queues that are equally long drift apart, and would change
-//!    places.
+//! 2. *Its next vCPU stands more than [`DRIFT`](super::limits::DRIFT) below one that waits elsewhere*: that one, at the
+//!    end of a lease and at a yield. When its vCPU blocks the drift must be more than [`FAR`]: vCPUs that block often
+//!    would be moved about for differences that even out by themselves. From a queue that is no longer than its own it
+//!    takes one for each stair: two queues that are equally long drift apart, and would change places.
 //! 3. *The other slot should have asked long ago*, as its vCPU's lease has ended: the host has taken its pCPU. Then the
 //!    next vCPU of either queue runs here, in the order of a single queue.
 //! 4. *Its vCPU yields and none waits here*: the next of another queue, if a yield could let that one through here.
@@ -15,11 +16,14 @@
 //!
 //! A vCPU that is taken has its new home there. It keeps its stair: all stairs are one scale.
 
-use super::limits::{DEEPEST, DRIFT, LATE, REACH};
+use super::limits::{DEEPEST, FAR, LATE, REACH};
 use super::matrix::Stair;
 use super::run_queue::Join;
 use super::state::Rsdl;
 use crate::ids::{Slot, VcpuId};
+
+/// The next vCPU of a slot's queue, and its stair.
+type Head = (Slot, (VcpuId, Stair));
 
 impl Rsdl {
     /// Before a slot without a vCPU picks: rules 1 to 3.
@@ -33,21 +37,27 @@ impl Rsdl {
             nearest.into_iter().for_each(|other| self.pull_next(slot, other));
             return;
         }
-        if q.rt.len() > 0 {
+        self.pulls_from_one_behind(slot, FAR);
+    }
+
+    /// Rules 2 and 3, with this drift.
+    pub(super) fn pulls_from_one_behind(&mut self, slot: Slot, drift: Stair) {
+        let q = &self.queues[slot];
+        if self.queued == 0 || self.queues.are_one() || q.len() == 0 || q.rt.len() > 0 {
             return;
         }
         let own = q.staircase.head(&self.nodes);
         let Some(other) = self.another_queue(slot) else { return };
         let Some(theirs) = self.queues[other].staircase.head(&self.nodes) else { return };
-        if own.is_none_or(|own| self.falls_behind(slot, own, other, theirs)) {
+        if own.is_none_or(|own| self.falls_behind((slot, own), (other, theirs), drift)) {
             self.pull(slot, theirs.0);
         }
     }
 
     /// Whether the next vCPU of another slot should run here before the next one here.
-    fn falls_behind(&mut self, slot: Slot, own: (VcpuId, Stair), other: Slot, theirs: (VcpuId, Stair)) -> bool {
+    fn falls_behind(&mut self, (slot, own): Head, (other, theirs): Head, drift: Stair) -> bool {
         let (stair, own_stair) = (theirs.1, own.1);
-        if stair + DRIFT < own_stair {
+        if stair + drift < own_stair {
             let longer = self.queues[other].len() > self.queues[slot].len() + 1;
             let q = self.queue(slot);
             return longer || std::mem::replace(&mut q.pulled_at, own_stair) < own_stair;

@@ -50,6 +50,11 @@ impl Scale {
         Self { full, interval: fair.max(config.least_quota).min(full) }
     }
 
+    /// With this quota for a whole `rr_interval`.
+    pub(super) fn of(config: &RsdlConfig, quota: Nanos) -> Self {
+        Self { full: config.rr_interval, interval: quota }
+    }
+
     /// What is charged for running so long.
     pub(super) fn nominal(self, real: Nanos) -> Nanos {
         scaled(real, self.full, self.interval)

@@ -53,6 +53,8 @@ pub(super) struct VcpuState {
     pub(super) waker: Peer,
     /// Was evicted for a pair, and is not again before it has had its turn.
     pub(super) protected: bool,
+    /// It came from another shard and has not run since.
+    pub(super) came: bool,
 }
 
 /// A slot, as the policy knows it.
@@ -103,6 +105,8 @@ pub struct Rsdl {
     pub(super) asleep: usize,
     pub(super) crowd: Crowd,
     pub(super) scale: Scale,
+    /// How long a quota is in all shards of the domain, if it is divided.
+    pub(super) quota: Option<Nanos>,
     pub(super) time: FreeTime,
     /// How often a vCPU that waits has made progress.
     pub(super) progress: u64,
@@ -146,6 +150,7 @@ impl Rsdl {
             asleep: 0,
             crowd: Crowd::default(),
             scale: Scale::new(&config, 0, slots),
+            quota: None,
             time: FreeTime::new(),
             progress: 0,
             next_home: 0,

@@ -5,12 +5,13 @@
 
 use super::limits::{DEEPEST, DRIFT};
 use super::matrix::Stair;
+use super::scale::Scale;
 use super::state::Rsdl;
 use crate::attributes::Class;
 use crate::ids::{Slot, VcpuId};
 use crate::policy::contract::Policy;
 use crate::policy::decision::Placement;
-use crate::policy::travel::{Progress, Spare, Traveller};
+use crate::policy::travel::{Front, Progress, Spare, Traveller};
 use crate::time::Time;
 
 impl Rsdl {
@@ -22,7 +23,8 @@ impl Rsdl {
         }
         let normal = queue.staircase.head(&self.nodes);
         let (vcpu, stair) = normal.or_else(|| queue.idlers.head(&self.nodes).map(|(vcpu, _)| (vcpu, Stair::MAX)))?;
-        Some(Spare { vcpu, stair })
+        let came = self.vcpus[vcpu.index()].as_ref().is_some_and(|v| v.came);
+        Some(Spare { vcpu, stair, came })
     }
 
     pub(super) fn stands_in_queue(&self, vcpu: VcpuId) -> Option<Stair> {
@@ -32,12 +34,15 @@ impl Rsdl {
 
     pub(super) fn got_to(&self) -> Progress {
         let served = self.queues.all().map(|queue| queue.served);
-        Progress { stair: served.min().unwrap_or(0), contended: self.contended() }
+        let quota = Scale::new(&self.config, self.crowd.most(), self.slots.len()).real(self.config.rr_interval);
+        Progress { stair: served.min().unwrap_or(0), contended: self.contended(), quota }
     }
 
-    /// What stands further up than vCPUs of other shards may is left behind when it is next queued.
-    pub(super) fn skips_to(&mut self, stair: Stair) {
-        (0..self.queues.count()).for_each(|queue| self.serve(Slot(queue as u16), stair.saturating_sub(DRIFT)));
+    /// vCPUs that stand further up than those of other shards may come down with the served stair.
+    pub(super) fn takes_over(&mut self, front: Front) {
+        self.quota = Some(front.quota);
+        self.scale = Scale::of(&self.config, front.quota);
+        (0..self.queues.count()).for_each(|queue| self.serve(Slot(queue as u16), front.stair.saturating_sub(DRIFT)));
     }
 
     pub(super) fn sends_off(&mut self, vcpu: VcpuId, now: Time) -> Option<Traveller> {
@@ -53,16 +58,11 @@ impl Rsdl {
     }
 
     /// A vCPU was added that comes from another shard.
-    pub(super) fn takes_in(
-        &mut self,
-        vcpu: VcpuId,
-        traveller: Traveller,
-        slot: Slot,
-        now: Time,
-    ) -> Option<Placement> {
+    pub(super) fn takes_in(&mut self, vcpu: VcpuId, traveller: Traveller, slot: Slot, now: Time) -> Option<Placement> {
         let v = self.vcpu(vcpu);
         (v.stair, v.used, v.waits) = (traveller.stair, traveller.used, traveller.waits);
         v.slept = false;
+        v.came = true;
         let before = std::mem::replace(&mut v.home, slot);
         self.queue(before).residents -= 1;
         self.queue(slot).residents += 1;

@@ -117,11 +117,11 @@ impl Rsdl {
     /// The stair on which the vCPU of a slot keeps it from one that wakes up. One that fell behind elsewhere runs first
     /// here, but does not keep those waiting.
     pub(super) fn defends(&mut self, slot: Slot, current: VcpuId) -> Stair {
-        match self.standing(slot, current) {
-            0 => 0,
-            stair if self.queues.are_one() => stair,
-            stair => stair.max(self.queues[slot].served),
-        }
+        let (stair, slept) = (self.standing(slot, current), self.vcpu(current).slept);
+        let served = self.queues[slot].served;
+        // Those that sleep stand up to LAG above the served stair, and keep their turns from each other.
+        let fell_behind = stair > 0 && stair < served && !slept && !self.queues.are_one();
+        if fell_behind { served } else { stair }
     }
 
     /// A vCPU's stair, as far as its class lets it count on this slot.

@@ -9,7 +9,7 @@ use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
 
 impl<P: Policy> SimMachine<P> {
-    pub(super) fn shard_of(&self, slot: usize) -> Shard {
+    pub(in crate::sim) fn shard_of(&self, slot: usize) -> Shard {
         self.plan.of(Slot(slot as u16))
     }
 
@@ -21,14 +21,10 @@ impl<P: Policy> SimMachine<P> {
         let now = self.now;
         let s = &mut self.shards[shard.index()];
         let progress = s.ledger.progress();
-        if progress.contended && !std::mem::replace(&mut s.contended, progress.contended) {
-            let front = self.board.front();
-            if front > progress.stair {
-                s.ledger.keeps_up(front, now);
-                self.now = s.ledger.now();
-            }
+        if let Some(front) = self.board.news(shard, &mut s.known, progress) {
+            s.ledger.keeps_up(front, now);
+            self.now = s.ledger.now();
         }
-        s.contended = progress.contended;
         self.board.publish(shard, s.ledger.spare(), s.ledger.progress());
     }
 
@@ -55,15 +51,18 @@ impl<P: Policy> SimMachine<P> {
         if !self.board.is_needed() || self.shards.len() < 2 {
             return;
         }
-        self.probe = (self.probe + 1) % self.shards.len();
-        let other = Shard(self.probe as u16);
-        let Some(head) = self.board.head(other).filter(|_| other != shard) else { return };
         let s = &mut self.shards[shard.index()];
-        let takes = match self.board.head(shard) {
-            None => true,
-            Some(own_head) => head + LAG < own_head && std::mem::replace(&mut s.took_at, own_head) < own_head,
+        s.probe += 1;
+        let one = self.plan.other(shard, s.probe);
+        let other = match self.board.head(shard) {
+            None => self.board.nearest_spare(shard),
+            Some(own_head) => {
+                let is_behind = |&other: &Shard| self.board.settled(other).is_some_and(|head| head + LAG < own_head);
+                Some(one).filter(is_behind).filter(|_| std::mem::replace(&mut s.took_at, own_head) < own_head)
+            }
         };
-        if takes && let Some(spare) = self.shards[other.index()].ledger.spare() {
+        let spare = other.and_then(|other| self.shards[other.index()].ledger.spare());
+        if let Some(spare) = spare.filter(|spare| !spare.came) {
             self.brings(spare.vcpu.index(), slot);
         }
     }
@@ -110,7 +109,8 @@ impl<P: Policy> SimMachine<P> {
         let placement = s.ledger.arrives(departed, Slot(slot as u16), self.now);
         self.now = s.ledger.now();
         self.vcpus[v].shard = to;
-        (self.board.resides(from, false), self.board.resides(to, true));
+        self.board.resides(from, false);
+        self.board.resides(to, true);
         placement.into_iter().for_each(|placement| self.place(v, placement, Some(slot), Nanos::ZERO));
         self.publish(to);
         true

@@ -288,7 +288,7 @@ impl<P: Policy> SimMachine<P> {
         let s = &mut self.slots[slot];
         match (before, next) {
             (None, Some(_)) => s.busy_since = now,
-            (Some(_), None) => s.busy += now.since(s.busy_since),
+            (Some(_), None) => (s.busy, s.idle_since) = (s.busy + now.since(s.busy_since), now),
             _ => {}
         }
         match (before, next) {
