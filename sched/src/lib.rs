@@ -20,6 +20,7 @@
 //! | [`attributes`] | What a vCPU is to any policy: nice value, class, cap. |
 //! | [`policy`] | Decides. Pure state machines: no clock, no thread, no lock, no randomness. |
 //! | [`ledger`] | Stands between a driver and its policy. Keeps accounts and records every question with its answer. |
+//! | [`shards`] | Divides the slots of a large domain, with a policy object, a ledger and a lock for each part. |
 //! | [`domain`] | Carries decisions out with threads, timers and kicks. It never decides. |
 //! | [`sim`] | Carries decisions out with a number for a clock, for models of guests. |
 //! | [`vcpu`], [`wait`] | The trait [`Vcpu`] that a user implements, and what a vCPU may say when it yields. |

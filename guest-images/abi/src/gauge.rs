@@ -11,6 +11,10 @@ const SUB_BITS: u32 = SUB.trailing_zeros();
 /// Number of buckets: enough for 2^40 ns, some 18 minutes; longer times count in the last one.
 pub const BUCKETS: usize = ((40 - SUB_BITS as usize) + 1) * SUB as usize;
 
+/// The shortest time that counts as a gap (unit: ns): several times what an exit takes, and the pieces of computing
+/// between two looks at the clock.
+pub const GAP_LEAST_NS: u64 = 100_000;
+
 /// One vCPU's counters. Only that vCPU writes, with relaxed stores; the monitor only reads.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -31,6 +35,12 @@ pub struct Gauge {
     pub spare: [AtomicU64; 3],
     /// Log-linear histogram of waits or responses; see [`bucket_of`].
     pub latency: [AtomicU32; BUCKETS],
+    /// When the vCPU last looked at the clock while it computes (unit: TSC ticks), 0 while it does not. Since it looks
+    /// every few microseconds, it does not run if that is long ago.
+    pub looked: AtomicU64,
+    /// Histogram of the vCPU's gaps, in the same buckets: times of [`GAP_LEAST_NS`] or more for which it did not run
+    /// though it computed, or its deadline had passed.
+    pub gaps: [AtomicU32; BUCKETS],
 }
 
 impl Gauge {
@@ -42,8 +52,14 @@ impl Gauge {
     /// Counts one wait or response of `ns` nanoseconds, which ends the one that began.
     pub fn record(&self, ns: u64) {
         self.waits_since.store(0, Relaxed);
-        let bucket = &self.latency[bucket_of(ns)];
-        bucket.store(bucket.load(Relaxed).wrapping_add(1), Relaxed);
+        Self::count(&self.latency, ns);
+    }
+
+    /// Counts a time for which the vCPU did not run, if it is long enough.
+    pub fn record_gap(&self, ns: u64) {
+        if ns >= GAP_LEAST_NS {
+            Self::count(&self.gaps, ns);
+        }
     }
 
     /// Counts `n` operations.
@@ -64,6 +80,11 @@ impl Gauge {
     /// Adds to a word of the workload's own.
     pub fn add_spare(&self, word: usize, n: u64) {
         Self::add(&self.spare[word], n);
+    }
+
+    fn count(histogram: &[AtomicU32; BUCKETS], ns: u64) {
+        let bucket = &histogram[bucket_of(ns)];
+        bucket.store(bucket.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
     fn add(counter: &AtomicU64, n: u64) {

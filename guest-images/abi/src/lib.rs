@@ -30,7 +30,7 @@ use core::sync::atomic::AtomicU64;
 /// First word of [`BootInfo`].
 pub const MAGIC: u64 = u64::from_le_bytes(*b"stile-vm");
 /// Version of everything in this crate.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Guest-physical address of the boot-information page; a vCPU also gets it in `rdi` when it starts.
 pub const BOOT_INFO_GPA: u64 = 0x1000;

@@ -1,5 +1,6 @@
 //! A vCPU's view of itself.
 
+use crate::clock::{self, Clock, Ticks};
 use crate::{Boot, doorbell};
 use core::sync::atomic::Ordering::Relaxed;
 use stile_abi::{CallBlock, Gauge, Steal, exit, milestone};
@@ -48,6 +49,27 @@ impl Cpu {
     /// What the monitor tells this vCPU of the time that it waited for a host CPU.
     pub fn steal(self) -> &'static Steal {
         Boot::page().steal(self.index)
+    }
+
+    /// Begins to compute: from here on it looks at the clock every few microseconds.
+    pub fn begins(self) {
+        self.gauge().looked.store(clock::now().0, Relaxed);
+    }
+
+    /// Looks at the clock. If that has jumped, the vCPU did not run meanwhile.
+    pub fn looks(self) {
+        let (now, looked) = (clock::now(), &self.gauge().looked);
+        let then = Ticks(looked.load(Relaxed));
+        if then != Ticks(0) {
+            self.gauge().record_gap(Clock::new(Boot::page()).ns(now.since(then)));
+        }
+        looked.store(now.0, Relaxed);
+    }
+
+    /// Looks for the last time, until it begins again.
+    pub fn ends(self) {
+        self.looks();
+        self.gauge().looked.store(0, Relaxed);
     }
 
     /// Counts an operation done, and shows the monitor what this vCPU was told of its steal.

@@ -1,8 +1,8 @@
 //! The doorbells, one function each. See [`stile_abi::port`] for their contract.
 #![allow(unsafe_code, reason = "port output")]
 
-use crate::Cpu;
-use crate::clock::Ticks;
+use crate::clock::{self, Clock, Ticks};
+use crate::{Boot, Cpu};
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use stile_abi::{Hint, KICK_OTHERS, NO_DEADLINE, Queues, port};
@@ -31,10 +31,14 @@ pub fn idle(cpu: Cpu, until: Option<Ticks>) {
     serve_and_idle(cpu, Queues::NONE, until);
 }
 
-/// Announces what is in these queues of the network device, then idles like [`idle`].
+/// Announces what is in these queues of the network device, then idles like [`idle`]. Counts a gap if the deadline has
+/// passed by then.
 pub fn serve_and_idle(cpu: Cpu, queues: Queues, until: Option<Ticks>) {
     cpu.call_block().args[0].store(until.map_or(NO_DEADLINE, |t| t.0), Relaxed);
     ring(port::IDLE, queues.pack());
+    if let Some(due) = until {
+        cpu.gauge().record_gap(Clock::new(Boot::page()).ns(clock::now().since(due)));
+    }
 }
 
 /// Blocks until the monitor opens the VM's gate.

@@ -6,21 +6,35 @@
 
 pub use stile_abi::work::spin;
 
+use crate::Cpu;
+
+/// Length of the pieces between looks at the clock (unit: ns).
+const PIECE_NS: u64 = 10_000;
+
 /// A length of work.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
     loops: u64,
+    /// Loops in a piece.
+    piece: u64,
 }
 
 impl Work {
     /// Work that takes `ns` nanoseconds on an undisturbed CPU.
     pub fn of_ns(ns: u64, loops_per_us: u64) -> Self {
-        Self { loops: ns.saturating_mul(loops_per_us) / 1000 }
+        let loops = |ns: u64| ns.saturating_mul(loops_per_us) / 1000;
+        Self { loops: loops(ns), piece: loops(PIECE_NS).max(1) }
     }
 
-    /// Does the work.
+    /// Does the work, and counts the gaps in it.
     #[inline]
-    pub fn run(self) {
-        spin(self.loops);
+    pub fn run(self, cpu: Cpu) {
+        cpu.begins();
+        for _ in 0..self.loops / self.piece {
+            spin(self.piece);
+            cpu.looks();
+        }
+        spin(self.loops % self.piece);
+        cpu.ends();
     }
 }

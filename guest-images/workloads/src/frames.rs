@@ -25,7 +25,7 @@ pub fn main(cpu: Cpu) -> u32 {
     loop {
         sleep_until(cpu, deadlines.due());
         for _ in 0..waits.max(1) {
-            piece.run();
+            piece.run(cpu);
             if waits > 0 {
                 let drawn = clock::now() + device;
                 params.patience.wait(|| clock::now() >= drawn, || HintKind::Unknown);

@@ -15,7 +15,7 @@ pub fn main(cpu: Cpu) -> u32 {
 pub fn run(cpu: Cpu, params: &Params) -> ! {
     let step = params.work(STEP_NS);
     loop {
-        step.run();
+        step.run(cpu);
         cpu.op_done();
     }
 }

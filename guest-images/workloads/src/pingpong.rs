@@ -32,7 +32,7 @@ pub fn run(cpu: Cpu, params: &Params, peer: u32, serves: bool) -> ! {
         cpu.op_done();
     }
     loop {
-        work.run();
+        work.run(cpu);
         let asked = clock::now();
         cpu.gauge().begin(asked.0);
         theirs.send(1);

@@ -24,7 +24,7 @@ pub fn run(cpu: Cpu, params: &Params) -> ! {
         while clock::now() < due {
             doorbell::idle(cpu, Some(due));
         }
-        work.run();
+        work.run(cpu);
         cpu.gauge().record(params.clock.ns(clock::now().since(due)));
         cpu.op_done();
     }

@@ -41,7 +41,7 @@ pub fn main(cpu: Cpu) -> u32 {
     heap::init(Boot::page());
     let memory = vec![0xa5u8; (params.number("touch_kb", 128) as usize) << 10];
     assert!(memory.iter().all(|byte| *byte == 0xa5), "memory does not hold what was written");
-    params.work(params.number("work_us", 200) * 1000).run();
+    params.work(params.number("work_us", 200) * 1000).run(cpu);
     cpu.op_done();
     doorbell::progress(milestone::READY);
     if exec::is_possible() { exec::exec() } else { exit::OK }

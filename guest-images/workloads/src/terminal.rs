@@ -40,13 +40,13 @@ fn terminal(cpu: Cpu, params: &Params) -> ! {
     doorbell::progress(milestone::READY);
     for key in 1.. {
         sleep_until(cpu, deadlines.due());
-        work.run();
+        work.run(cpu);
         // Release pairs with the Acquire in the shell; the kick comes after it.
         KEY.store(key, Ordering::Release);
         doorbell::kick(SHELL);
         let echo = wait_for_change(cpu, &ECHO, key - 1);
         assert!(echo == key, "key {key} was echoed as {echo}");
-        work.run();
+        work.run(cpu);
         finished(cpu, params, &mut deadlines);
     }
     unreachable!("nobody types that much")
@@ -57,7 +57,7 @@ fn shell(cpu: Cpu, params: &Params) -> ! {
     let mut last = 0;
     loop {
         last = wait_for_change(cpu, &KEY, last);
-        work.run();
+        work.run(cpu);
         ECHO.store(last, Ordering::Release);
         doorbell::kick(TERMINAL);
         cpu.op_done();

@@ -77,7 +77,7 @@ fn absence(now: Ticks, period: Ticks, rest: Ticks) -> (Ticks, Ticks) {
 /// Works, by whole steps, up to this time.
 fn work_until(stop: Ticks, step: Work, cpu: Cpu) {
     while clock::now() < stop {
-        step.run();
+        step.run(cpu);
         cpu.op_done();
     }
 }

@@ -22,9 +22,9 @@ pub fn run(cpu: Cpu, params: &Params) -> ! {
         cpu.gauge().begin(asked.0);
         let guard = LOCK.lock(cpu.index(), params.patience);
         cpu.gauge().record(params.clock.ns(clock::now().since(asked)));
-        held.run();
+        held.run(cpu);
         drop(guard);
         cpu.op_done();
-        apart.run();
+        apart.run(cpu);
     }
 }

@@ -1,9 +1,11 @@
 //! A measured window: two readings of the guests' gauges and the domain's counts, and their difference.
 //!
-//! Modules that use a window: `audit` checks its accounts, `metrics` and `weights` compute a suite's metrics, `jitter`
-//! measures how evenly work was spread over it, and `moment` finds the vCPUs that ran during its longest wait.
+//! Modules that use a window: `audit` checks its accounts, `gaps` tells for how long vCPUs did not run, `metrics` and
+//! `weights` compute a suite's metrics, `jitter` measures how evenly work was spread over it, and `moment` finds the
+//! vCPUs that ran during its longest wait.
 
 pub(super) mod audit;
+mod gaps;
 pub(super) mod jitter;
 pub(super) mod metrics;
 pub(super) mod moment;
@@ -40,6 +42,10 @@ pub(super) struct VcpuCounts {
     pub(super) spare: [u64; 3],
     /// Its waits or responses by length; empty if another histogram holds them.
     pub(super) latency: Box<[u32]>,
+    /// Its gaps by length, as the guest tells them; empty if it does not.
+    pub(super) gaps: Box<[u32]>,
+    /// How long its present gap has lasted (unit: ns).
+    pub(super) gap_ns: u64,
 }
 
 /// A time that lies between two bounds.
@@ -154,7 +160,7 @@ fn sum_of<'a>(word: usize, vms: impl IntoIterator<Item = &'a Vm>) -> u64 {
 
 impl VcpuCounts {
     fn since(&self, earlier: &Self) -> Self {
-        let latency = self.latency.iter().zip(&earlier.latency).map(|(b, a)| b.wrapping_sub(*a)).collect();
+        let counted = |now: &[u32], then: &[u32]| now.iter().zip(then).map(|(b, a)| b.wrapping_sub(*a)).collect();
         Self {
             ops: self.ops.wrapping_sub(earlier.ops),
             bytes: self.bytes.wrapping_sub(earlier.bytes),
@@ -165,7 +171,9 @@ impl VcpuCounts {
             wall: Wall { least: self.wall.least - earlier.wall.most, most: self.wall.most - earlier.wall.least },
             waiting_ns: self.waiting_ns,
             spare: std::array::from_fn(|word| self.spare[word].wrapping_sub(earlier.spare[word])),
-            latency,
+            latency: counted(&self.latency, &earlier.latency),
+            gaps: counted(&self.gaps, &earlier.gaps),
+            gap_ns: self.gap_ns,
         }
     }
 }
@@ -204,11 +212,12 @@ fn word(state: &VmState, at: u64) -> u64 {
 fn read_gauge(state: &VmState, gauge: u64) -> VcpuCounts {
     let memory = state.memory();
     let word = |offset: usize| word(state, gauge + offset as u64);
-    let mut bytes = vec![0; 4 * BUCKETS];
-    let histogram = gauge + offset_of!(stile_abi::Gauge, latency) as u64;
-    memory.read_slice(&mut bytes, GuestAddress(histogram)).expect("gauges lie inside memory");
-    let latency = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    let waiting_ns = match word(offset_of!(stile_abi::Gauge, waits_since)) {
+    let histogram = |offset: usize| {
+        let mut bytes = vec![0; 4 * BUCKETS];
+        memory.read_slice(&mut bytes, GuestAddress(gauge + offset as u64)).expect("gauges lie inside memory");
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+    };
+    let since = |offset: usize| match word(offset) {
         0 => 0,
         tsc => state.clock().since(tsc).0,
     };
@@ -218,9 +227,11 @@ fn read_gauge(state: &VmState, gauge: u64) -> VcpuCounts {
         bytes: word(offset_of!(stile_abi::Gauge, bytes)),
         errors: word(offset_of!(stile_abi::Gauge, errors)),
         steal: seen.map(|seen| Steal { seen, ..Steal::default() }),
-        waiting_ns,
+        waiting_ns: since(offset_of!(stile_abi::Gauge, waits_since)),
         spare: spare_of(state, gauge),
-        latency,
+        latency: histogram(offset_of!(stile_abi::Gauge, latency)),
+        gaps: histogram(offset_of!(stile_abi::Gauge, gaps)),
+        gap_ns: since(offset_of!(stile_abi::Gauge, looked)),
         ..VcpuCounts::default()
     }
 }

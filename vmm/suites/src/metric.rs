@@ -89,6 +89,11 @@ metrics! {
     LatencyP999: "latency_p999", "p99.9 latency", "p99.9", "us", Lower, Result;
     /// Longest wait or response time, including those that had not ended when the window did.
     LatencyMax: "latency_max", "longest wait", "longest wait", "us", Lower, Result;
+    /// 99th percentile of the times of 0.1 ms or more for which a vCPU did not run although it computed, or its
+    /// deadline had passed.
+    GapP99: "gap_p99", "p99 gap", "p99 gap", "us", Lower, Result;
+    /// The longest such time, including those that had not ended when the window did.
+    GapMax: "gap_max", "longest gap", "longest gap", "us", Lower, Result;
     /// Jain's fairness index over the vCPUs' operations.
     Jain: "jain", "Jain index", "Jain", "index", Higher, Index;
     /// The least served vCPU's operations relative to an equal share.

@@ -78,11 +78,11 @@ fn a_scenario_is_simulated_alike_each_time_and_its_events_are_kept() {
         let (status, stdout, stderr) = output(stile(folder.path(), &arguments));
         assert_eq!(status, Some(0), "{stderr}");
         assert!(stdout.starts_with("simulated mixed"), "{stdout}");
-        fs::read(folder.path().join(name).join("raw/mixed-rsdl-6-round-1.rec")).unwrap()
+        fs::read(folder.path().join(name).join("raw/mixed-rsdl-6-round-0.rec")).unwrap()
     };
     let first = events("report");
     assert!(first.len() > 10_000 && first == events("again"));
-    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "again/raw/mixed-rsdl-6-round-0.rec"]));
+    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "again/raw/mixed-rsdl-6-round-1.rec"]));
     assert_eq!(status, Some(0), "{stderr}{stdout}");
     is_marked(folder.path());
     let (status, stdout, stderr) = output(stile(folder.path(), &["check-report", "report/report.json"]));
@@ -108,7 +108,7 @@ fn a_scenario_that_cannot_be_used_is_refused_with_the_place_or_what_is_accepted(
 #[test]
 fn costs_of_a_disturbed_host_are_warned_of_and_the_report_is_shown_by_its_folder() {
     let folder = folder("");
-    let figures = ["exit", "leave", "switch", "thread_switch", "kick", "wake", "hop", "pause", "lock"];
+    let figures = ["exit", "leave", "switch", "thread_switch", "kick", "wake", "hop", "pause", "lock", "migration"];
     let figures: String = figures.iter().map(|name| format!("\"{name}_ns\": 100, ")).collect();
     let measured = "{\"others\": 0.9, \"stolen\": null, \"spread\": {}, \"disturbed\": [\"other programs ran\"]}";
     fs::write(folder.path().join("costs.json"), format!("{{{figures}\"measured\": {measured}}}")).unwrap();

@@ -34,7 +34,10 @@ pub trait Park {
 
 impl Park for crate::Cpu {
     fn park(&mut self, queues: Queues, until: Option<Ticks>) {
+        // It has served the network since it last woke up: some microseconds.
+        self.ends();
         crate::doorbell::serve_and_idle(*self, queues, until);
+        self.begins();
     }
 }
 

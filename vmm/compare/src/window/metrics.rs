@@ -51,7 +51,7 @@ pub(crate) fn cpu_share(group: &[&VcpuCounts], window: &Window) -> Option<f64> {
     (fair > 0.0).then(|| sum(&mut group.iter().copied()) / fair)
 }
 
-/// Exits, switches, migrations and yields in a second, and the part of their time that the vCPUs waited.
+/// Exits, switches, migrations and yields in a second, the part of their time that the vCPUs waited, and their gaps.
 pub(crate) fn activity(window: &Window) -> BTreeMap<Metric, f64> {
     let per_second = |n: u64| n as f64 / window.seconds;
     let sum = |of: fn(&VcpuCounts) -> u64| window.vcpus.iter().map(of).sum::<u64>();
@@ -63,7 +63,7 @@ pub(crate) fn activity(window: &Window) -> BTreeMap<Metric, f64> {
         (Metric::MigrationsPerS, per_second(window.totals.migrations)),
         (Metric::YieldsPerS, per_second(window.totals.yields.total())),
     ]);
-    rates.into_iter().chain(ready).collect()
+    rates.into_iter().chain(ready).chain(super::gaps::gaps(&window.vcpus)).collect()
 }
 
 /// How evenly the operations are spread.
@@ -106,14 +106,19 @@ pub(crate) fn quantiles_of(
     quantiles(&counted, wanted)
 }
 
-fn us(ns: u64) -> f64 {
+pub(super) fn us(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
 fn histogram(vcpus: &[&VcpuCounts]) -> Vec<(u64, u64)> {
-    let with: Vec<&[u32]> = vcpus.iter().map(|v| &*v.latency).filter(|latency| !latency.is_empty()).collect();
-    let count = |bucket: usize| with.iter().map(|latency| u64::from(latency[bucket])).sum::<u64>();
-    (0..with.first().map_or(0, |latency| latency.len()))
+    sum_of(vcpus.iter().map(|v| &*v.latency))
+}
+
+/// Times that were counted in several histograms of the guests, by length (unit: ns) from the shortest up.
+pub(super) fn sum_of<'a>(histograms: impl Iterator<Item = &'a [u32]>) -> Vec<(u64, u64)> {
+    let with: Vec<&[u32]> = histograms.filter(|counts| !counts.is_empty()).collect();
+    let count = |bucket: usize| with.iter().map(|counts| u64::from(counts[bucket])).sum::<u64>();
+    (0..with.first().map_or(0, |counts| counts.len()))
         .map(|bucket| (bucket_top(bucket), count(bucket)))
         .filter(|(_, count)| *count > 0)
         .collect()
