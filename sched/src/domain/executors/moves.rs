@@ -90,7 +90,7 @@ impl Shared {
         self.brings_locked(slot, from, state, vcpu).is_ok()
     }
 
-    /// As [`brings`](Self::brings), with the lock of the shard that the vCPU is in. Gives it back if the vCPU has to stay.
+    /// As [`brings`](Self::brings), with the lock of the shard that the vCPU is in. Gives it back if that has to stay.
     pub(super) fn brings_locked<'a>(
         &'a self,
         slot: Slot,
