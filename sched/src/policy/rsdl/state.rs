@@ -119,6 +119,8 @@ pub struct Rsdl {
 impl Rsdl {
     /// A policy for this many slots, all idle.
     pub fn new(config: RsdlConfig, slots: usize) -> Self {
+        // vCPUs drift apart between queues; with one slot there is one.
+        let config = RsdlConfig { per_pcpu_queues: config.per_pcpu_queues && slots > 1, ..config };
         let mut idle = SlotSet::new(slots);
         (0..slots).for_each(|slot| idle.insert(Slot(slot as u16)));
         let slot = SlotState {
