@@ -18,6 +18,8 @@ const SIZES: [u32; 3] = [10, 1_000, 100_000];
 /// The cost in the largest domain over that in the smallest.
 const FLAT: f64 = 1.5;
 const SLOTS: usize = 2;
+/// `rsdl` with a run queue for each pCPU.
+const QUEUES: &str = "rsdl, a queue each";
 const INTERVAL: Nanos = Nanos::from_millis(6);
 /// Rounds for the ratios, and decisions in each: several times round all vCPUs.
 const ROUNDS: usize = 15;
@@ -100,6 +102,7 @@ impl Driver {
 fn policy(name: &str) -> Box<dyn Policy> {
     match name {
         "freelist" => Box::new(Freelist::new(INTERVAL, SLOTS)),
+        QUEUES => Box::new(Rsdl::new(RsdlConfig { per_pcpu_queues: true, ..RsdlConfig::default() }, SLOTS)),
         _ => Box::new(Rsdl::new(RsdlConfig::default(), SLOTS)),
     }
 }
@@ -110,7 +113,7 @@ fn main() -> ExitCode {
         .measurement_time(Duration::from_secs(1))
         .configure_from_args();
     let mut promises = Vec::new();
-    for name in ["rsdl", "freelist"] {
+    for name in ["rsdl", QUEUES, "freelist"] {
         for turn in Turn::ALL {
             let mut drivers = SIZES.map(|vcpus| {
                 let running = if turn == Turn::YieldAmongTen { SIZES[0] } else { vcpus };
