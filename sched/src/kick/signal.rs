@@ -26,10 +26,15 @@ pub fn signal() -> i32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadId(pub libc::pid_t);
 
+thread_local! {
+    /// A wake asks for it, so that it costs no system call each time.
+    // SAFETY: no precondition.
+    static THIS_THREAD: ThreadId = ThreadId(unsafe { libc::gettid() });
+}
+
 /// The calling thread.
 pub fn this_thread() -> ThreadId {
-    // SAFETY: no precondition.
-    ThreadId(unsafe { libc::gettid() })
+    THIS_THREAD.with(|thread| *thread)
 }
 
 fn set() -> libc::sigset_t {

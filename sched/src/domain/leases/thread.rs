@@ -91,6 +91,7 @@ pub(super) fn carry<W: Word>(
         probe: SpinProbe::default(),
         slot: None,
         boosted: None,
+        times_out: true,
         ways: Nanos::ZERO,
         last: Account::default(),
     };
@@ -146,6 +147,8 @@ struct Thread<'a, W> {
     slot: Option<Slot>,
     /// Since when the thread is in the host's real-time class on that pCPU.
     boosted: Option<Time>,
+    /// Its last wait with a deadline ended by that.
+    times_out: bool,
     /// What the way took in all, from being handed a slot to running there.
     ways: Nanos,
     /// Its last account, once it has retired.
@@ -165,8 +168,7 @@ impl<W: Word> Thread<'_, W> {
         self.meter.slept();
         self.since = now;
         self.halts.iter().for_each(|halts| halts.begins(self.shared));
-        if self.armed <= now || self.halts.is_some() {
-            // The timer fired while others ran, or the thread waited.
+        if self.halts.is_some() {
             self.drain();
         }
         self.lease_end = first_question(self.lease_end, now);
@@ -319,6 +321,15 @@ impl<W: Word> Thread<'_, W> {
     fn goes_on(&mut self, now: Time) {
         self.probe.plan(now, self.lease_end != Time::NEVER);
         self.arm(self.lease_end.min(self.probe.next()));
+    }
+
+    /// The thread is about to wait. A timer that fires meanwhile would interrupt another vCPU for nothing. If it has
+    /// just fired, its kick costs the next turn an exit.
+    fn unsets_timer(&mut self) {
+        if self.armed != Time::NEVER {
+            self.timer.set(Time::NEVER);
+            self.armed = Time::NEVER;
+        }
     }
 
     fn word(&self, slot: Slot) -> &SlotWord<W> {

@@ -27,6 +27,7 @@ impl Rest {
 impl<W: Word> Thread<'_, W> {
     /// Waits until the vCPU has a slot; tells since when.
     pub(super) fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, (Slot, Time)> {
+        self.unsets_timer();
         loop {
             if self.shared.ending.load(Ordering::Relaxed) {
                 return Break(End::Domain(rest));
@@ -56,6 +57,9 @@ impl<W: Word> Thread<'_, W> {
             }
             self.arm_boost(rest);
             let woken = if rest.dozes { self.doze() } else { self.me.parker.wait(rest.until) };
+            if rest.until != Time::NEVER {
+                self.times_out = !woken;
+            }
             if !woken {
                 (rest.until, rest.dozes) = (Time::NEVER, false);
                 self.me.events.time_out();
@@ -66,11 +70,12 @@ impl<W: Word> Thread<'_, W> {
         }
     }
 
-    /// The thread is about to wait: for a deadline or an event that comes to it alone, which the boost is for, or
-    /// without one.
+    /// The thread is about to wait: for an event that comes to it alone, or for a deadline that will probably come,
+    /// which the boost is for; or for a thread that wakes it. That one runs on the same pCPU, and would be preempted
+    /// by a boosted thread before it has gone to sleep itself.
     fn arm_boost(&mut self, rest: Rest) {
         let until = if rest.dozes { monotonic() } else { rest.until };
-        if until == Time::NEVER {
+        if until == Time::NEVER || !(rest.dozes || self.times_out) {
             self.end_boost();
         } else if self.boosted.is_none()
             && let Some(slot) = self.slot
