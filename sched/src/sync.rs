@@ -1,8 +1,8 @@
 //! Atomics, futex and threads: the real ones, or a model checker's.
 //!
-//! What has a protocol of its own, the [slot word](crate::slot), the [lock](crate::lock), the
-//! [parker](crate::domain::parker), the events of a vCPU and the gate of the leases, takes them from here, so that the
-//! code that runs is the code that is checked. loom tries all schedules of a few threads, for each protocol alone; its
+//! What has a protocol of its own takes them from here, so that the code that runs is the code that is checked: the
+//! [slot word](crate::slot), the [lock](crate::lock), the [parker](crate::domain::parker), the events of a vCPU, the gate
+//! of the leases, the shards' board and the whereabouts of vCPUs. loom tries all schedules of a few threads, for each protocol alone; its
 //! tests begin with `loom_`.
 //! shuttle tries many random schedules of a whole domain; its tests begin with `shuttle_`, and threads, time, kicks and
 //! timers are modelled as well (`model.rs`). The other tests run on the real primitives.
@@ -44,3 +44,14 @@ pub(crate) use parking_lot::{Mutex, RwLock};
 pub(crate) use shuttle::{hint, sync::mpsc, thread};
 #[cfg(not(all(test, shuttle)))]
 pub(crate) use std::{hint, sync::mpsc, thread};
+
+/// A thread waits for another one that will be ready at once.
+pub(crate) fn relax() {
+    #[cfg(not(all(test, any(loom, shuttle))))]
+    {
+        hint::spin_loop();
+        thread::yield_now();
+    }
+    #[cfg(all(test, any(loom, shuttle)))]
+    checker::thread::yield_now();
+}

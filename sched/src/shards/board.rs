@@ -8,7 +8,7 @@ use super::LAG;
 use super::plan::ShardPlan;
 use crate::ids::Shard;
 use crate::policy::{Front, Progress, Spare};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::time::Nanos;
 
 /// Shards in a word of a [`Mask`].
@@ -101,33 +101,29 @@ impl Board {
         if own.load(Ordering::Relaxed) == quota.0 {
             return;
         }
-        own.store(quota.0, Ordering::SeqCst);
+        own.store(quota.0, Ordering::Relaxed);
         let shortest = || {
-            let all = self.lines.iter().map(|line| line.quota.load(Ordering::SeqCst));
+            let all = self.lines.iter().map(|line| line.quota.load(Ordering::Relaxed));
             all.filter(|&quota| quota > 0).min().unwrap_or(0)
         };
-        // Who writes last looks again, and sees what all have written.
+        // The last swap acquires what all threads wrote before theirs; its thread looks again and sees that.
         loop {
             let quota = shortest();
-            self.quota.store(quota, Ordering::SeqCst);
+            self.quota.swap(quota, Ordering::AcqRel);
             if shortest() == quota {
                 break;
             }
         }
     }
 
-    /// A slot of this shard begins to idle, or ceases to. Sequentially consistent with
-    /// [`nearest_spare`](Self::nearest_spare): a slot says that it idles and then looks for a vCPU; a shard says that
-    /// it has one and then looks for an idle slot. One of the two sees the other.
+    /// A slot of this shard begins to idle, or ceases to. It says that it idles and then looks for a vCPU; a shard says
+    /// that it has one and then looks for an idle slot. One of the two sees the other.
     pub fn idles(&self, shard: Shard, idles: bool) {
         let idle = &self.lines[shard.index()].idle;
-        if idles {
-            if idle.fetch_add(1, Ordering::SeqCst) == 0 {
-                self.idle.set(shard, true);
-            }
-        } else if idle.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.idle.set(shard, false);
-        }
+        let before = idle.load(Ordering::Relaxed);
+        let after = if idles { before + 1 } else { before - 1 };
+        idle.store(after, Ordering::Relaxed);
+        self.idle.set(shard, after > 0);
     }
 
     /// The nearest other shard with a vCPU to spare.
@@ -197,13 +193,15 @@ impl Mask {
         Self((0..shards.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect())
     }
 
+    /// Only the holder of the shard's lock changes its bit. What the thread looks at next is not older than that.
     fn set(&self, shard: Shard, is: bool) {
         let (word, bit) = (&self.0[shard.index() / BITS], 1 << (shard.index() % BITS));
         if (word.load(Ordering::Relaxed) & bit != 0) != is {
             match is {
-                true => word.fetch_or(bit, Ordering::SeqCst),
-                false => word.fetch_and(!bit, Ordering::SeqCst),
+                true => word.fetch_or(bit, Ordering::Relaxed),
+                false => word.fetch_and(!bit, Ordering::Relaxed),
             };
+            fence(Ordering::SeqCst);
         }
     }
 
@@ -212,7 +210,7 @@ impl Mask {
         let (home, at) = (to.index() / BITS, to.index() % BITS);
         let distance = |shard: &usize| shard.abs_diff(to.index());
         let words = (0..self.0.len()).filter_map(|word| {
-            let bits = self.0[word].load(Ordering::SeqCst);
+            let bits = self.0[word].load(Ordering::Relaxed);
             let bits = if word == home { bits & !(1 << at) } else { bits };
             let (below, above) = match word.cmp(&home) {
                 std::cmp::Ordering::Less => (bits, 0),
@@ -302,5 +300,63 @@ mod tests {
         .take(8)
         .collect();
         assert_eq!(shards, [0, 0, 1, 1, 1, 1, 0, 0]);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::ids::VcpuId;
+    use loom::sync::Arc;
+    use loom::thread;
+    use std::num::NonZeroUsize;
+
+    /// Two shards of a slot each, which runs.
+    fn board() -> Arc<Board> {
+        let board = Board::new(&ShardPlan::new(2, NonZeroUsize::MIN, &crate::Topology::default()));
+        (0..2).for_each(|shard| board.idles(Shard(shard), false));
+        Arc::new(board)
+    }
+
+    /// A thread that does this, beside the test's.
+    fn beside<T: 'static>(board: &Arc<Board>, does: impl FnOnce(&Board) -> T + 'static) -> thread::JoinHandle<T> {
+        let board = Arc::clone(board);
+        thread::spawn(move || does(&board))
+    }
+
+    #[test]
+    fn loom_a_slot_that_idles_and_a_vcpu_to_spare_do_not_miss_each_other() {
+        loom::model(|| {
+            let board = board();
+            let finds_slot = beside(&board, |board| {
+                let spare = Spare { vcpu: VcpuId(1), stair: 0, came: false };
+                board.publish(Shard(1), Some(spare), Progress::default());
+                board.nearest_idle(Shard(1)).is_some()
+            });
+            board.idles(Shard(0), true);
+            let finds_vcpu = board.nearest_spare(Shard(0)).is_some();
+            assert!(finds_slot.join().unwrap() || finds_vcpu);
+        });
+    }
+
+    #[test]
+    fn loom_shards_that_change_their_quotas_at_once_agree_on_the_shortest() {
+        let wants = |shard, ms| move |board: &Board| board.wants(Shard(shard), Nanos(ms));
+        loom::model(move || {
+            let board = board();
+            wants(0, 6)(&board);
+            let other = beside(&board, wants(1, 5));
+            wants(0, 4)(&board);
+            other.join().unwrap();
+            assert_eq!(board.quota.load(Ordering::Relaxed), 4);
+        });
+        loom::model(move || {
+            let board = board();
+            wants(0, 4)(&board);
+            let other = beside(&board, wants(1, 5));
+            wants(0, 6)(&board);
+            other.join().unwrap();
+            assert_eq!(board.quota.load(Ordering::Relaxed), 5);
+        });
     }
 }

@@ -5,25 +5,14 @@ use crate::domain::ledger_lock::LedgerGuard;
 use crate::ids::{Shard, Slot, VcpuId};
 use crate::lock::Caller;
 use crate::shards::LAG;
-use crate::sync::{Ordering, hint};
+use crate::sync::Ordering;
 use crate::time::monotonic;
 use crate::wait::{Wait, Yield};
 
 impl Shared {
     /// Locks the shard that a vCPU is in.
     pub(super) fn lock_of(&self, vcpu: VcpuId) -> (Shard, LedgerGuard<'_, LockedState>) {
-        loop {
-            // On the way it is only for as long as it takes to get the next lock.
-            let Some(shard) = self.whereabouts.of(vcpu) else {
-                hint::spin_loop();
-                crate::sync::thread::yield_now();
-                continue;
-            };
-            let state = self.shards[shard.index()].state.lock();
-            if self.whereabouts.of(vcpu) == Some(shard) {
-                return (shard, state);
-            }
-        }
+        self.whereabouts.lock_of(vcpu, |shard| self.shards[shard.index()].state.lock())
     }
 
     /// An idle slot takes a vCPU from another shard, if one waits there. True: it did, and the slot has to ask.
