@@ -30,12 +30,15 @@ clear_away() {
 # As stile says it, and as its tests do. KVM resets a vCPU that has shut down, so its RIP is that of a reset.
 lost_tables='at RIP 0xfff0: triple fault|rip: Some\(65520\), kind: TripleFault'
 
+# Seconds since the machine booted, for the lane.
+uptime() { cut -d' ' -f1 /proc/uptime; }
+
 # The first test that this machine has to run.
 from=$(sed -n 's/.*lane\.from=\([^ ]*\).*/\1/p' /proc/cmdline)
 
 sed -n "/^$from /,\$p" /lane/order >/run/order
 while read -r name limit; do
-    echo "begin $name" >/dev/ttyS1
+    echo "begin $name $(uptime)" >/dev/ttyS1
     printf '\n== %s\n' "$name"
     for try in 1 2 3; do
         rm -rf /tmp/test && mkdir /tmp/test && cd /tmp/test
@@ -50,9 +53,9 @@ while read -r name limit; do
         # The emulator's own fault (docs/adr/0019), which a test may have met and cannot help.
         [ $try != 3 ] && [ "$code" != 0 ] && grep -qE "$lost_tables" /tmp/printed || break
         printf '\n== %s once more: a triple fault, which may be the emulator'\''s\n' "$name"
-        echo "again $name" >/dev/ttyS1
+        echo "again $name $(uptime)" >/dev/ttyS1
     done
-    echo "end $name $code" >/dev/ttyS1
+    echo "end $name $code $(uptime)" >/dev/ttyS1
 done </run/order
 echo "done" >/dev/ttyS1
 sync

@@ -1,12 +1,13 @@
 //! The hardware lane: runs stile on KVM with hardware virtualisation, on a machine that has none.
 //!
-//! QEMU emulates a machine with AMD's SVM and nested paging, on which Debian's stock kernel gives a working `/dev/kvm`;
-//! the tests of `tests/lane/tests` run there with this tree's stile. What they see is real, except for time: the
-//! emulator is slow and uneven, so tests here assert what happens and never how fast.
+//! QEMU emulates a machine with AMD's SVM, or Bochs one with Intel's VMX, both with nested paging. On either Debian's stock
+//! kernel gives a working `/dev/kvm`; the tests of `tests/lane/tests` run there with this tree's stile. What they see is
+//! real, except for time. QEMU is slow and uneven. Bochs counts instructions, and each takes equally long. So tests here
+//! assert what happens and never how fast.
 //!
 //! 1. The programs are built, as `cargo test` builds them, and packages fetched into the user's cache.
 //! 2. An initramfs is made of them: the *outer system*, which only runs the tests ([`outer`]).
-//! 3. QEMU boots it. What it prints on its first serial line is shown. On its second serial line it reports which test
+//! 3. The emulator boots it. What it prints on its first serial line is shown. On its second serial line it reports which test
 //!    begins and how it ended ([`machine`], [`results`]). A test beyond its limit is killed, and the whole machine if
 //!    that does not help.
 //!
@@ -19,11 +20,11 @@ mod results;
 mod script;
 
 use clap::Parser;
-use machine::{Machine, MachineError};
+use machine::{Kind, Machine, MachineError};
 use outer::{Contents, OuterError};
 use programs::Profile;
 use results::Verdict;
-use script::Script;
+use script::{Need, Script};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,7 +43,13 @@ struct Args {
     /// Run the tests this many times, each time on a machine started anew
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Build stile and its tests as users do, for figures, and not as `cargo test` does
+    /// The machine to emulate
+    #[arg(long, value_enum, default_value_t = Kind::Svm)]
+    machine: Kind,
+    /// Instructions that each CPU of the machine `vmx` makes in a second of its time
+    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u32).range(10_000_000..=2_000_000_000))]
+    ips: u32,
+    /// Build stile and its tests as users do, and not as `cargo test` does; always so for the machine `vmx`
     #[arg(long)]
     release: bool,
     /// Boot this kernel in Linux guests instead of Debian's
@@ -84,7 +91,7 @@ fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum LaneError {
     #[error(transparent)]
-    NoEmulator(#[from] machine::NoEmulator),
+    Missing(#[from] machine::Missing),
     #[error(transparent)]
     Outer(#[from] OuterError),
     #[error(transparent)]
@@ -97,7 +104,7 @@ impl LaneError {
     /// Whether something is missing that a machine need not have.
     fn is_absence(&self) -> bool {
         match self {
-            Self::NoEmulator(_) => true,
+            Self::Missing(_) => true,
             Self::Outer(error) => error.is_absence(),
             Self::Machine(_) | Self::Signals(_) => false,
         }
@@ -111,15 +118,19 @@ fn required() -> bool {
 /// Makes a machine for these tests, and a flag that a signal of the user sets from now on. A signal must not end the
 /// program at once: the machine's files are large, and have to be removed.
 fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
-    let emulator = machine::emulator()?;
+    let kind = args.machine;
+    let emulator = kind.emulator()?;
+    let needs_qemu = scripts.iter().any(|script| script.needs.contains(&Need::Qemu));
+    let qemu = if needs_qemu { Some(Kind::Svm.emulator()?) } else { None };
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(LaneError::Signals)?;
     }
-    let profile = if args.release { Profile::Release } else { Profile::Debug };
-    let contents = Contents { scripts, profile, emulator: &emulator, guest_kernel: args.kernel.as_deref() };
+    // On a machine whose time is instructions, a program with assertions takes several times as long.
+    let profile = if args.release || kind == Kind::Vmx { Profile::Release } else { Profile::Debug };
+    let contents = Contents { kind, scripts, profile, qemu: qemu.as_deref(), guest_kernel: args.kernel.as_deref() };
     let system = outer::make(&contents, &mut |what| eprintln!("hardware-lane: {what}"))?;
-    Ok((Machine::new(emulator, system), ended))
+    Ok((Machine { kind, emulator, system, ips: args.ips }, ended))
 }
 
 fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) -> Result<ExitCode, LaneError> {

@@ -1,9 +1,10 @@
 //! The outer system: the kernel and the initramfs that the emulated machine boots.
 //!
-//! The kernel is Debian's stock kernel, with its modules for SVM. The root has busybox, stile with its shared
+//! The kernel is Debian's stock kernel, with its modules for SVM or VMX. The root has busybox, stile with its shared
 //! libraries, and the tests with their needs. The first process is the script `init`, which runs the tests in the order
 //! of `/lane/order`.
 
+use crate::machine::Kind;
 use crate::programs::{self, Profile, ProgramError, Programs};
 use crate::script::{Need, Script};
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ use tempfile::TempDir;
 
 /// The meta-package of the stock kernel, and the beginning of the names of the packages that it depends on.
 const KERNEL: (&str, &str) = ("linux-image-amd64", "linux-image-");
-/// Modules that give `/dev/kvm` and taps. Those that they depend on are added.
-const MODULES: [&str; 2] = ["kvm-amd", "tun"];
+/// The module that gives taps.
+const TAPS: &str = "tun";
 /// The shell and all other programs of the root.
 const BUSYBOX: &str = "busybox-static";
 /// The first process.
@@ -96,19 +97,21 @@ impl OuterSystem {
 /// The parts that a system is made of.
 #[derive(Debug)]
 pub(crate) struct Contents<'a> {
+    /// The machine that it is for.
+    pub(crate) kind: Kind,
     /// The tests that it runs.
     pub(crate) scripts: &'a [Script],
     /// How programs are built.
     pub(crate) profile: Profile,
-    /// The folder in which it is made.
-    pub(crate) emulator: &'a Path,
+    /// QEMU, for tests that need it.
+    pub(crate) qemu: Option<&'a Path>,
     /// The kernel of inner guests, if not Debian's.
     pub(crate) guest_kernel: Option<&'a Path>,
 }
 
 /// Makes a system, and reports steps that take time.
 pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Result<OuterSystem, OuterError> {
-    let &Contents { scripts, profile, emulator, guest_kernel } = contents;
+    let &Contents { kind, scripts, profile, qemu, guest_kernel } = contents;
     let cache = Cache::of_user()?;
     let kernel_package = packages::behind(KERNEL.0, KERNEL.1)?.files(&cache, tell)?;
     let busybox = packages::find(&[BUSYBOX])?.remove(0).files(&cache, tell)?;
@@ -117,19 +120,19 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
     let mut root = Initramfs::new();
     root.file("/init", PROGRAM, INIT);
     root.copy("/bin/busybox", PROGRAM, &busybox.join("bin/busybox"))?;
-    add_modules(&mut root, &kernel_package)?;
+    add_modules(&mut root, &kernel_package, kind)?;
     if is_needed(Need::LinuxGuest, scripts) {
         add_linux_guest(&mut root, &cache, guest_kernel, tell)?;
     }
     tell("building stile and its tests");
-    let emulator = if is_needed(Need::Qemu, scripts) {
+    let qemu = if is_needed(Need::Qemu, scripts) {
         add_firmware(&mut root)?;
-        Some(emulator)
+        qemu
     } else {
         None
     };
     let programs = programs::build(profile, is_needed(Need::WholeVmTests, scripts))?;
-    add_programs(&mut root, programs, emulator, folder.path())?;
+    add_programs(&mut root, programs, qemu, folder.path())?;
     add_scripts(&mut root, scripts);
 
     let system = OuterSystem { kernel: kernel_of(&kernel_package)?, folder };
@@ -152,9 +155,10 @@ fn kernel_of(package: &Path) -> Result<PathBuf, OuterError> {
 }
 
 /// The modules, and the list of their files in the order of loading.
-fn add_modules(root: &mut Initramfs, package: &Path) -> Result<(), OuterError> {
+fn add_modules(root: &mut Initramfs, package: &Path, kind: Kind) -> Result<(), OuterError> {
     let mut list = String::new();
-    for module in Modules::of_package(package)?.in_order(&MODULES)? {
+    // Those that they depend on are added.
+    for module in Modules::of_package(package)?.in_order(&[kind.kvm_module(), TAPS])? {
         let path = format!("/lane/modules/{}.ko", module.name);
         list += &format!("{path}\n");
         root.file(&path, DATA, module.bytes);
@@ -189,13 +193,13 @@ fn add_firmware(root: &mut Initramfs) -> Result<(), OuterError> {
 fn add_programs(
     root: &mut Initramfs,
     programs: Programs,
-    emulator: Option<&Path>,
+    qemu: Option<&Path>,
     folder: &Path,
 ) -> Result<(), OuterError> {
     let mut all =
         vec![("/usr/bin/stile".to_owned(), programs.stile), ("/lane/hold-keys".to_owned(), programs.hold_keys)];
     all.extend(programs.whole_vm.into_iter().map(|(name, path)| (format!("/lane/whole-vm/{name}"), path)));
-    all.extend(emulator.map(|emulator| ("/usr/bin/qemu-system-x86_64".to_owned(), emulator.to_owned())));
+    all.extend(qemu.map(|qemu| ("/usr/bin/qemu-system-x86_64".to_owned(), qemu.to_owned())));
     for (path, program) in &all {
         root.file(path, PROGRAM, programs::stripped(program, folder)?);
     }

@@ -6,15 +6,15 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A line.
+/// A line. Times are the machine's own, since it booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A test begins.
-    Begin(String),
+    Begin(String, Duration),
     /// A test failed in a way that may be the emulator's, and begins once more.
-    Again(String),
+    Again(String, Duration),
     /// A test ended, with this exit code.
-    End(String, i32),
+    End(String, i32, Duration),
     /// All were run.
     Done,
 }
@@ -25,7 +25,7 @@ const KILLED: i32 = 128 + 9;
 /// How a test ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It passed, after this time of the host.
+    /// It passed, after this time of the machine.
     Passed(Duration),
     /// It passed, after this time and with this try.
     PassedAfterAll(Duration, u32),
@@ -91,12 +91,12 @@ pub(crate) fn events(text: &str) -> Vec<Event> {
 }
 
 fn event(line: &str) -> Option<Event> {
-    let mut words = line.split_whitespace();
-    match (words.next()?, words.next(), words.next()) {
-        ("begin", Some(name), None) => Some(Event::Begin(name.to_owned())),
-        ("again", Some(name), None) => Some(Event::Again(name.to_owned())),
-        ("end", Some(name), Some(code)) => Some(Event::End(name.to_owned(), code.parse().ok()?)),
-        ("done", None, None) => Some(Event::Done),
+    let at = |seconds: &str| Duration::try_from_secs_f64(seconds.parse().ok()?).ok();
+    match *line.split_whitespace().collect::<Vec<_>>() {
+        ["begin", name, seconds] => Some(Event::Begin(name.to_owned(), at(seconds)?)),
+        ["again", name, seconds] => Some(Event::Again(name.to_owned(), at(seconds)?)),
+        ["end", name, code, seconds] => Some(Event::End(name.to_owned(), code.parse().ok()?, at(seconds)?)),
+        ["done"] => Some(Event::Done),
         _ => None,
     }
 }
@@ -107,12 +107,12 @@ mod tests {
 
     #[test]
     fn lines_become_events_once_they_are_whole() {
-        let begin = Event::Begin("unikernel".into());
-        assert_eq!(events("begin unikernel\r\nend unikernel 1"), std::slice::from_ref(&begin));
-        assert_eq!(
-            events("begin unikernel\r\nnoise\nagain unikernel\nend unikernel 1\r\ndone\r\n"),
-            [begin, Event::Again("unikernel".into()), Event::End("unikernel".into(), 1), Event::Done]
-        );
+        let at = Duration::from_millis;
+        let begin = Event::Begin("unikernel".into(), at(5250));
+        assert_eq!(events("begin unikernel 5.25\r\nend unikernel 1 7.00"), std::slice::from_ref(&begin));
+        let text = "begin unikernel 5.25\r\nnoise\nagain unikernel 6.5\nend unikernel 1 7.00\r\ndone\r\n";
+        let (again, end) = (Event::Again("unikernel".into(), at(6500)), Event::End("unikernel".into(), 1, at(7000)));
+        assert_eq!(events(text), [begin, again, end, Event::Done]);
         assert_eq!(events(""), []);
     }
 

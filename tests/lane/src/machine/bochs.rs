@@ -1,0 +1,145 @@
+//! Bochs: a machine with VMX. Its CPUs take turns of some instructions each, in one thread of the host, and its time is
+//! the number of instructions: a run repeats exactly, and nothing of the host disturbs it. What an exit takes are its
+//! instructions; caches and memory take no time.
+
+use super::{CPUS, MEMORY_MIB, Machine, MachineError, Started, ends_with_this};
+use crate::outer::OuterSystem;
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use stile_linux_images::tool;
+
+/// The emulator, and what makes a disc that it boots.
+pub(super) const PROGRAMS: [&str; 4] = ["bochs", "grub-mkrescue", "xorriso", "mformat"];
+/// Debian's packages of them, of the firmware, and of the emulator's display.
+pub(super) const PACKAGES: &str = "bochs bochsbios vgabios bochs-term grub-common grub-pc-bin xorriso mtools";
+/// Instructions of a CPU before it is another one's turn.
+const TURN: u32 = 16;
+
+/// The most seconds of the host that a second of the machine takes: four times what it takes on a host with nothing
+/// else to do, which makes 50 million instructions of each CPU in a second.
+pub(super) fn slowness(ips: u32) -> u32 {
+    (4 * ips).div_ceil(50_000_000)
+}
+
+pub(super) fn start(machine: &Machine, command_line: &str, told: &Path) -> Result<Started, MachineError> {
+    let folder = machine.system.folder();
+    // Its HPET stops the kernel's calibration of timers.
+    let disc = disc(&machine.system, &format!("{command_line} hpet=disable no_timer_check"))?;
+    let printed = folder.join("printed");
+    let (settings, commands) = (folder.join("bochsrc"), folder.join("debugger"));
+    let write = |path: &Path, text: String| std::fs::write(path, text).map_err(MachineError::Watch);
+    write(&printed, String::new())?;
+    // Debian's Bochs has a debugger, which begins and waits.
+    write(&commands, "c\n".to_owned())?;
+    write(&settings, settings_of(machine.ips, &disc, &printed, told, &folder.join("log")))?;
+
+    let (display, screen) = terminal().map_err(MachineError::Watch)?;
+    let stdio = || screen.try_clone().map_err(MachineError::Watch);
+    let mut command = ends_with_this(&machine.emulator);
+    command.arg("-q").arg("-f").arg(&settings).arg("-rc").arg(&commands).env("TERM", "linux");
+    command.stdin(stdio()?).stdout(stdio()?).stderr(stdio()?);
+    let child = command.spawn().map_err(|source| MachineError::Start(machine.emulator.clone(), source))?;
+    let printed = File::open(&printed).map_err(MachineError::Watch)?;
+    Ok(Started { child, console: Some(Console { printed, display }) })
+}
+
+/// A disc that boots the system.
+fn disc(system: &OuterSystem, command_line: &str) -> Result<PathBuf, MachineError> {
+    let (disc, content) = (system.folder().join("disc.iso"), system.folder().join("disc"));
+    let boot = content.join("boot");
+    let menu = format!("linux /boot/kernel {command_line}\ninitrd /boot/initramfs\nboot\n");
+    let link = |from: &Path, name: &str| {
+        let to = boot.join(name);
+        // The same file for every start of the machine.
+        if to.exists() { Ok(()) } else { std::fs::hard_link(from, &to).or_else(|_| std::fs::copy(from, &to).map(drop)) }
+    };
+    std::fs::create_dir_all(boot.join("grub"))
+        .and_then(|()| std::fs::write(boot.join("grub/grub.cfg"), menu))
+        .and_then(|()| link(system.kernel(), "kernel"))
+        .and_then(|()| link(&system.initramfs(), "initramfs"))
+        .map_err(MachineError::Watch)?;
+    // For firmware of PCs only.
+    let mut make = Command::new("grub-mkrescue");
+    make.args(["-d", "/usr/lib/grub/i386-pc", "-o"]).arg(&disc).arg(&content);
+    tool::output(&mut make, "grub-common")?;
+    Ok(disc)
+}
+
+fn settings_of(ips: u32, disc: &Path, printed: &Path, told: &Path, log: &Path) -> String {
+    let [disc, printed, told, log] = [disc, printed, told, log].map(Path::display);
+    // The model has no TSC-deadline timer that Linux trusts, so timers are those of the LAPIC's counter.
+    format!(
+        "config_interface: textconfig
+display_library: term
+memory: guest={MEMORY_MIB}, host={MEMORY_MIB}
+cpu: model=corei7_haswell_4770, count={CPUS}, quantum={TURN}, ips={ips}, reset_on_triple_fault=0, ignore_bad_msrs=1
+clock: sync=none, time0=1600000000
+ata0-master: type=cdrom, path={disc}, status=inserted
+boot: cdrom
+com1: enabled=1, mode=file, dev={printed}
+com2: enabled=1, mode=file, dev={told}
+log: {log}
+panic: action=fatal
+error: action=ignore
+info: action=ignore
+debug: action=ignore
+"
+    )
+}
+
+/// A terminal, as the emulator's display needs one: the side that reads what is displayed, and the display.
+fn terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let reader = openpt(flags)?;
+    grantpt(&reader)?;
+    unlockpt(&reader)?;
+    let screen = ioctl_tiocgptpeer(&reader, flags)?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    Ok((reader, screen))
+}
+
+/// Shows what the machine prints on its first serial line, which is a file that grows.
+#[derive(Debug)]
+pub(super) struct Console {
+    printed: File,
+    /// What the emulator displays, which nobody wants to see.
+    display: OwnedFd,
+}
+
+impl Console {
+    /// Shows what has come since the last time.
+    pub(super) fn show(&mut self) -> io::Result<()> {
+        while rustix::io::read(&self.display, &mut [0; 4096]).is_ok_and(|read| read > 0) {}
+        let mut new = Vec::new();
+        self.printed.read_to_end(&mut new)?;
+        io::stdout().write_all(&new)?;
+        io::stdout().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_prints_is_shown_though_its_display_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("printed");
+        std::fs::write(&path, "").unwrap();
+        let (display, screen) = terminal().unwrap();
+        let mut console = Console { printed: File::open(&path).unwrap(), display };
+        for _ in 0..100 {
+            assert!(rustix::io::write(&screen, &[b' '; 100]).unwrap() > 0);
+            console.show().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_host_has_four_times_as_long_as_the_emulator_should_take() {
+        assert_eq!((slowness(50_000_000), slowness(200_000_000), slowness(1)), (4, 16, 1));
+    }
+}
