@@ -1,11 +1,11 @@
 //! Atomics, futex and threads: the real ones, or a model checker's.
 //!
 //! What has a protocol of its own takes them from here, so that the code that runs is the code that is checked: the
-//! [slot word](crate::slot), the [lock](crate::lock), the [parker](crate::domain::parker), the events of a vCPU, the gate
-//! of the leases, the shards' board and the whereabouts of vCPUs. loom tries all schedules of a few threads, for each protocol alone; its
-//! tests begin with `loom_`.
-//! shuttle tries many random schedules of a whole domain; its tests begin with `shuttle_`, and threads, time, kicks and
-//! timers are modelled as well (`model.rs`). The other tests run on the real primitives.
+//! [slot word](crate::slot), the [lock](crate::lock), the [parker](crate::domain::parker), the events of a vCPU, the
+//! gate of the leases, the shards' board and the whereabouts of vCPUs. loom tries all schedules of a few threads, for
+//! each protocol alone; its tests begin with `loom_`. shuttle tries many random schedules of a whole domain; its tests
+//! begin with `shuttle_`, and threads, time, kicks and timers are modelled as well (`model.rs`). The other tests run on
+//! the real primitives.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p stile-sched --lib --release loom_

@@ -3,24 +3,17 @@
 //! No process stays behind. The emulator ends when its parent does, however that ends. It is killed if the outer system
 //! does not come to its first test, or does not end a test, long after it should have.
 
-mod bochs;
-mod qemu;
 mod watch;
 
+use crate::emulator::{Boot, Emulator, StartError, Started};
 use crate::outer::OuterSystem;
 use crate::results::{self, Verdict};
 use crate::script::Script;
-use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use stile_linux_images::tool::ToolError;
 use watch::Watch;
 
-/// Enough for the tests' programs, twice while they are unpacked, and for four Linux guests.
-const MEMORY_MIB: u32 = 2048;
-/// As many CPUs as test machines have.
-const CPUS: u32 = 2;
 /// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The most time between two checks of a lane that is neither stopped nor suspended.
@@ -29,12 +22,9 @@ const STEP_MAX: Duration = Duration::from_secs(2);
 /// Why the machine did not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MachineError {
-    /// What the emulator boots cannot be made.
-    #[error(transparent)]
-    Medium(#[from] ToolError),
     /// It cannot be started.
-    #[error("cannot start {0}")]
-    Start(PathBuf, #[source] std::io::Error),
+    #[error(transparent)]
+    Start(#[from] StartError),
     /// The machine ended or hung.
     #[error("cannot watch the emulator")]
     Watch(#[source] std::io::Error),
@@ -43,66 +33,11 @@ pub(crate) enum MachineError {
     Interrupted,
 }
 
-/// The emulator, or a program that makes what it boots, is not installed.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no program {program}; `apt-get install --no-install-recommends {packages}` brings it")]
-pub(crate) struct Missing {
-    program: &'static str,
-    packages: &'static str,
-}
-
-/// What is emulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Kind {
-    /// AMD's SVM with nested paging, by QEMU: a thread of the host for each CPU, so no run repeats exactly
-    Svm,
-    /// Intel's VMX with nested paging, by Bochs: time is the number of instructions, so runs repeat exactly
-    Vmx,
-}
-
-impl Kind {
-    /// The emulator's program, and those that make what it boots.
-    fn programs(self) -> (&'static [&'static str], &'static str) {
-        match self {
-            Self::Svm => (&["qemu-system-x86_64"], "qemu-system-x86"),
-            Self::Vmx => (&bochs::PROGRAMS, bochs::PACKAGES),
-        }
-    }
-
-    /// The emulator's program.
-    pub(crate) fn emulator(self) -> Result<PathBuf, Missing> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let find =
-            |name: &str| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
-        let (programs, packages) = self.programs();
-        let all: Result<Vec<_>, _> =
-            programs.iter().map(|&program| find(program).ok_or(Missing { program, packages })).collect();
-        Ok(all?.remove(0))
-    }
-
-    /// The module that gives `/dev/kvm`.
-    pub(crate) fn kvm_module(self) -> &'static str {
-        match self {
-            Self::Svm => "kvm-amd",
-            Self::Vmx => "kvm-intel",
-        }
-    }
-}
-
 /// A machine that can be started.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    pub(crate) kind: Kind,
-    pub(crate) emulator: PathBuf,
+    pub(crate) emulator: Emulator,
     pub(crate) system: OuterSystem,
-    /// Instructions of each CPU in a second of the machine, for one whose time is that.
-    pub(crate) ips: u32,
-}
-
-/// An emulator that has been started: its process, and what shows what the machine prints.
-struct Started {
-    child: Child,
-    console: Option<bochs::Console>,
 }
 
 /// A running emulator. Dropping it kills the emulator.
@@ -124,13 +59,16 @@ impl Machine {
         std::fs::write(&told, "").map_err(MachineError::Watch)?;
         // Mitigations cost time and protect nothing here. The outer system sends results on the second serial line.
         let first = scripts.first().map_or("", |script| &script.name);
-        let command_line = format!("console=ttyS0 quiet mitigations=off lane.from={first}");
-        let Started { child, mut console } = match self.kind {
-            Kind::Svm => qemu::start(self, &command_line, &told)?,
-            Kind::Vmx => bochs::start(self, &command_line, &told)?,
+        let boot = Boot {
+            kernel: self.system.kernel(),
+            initramfs: &self.system.initramfs(),
+            command_line: format!("console=ttyS0 quiet mitigations=off lane.from={first}"),
+            told: &told,
+            folder: self.system.folder(),
         };
+        let Started { child, mut console } = self.emulator.start(&boot)?;
         let mut running = Running(child);
-        let mut watch = Watch::new(scripts, self.slowness());
+        let mut watch = Watch::new(scripts, self.emulator.slowness());
         let mut awake = Awake { last: Instant::now(), sum: Duration::ZERO };
         loop {
             if interrupted.load(Ordering::Relaxed) {
@@ -156,21 +94,6 @@ impl Machine {
             std::thread::sleep(PAUSE);
         }
     }
-
-    /// The most seconds of the host that a second of the machine takes.
-    fn slowness(&self) -> u32 {
-        match self.kind {
-            Kind::Svm => 1,
-            Kind::Vmx => bochs::slowness(self.ips),
-        }
-    }
-}
-
-/// A program that the kernel kills when this one ends, so that even a killed lane leaves no emulator.
-fn ends_with_this(program: &std::path::Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
-    command
 }
 
 /// Whether a process is stopped, as by SIGSTOP.
@@ -201,7 +124,9 @@ impl Awake {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulator::Kind;
     use std::path::Path;
+    use std::process::Command;
 
     fn script(name: &str) -> Script {
         let (name, limit) = (name.to_owned(), Duration::from_secs(10));
@@ -226,7 +151,8 @@ mod tests {
         let (emulator, pid) = (folder.join("emulator"), folder.with_extension("pid"));
         std::fs::write(&emulator, format!("#!/bin/sh\necho $$ >{}\nexec sleep 60\n", pid.display())).unwrap();
         std::fs::set_permissions(&emulator, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let machine = Machine { kind: Kind::Svm, emulator, system, ips: 1 };
+        let emulator = Emulator { kind: Kind::Svm, program: emulator, ips: 1 };
+        let machine = Machine { emulator, system };
         let interrupted = AtomicBool::new(false);
         let outcome = std::thread::scope(|scope| {
             let run = scope.spawn(|| machine.run(&[script("a")], &interrupted));

@@ -1,18 +1,19 @@
 //! The hardware lane: runs stile on KVM with hardware virtualisation, on a machine that has none.
 //!
-//! QEMU emulates a machine with AMD's SVM, or Bochs one with Intel's VMX, both with nested paging. On either Debian's stock
-//! kernel gives a working `/dev/kvm`; the tests of `tests/lane/tests` run there with this tree's stile. What they see is
-//! real, except for time. QEMU is slow and uneven. Bochs counts instructions, and each takes equally long. So tests here
-//! assert what happens and never how fast.
+//! QEMU emulates a machine with AMD's SVM, or Bochs one with Intel's VMX, both with nested paging. On either Debian's
+//! stock kernel gives a working `/dev/kvm`; the tests of `tests/lane/tests` run there with this tree's stile. What they
+//! see is real, except for time. QEMU is slow and uneven. Bochs counts instructions, and each takes equally long. So
+//! tests here assert what happens and never how fast.
 //!
 //! 1. The programs are built, as `cargo test` builds them, and packages fetched into the user's cache.
 //! 2. An initramfs is made of them: the *outer system*, which only runs the tests ([`outer`]).
-//! 3. The emulator boots it. What it prints on its first serial line is shown. On its second serial line it reports which test
-//!    begins and how it ended ([`machine`], [`results`]). A test beyond its limit is killed, and the whole machine if
-//!    that does not help.
+//! 3. The emulator boots it ([`emulator`]). What it prints on its first serial line is shown. On its second serial line
+//!    it reports which test begins and how it ended ([`machine`], [`results`]). A test beyond its limit is killed, and
+//!    the whole machine if that does not help.
 //!
 //! A test is a script with its description, its limit and its needs besides stile ([`script`]).
 
+mod emulator;
 mod machine;
 mod outer;
 mod programs;
@@ -20,7 +21,8 @@ mod results;
 mod script;
 
 use clap::Parser;
-use machine::{Kind, Machine, MachineError};
+use emulator::{Emulator, Kind};
+use machine::{Machine, MachineError};
 use outer::{Contents, OuterError};
 use programs::Profile;
 use results::Verdict;
@@ -91,7 +93,7 @@ fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum LaneError {
     #[error(transparent)]
-    Missing(#[from] machine::Missing),
+    Missing(#[from] emulator::Missing),
     #[error(transparent)]
     Outer(#[from] OuterError),
     #[error(transparent)]
@@ -119,9 +121,9 @@ fn required() -> bool {
 /// program at once: the machine's files are large, and have to be removed.
 fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
     let kind = args.machine;
-    let emulator = kind.emulator()?;
+    let program = kind.program()?;
     let needs_qemu = scripts.iter().any(|script| script.needs.contains(&Need::Qemu));
-    let qemu = if needs_qemu { Some(Kind::Svm.emulator()?) } else { None };
+    let qemu = if needs_qemu { Some(Kind::Svm.program()?) } else { None };
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(LaneError::Signals)?;
@@ -130,7 +132,8 @@ fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>)
     let profile = if args.release || kind == Kind::Vmx { Profile::Release } else { Profile::Debug };
     let contents = Contents { kind, scripts, profile, qemu: qemu.as_deref(), guest_kernel: args.kernel.as_deref() };
     let system = outer::make(&contents, &mut |what| eprintln!("hardware-lane: {what}"))?;
-    Ok((Machine { kind, emulator, system, ips: args.ips }, ended))
+    let emulator = Emulator { kind, program, ips: args.ips };
+    Ok((Machine { emulator, system }, ended))
 }
 
 fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) -> Result<ExitCode, LaneError> {

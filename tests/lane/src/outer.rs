@@ -4,7 +4,7 @@
 //! libraries, and the tests with their needs. The first process is the script `init`, which runs the tests in the order
 //! of `/lane/order`.
 
-use crate::machine::Kind;
+use crate::emulator::Kind;
 use crate::programs::{self, Profile, ProgramError, Programs};
 use crate::script::{Need, Script};
 use std::path::{Path, PathBuf};

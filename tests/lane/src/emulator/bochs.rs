@@ -2,8 +2,7 @@
 //! the number of instructions: a run repeats exactly, and nothing of the host disturbs it. What an exit takes are its
 //! instructions; caches and memory take no time.
 
-use super::{CPUS, MEMORY_MIB, Machine, MachineError, Started, ends_with_this};
-use crate::outer::OuterSystem;
+use super::{Boot, CPUS, MEMORY_MIB, StartError, Started, ends_with_this};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -25,43 +24,44 @@ pub(super) fn slowness(ips: u32) -> u32 {
     (4 * ips).div_ceil(50_000_000)
 }
 
-pub(super) fn start(machine: &Machine, command_line: &str, told: &Path) -> Result<Started, MachineError> {
-    let folder = machine.system.folder();
-    // Its HPET stops the kernel's calibration of timers.
-    let disc = disc(&machine.system, &format!("{command_line} hpet=disable no_timer_check"))?;
+pub(super) fn start(program: &Path, ips: u32, boot: &Boot<'_>) -> Result<Started, StartError> {
+    let folder = boot.folder;
+    let disc = disc(boot)?;
     let printed = folder.join("printed");
     let (settings, commands) = (folder.join("bochsrc"), folder.join("debugger"));
-    let write = |path: &Path, text: String| std::fs::write(path, text).map_err(MachineError::Watch);
+    let write = |path: &Path, text: String| std::fs::write(path, text).map_err(StartError::Prepare);
     write(&printed, String::new())?;
     // Debian's Bochs has a debugger, which begins and waits.
     write(&commands, "c\n".to_owned())?;
-    write(&settings, settings_of(machine.ips, &disc, &printed, told, &folder.join("log")))?;
+    write(&settings, settings_of(ips, &disc, &printed, boot.told, &folder.join("log")))?;
 
-    let (display, screen) = terminal().map_err(MachineError::Watch)?;
-    let stdio = || screen.try_clone().map_err(MachineError::Watch);
-    let mut command = ends_with_this(&machine.emulator);
+    let (display, screen) = terminal().map_err(StartError::Prepare)?;
+    let stdio = || screen.try_clone().map_err(StartError::Prepare);
+    let mut command = ends_with_this(program);
     command.arg("-q").arg("-f").arg(&settings).arg("-rc").arg(&commands).env("TERM", "linux");
     command.stdin(stdio()?).stdout(stdio()?).stderr(stdio()?);
-    let child = command.spawn().map_err(|source| MachineError::Start(machine.emulator.clone(), source))?;
-    let printed = File::open(&printed).map_err(MachineError::Watch)?;
+    let child = command.spawn().map_err(|source| StartError::Spawn(program.to_owned(), source))?;
+    let printed = File::open(&printed).map_err(StartError::Prepare)?;
     Ok(Started { child, console: Some(Console { printed, display }) })
 }
 
 /// A disc that boots the system.
-fn disc(system: &OuterSystem, command_line: &str) -> Result<PathBuf, MachineError> {
-    let (disc, content) = (system.folder().join("disc.iso"), system.folder().join("disc"));
-    let boot = content.join("boot");
+fn disc(boot: &Boot<'_>) -> Result<PathBuf, StartError> {
+    let (disc, content) = (boot.folder.join("disc.iso"), boot.folder.join("disc"));
+    let files = content.join("boot");
+    // Its HPET stops the kernel's calibration of timers.
+    let command_line = format!("{} hpet=disable no_timer_check", boot.command_line);
     let menu = format!("linux /boot/kernel {command_line}\ninitrd /boot/initramfs\nboot\n");
     let link = |from: &Path, name: &str| {
-        let to = boot.join(name);
+        let to = files.join(name);
         // The same file for every start of the machine.
         if to.exists() { Ok(()) } else { std::fs::hard_link(from, &to).or_else(|_| std::fs::copy(from, &to).map(drop)) }
     };
-    std::fs::create_dir_all(boot.join("grub"))
-        .and_then(|()| std::fs::write(boot.join("grub/grub.cfg"), menu))
-        .and_then(|()| link(system.kernel(), "kernel"))
-        .and_then(|()| link(&system.initramfs(), "initramfs"))
-        .map_err(MachineError::Watch)?;
+    std::fs::create_dir_all(files.join("grub"))
+        .and_then(|()| std::fs::write(files.join("grub/grub.cfg"), menu))
+        .and_then(|()| link(boot.kernel, "kernel"))
+        .and_then(|()| link(boot.initramfs, "initramfs"))
+        .map_err(StartError::Prepare)?;
     // For firmware of PCs only.
     let mut make = Command::new("grub-mkrescue");
     make.args(["-d", "/usr/lib/grub/i386-pc", "-o"]).arg(&disc).arg(&content);
@@ -104,7 +104,7 @@ fn terminal() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Shows what the machine prints on its first serial line, which is a file that grows.
 #[derive(Debug)]
-pub(super) struct Console {
+pub(crate) struct Console {
     printed: File,
     /// What the emulator displays, which nobody wants to see.
     display: OwnedFd,
@@ -112,7 +112,7 @@ pub(super) struct Console {
 
 impl Console {
     /// Shows what has come since the last time.
-    pub(super) fn show(&mut self) -> io::Result<()> {
+    pub(crate) fn show(&mut self) -> io::Result<()> {
         while rustix::io::read(&self.display, &mut [0; 4096]).is_ok_and(|read| read > 0) {}
         let mut new = Vec::new();
         self.printed.read_to_end(&mut new)?;

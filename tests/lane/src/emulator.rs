@@ -1,0 +1,127 @@
+//! The emulators, and how each is started.
+
+pub(crate) mod bochs;
+mod qemu;
+
+use bochs::Console;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use stile_linux_images::tool::ToolError;
+
+/// Enough for the tests' programs, twice while they are unpacked, and for four Linux guests.
+const MEMORY_MIB: u32 = 2048;
+/// As many CPUs as test machines have.
+const CPUS: u32 = 2;
+
+/// Why an emulator cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// What it boots cannot be made.
+    #[error(transparent)]
+    Medium(#[from] ToolError),
+    /// A file of the machine cannot be written.
+    #[error("cannot prepare the emulated machine")]
+    Prepare(#[source] std::io::Error),
+    /// The program cannot be started.
+    #[error("cannot start {0}")]
+    Spawn(PathBuf, #[source] std::io::Error),
+}
+
+/// The emulator, or a program that makes what it boots, is not installed.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no program {program}; `apt-get install --no-install-recommends {packages}` brings it")]
+pub(crate) struct Missing {
+    program: &'static str,
+    packages: &'static str,
+}
+
+/// What is emulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// AMD's SVM with nested paging, by QEMU: a thread of the host for each CPU, so no run repeats exactly
+    Svm,
+    /// Intel's VMX with nested paging, by Bochs: time is the number of instructions, so runs repeat exactly
+    Vmx,
+}
+
+impl Kind {
+    /// The emulator's program, and those that make what it boots.
+    fn programs(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Svm => (&["qemu-system-x86_64"], "qemu-system-x86"),
+            Self::Vmx => (&bochs::PROGRAMS, bochs::PACKAGES),
+        }
+    }
+
+    /// The emulator's program.
+    pub(crate) fn program(self) -> Result<PathBuf, Missing> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let find =
+            |name: &str| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+        let (programs, packages) = self.programs();
+        let all: Result<Vec<_>, _> =
+            programs.iter().map(|&program| find(program).ok_or(Missing { program, packages })).collect();
+        Ok(all?.remove(0))
+    }
+
+    /// The module that gives `/dev/kvm`.
+    pub(crate) fn kvm_module(self) -> &'static str {
+        match self {
+            Self::Svm => "kvm-amd",
+            Self::Vmx => "kvm-intel",
+        }
+    }
+}
+
+/// An emulator of a machine.
+#[derive(Debug)]
+pub(crate) struct Emulator {
+    pub(crate) kind: Kind,
+    pub(crate) program: PathBuf,
+    /// Instructions of each CPU in a second of the machine, if its time is that.
+    pub(crate) ips: u32,
+}
+
+/// What a machine boots.
+#[derive(Debug)]
+pub(crate) struct Boot<'a> {
+    pub(crate) kernel: &'a Path,
+    pub(crate) initramfs: &'a Path,
+    pub(crate) command_line: String,
+    /// The file that its second serial line is.
+    pub(crate) told: &'a Path,
+    /// For other files.
+    pub(crate) folder: &'a Path,
+}
+
+/// An emulator that has been started: its process, and what shows what the machine prints, if the process does not.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) child: Child,
+    pub(crate) console: Option<Console>,
+}
+
+impl Emulator {
+    /// Starts it.
+    pub(crate) fn start(&self, boot: &Boot<'_>) -> Result<Started, StartError> {
+        match self.kind {
+            Kind::Svm => qemu::start(&self.program, boot),
+            Kind::Vmx => bochs::start(&self.program, self.ips, boot),
+        }
+    }
+
+    /// The most seconds of the host that a second of the machine takes.
+    pub(crate) fn slowness(&self) -> u32 {
+        match self.kind {
+            Kind::Svm => 1,
+            Kind::Vmx => bochs::slowness(self.ips),
+        }
+    }
+}
+
+/// A program that the kernel kills when this one ends, so that even a killed lane leaves no emulator.
+fn ends_with_this(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}
