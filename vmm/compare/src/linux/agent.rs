@@ -59,7 +59,12 @@ impl Heard {
 
     /// Whether the guest is at its gate, or has passed it.
     pub(super) fn is_at_gate(&self) -> bool {
-        self.orders.iter().any(|order| order.words == "gate")
+        self.has_begun("gate")
+    }
+
+    /// Whether an order that begins with this word has begun.
+    pub(super) fn has_begun(&self, word: &str) -> bool {
+        self.order(word).is_some()
     }
 
     /// When a program ended that was run to its end.

@@ -30,12 +30,17 @@ pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
         "gate; cyclictest -q -m -p 80 -t {vcpus} -a -i {INTERVAL_US} -d 0 -l {loops} -h {MOST_US} \
          --histfile=/dev/null --json={FIGURES}; cat {FIGURES}; idle"
     );
-    let computes = format!("{}gate; idle", "busybox md5sum /dev/zero &; ".repeat(vcpus as usize));
+    // They begin when all have booted: beside them, booting takes as long as their number makes it.
+    let computes = format!("gate; {}idle", "busybox md5sum /dev/zero &; ".repeat(vcpus as usize));
     let mut guests = vec![lab.guest("cyclictest", &wakes, None)?];
     for n in 1..vms {
         guests.push(lab.guest(&format!("hog-{n}"), &computes, None)?);
     }
     if !lab.gather(&guests)? {
+        return Ok(None);
+    }
+    guests[1..].iter().try_for_each(|guest| lab.open(guest))?;
+    if !lab.until(&guests[1..], PATIENCE, |heard| heard.has_begun("idle"), "did not begin to compute")? {
         return Ok(None);
     }
     let before = lab.read(&guests);
