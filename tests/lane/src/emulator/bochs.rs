@@ -3,10 +3,13 @@
 //! instructions; caches and memory take no time.
 
 use super::{Boot, CPUS, MEMORY_MIB, StartError, Started, ends_with_this};
+use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use stile_linux_images::tool;
@@ -42,7 +45,8 @@ pub(super) fn start(program: &Path, ips: u32, boot: &Boot<'_>) -> Result<Started
     command.stdin(stdio()?).stdout(stdio()?).stderr(stdio()?);
     let child = command.spawn().map_err(|source| StartError::Spawn(program.to_owned(), source))?;
     let printed = File::open(&printed).map_err(StartError::Prepare)?;
-    Ok(Started { child, console: Some(Console { printed, display }) })
+    std::thread::spawn(move || drain(File::from(display)));
+    Ok(Started { child, console: Some(Console(printed)) })
 }
 
 /// A disc that boots the system.
@@ -98,24 +102,47 @@ fn terminal() -> io::Result<(OwnedFd, OwnedFd)> {
     grantpt(&reader)?;
     unlockpt(&reader)?;
     let screen = ioctl_tiocgptpeer(&reader, flags)?;
-    rustix::io::ioctl_fionbio(&reader, true)?;
     Ok((reader, screen))
+}
+
+/// Reads what the emulator says and displays, which nobody wants to see: it waits while nobody reads. The display is a
+/// terminal that it makes itself, and names in what it says.
+fn drain(mut says: File) -> io::Result<()> {
+    let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        let read = says.read(&mut chunk)?;
+        if read == 0 {
+            return Ok(());
+        }
+        text.extend_from_slice(&chunk[..read]);
+        if let Some(path) = display_named_in(&String::from_utf8_lossy(&text)) {
+            let mut display =
+                File::options().read(true).write(true).custom_flags(OFlags::NOCTTY.bits() as i32).open(path)?;
+            // Else a line would have to end before any of it could be read.
+            let mut modes = tcgetattr(&display)?;
+            modes.make_raw();
+            tcsetattr(&display, OptionalActions::Now, &modes)?;
+            std::thread::spawn(move || io::copy(&mut display, &mut io::sink()));
+            return io::copy(&mut says, &mut io::sink()).map(drop);
+        }
+    }
+}
+
+/// The path in `screen "/dev/pts/4"`, if all of it is there.
+fn display_named_in(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("screen \"")?;
+    Some(rest.split_once('"')?.0)
 }
 
 /// Shows what the machine prints on its first serial line, which is a file that grows.
 #[derive(Debug)]
-pub(crate) struct Console {
-    printed: File,
-    /// What the emulator displays, which nobody wants to see.
-    display: OwnedFd,
-}
+pub(crate) struct Console(File);
 
 impl Console {
     /// Shows what has come since the last time.
     pub(crate) fn show(&mut self) -> io::Result<()> {
-        while rustix::io::read(&self.display, &mut [0; 4096]).is_ok_and(|read| read > 0) {}
         let mut new = Vec::new();
-        self.printed.read_to_end(&mut new)?;
+        self.0.read_to_end(&mut new)?;
         io::stdout().write_all(&new)?;
         io::stdout().flush()
     }
@@ -126,16 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_machine_prints_is_shown_though_its_display_is_full() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("printed");
-        std::fs::write(&path, "").unwrap();
-        let (display, screen) = terminal().unwrap();
-        let mut console = Console { printed: File::open(&path).unwrap(), display };
-        for _ in 0..100 {
-            assert!(rustix::io::write(&screen, &[b' '; 100]).unwrap() > 0);
-            console.show().unwrap();
-        }
+    fn the_display_is_found_once_it_is_named() {
+        assert_eq!(display_named_in("\r\nBochs connected to screen \"/dev/pts/1"), None);
+        assert_eq!(display_named_in("Bochs connected to screen \"/dev/pts/12\"\r\n"), Some("/dev/pts/12"));
     }
 
     #[test]
