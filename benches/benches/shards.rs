@@ -41,7 +41,7 @@ impl Shard {
         for vcpu in (first..first + vcpus).map(VcpuId) {
             shard.ledger.add(vcpu, Attributes::default(), shard.now);
             if let Placement::Run(slot) = shard.ledger.wake(vcpu, None, shard.now) {
-                shard.ledger.next(slot, Why::Free, shard.now);
+                let _ = shard.ledger.next(slot, Why::Free, shard.now);
             }
         }
         shard
@@ -50,7 +50,7 @@ impl Shard {
     /// The vCPU on the slot yields.
     fn step(&mut self) {
         self.now = self.now + STRETCH;
-        self.ledger.next(Slot(0), Why::Yield(Yield { wait: Wait::Unknown, again: false }), self.now);
+        let _ = self.ledger.next(Slot(0), Why::Yield(Yield { wait: Wait::Unknown, again: false }), self.now);
     }
 }
 
