@@ -204,7 +204,8 @@ impl Connection {
         self.phase == Phase::Open && self.readable && !self.host_done && self.guest_done & RECEIVES_NO_MORE == 0
     }
 
-    /// The next packet for the guest, with its data at the beginning of `buffer`, if there is one after all.
+    /// The next packet for the guest, with its data at the beginning of `buffer`, if there is one after all. An empty
+    /// buffer takes no data, and says nothing of the guest's room.
     pub(super) fn packet(&mut self, buffer: &mut [u8]) -> Option<Header> {
         let owed = &mut self.owed;
         if std::mem::take(&mut owed.reset) {
@@ -226,10 +227,14 @@ impl Connection {
         if !self.may_read() {
             return None;
         }
-        let room = buffer.len().min(self.credit.sendable() as usize);
+        let room = self.credit.sendable() as usize;
         if room == 0 {
             return self.ask_for_room();
         }
+        if buffer.is_empty() {
+            return None;
+        }
+        let room = room.min(buffer.len());
         self.read(&mut buffer[..room])
     }
 

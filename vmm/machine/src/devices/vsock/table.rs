@@ -153,12 +153,14 @@ impl Table {
         Ok(id)
     }
 
-    /// The next packet for the guest, with its data at the beginning of `buffer`; `None` if there is none after all.
+    /// The next packet for the guest, with its data at the beginning of `buffer`; `None` if there is none after all, or
+    /// none that fits. Each connection is asked once: one whose data do not fit stays in the queue.
     pub(super) fn packet(&mut self, buffer: &mut [u8]) -> Option<Header> {
         if let Some(refusal) = self.refusals.pop_front() {
             return Some(refusal);
         }
-        while let Some(id) = self.queue.pop_front() {
+        for _ in 0..self.queue.len() {
+            let Some(id) = self.queue.pop_front() else { break };
             let Some(Peer::Connection(connection)) = self.peers.get_mut(&id) else { continue };
             connection.queued = false;
             let packet = connection.packet(buffer);

@@ -134,3 +134,32 @@ fn one_that_talks_without_end_leaves_the_others_their_turns() {
     let first: Vec<_> = (0..3).map(|_| guest.expect(op::DATA).0.dst_port).collect();
     assert!(first.contains(&1), "{first:?}");
 }
+
+#[test]
+fn data_wait_for_a_chain_that_has_room_for_more_than_a_header_and_hold_nothing_up() {
+    let mut guest = Guest::new();
+    guest.rig.reset(0);
+    let listener = guest.listen(80);
+    let header_only = |guest: &mut Guest, at: u16| {
+        guest.rig.offer(RX, at, &[(RECEIVE + 0x1000 * u64::from(at), HEADER_BYTES as u32, WRITE)]);
+        guest.rig.ring(RX);
+    };
+    (0..3).for_each(|at| header_only(&mut guest, at));
+    guest.send(from_guest(80, op::REQUEST), b"");
+    let (mut program, _) = listener.accept().unwrap();
+    assert_eq!(guest.rig.used(RX), Some((0, HEADER_BYTES as u32)), "the response");
+    program.write_all(b"data").unwrap();
+    guest.rig.host();
+    assert_eq!(guest.rig.used(RX), None, "the data do not fit");
+    // Another connection's response passes them by.
+    guest.send(Header { src_port: 1, ..from_guest(80, op::REQUEST) }, b"");
+    let _other = listener.accept().unwrap();
+    assert_eq!(guest.rig.used(RX), Some((1, HEADER_BYTES as u32)));
+    // The third chain is the next one, and too small. Its response uses it up; then there is room.
+    guest.send(Header { src_port: 2, ..from_guest(80, op::REQUEST) }, b"");
+    assert_eq!(guest.rig.used(RX), Some((2, HEADER_BYTES as u32)));
+    guest.posted = 3;
+    guest.post(1);
+    assert_eq!(guest.expect(op::DATA).1, b"data");
+    assert_eq!(guest.rig.fault(), None);
+}
