@@ -171,9 +171,12 @@ pub(super) struct RunArgs {
     /// name
     #[arg(long, value_name = "FILE")]
     pub(super) console: Option<PathBuf>,
-    /// Start Linux guests on hosts where they are known not to run, and overwrite a recording that exists
-    #[arg(long)]
+    /// Overwrite a recording that exists
+    #[arg(long, requires = "record")]
     pub(super) force: bool,
+    /// Start Linux guests on hosts where they are known not to run
+    #[arg(long)]
+    pub(super) try_linux: bool,
 }
 
 #[derive(Debug, Args)]
@@ -220,9 +223,12 @@ pub(super) struct CompareArgs {
     /// image in its --out DIR
     #[arg(long, value_name = "GUEST", default_value = "builtin")]
     pub(super) guest: GuestKind,
-    /// Replace a report in the folder of --out; start Linux guests on hosts where they are known not to run
+    /// Replace a report in the folder of --out
     #[arg(long)]
     pub(super) force: bool,
+    /// Start Linux guests on hosts where they are known not to run
+    #[arg(long)]
+    pub(super) try_linux: bool,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = policies())]
     pub(super) policies: Vec<PolicyConfig>,
     /// The policy that ratios refer to, one of those compared; by default host. `stile show FILE --reference POLICY`

@@ -53,15 +53,15 @@ impl Guests {
     }
 
     /// Refuses Linux where it is known not to run, unless the user wants to try.
-    pub(super) fn suit_host(&self, force: bool) -> Result<(), Failure> {
+    pub(super) fn suit_host(&self, try_anyway: bool) -> Result<(), Failure> {
         let has_linux = self.0.iter().any(|guest| matches!(guest, Guest::Linux(_)));
-        if has_linux { linux_runs_here(force) } else { Ok(()) }
+        if has_linux { linux_runs_here(try_anyway) } else { Ok(()) }
     }
 }
 
 /// Text that says where Linux guests run, and how to try elsewhere.
-const ELSEWHERE: &str = "use a host with VMX or SVM, or run it in scripts/hardware-lane, which emulates one; --force \
-                         tries it here all the same";
+const ELSEWHERE: &str = "use a host with VMX or SVM, or run it in scripts/hardware-lane, which emulates one; \
+                         --try-linux tries it here all the same";
 
 /// Returns the reason why Linux guests do not run here, if they do not.
 fn unsuited() -> Option<&'static str> {
@@ -72,9 +72,9 @@ fn unsuited() -> Option<&'static str> {
 }
 
 /// Refuses Linux guests where they are known not to run, unless the user wants to try.
-pub(super) fn linux_runs_here(force: bool) -> Result<(), Failure> {
+pub(super) fn linux_runs_here(try_anyway: bool) -> Result<(), Failure> {
     match unsuited() {
-        Some(why) if force => warn!("{why}"),
+        Some(why) if try_anyway => warn!("{why}"),
         Some(why) => return Err(Failure::Unsuited(miette::miette!(help = ELSEWHERE, "{why}"))),
         None => {}
     }

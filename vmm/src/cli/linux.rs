@@ -37,7 +37,7 @@ pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Optio
             policy.mechanism = Mechanism::Leases;
         }
     }
-    guests::linux_runs_here(args.force)?;
+    guests::linux_runs_here(args.try_linux)?;
     let (kernel, initrd) = image(folder.as_deref())?;
     let peer = if own.measures_boot { peer(&mut policies) } else { None };
     Ok(Some(Options { policies, linux: Some(Linux { kernel, initrd, peer }), ..asked.clone() }))

@@ -35,7 +35,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         recordable(&config.policy).map_err(Failure::input)?;
         output::not_there("--record", path, args.force)?;
     }
-    guests.suit_host(args.force)?;
+    guests.suit_host(args.try_linux)?;
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let interrupted = super::interrupt::on_interrupt()?;
     let unread = Arc::new(AtomicBool::new(false));

@@ -167,7 +167,7 @@ fn on_a_host_whose_kvm_cannot_carry_linux_that_is_said_at_once_with_what_to_do()
     let folder = with("kernel = \"vmlinuz\"\ninitrd = \"initrd\"");
     let (status, stdout, stderr) = output(stile(folder.path(), &["run", "stile.toml"]));
     assert_eq!((status, stdout.as_str()), (Some(3), ""), "{stderr}");
-    for words in ["kvm_pvm", "VMX or SVM", "scripts/hardware-lane", "--force"] {
+    for words in ["kvm_pvm", "VMX or SVM", "scripts/hardware-lane", "--try-linux"] {
         assert!(stderr.contains(words), "no `{words}` in: {stderr}");
     }
 }
@@ -182,7 +182,7 @@ fn a_comparison_of_linux_guests_is_refused_at_once_where_none_can_run() {
     for suite in ["hackbench", "tbench", "cyclictest", "boot"] {
         let (status, stdout, stderr) = output(stile(folder.path(), &["compare", suite, "--guest", "linux"]));
         assert_eq!((status, stdout.as_str()), (Some(3), ""), "{suite}: {stderr}");
-        for words in ["kvm_pvm", "VMX or SVM", "scripts/hardware-lane", "--force"] {
+        for words in ["kvm_pvm", "VMX or SVM", "scripts/hardware-lane", "--try-linux"] {
             assert!(stderr.contains(words), "{suite}: no `{words}` in: {stderr}");
         }
     }
@@ -200,7 +200,7 @@ fn a_comparison_of_linux_guests_that_is_forced_is_made_with_a_warning_where_none
     fs::write(folder.path().join("initramfs.cpio"), b"070701").expect("as above");
     let small = ["--setup", "1x64M", "--vms", "1,2", "--reps", "1", "--duration", "0.01"];
     let mut command =
-        stile(folder.path(), &[&["compare", "boot", "--guest", "linux:.", "--force"][..], &small].concat());
+        stile(folder.path(), &[&["compare", "boot", "--guest", "linux:.", "--try-linux"][..], &small].concat());
     // Without the peer, which would refuse this kernel.
     command.env("PATH", "");
     let (status, stdout, stderr) = output(command);

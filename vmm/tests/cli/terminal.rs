@@ -72,7 +72,7 @@ impl Session {
         let terminal = OpenOptions::new().read(true).write(true).open(path).expect("it can be opened");
         let before = tcgetattr(&terminal).expect("it is a terminal");
         let side = || terminal.try_clone().expect("a file descriptor");
-        let mut command = stile(folder.path(), &["run", "--force", "stile.toml"]);
+        let mut command = stile(folder.path(), &["run", "--try-linux", "stile.toml"]);
         command.stdin(side()).stdout(side()).stderr(side());
         let stile = command.spawn().unwrap_or_else(|e| panic!("cannot run {PROGRAM}: {e}"));
         drop(command);
