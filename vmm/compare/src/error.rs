@@ -6,7 +6,7 @@ use stile_assembly::AssemblyError;
 use stile_machine::unikernel::CreateError;
 use stile_machine::vm::Outcome;
 use stile_recording::RecordError;
-use stile_results::journal::JournalError;
+use stile_results::storage::StorageError;
 use stile_sched::sim::LateVcpu;
 use stile_suites::Suite;
 
@@ -114,7 +114,7 @@ pub enum CompareError {
     Other(Cause),
     /// The samples cannot be kept.
     #[error(transparent)]
-    Keep(#[from] JournalError),
+    Keep(#[from] StorageError),
 }
 
 impl CompareError {

@@ -13,6 +13,7 @@ use super::html;
 use super::plot::PlotError;
 use stile_results::model::{Report, Sample};
 use stile_results::raw;
+use stile_results::storage::StorageError;
 use stile_suites::Suite;
 
 /// Name of the report for programs, in a comparison's directory.
@@ -34,24 +35,9 @@ pub struct Written {
 /// Why a comparison could not be written.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// A directory cannot be made.
-    #[error("cannot create the directory {}; name another one with --out", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A file cannot be written.
-    #[error("cannot write {}; make room there or name another directory with --out", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    /// A folder or file of the report cannot be written.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
     /// The JUnit form cannot be written; the report does not depend on it.
     #[error("cannot write {}; name a file in a folder that exists and has room with --junit", path.display())]
     Junit {
@@ -84,7 +70,7 @@ pub enum WriteError {
 /// Writes all files of a comparison into `dir`, which is made if need be. Files of an earlier run are replaced.
 pub fn write_all(dir: &Path, report: &Report, samples: &[Sample]) -> Result<Written, WriteError> {
     let raw_dir = dir.join("raw");
-    fs::create_dir_all(&raw_dir).map_err(|source| WriteError::Directory { path: raw_dir.clone(), source })?;
+    fs::create_dir_all(&raw_dir).map_err(|source| StorageError::Directory { path: raw_dir.clone(), source })?;
     write_file(&raw_dir.join("samples.csv"), |out| raw::write_csv(out, samples))?;
     write_file(&raw_dir.join(raw::JSON_LINES), |out| raw::write_json_lines(out, samples))?;
     let written =
@@ -125,16 +111,16 @@ pub fn check_junit(path: &Path) -> Result<(), WriteError> {
 /// Writes a report's JUnit form.
 pub fn write_junit(path: &Path, xml: &str) -> Result<(), WriteError> {
     write_file(path, |out| out.write_all(xml.as_bytes())).map_err(|error| match error {
-        WriteError::File { path, source } => WriteError::Junit { path, source },
-        other => other,
+        StorageError::File { path, source } => WriteError::Junit { path, source },
+        folder => folder.into(),
     })
 }
 
 /// Writes a figure of a report.
 pub fn write_figure(path: &Path, svg: &str) -> Result<(), WriteError> {
     write_file(path, |out| out.write_all(svg.as_bytes())).map_err(|error| match error {
-        WriteError::File { path, source } => WriteError::Figure { path, source },
-        other => other,
+        StorageError::File { path, source } => WriteError::Figure { path, source },
+        folder => folder.into(),
     })
 }
 
@@ -150,7 +136,7 @@ fn write_json(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result
     out.write_all(b"\n")
 }
 
-fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), WriteError> {
+fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), StorageError> {
     let temporary = temporary(path);
     let result = (|| {
         let mut out = BufWriter::new(File::create(&temporary)?);
@@ -162,7 +148,7 @@ fn write_file(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result
     result.map_err(|source| {
         // The first failure is reported. A left-over file does no harm.
         let _ = fs::remove_file(&temporary);
-        WriteError::File { path: path.to_owned(), source }
+        StorageError::File { path: path.to_owned(), source }
     })
 }
 

@@ -5,32 +5,10 @@
 
 use super::model::Sample;
 use super::raw::{self, JSON_LINES};
+use super::storage::StorageError;
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
-
-/// Why a sample cannot be kept.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// A directory cannot be made.
-    #[error("cannot create the directory {}; name another one with --out", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A file cannot be written.
-    #[error("cannot write {}; make room there or name another directory with --out", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-}
 
 /// An open journal.
 #[derive(Debug)]
@@ -42,13 +20,13 @@ pub struct Journal {
 impl Journal {
     /// A journal in a report's folder, which is made if need be. The first sample replaces the journal of an earlier
     /// run.
-    pub fn create(dir: &Path) -> Result<Self, JournalError> {
+    pub fn create(dir: &Path) -> Result<Self, StorageError> {
         let raw = dir.join("raw");
-        fs::create_dir_all(&raw).map_err(|source| JournalError::Directory { path: raw.clone(), source })?;
+        fs::create_dir_all(&raw).map_err(|source| StorageError::Directory { path: raw.clone(), source })?;
         let path = raw.join(JSON_LINES);
         match File::options().write(true).create(true).truncate(false).open(&path) {
             Ok(file) => Ok(Self { path, file }),
-            Err(source) => Err(JournalError::File { path, source }),
+            Err(source) => Err(StorageError::File { path, source }),
         }
     }
 
@@ -58,9 +36,9 @@ impl Journal {
     }
 
     /// Adds a sample.
-    pub fn add(&self, sample: &Sample) -> Result<(), JournalError> {
+    pub fn add(&self, sample: &Sample) -> Result<(), StorageError> {
         let written = self.append(sample);
-        written.map_err(|source| JournalError::File { path: self.path.clone(), source })
+        written.map_err(|source| StorageError::File { path: self.path.clone(), source })
     }
 
     fn append(&self, sample: &Sample) -> io::Result<()> {

@@ -23,6 +23,7 @@ pub mod rating;
 pub mod raw;
 pub mod reference;
 pub mod stats;
+pub mod storage;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod verdict;
