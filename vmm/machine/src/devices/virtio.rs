@@ -9,6 +9,7 @@
 //! nothing until it gets one. No driver can make the monitor panic, or loop without end over one chain.
 
 mod attachment;
+mod buffers;
 mod chain;
 mod fault;
 #[cfg(test)]
@@ -24,7 +25,8 @@ pub(crate) mod testing;
 mod worker;
 
 pub use attachment::{Attachment, AttachmentMaker};
-pub use chain::{ChainError, Request, read_chain, write_chain};
+pub use buffers::Buffers;
+pub use chain::{Chain, ChainError, Request, read_chain, write_chain};
 pub use fault::Fault;
 pub use line::{Line, Notify, Tell};
 pub use mmio::{Device, MMIO_BYTES, MmioTransport, Progress};

@@ -50,7 +50,7 @@ pub(super) fn perform(disk: &Disk, mut request: Request<'_>, buffer: &mut [u8], 
     request.must_read(HEADER_BYTES)?;
     request.must_write(1)?;
     let room = request.writer.available_bytes() - 1;
-    let mut status = request.writer.split_at(room).map_err(|_| ChainError::Endless)?;
+    let mut status = request.writer.split_off(room);
     let outcome = answer(disk, &mut request, buffer, sync);
     let code = match outcome {
         Ok(()) => VIRTIO_BLK_S_OK,
@@ -61,7 +61,7 @@ pub(super) fn perform(disk: &Disk, mut request: Request<'_>, buffer: &mut [u8], 
     let _ = status.write_all(&[code as u8]);
     let whole = request.writer.available_bytes() == 0;
     // This fits: one request's data are bounded.
-    Ok(request.writer.bytes_written() as u32 + u32::from(whole))
+    Ok(request.writer.bytes_done() as u32 + u32::from(whole))
 }
 
 fn answer(disk: &Disk, request: &mut Request<'_>, buffer: &mut [u8], sync: bool) -> Result<(), Refusal> {

@@ -15,6 +15,7 @@ type Part = (u64, u32, u16);
 
 const SECTORS: u64 = 64;
 const FLUSH: u64 = 1 << 9;
+const INDIRECT_TABLES: u64 = 1 << 28;
 const STATUS: u64 = BUFFERS + 0x8_0000;
 const DATA: u64 = BUFFERS + 0x1000;
 const OK: u8 = 0;
@@ -228,6 +229,7 @@ fn a_loop_turns_the_device_off() {
 fn many_requests_are_answered_over_several_turns_in_order() {
     let file = file();
     let mut rig = rig(file.path(), false);
+    rig.reset(FLUSH | INDIRECT_TABLES);
     for n in 0..15u64 {
         // Each request has one descriptor in the queue, which is too few. An indirect table holds the others.
         let table = BUFFERS + 0x2_0000 + n * 64;

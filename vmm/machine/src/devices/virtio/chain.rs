@@ -1,18 +1,28 @@
-//! Copies between a buffer and a descriptor chain, and tells apart every way in which a chain can be wrong.
+//! A descriptor chain: where it begins, its buffers, and every way in which it can be wrong.
 //!
-//! `virtio_queue`'s iterator ends silently when a chain loops, points outside of its table or lies outside of memory.
-//! Such an end is detected here, because the last descriptor announced a next one.
+//! A chain is walked here and not by `virtio_queue`: that follows tables of descriptors which were not negotiated, up to
+//! 65,535 entries each, and walks a chain anew for its bytes to be read and to be written. Here each descriptor is read
+//! once, and no more of them than the queue may have at most. So a guest that changes a chain meanwhile changes its own
+//! request, and a chain costs no more than the device said it would take.
 
+use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryError, GuestMemoryMmap, Permissions};
+
+use super::buffers::Buffers;
 use virtio_queue::desc::split::Descriptor;
-use virtio_queue::{DescriptorChain, Reader, Writer};
-use vm_memory::{Bytes, GuestMemoryError, GuestMemoryMmap};
+
+/// Bytes of a descriptor.
+const DESCRIPTOR_BYTES: u32 = 16;
 
 /// Why a descriptor chain cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
-    /// It loops, is longer than its table, points outside of the table, or its table lies outside of memory.
+    /// It loops, is longer than the queue may be, points outside of its table, or its table lies outside of memory.
     #[error("it has no end")]
     Endless,
+    /// A descriptor refers to a table of descriptors where that is not allowed: it was not negotiated, stands within
+    /// such a table or has a successor, or the table has no whole number of descriptors.
+    #[error("a descriptor refers to a table that may not be there")]
+    Indirect,
     /// A descriptor has the wrong direction.
     #[error("a descriptor is for the other direction")]
     Direction,
@@ -32,34 +42,110 @@ pub enum ChainError {
     Memory(#[source] GuestMemoryError),
 }
 
+/// A chain that the driver has made available. Nothing of it has been read.
+#[derive(Debug, Clone, Copy)]
+pub struct Chain {
+    pub(super) head: u16,
+    /// The queue's table, and how many descriptors it has.
+    pub(super) table: GuestAddress,
+    pub(super) size: u16,
+    /// Most descriptors in a chain.
+    pub(super) longest: u16,
+    /// Tables of descriptors were negotiated.
+    pub(super) indirect: bool,
+}
+
+impl Chain {
+    /// Its first descriptor, by which it is given back.
+    pub fn head_index(&self) -> u16 {
+        self.head
+    }
+
+    /// Its descriptors, followed by an error if the end is not a real one. Each buffer lies in guest memory.
+    fn walk(self, memory: &GuestMemoryMmap) -> impl Iterator<Item = Result<Descriptor, ChainError>> {
+        let mut walk = Walk {
+            memory,
+            table: self.table,
+            size: self.size,
+            next: Some(self.head),
+            left: self.longest,
+            tables: self.indirect,
+        };
+        std::iter::from_fn(move || walk.step().transpose())
+    }
+}
+
+struct Walk<'m> {
+    memory: &'m GuestMemoryMmap,
+    table: GuestAddress,
+    size: u16,
+    next: Option<u16>,
+    left: u16,
+    /// The next descriptor may refer to a table.
+    tables: bool,
+}
+
+impl Walk<'_> {
+    fn step(&mut self) -> Result<Option<Descriptor>, ChainError> {
+        let Some(index) = self.next.take() else { return Ok(None) };
+        let mut descriptor = self.read(index)?;
+        if descriptor.refers_to_indirect_table() {
+            descriptor = self.enter(descriptor)?;
+        }
+        self.next = descriptor.has_next().then(|| descriptor.next());
+        let length = descriptor.len() as usize;
+        if length > 0 && !self.memory.check_range(descriptor.addr(), length, Permissions::ReadWrite) {
+            return Err(ChainError::Memory(GuestMemoryError::InvalidGuestAddress(descriptor.addr())));
+        }
+        Ok(Some(descriptor))
+    }
+
+    fn read(&mut self, index: u16) -> Result<Descriptor, ChainError> {
+        self.left = self.left.checked_sub(1).ok_or(ChainError::Endless)?;
+        let at = self.table.0.checked_add(u64::from(DESCRIPTOR_BYTES) * u64::from(index));
+        let at = at.filter(|_| index < self.size).ok_or(ChainError::Endless)?;
+        self.memory.read_obj(GuestAddress(at)).map_err(|_| ChainError::Endless)
+    }
+
+    /// Goes on in the table to which a descriptor refers. Gives the first descriptor there.
+    fn enter(&mut self, reference: Descriptor) -> Result<Descriptor, ChainError> {
+        let (entries, rest) = (reference.len() / DESCRIPTOR_BYTES, reference.len() % DESCRIPTOR_BYTES);
+        if !self.tables || rest != 0 || reference.has_next() {
+            return Err(ChainError::Indirect);
+        }
+        self.tables = false;
+        self.table = reference.addr();
+        self.size = u16::try_from(entries).map_err(|_| ChainError::Indirect)?;
+        let first = self.read(0)?;
+        if first.refers_to_indirect_table() { Err(ChainError::Indirect) } else { Ok(first) }
+    }
+}
+
 /// A request: a chain with buffers that the device reads, and then buffers for its answer.
 ///
-/// Invariant: the chain was complete and in order when it was checked, and every buffer lies in guest memory. A guest
-/// that changes the chain later changes its own request, and harms nothing else.
+/// Invariant: the chain was complete and in order, and every buffer lies in guest memory.
 pub struct Request<'m> {
     /// First descriptor of the chain.
     pub head: u16,
     /// Reads the driver's bytes.
-    pub reader: Reader<'m>,
+    pub reader: Buffers<'m>,
     /// Writes the answer.
-    pub writer: Writer<'m>,
+    pub writer: Buffers<'m>,
 }
 
 impl<'m> Request<'m> {
-    /// Checks a chain from end to end.
-    pub fn of(memory: &'m GuestMemoryMmap, chain: DescriptorChain<&'m GuestMemoryMmap>) -> Result<Self, ChainError> {
-        let mut writes = false;
-        for descriptor in checked(chain.clone()) {
-            let write_only = descriptor?.is_write_only();
-            if writes && !write_only {
+    /// Reads a chain from end to end.
+    pub fn of(memory: &'m GuestMemoryMmap, chain: Chain) -> Result<Self, ChainError> {
+        let (mut reader, mut writer) = (Buffers::new(memory), Buffers::new(memory));
+        for descriptor in chain.walk(memory) {
+            let descriptor = descriptor?;
+            let to = if descriptor.is_write_only() { &mut writer } else { &mut reader };
+            to.push(descriptor.addr(), descriptor.len());
+            if !descriptor.is_write_only() && !writer.is_empty() {
                 return Err(ChainError::Order);
             }
-            writes = write_only;
         }
-        let head = chain.head_index();
-        let reader = Reader::new(memory, chain.clone()).map_err(outside)?;
-        let writer = Writer::new(memory, chain).map_err(outside)?;
-        Ok(Self { head, reader, writer })
+        Ok(Self { head: chain.head, reader, writer })
     }
 
     /// Checks that the driver wrote at least so many bytes.
@@ -77,22 +163,10 @@ fn enough(have: usize, need: usize) -> Result<(), ChainError> {
     if have < need { Err(ChainError::TooSmall { have, need }) } else { Ok(()) }
 }
 
-/// The error behind what the library reports for a chain that has an end.
-fn outside(error: virtio_queue::Error) -> ChainError {
-    match error {
-        virtio_queue::Error::GuestMemoryError(cause) => ChainError::Memory(cause),
-        _ => ChainError::Endless,
-    }
-}
-
 /// Copies the bytes that the driver put into a chain to `buf`, as many as fit. Returns how many the chain held.
-pub fn read_chain(
-    memory: &GuestMemoryMmap,
-    chain: DescriptorChain<&GuestMemoryMmap>,
-    buf: &mut [u8],
-) -> Result<usize, ChainError> {
+pub fn read_chain(memory: &GuestMemoryMmap, chain: Chain, buf: &mut [u8]) -> Result<usize, ChainError> {
     let mut total = 0;
-    for descriptor in checked(chain) {
+    for descriptor in chain.walk(memory) {
         let descriptor = descriptor?;
         if descriptor.is_write_only() {
             return Err(ChainError::Direction);
@@ -108,14 +182,10 @@ pub fn read_chain(
     Ok(total)
 }
 
-/// Copies `data` into the buffers of a chain.
-pub fn write_chain(
-    memory: &GuestMemoryMmap,
-    chain: DescriptorChain<&GuestMemoryMmap>,
-    data: &[u8],
-) -> Result<(), ChainError> {
+/// Copies `data` into the buffers of a chain. It is walked no further than the data reach.
+pub fn write_chain(memory: &GuestMemoryMmap, chain: Chain, data: &[u8]) -> Result<(), ChainError> {
     let mut rest = data;
-    for descriptor in checked(chain) {
+    for descriptor in chain.walk(memory) {
         let descriptor = descriptor?;
         if !descriptor.is_write_only() {
             return Err(ChainError::Direction);
@@ -125,18 +195,12 @@ pub fn write_chain(
             memory.write_slice(part, descriptor.addr()).map_err(ChainError::Memory)?;
         }
         rest = after;
+        if rest.is_empty() {
+            return Ok(());
+        }
     }
-    if rest.is_empty() { Ok(()) } else { Err(ChainError::TooSmall { have: data.len() - rest.len(), need: data.len() }) }
+    Err(ChainError::TooSmall { have: data.len() - rest.len(), need: data.len() })
 }
 
-/// The descriptors of a chain, followed by an error if the end is not a real one.
-fn checked(mut chain: DescriptorChain<&GuestMemoryMmap>) -> impl Iterator<Item = Result<Descriptor, ChainError>> {
-    let mut more = true;
-    std::iter::from_fn(move || match chain.next() {
-        Some(descriptor) => {
-            more = descriptor.has_next();
-            Some(Ok(descriptor))
-        }
-        None => std::mem::take(&mut more).then_some(Err(ChainError::Endless)),
-    })
-}
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_mmio as reg;
-use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
+use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 use vm_memory::GuestMemoryMmap;
 
 use super::queue_regs::{QueueRegs, set_half};
@@ -270,9 +270,10 @@ impl<D: Device> MmioTransport<D> {
 
     fn start(&self, registers: &Registers) -> Result<(), Fault> {
         let event_idx = event_idx(registers.driver_features);
+        let indirect = registers.driver_features & 1 << VIRTIO_RING_F_INDIRECT_DESC != 0;
         let ready = (0u16..).zip(&registers.queues).filter(|(_, queue)| queue.ready);
         let ring = |(index, queue): (u16, &QueueRegs)| {
-            Ok((index, Ring::new(queue.build(index.into(), &self.memory, event_idx)?, index)))
+            Ok((index, Ring::new(queue.build(index.into(), &self.memory, event_idx)?, index, indirect)))
         };
         // All queues are checked before one is used.
         let rings = ready.map(ring).collect::<Result<Vec<_>, Fault>>()?;

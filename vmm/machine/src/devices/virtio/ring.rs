@@ -7,38 +7,38 @@
 use std::sync::atomic::{Ordering, fence};
 
 use virtio_bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
-use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
+use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::{ChainError, Fault};
+use super::{Chain, ChainError, Fault};
 
 /// A virtqueue that the driver has set up.
 #[derive(Debug)]
 pub struct Ring {
     queue: Queue,
     index: u16,
+    /// Tables of descriptors were negotiated.
+    indirect: bool,
 }
 
 impl Ring {
     /// Takes over queue `index`, which the transport has checked.
-    pub(super) fn new(queue: Queue, index: u16) -> Self {
-        Self { queue, index }
+    pub(super) fn new(queue: Queue, index: u16, indirect: bool) -> Self {
+        Self { queue, index, indirect }
     }
 
     /// Takes the next chain that the driver has made available.
-    pub fn take<'m>(
-        &mut self,
-        memory: &'m GuestMemoryMmap,
-    ) -> Result<Option<DescriptorChain<&'m GuestMemoryMmap>>, Fault> {
+    pub fn take(&mut self, memory: &GuestMemoryMmap) -> Result<Option<Chain>, Fault> {
         let mut chains = self.queue.iter(memory).map_err(|cause| Fault::Ring { queue: self.index, cause })?;
-        Ok(chains.next())
+        let head = chains.next().map(|chain| chain.head_index());
+        let (table, size) = (GuestAddress(self.queue.desc_table()), self.queue.size());
+        // With tables a chain may be longer than the queue that the driver has chosen.
+        let longest = if self.indirect { self.queue.max_size() } else { size };
+        Ok(head.map(|head| Chain { head, table, size, longest, indirect: self.indirect }))
     }
 
     /// Takes the next chain; if there is none, asks the driver to ring for the next one.
-    pub fn take_or_arm<'m>(
-        &mut self,
-        memory: &'m GuestMemoryMmap,
-    ) -> Result<Option<DescriptorChain<&'m GuestMemoryMmap>>, Fault> {
+    pub fn take_or_arm(&mut self, memory: &GuestMemoryMmap) -> Result<Option<Chain>, Fault> {
         loop {
             match self.take(memory)? {
                 Some(chain) => return Ok(Some(chain)),
