@@ -44,6 +44,14 @@ impl CpuMeter {
         if taken < NOTICED { Nanos::ZERO } else { taken }
     }
 
+    /// Of the time from when the thread looked until it has the lock to ask, so much counts as taken: the looks are
+    /// system calls, after which a host whose CPUs are wanted runs another thread, and who holds the lock may be kept
+    /// waiting as well.
+    pub(super) fn until_asked(looked: Time, asks: Time) -> Nanos {
+        let span = asks.since(looked);
+        if span < NOTICED { Nanos::ZERO } else { span }
+    }
+
     /// The thread has slept, and goes to work now.
     pub(super) fn slept(&mut self) {
         self.sleeps += 1;
@@ -110,5 +118,45 @@ mod tests {
         let now = monotonic();
         let kept = host::kept_waiting();
         assert!(meter.worked(begin, now) <= kept);
+    }
+
+    /// Beside two other threads on its CPU: what the thread had of a time, its CPU time, and what the meter noticed.
+    fn beside_others(turn: Nanos) -> (Nanos, Nanos, Nanos) {
+        let mut only = rustix::thread::CpuSet::new();
+        only.set(rustix::thread::sched_getcpu());
+        let on_one_cpu = move || rustix::thread::sched_setaffinity(None, &only).unwrap();
+        let ends = monotonic() + Nanos::from_millis(300);
+        std::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(move || {
+                    on_one_cpu();
+                    while monotonic() < ends {}
+                });
+            }
+            let measured = s.spawn(move || {
+                on_one_cpu();
+                let mut meter = CpuMeter::default();
+                let (begin, cpu) = (monotonic(), host::cpu_time());
+                let (mut since, mut taken) = (begin, Nanos::ZERO);
+                while since < ends {
+                    while monotonic() < since + turn {}
+                    let looked = monotonic();
+                    taken += meter.worked(since, looked);
+                    since = monotonic();
+                    taken += CpuMeter::until_asked(looked, since);
+                }
+                (since.since(begin), host::cpu_time() - cpu, taken)
+            });
+            measured.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn what_other_threads_take_is_noticed_wherever_they_take_it() {
+        for turn in [Nanos::from_micros(1_500), Nanos::from_millis(6)] {
+            let (wall, cpu, taken) = beside_others(turn);
+            let missing = wall - cpu;
+            assert!(taken.0 * 10 >= missing.0 * 8, "turns of {turn:?}: {taken:?} of {missing:?} noticed");
+        }
     }
 }

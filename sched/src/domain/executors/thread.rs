@@ -206,10 +206,12 @@ impl Executor<'_> {
             Why::Check => self.shared.takes_from_one_behind(self.slot),
             _ => {}
         }
-        let taken = self.meter.worked(self.since, monotonic());
+        let looked = monotonic();
+        let taken = self.meter.worked(self.since, looked);
         let next = {
             let mut state = self.shard.state.lock_as(caller);
             let now = monotonic();
+            let taken = taken + CpuMeter::until_asked(looked, now);
             self.turns.learn(now.since(self.since));
             self.since = now;
             if taken > Nanos::ZERO && current.is_some() {

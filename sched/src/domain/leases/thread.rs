@@ -280,10 +280,12 @@ impl<W: Word> Thread<'_, W> {
 
     /// Tells the policy why the vCPU stopped. `None`: it goes on.
     fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
-        let taken = self.meter.worked(self.since, monotonic());
-        self.me.taken.store(self.me.taken.load(Ordering::Relaxed) + taken.0, Ordering::Relaxed);
-        let taken = taken + std::mem::take(&mut self.late);
+        let looked = monotonic();
+        let taken = self.meter.worked(self.since, looked);
         let (answer, gone) = self.shared.turn(self.asker, |state, now, acts| {
+            let taken = taken + CpuMeter::until_asked(looked, now);
+            self.me.taken.store(self.me.taken.load(Ordering::Relaxed) + taken.0, Ordering::Relaxed);
+            let taken = taken + std::mem::take(&mut self.late);
             if taken > Nanos::ZERO {
                 state.ledger.taken(slot, taken, now);
             }
