@@ -1,9 +1,9 @@
 //! Accesses of a guest to model-specific registers that come out of KVM, and how they are answered.
 //!
 //! [`let_out`] tells KVM once for a VM which accesses these are. From then on such an access is an exit of its vCPU,
-//! which [`read`] or [`write`] answers. The registers themselves are elsewhere: the caller passes what reads or writes
-//! one by its number, and `None` from there is a register or a value that does not exist, which the guest sees as #GP.
-//! KVM carries the answer out at the next KVM_RUN.
+//! which [`read()`] or [`write()`] answers. The registers themselves are elsewhere: the caller passes what reads or
+//! writes one by its number, and `None` from there is a register or a value that does not exist, which the guest sees
+//! as #GP. KVM carries the answer out at the next KVM_RUN.
 //!
 //! A VM has one filter, and another call replaces it: all registers of a VM are in one list. KVM does not filter the
 //! registers of the x2APIC.
