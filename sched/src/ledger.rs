@@ -313,6 +313,11 @@ impl<P: Policy> Ledger<P> {
         self.books.waited(vcpu)
     }
 
+    /// How much the host has taken from a vCPU in all, as far as it was told here.
+    pub fn taken_from(&self, vcpu: VcpuId) -> Nanos {
+        self.books.taken_from(vcpu)
+    }
+
     /// A vCPU's account up to now; `None` if there is no such vCPU. That of one that has ended stays until it is
     /// [taken](Self::close), or its id is used again.
     pub fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {

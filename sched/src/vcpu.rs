@@ -79,12 +79,14 @@ pub trait Vcpu: Send {
         None
     }
 
-    /// How long the vCPU has waited for a pCPU in all, for a guest that is told its steal: called before it runs,
-    /// whenever that may have changed. The `host` baselines do not know in time, and never call it.
-    fn waited(&mut self, _total: Nanos) {}
+    /// For a guest that is told its steal: how long the vCPU has waited for a pCPU in all, and for how long in all the
+    /// host has run something else while the vCPU had one. Called before the vCPU runs, whenever one of them may have
+    /// changed. The `host` baselines do not know in time, and never call it.
+    fn waited(&mut self, _total: Nanos, _taken: Nanos) {}
 
-    /// Whether this vCPU has a pCPU, for a guest that is told: a waiter then spins or yields accordingly. Called
-    /// whenever that changes, or is not known any more.
+    /// Whether this vCPU has a pCPU, for a guest that is told: a waiter then spins or yields accordingly. Called by the
+    /// thread that carries the vCPU when it is put on a pCPU and when it is taken off, or when that is not known any
+    /// more. Between [`Presence::Idle`] and [`Presence::Here`] the vCPU may have been woken and have waited.
     fn presence(&mut self, _presence: Presence) {}
 
     /// Takes the vCPU back when the domain has let go of it, with its last account; called once, on whichever thread
@@ -99,8 +101,10 @@ pub enum Presence {
     Untold,
     /// It has one.
     Here,
-    /// It waits for one, or for an event.
+    /// It waits for one.
     Away,
+    /// It had nothing to run when it was taken off its pCPU: it waits for an event.
+    Idle,
 }
 
 /// Why a vCPU stopped running.

@@ -4,8 +4,8 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use stile_sched::domain::Domain;
@@ -17,8 +17,11 @@ use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::{Attributes, Nanos, Stop, Vcpu, VcpuId, kick};
 
+/// What a vCPU was told last of its wait and of what was taken, and its last account.
+type Told = Arc<Mutex<(Nanos, Nanos, Account)>>;
+
 /// Computes for ever.
-struct Hog;
+struct Hog(Told);
 
 impl Vcpu for Hog {
     fn run(&mut self) -> Stop {
@@ -28,7 +31,15 @@ impl Vcpu for Hog {
         Stop::Kicked
     }
 
-    fn retired(self: Box<Self>, _: &Account) {}
+    fn waited(&mut self, total: Nanos, taken: Nanos) {
+        let mut told = self.0.lock().unwrap();
+        assert!(total >= told.0 && taken >= told.1, "nothing goes back");
+        (told.0, told.1) = (total, taken);
+    }
+
+    fn retired(self: Box<Self>, last: &Account) {
+        self.0.lock().unwrap().2 = last.clone();
+    }
 }
 
 /// The last CPU that this process may use.
@@ -51,14 +62,27 @@ fn beside_another_program(domain: &dyn Domain, cpu: usize) -> Vec<Account> {
             }
         })
     };
-    let vcpus: Vec<VcpuId> = (0..2).map(|_| domain.add(Box::new(Hog), Attributes::default()).unwrap()).collect();
+    let all = [Told::default(), Told::default()];
+    let add = |told: &Told| domain.add(Box::new(Hog(Arc::clone(told))), Attributes::default()).unwrap();
+    let vcpus: Vec<VcpuId> = all.iter().map(add).collect();
     vcpus.iter().for_each(|&vcpu| domain.wake(vcpu));
     thread::sleep(Duration::from_millis(1500));
     over.store(true, Ordering::Relaxed);
     other.join().unwrap();
     let accounts = vcpus.iter().map(|&vcpu| domain.account(vcpu).unwrap()).collect();
     vcpus.into_iter().for_each(|vcpu| domain.retire(vcpu));
+    all.iter().for_each(was_told);
     accounts
+}
+
+/// A vCPU was told what it missed by the time of its last turn, of some hundred, and nothing that it did not miss.
+fn was_told(told: &Told) {
+    while Arc::strong_count(told) > 1 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let (waited, taken, last) = told.lock().unwrap().clone();
+    assert!(waited <= last.wait && waited.0 * 2 > last.wait.0, "{waited:?} told, {last:?}");
+    assert!(taken <= last.taken && taken.0 * 2 > last.taken.0, "{taken:?} told, {last:?}");
 }
 
 fn policy() -> Box<Rsdl> {

@@ -201,6 +201,11 @@ impl Books {
         self.vcpus.get(vcpu.index()).and_then(Option::as_ref).map_or(Nanos::ZERO, |entry| entry.account.wait)
     }
 
+    /// How much was taken from a vCPU in all.
+    pub(super) fn taken_from(&self, vcpu: VcpuId) -> Nanos {
+        self.vcpus.get(vcpu.index()).and_then(Option::as_ref).map_or(Nanos::ZERO, |entry| entry.account.taken)
+    }
+
     /// A vCPU's account up to now; `None` if there is no such vCPU.
     pub(super) fn account_of(&self, vcpu: VcpuId, now: Time) -> Option<Account> {
         let mut entry = self.vcpus.get(vcpu.index())?.as_deref()?.clone();

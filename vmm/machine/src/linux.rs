@@ -20,12 +20,14 @@ pub mod initrd;
 mod irqchip;
 pub mod kernel;
 pub mod layout;
+mod msr_exits;
 mod msrs;
 mod payload;
 pub mod ports;
 pub mod power;
 pub mod serial;
 mod state;
+mod steal;
 mod vcpu;
 
 pub use payload::{Payload, PayloadError};
@@ -37,17 +39,18 @@ use crate::halt::{self, Halting};
 use crate::vm::console::{Console, Sink};
 use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
 use boot::BootError;
-use cpuid::Features;
+use cpuid::{Features, StealTime};
 use kernel::Protocol;
-use kvm_ioctls::{IoEventAddress, Kvm, VcpuFd, VmFd};
+use kvm_ioctls::{IoEventAddress, Kvm, MsrExitReason, VcpuFd, VmFd};
 use layout::{DEVICES_MAX, SERIAL_GSI, device_base, device_gsi};
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
-use stile_sched::Domain;
 use stile_sched::attributes::Attributes;
+use stile_sched::{Domain, Nanos};
 use vcpu::LinuxVcpu;
 use vm_memory::GuestMemoryMmap;
 
@@ -130,9 +133,12 @@ impl LinuxVm {
         let status = Arc::new(VmStatus::new(spec.name, spec.vcpus));
         let (vcpu_set, retired) = VcpuSet::new(Arc::clone(&status), created);
         let tells_panic = spec.payload.cmdline.tells_panic();
-        let vm = Self { state: Arc::new(LinuxState { status, memory, serial, devices, tells_panic }), vcpu_set, fd };
+        let steal = (0..spec.vcpus).map(|_| AtomicU64::new(0)).collect();
+        let state = LinuxState { status, memory, serial, devices, tells_panic, steal };
+        let vm = Self { state: Arc::new(state), vcpu_set, fd };
         vm.connect()?;
-        let features = Features::of_host(kvm, spec.vcpus).map_err(refused("its CPU features"))?;
+        let steal = tells_steal(&vm.fd, &*domain)?;
+        let features = Features::of_host(kvm, spec.vcpus, steal).map_err(refused("its CPU features"))?;
         vm.add_vcpus(&features, &protocol, spec.attributes, domain, &retired)?;
         Ok(vm)
     }
@@ -169,6 +175,7 @@ impl LinuxVm {
                 index,
                 fd,
                 halting: Halting::default(),
+                steal: steal::StealTime::default(),
                 vm: Arc::clone(&self.state),
                 retired: retired.clone(),
             }))
@@ -186,6 +193,19 @@ fn make_devices(makers: Vec<AttachmentMaker<'_>>, memory: &GuestMemoryMmap) -> R
         make(memory).map_err(|source| CreateError::Device { number, source })
     };
     makers.into_iter().enumerate().map(make).collect()
+}
+
+/// What tells a guest in this domain its steal time. The monitor does it where a policy decides which vCPU runs and KVM
+/// can leave the register to it.
+fn tells_steal(fd: &VmFd, domain: &dyn Domain) -> Result<StealTime, MakeError> {
+    if !domain.has_policy() {
+        return Ok(StealTime::Kvm);
+    }
+    if !msr_exits::can_let_out(fd) {
+        return Ok(StealTime::Untold);
+    }
+    msr_exits::let_out(fd, MsrExitReason::Filter, &[steal::MSR]).map_err(refused("exits for a register"))?;
+    Ok(StealTime::Monitor)
 }
 
 /// The state in which every vCPU starts, the boot vCPU and those that the guest starts.
@@ -219,5 +239,9 @@ impl Deref for LinuxVm {
 impl VirtualMachine for LinuxVm {
     fn vcpu_set(&self) -> &VcpuSet {
         &self.vcpu_set
+    }
+
+    fn told_wait(&self, vcpu: u32) -> Option<Nanos> {
+        self.state.told_steal(vcpu)
     }
 }

@@ -106,7 +106,8 @@ pub static IDLE: Metric<Sample> = Metric {
 pub static STEAL: Metric<Sample> = Metric {
     name: "steal_published_seconds",
     heading: "steal told",
-    help: "Steal time: the wait that the guest can read in its memory, as of the last time that it was put on a pCPU.",
+    help: "Steal time: the wait that the guest can read in its memory, as of the last time that it was put on a pCPU; for a \
+           Linux guest also what was taken.",
     ..time(|s| s.steal.map(Value::Time))
 };
 

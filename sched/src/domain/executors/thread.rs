@@ -27,6 +27,8 @@ struct CurrentVcpu {
     probe: SpinProbe,
     /// What it had waited in all when it was put on the slot.
     waited: Nanos,
+    /// What the host has taken from it in all.
+    taken: Nanos,
 }
 
 /// Why the current vCPU stopped, and if it blocks, until when.
@@ -114,7 +116,7 @@ impl Executor<'_> {
     fn run(&mut self, mut current: CurrentVcpu) -> Option<CurrentVcpu> {
         let counts = &self.me.counts;
         set_carried(self.shared, current.id, self.slot);
-        current.vcpu.waited(current.waited);
+        current.vcpu.waited(current.waited, current.taken);
         self.tell(&mut current, Presence::Here);
         loop {
             let stop = current.vcpu.run();
@@ -277,10 +279,14 @@ impl Executor<'_> {
         after.pause = decision.pause;
         let next = decision.run.map(|lease| lease.vcpu);
         let mut current = match current {
-            Some(current) if next == Some(current.id) => Some(current),
+            Some(mut current) if next == Some(current.id) => {
+                current.taken = state.ledger.taken_from(current.id);
+                Some(current)
+            }
             current => {
                 if let Some(current) = current {
-                    let vcpu = self.put_down(state, current);
+                    let presence = if why == Why::Block { Presence::Idle } else { Presence::Away };
+                    let vcpu = self.put_down(state, current, presence);
                     self.shared.whereabouts.waits(vcpu, !matches!(why, Why::Block | Why::Retire));
                     if why == Why::Retire {
                         after.gone = self.shared.forget(self.home, state, vcpu);
@@ -327,8 +333,8 @@ impl Executor<'_> {
         entry.vcpu = Some(current.vcpu);
     }
 
-    fn put_down(&self, state: &mut LockedState, mut current: CurrentVcpu) -> VcpuId {
-        self.tell(&mut current, Presence::Away);
+    fn put_down(&self, state: &mut LockedState, mut current: CurrentVcpu, presence: Presence) -> VcpuId {
+        self.tell(&mut current, presence);
         let entry = state.vcpus[current.id.index()].as_mut().expect("a vCPU on a slot is known");
         entry.counted = entry.counted.plus(self.me.counts.read().since(entry.counts_before));
         entry.on = None;
@@ -349,12 +355,12 @@ impl Executor<'_> {
     }
 
     fn pick_up(&self, state: &mut LockedState, vcpu: VcpuId) -> CurrentVcpu {
-        let waited = state.ledger.waited(vcpu);
+        let (waited, taken) = (state.ledger.waited(vcpu), state.ledger.taken_from(vcpu));
         let entry = state.vcpus[vcpu.index()].as_mut().expect("the policy names only vCPUs it was told of");
         entry.on = Some(self.slot);
         entry.counts_before = self.me.counts.read();
-        let taken = entry.vcpu.take().expect("a vCPU that is on no slot is here");
-        CurrentVcpu { id: vcpu, vcpu: taken, caller: entry.caller, probe: entry.probe, waited }
+        let here = entry.vcpu.take().expect("a vCPU that is on no slot is here");
+        CurrentVcpu { id: vcpu, vcpu: here, caller: entry.caller, probe: entry.probe, waited, taken }
     }
 
     /// Sees to it that the executor asks at this time. A timer that is set earlier is left where the next question

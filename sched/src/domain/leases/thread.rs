@@ -93,6 +93,7 @@ pub(super) fn carry<W: Word>(
         boosted: None,
         times_out: true,
         ways: Nanos::ZERO,
+        waited: Nanos::ZERO,
         last: Account::default(),
     };
     let mut rest = Rest::PLAIN;
@@ -102,9 +103,7 @@ pub(super) fn carry<W: Word>(
                 thread.end_boost();
                 thread.slot = Some(slot);
                 thread.tell(Presence::Here);
-                let next = thread.run(slot, since);
-                thread.tell(Presence::Away);
-                next
+                thread.run(slot, since)
             }
             Break(end) => Break(end),
         };
@@ -151,11 +150,18 @@ struct Thread<'a, W> {
     times_out: bool,
     /// What the way took in all, from being handed a slot to running there.
     ways: Nanos,
+    /// What it had waited in all, ways included, when it last came to a slot.
+    waited: Nanos,
     /// Its last account, once it has retired.
     last: Account,
 }
 
 impl<W: Word> Thread<'_, W> {
+    /// Tells a vCPU that is about to run what it did not get.
+    fn tell_missed(&mut self) {
+        self.vcpu.waited(self.waited, Nanos(self.me.taken.load(Ordering::Relaxed)));
+    }
+
     fn tell(&mut self, presence: Presence) {
         if self.shared.policy.tells_presence {
             self.vcpu.presence(presence);
@@ -275,6 +281,7 @@ impl<W: Word> Thread<'_, W> {
         if wanted || waited_for {
             self.shared.turn(self.asker, |_, _, _| ());
         }
+        self.tell(Presence::Idle);
         Some(Rest { until, dozes, nap: Some(slot) })
     }
 
@@ -308,13 +315,22 @@ impl<W: Word> Thread<'_, W> {
             }
             Answer::GoesOn { until, pause: time } => {
                 self.lease_end = until;
+                if taken > Nanos::ZERO {
+                    self.tell_missed();
+                }
                 pause(time, || self.word(slot).is_wanted());
                 self.since = monotonic();
                 self.goes_on(self.since);
                 None
             }
-            Answer::Blocked => Some(Continue(Rest { until: stopped.until, dozes: stopped.dozes, nap: None })),
-            Answer::Queued => Some(Continue(Rest::PLAIN)),
+            Answer::Blocked => {
+                self.tell(Presence::Idle);
+                Some(Continue(Rest { until: stopped.until, dozes: stopped.dozes, nap: None }))
+            }
+            Answer::Queued => {
+                self.tell(Presence::Away);
+                Some(Continue(Rest::PLAIN))
+            }
             Answer::Retired => Some(Break(End::Retired)),
         }
     }

@@ -1,8 +1,7 @@
 //! CPUID of a Linux guest's vCPUs: the features of this host's KVM, with the topology of the VM.
 //!
 //! A VM is one package. Each vCPU is a core without siblings. The first two levels of cache belong to the core, the
-//! third to the package. Steal time is not offered: KVM would count the time that the vCPU's thread waited for the
-//! host, and not the time for which stile did not run the vCPU.
+//! third to the package. Who tells the guest its steal time decides which of KVM's features go with it ([`StealTime`]).
 
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
 use kvm_ioctls::{Cap, Error, Kvm};
@@ -17,12 +16,39 @@ const CORES: u32 = 1 << 1;
 /// Leaf of KVM's features.
 const KVM_FEATURES: u32 = 0x4000_0001;
 const STEAL_TIME: u32 = 1 << 5;
+/// The guest asks for a flush of a preempted vCPU's TLB by a bit in the structure for its steal time. KVM, which would
+/// flush it, does not read the structure if the monitor writes it.
+const PV_TLB_FLUSH: u32 = 1 << 9;
+/// The guest yields to a preempted vCPU by a hypercall to KVM, which knows threads and no leases.
+const PV_SCHED_YIELD: u32 = 1 << 13;
 /// Leaves that describe the host's topology. They are made anew for the VM, or left out.
 const EXTENDED_TOPOLOGY: [u32; 2] = [0xb, 0x1f];
 const AMD_EXTENDED_TOPOLOGY: u32 = 0x8000_0026;
 /// Types of topology levels in these leaves.
 const SIBLINGS: u32 = 1;
 const PACKAGE: u32 = 2;
+
+/// What tells the guest its steal time, and which of its vCPUs are preempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StealTime {
+    /// KVM, by what the host's scheduler does with the vCPUs' threads.
+    Kvm,
+    /// The monitor, by what the policy does with the vCPUs.
+    Monitor,
+    /// Nothing: the feature is not offered.
+    Untold,
+}
+
+impl StealTime {
+    /// KVM's features in a VM, of those that it supports.
+    fn of(self, features: u32) -> u32 {
+        match self {
+            Self::Kvm => features,
+            Self::Monitor => (features | STEAL_TIME) & !(PV_TLB_FLUSH | PV_SCHED_YIELD),
+            Self::Untold => features & !STEAL_TIME,
+        }
+    }
+}
 
 /// The CPUID that all vCPUs of one VM share.
 #[derive(Debug, Clone)]
@@ -32,12 +58,12 @@ pub struct Features {
 
 impl Features {
     /// The CPUID of this host, for a VM with so many vCPUs.
-    pub fn of_host(kvm: &Kvm, vcpus: u32) -> Result<Self, Error> {
+    pub fn of_host(kvm: &Kvm, vcpus: u32, steal: StealTime) -> Result<Self, Error> {
         let supported = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?;
-        Ok(Self::new(supported.as_slice(), vcpus, kvm.check_extension(Cap::TscDeadlineTimer)))
+        Ok(Self::new(supported.as_slice(), vcpus, kvm.check_extension(Cap::TscDeadlineTimer), steal))
     }
 
-    fn new(supported: &[kvm_cpuid_entry2], vcpus: u32, tsc_deadline: bool) -> Self {
+    fn new(supported: &[kvm_cpuid_entry2], vcpus: u32, tsc_deadline: bool, steal: StealTime) -> Self {
         let made_anew = |leaf: u32| EXTENDED_TOPOLOGY.contains(&leaf) || leaf == AMD_EXTENDED_TOPOLOGY;
         let mut entries: Vec<_> = supported.iter().filter(|entry| !made_anew(entry.function)).copied().collect();
         let last = supported.iter().find(|entry| entry.function == 0).map_or(0, |entry| entry.eax);
@@ -45,6 +71,8 @@ impl Features {
             entries.extend([level(leaf, 0, 0, SIBLINGS, 1), level(leaf, 1, bits(vcpus), PACKAGE, vcpus), end(leaf)]);
         }
         entries.iter_mut().for_each(|entry| for_vm(entry, vcpus, tsc_deadline));
+        let kvm = entries.iter_mut().filter(|entry| entry.function == KVM_FEATURES);
+        kvm.for_each(|entry| entry.eax = steal.of(entry.eax));
         Self { entries }
     }
 
@@ -87,7 +115,6 @@ fn for_vm(entry: &mut kvm_cpuid_entry2, vcpus: u32, tsc_deadline: bool) {
         4 if entry.eax & 0x1f != 0 => {
             entry.eax = entry.eax & 0x3fff | (slots - 1).min(0x3f) << 26 | shared_by(entry.eax, slots) << 14;
         }
-        KVM_FEATURES => entry.eax &= !STEAL_TIME,
         0x8000_0001 => entry.ecx = if vcpus > 1 { entry.ecx | CORES } else { entry.ecx & !CORES },
         // Number of cores in the package, and of bits of an APIC id that number them.
         0x8000_0008 => entry.ecx = entry.ecx & !0xf0ff | bits(vcpus) << 12 | (vcpus - 1),
@@ -144,7 +171,8 @@ mod tests {
     }
 
     fn of(vcpus: u32, index: u32) -> impl Fn(u32, u32) -> Option<kvm_cpuid_entry2> {
-        let entries = Features::new(&host(), vcpus, true).of_vcpu(index).unwrap().as_slice().to_vec();
+        let entries =
+            Features::new(&host(), vcpus, true, StealTime::Untold).of_vcpu(index).unwrap().as_slice().to_vec();
         move |leaf, sub| entries.iter().find(|entry| (entry.function, entry.index) == (leaf, sub)).copied()
     }
 
@@ -189,12 +217,22 @@ mod tests {
     }
 
     #[test]
-    fn steal_time_is_masked_and_the_tsc_deadline_timer_is_offered_where_there_is_one() {
+    fn steal_time_comes_with_what_its_writer_can_do() {
+        let offered = |supported: u32, steal| {
+            let features = Features::new(&[entry(KVM_FEATURES, 0, [supported, 0, 0, 0])], 2, true, steal);
+            features.of_vcpu(0).unwrap().as_slice()[0].eax
+        };
+        assert_eq!(offered(0x0100_7efb, StealTime::Kvm), 0x0100_7efb);
+        assert_eq!(offered(0x0100_7efb, StealTime::Untold), 0x0100_7edb);
+        assert_eq!(offered(0x0100_7efb, StealTime::Monitor), 0x0100_5cfb);
+        assert_eq!(offered(0, StealTime::Monitor), STEAL_TIME);
+    }
+
+    #[test]
+    fn the_tsc_deadline_timer_is_offered_where_there_is_one() {
         let leaf = of(2, 0);
-        let kvm = leaf(KVM_FEATURES, 0).unwrap().eax;
-        assert_eq!((kvm & STEAL_TIME, kvm | STEAL_TIME), (0, 0x0100_7efb));
         assert_eq!(leaf(1, 0).unwrap().ecx & (HYPERVISOR | TSC_DEADLINE), HYPERVISOR | TSC_DEADLINE);
-        let without = Features::new(&[entry(1, 0, [0; 4])], 1, false).of_vcpu(0).unwrap();
+        let without = Features::new(&[entry(1, 0, [0; 4])], 1, false, StealTime::Untold).of_vcpu(0).unwrap();
         assert_eq!(without.as_slice()[0].ecx, HYPERVISOR);
     }
 }

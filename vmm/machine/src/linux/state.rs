@@ -7,6 +7,8 @@ use super::serial::SerialPort;
 use crate::devices::virtio::Attachment;
 use crate::vm::{Outcome, VmStatus};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stile_sched::Nanos;
 use vm_memory::GuestMemoryMmap;
 
 /// The shared state of a running VM.
@@ -18,6 +20,8 @@ pub struct LinuxState {
     pub(super) devices: Vec<Attachment>,
     /// Whether a panic can be told from a reboot.
     pub(super) tells_panic: bool,
+    /// The steal time that the guest was last told for each vCPU, plus one; 0 as long as it has not asked (unit: ns).
+    pub(super) steal: Box<[AtomicU64]>,
 }
 
 impl LinuxState {
@@ -58,6 +62,15 @@ impl LinuxState {
         if let Some((device, offset)) = self.device_at(address) {
             device.mmio.write(offset, data);
         }
+    }
+
+    /// The steal time that the guest was last told for a vCPU; `None` if it has not asked.
+    pub(super) fn told_steal(&self, vcpu: u32) -> Option<Nanos> {
+        self.steal[vcpu as usize].load(Ordering::Relaxed).checked_sub(1).map(Nanos)
+    }
+
+    pub(super) fn keep_told_steal(&self, vcpu: u32, told: Option<Nanos>) {
+        self.steal[vcpu as usize].store(told.map_or(0, |told| told.0 + 1), Ordering::Relaxed);
     }
 
     fn device_at(&self, address: u64) -> Option<(&Attachment, u64)> {

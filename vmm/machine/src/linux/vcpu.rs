@@ -4,21 +4,24 @@
 //! KVM_RUN and makes no exit: see [`crate::halt`]. Accesses to device registers are handled here, on the vCPU's thread.
 //! The work that a notification causes is done by the devices' worker, which KVM wakes without an exit.
 
+use super::msr_exits;
 use super::state::LinuxState;
+use super::steal::{self, StealTime};
 use crate::halt::Halting;
 use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use stile_abi::milestone;
-use stile_sched::Stop;
 use stile_sched::ledger::Account;
+use stile_sched::{Nanos, Presence, Stop};
 
 /// One vCPU of a VM.
 pub(super) struct LinuxVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) halting: Halting,
+    pub(super) steal: StealTime,
     pub(super) vm: Arc<LinuxState>,
     pub(super) retired: Sender<RetiredVcpu>,
 }
@@ -57,6 +60,15 @@ impl stile_sched::Vcpu for LinuxVcpu {
         self.halting.doze(&mut self.fd)
     }
 
+    fn waited(&mut self, total: Nanos, taken: Nanos) {
+        self.steal.set_missed(total + taken, &self.vm.memory);
+        self.vm.keep_told_steal(self.index, self.steal.told());
+    }
+
+    fn presence(&mut self, presence: Presence) {
+        self.steal.set_presence(presence, &self.vm.memory);
+    }
+
     fn retired(self: Box<Self>, last: &Account) {
         self.vm.status.keep(self.index, last);
         let retired = self.retired.clone();
@@ -83,6 +95,21 @@ impl LinuxVcpu {
             }
             Ok(VcpuExit::MmioWrite(address, data)) => {
                 self.vm.mmio_write(address, data);
+                Event::Handled
+            }
+            Ok(VcpuExit::X86Rdmsr(exit)) => {
+                msr_exits::read(exit, |register| match register {
+                    steal::MSR => Some(self.steal.register()),
+                    _ => None,
+                });
+                Event::Handled
+            }
+            Ok(VcpuExit::X86Wrmsr(exit)) => {
+                msr_exits::write(exit, |register, value| match register {
+                    steal::MSR => self.steal.set_register(value, &self.vm.memory),
+                    _ => None,
+                });
+                self.vm.keep_told_steal(self.index, self.steal.told());
                 Event::Handled
             }
             Ok(VcpuExit::Intr) => Event::Kicked,

@@ -116,7 +116,7 @@ impl VmState {
         let told = match presence {
             Presence::Untold => stile_abi::Presence::Untold,
             Presence::Here => stile_abi::Presence::Here,
-            Presence::Away => stile_abi::Presence::Away,
+            Presence::Away | Presence::Idle => stile_abi::Presence::Away,
         };
         // Relaxed: other vCPUs may read it late. They find out by a yield or a spin in vain.
         self.memory.store(told as u32, at, Ordering::Relaxed).expect("steals lie inside memory");

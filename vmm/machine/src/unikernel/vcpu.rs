@@ -70,7 +70,7 @@ impl stile_sched::Vcpu for GuestVcpu {
         spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
     }
 
-    fn waited(&mut self, total: Nanos) {
+    fn waited(&mut self, total: Nanos, _taken: Nanos) {
         self.vm.publish_steal(self.index, total);
     }
 

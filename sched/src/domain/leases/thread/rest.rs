@@ -43,7 +43,8 @@ impl<W: Word> Thread<'_, W> {
                 if self.has_cap || late >= NOTICED {
                     self.late = late;
                 }
-                self.vcpu.waited(waited + self.ways);
+                self.waited = waited + self.ways;
+                self.tell_missed();
                 return Continue((slot, now));
             }
             if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
