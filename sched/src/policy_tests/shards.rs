@@ -1,4 +1,8 @@
-//! A domain in shards: vCPUs are shared out over all of them, and a recording tells it all.
+//! A domain in shards: vCPUs are shared out over all of them, and a recording tells it all. What must hold of any guests
+//! is in [`properties`] and, against a slow model, in [`events`].
+
+mod events;
+mod properties;
 
 use super::harness::{COSTS, of_nice};
 use crate::attributes::Attributes;
