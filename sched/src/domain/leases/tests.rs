@@ -30,11 +30,12 @@ fn domains() -> Vec<Arc<dyn Domain>> {
         domains.push(start(&one, policy(1), LockRules::default(), Switches::default()));
         domains.push(Arc::new(Leases::<Smp>::new(
             &one,
-            policy(1),
+            vec![policy(1)],
+            ShardPlan::one(1),
             LockRules::default(),
             Switches { rt_boost: false, steal: false, spin_detection: false, departures: false },
         )));
-        domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), LockRules::default(), Switches::default())));
+        domains.push(start(&all, policy(all.len()), LockRules::default(), Switches::default()));
     }
     domains
 }

@@ -39,9 +39,11 @@ impl Rsdl {
     }
 
     /// vCPUs that stand further up than those of other shards may come down with the served stair.
-    pub(super) fn takes_over(&mut self, front: Front) {
+    pub(super) fn takes_over(&mut self, front: Front, now: Time) {
         self.quota = Some(front.quota);
         self.scale = Scale::of(&self.config, front.quota);
+        self.others_wait = front.contended;
+        self.time.turn(self.is_charged(), now);
         (0..self.queues.count()).for_each(|queue| self.serve(Slot(queue as u16), front.stair.saturating_sub(DRIFT)));
     }
 

@@ -206,7 +206,7 @@ impl Model {
         for (shard, policy) in self.shards.iter_mut().enumerate() {
             let id = Shard(shard as u16);
             if let Some(front) = self.board.news(id, &mut self.known[shard], policy.progress()) {
-                policy.keeps_up(front);
+                policy.keeps_up(front, self.now);
             }
             self.board.publish(id, policy.spare(), policy.progress());
         }
