@@ -8,6 +8,8 @@ use super::division::Division;
 use super::ledger_lock::{HasLedger, LedgerGuard};
 use crate::ids::{Shard, Slot, VcpuId};
 use crate::ledger::Departed;
+use crate::policy::Spare;
+use crate::shards::Looks;
 use crate::time::monotonic;
 use crate::wait::{Wait, Yield};
 
@@ -45,10 +47,11 @@ pub(super) trait Moves {
     fn takes_from_one_behind(&self, slot: Slot, mover: Self::Mover) {
         let division = self.division();
         if division.board.is_needed()
-            && let Some(other) = division.behind(division.plan.of(slot))
+            && let shard = division.plan.of(slot)
+            && let Some(other) = division.behind(shard)
         {
-            let settled = |state: &mut Self::State| state.ledger().spare().filter(|spare| !spare.came);
-            self.brings(slot, other, |state| settled(state).map(|spare| spare.vcpu), mover);
+            let may = |spare: &Spare| Looks::may_take(&division.board, shard, *spare);
+            self.brings(slot, other, |state| state.ledger().spare().filter(may).map(|spare| spare.vcpu), mover);
         }
     }
 

@@ -159,7 +159,9 @@ impl Model {
         let may = self.attributes[v as usize].class != Class::Rt;
         let (was, stands) = (self.at[v as usize], self.shards[from].stands(VcpuId(v)));
         let Some(traveller) = self.shards[from].departs(VcpuId(v), self.now) else {
-            assert!(!may || matches!(was, At::On(_) | At::Placed(_)), "v{v} has to stay, {was:?}");
+            // One for which a slot is reserved stands in no queue.
+            let may = may && (stands.is_some() || was == At::Blocked(from));
+            assert!(!may, "v{v} has to stay, {was:?}");
             return false;
         };
         assert!(may && matches!(was, At::Queued(_) | At::Blocked(_)), "v{v} went, {was:?}");
@@ -222,16 +224,17 @@ impl Model {
             // A shard with a vCPU to spare offers one that waits there, the others none.
             match policy.spare() {
                 Some(spare) => assert_eq!(self.at[spare.vcpu.index()], At::Queued(shard)),
-                None => assert!(queued == 0 || self.waits_as_rt(shard), "shard {shard} offers none of {queued}"),
+                None => assert!(!self.may_leave(shard), "shard {shard} offers none of {queued}"),
             }
             let head = self.board.head(Shard(shard as u16));
             assert_eq!(head.is_some(), policy.spare().is_some(), "shard {shard} does not say so");
         }
     }
 
-    fn waits_as_rt(&self, shard: usize) -> bool {
-        let waits = |v: usize| self.at[v] == At::Queued(shard) && self.attributes[v].class == Class::Rt;
-        (0..self.at.len()).any(waits)
+    /// Whether a vCPU waits in a shard that stands in its queue: class rt stays, and so does one for which a slot is
+    /// reserved.
+    fn may_leave(&self, shard: usize) -> bool {
+        (0..VCPUS).any(|v| self.at[v as usize] == At::Queued(shard) && self.shards[shard].stands(VcpuId(v)).is_some())
     }
 }
 

@@ -148,7 +148,10 @@ proptest! {
                 (worst, at) = (apart, ms);
             }
         }
-        prop_assert!(worst <= 6 * RR.0, "{} us apart at {at}", worst / 1000);
+        // How far a vCPU may stand from those that wake up, as it comes from another queue; and at both ends a lease
+        // that is under way. Where shards have several queues, these drift apart as well.
+        let quotas = 6 + u64::from(division.queues && division.most < division.slots);
+        prop_assert!(worst <= quotas * RR.0, "{} us apart at {at}", worst / 1000);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::SimMachine;
 use crate::ids::{Shard, Slot, VcpuId};
 use crate::policy::Policy;
+use crate::shards::Looks;
 use crate::sim::vcpu::Place;
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
@@ -52,7 +53,7 @@ impl<P: Policy> SimMachine<P> {
         }
         let other = self.shards[shard.index()].looks.behind(&self.board, &self.plan, shard);
         let spare = other.and_then(|other| self.shards[other.index()].ledger.spare());
-        if let Some(spare) = spare.filter(|spare| !spare.came) {
+        if let Some(spare) = spare.filter(|&spare| Looks::may_take(&self.board, shard, spare)) {
             self.brings(spare.vcpu.index(), slot);
         }
     }
