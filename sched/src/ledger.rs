@@ -87,6 +87,11 @@ pub struct Departed {
 }
 
 impl Departed {
+    /// The vCPU.
+    pub fn vcpu(&self) -> VcpuId {
+        self.vcpu
+    }
+
     /// Whether it is queued for a slot; if not, it is blocked.
     pub fn queued(&self) -> bool {
         self.traveller.queued
@@ -265,7 +270,7 @@ impl<P: Policy> Ledger<P> {
     /// As [`Policy::keeps_up`].
     pub fn keeps_up(&mut self, front: Front, now: Time) {
         let now = self.advance(now);
-        self.policy.keeps_up(front);
+        self.policy.keeps_up(front, now);
         let slot = Slot(self.first);
         self.record(Some(slot), now, What::KeepUp { slot, front });
     }

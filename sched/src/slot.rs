@@ -154,6 +154,11 @@ impl<W: Word> SlotWord<W> {
         self.0.load() & KIND == IDLE
     }
 
+    /// Whether a vCPU has left the slot and the policy does not know. Without the lock the answer may be late.
+    pub fn is_free(&self) -> bool {
+        self.0.load() & KIND == FREE
+    }
+
     /// Stamps a slot that is not idle as wanted. True if this is the first stamp, so that its vCPU is to be kicked.
     pub fn want(&self) -> bool {
         loop {

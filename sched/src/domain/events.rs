@@ -62,6 +62,11 @@ impl Events {
         self.0.store(DEAD, Ordering::Release);
     }
 
+    /// Whether there is a vCPU of this id.
+    pub(super) fn lives(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & RUNNING != 0
+    }
+
     /// An event.
     pub(super) fn signal(&self) -> Found {
         // Release pairs with the Acquires below; Acquire with the Release in `missed`.

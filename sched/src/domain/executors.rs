@@ -30,13 +30,14 @@ use super::carried::carried;
 use super::carrier_thread::STACK_BYTES;
 use super::contract::Domain;
 use super::counts::Tally;
+use super::division::Division;
 use super::error::DomainError;
 use super::evacuate::{Evacuate, Evacuated};
 use super::events::{Events, Found};
 use super::ledger_lock::LedgerLock;
+use super::moves::Moves;
 use super::policy_traits::PolicyTraits;
 use super::spin_probe::SpinProbe;
-use super::whereabouts::Whereabouts;
 use crate::attributes::{Attributes, Class};
 use crate::histogram::Histogram;
 use crate::ids::{Slot, VcpuId};
@@ -44,8 +45,8 @@ use crate::kick;
 use crate::ledger::{self, Account, Counts, Ledger, Seen, Totals, Trace};
 use crate::lock::{Caller, LockRules};
 use crate::policy::{Policy, YieldCounts};
-use crate::shards::{Board, ShardPlan};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, mpsc, thread::JoinHandle};
+use crate::shards::ShardPlan;
+use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
 use crate::time::monotonic;
 use crate::vcpu::Vcpu;
 use shared::{Act, Entry, Gone, LockedState, ShardShared, Shared, SlotShared};
@@ -105,18 +106,13 @@ impl Executors {
             ShardShared {
                 state: LedgerLock::new(LockedState::new(ledger, slots), rules),
                 waiters: AtomicBool::new(false),
-                probe: AtomicU32::new(0),
-                took_at: AtomicU64::new(0),
             }
         };
         let shared = Arc::new(Shared {
             shards: plan.shards().zip(policies).map(shard).collect(),
-            board: Board::new(&plan),
-            plan,
+            division: Division::new(plan),
             slots: cpus.iter().map(|_| SlotShared::default()).collect(),
             events: (0..MAX_VCPUS).map(|_| Events::default()).collect(),
-            whereabouts: Whereabouts::new(MAX_VCPUS),
-            admission: Mutex::default(),
             policy: traits,
             detects_spinning: switches.spin_detection,
             ending: AtomicBool::new(false),
@@ -149,7 +145,7 @@ impl Drop for Executors {
 impl Evacuate for Executors {
     fn population(&self) -> usize {
         // Not those of all shards: a vCPU may be between two of them.
-        self.shared.admission.lock().ids.in_use()
+        self.shared.division.admission.lock().ids.in_use()
     }
 
     fn halt(&self) {
@@ -179,7 +175,7 @@ impl Evacuate for Executors {
             let ids = (0..state.vcpus.len()).map(|index| VcpuId(index as u32));
             vcpus.extend(ids.filter_map(|id| self.shared.evict(&mut state, id, now)));
         }
-        Evacuated { vcpus, ids: std::mem::take(&mut self.shared.admission.lock().ids) }
+        Evacuated { vcpus, ids: std::mem::take(&mut self.shared.division.admission.lock().ids) }
     }
 
     fn missed(&self, vcpu: VcpuId) -> bool {
@@ -190,9 +186,9 @@ impl Evacuate for Executors {
 impl Domain for Executors {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
         let (id, shard) = {
-            let mut admission = self.shared.admission.lock();
-            let id = admission.ids.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
-            (id, admission.shards.admits(&self.shared.board, attributes.group))
+            let division = &self.shared.division;
+            let admitted = division.admission.lock().admits(&division.board, attributes.group);
+            admitted.ok_or(DomainError::Full(MAX_VCPUS))?
         };
         let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
         let entry = Box::new(Entry {
@@ -209,7 +205,7 @@ impl Domain for Executors {
         state.make_room(id);
         state.ledger.add(id, attributes, monotonic());
         state.vcpus[id.index()] = Some(entry);
-        self.shared.whereabouts.comes(id, shard, false);
+        self.shared.division.whereabouts.comes(id, shard, false);
         self.shared.events[id.index()].admit();
         Ok(id)
     }
@@ -220,7 +216,7 @@ impl Domain for Executors {
         }
         let waker = carried(&*self.shared);
         if let Some((waker, slot)) = waker {
-            self.shared.follows_waker(vcpu, waker, slot);
+            self.shared.follows_waker(vcpu, waker, slot, ());
         }
         let acts = {
             let (shard, mut state) = self.shared.lock_of(vcpu);

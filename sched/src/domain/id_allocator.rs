@@ -28,6 +28,11 @@ impl IdAllocator {
         Some(VcpuId(self.next - 1))
     }
 
+    /// Ids from 0 on that were given out at some time.
+    pub(super) fn given_out(&self) -> u32 {
+        self.next
+    }
+
     /// Number of ids in use.
     pub(super) fn in_use(&self) -> usize {
         self.next as usize - self.resting.len()

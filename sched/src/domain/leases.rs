@@ -44,6 +44,7 @@ mod decisions;
 mod evacuation;
 mod gate;
 mod locked_state;
+mod moves;
 mod record;
 mod rt_boost;
 mod shared;
@@ -58,20 +59,22 @@ use super::carried::carried;
 use super::carrier_thread::STACK_BYTES;
 use super::contract::Domain;
 use super::counts::Tally;
+use super::division::Division;
 use super::error::DomainError;
 use super::evacuate::Evacuate;
 use super::events::Found;
 use super::executors::MAX_VCPUS;
-use super::id_allocator::IdAllocator;
 use super::ledger_lock::LedgerLock;
+use super::moves::Moves;
 use super::policy_traits::PolicyTraits;
 use crate::attributes::Attributes;
 use crate::histogram::Histogram;
 use crate::ids::VcpuId;
 use crate::kick;
-use crate::ledger::{self, Account, Ledger, Seen, Totals, Trace};
+use crate::ledger::{self, Account, Counts, Ledger, Seen, Totals, Trace};
 use crate::lock::{Caller, LockRules};
-use crate::policy::Policy;
+use crate::policy::{Policy, YieldCounts};
+use crate::shards::ShardPlan;
 #[cfg(target_arch = "x86_64")]
 use crate::slot::Up;
 use crate::slot::{SlotWord, Smp, Word};
@@ -80,10 +83,10 @@ use crate::time::monotonic;
 use crate::vcpu::Vcpu;
 use alarm::Alarm;
 use gate::Gate;
-use locked_state::{Entry, LockedState, SlotEntry, Watch};
-use record::Records;
+use locked_state::LockedState;
+use record::{Record, Records};
 use rt_boost::RtBoost;
-use shared::{Asker, Shared, SlotShared};
+use shared::{Asker, ShardShared, Shared, SlotShared};
 use std::sync::Arc;
 use watcher::Watcher;
 
@@ -107,45 +110,64 @@ impl Default for Switches {
 }
 
 /// A domain with a policy and a thread for each vCPU.
-pub(crate) struct Leases<W> {
+pub(crate) struct Leases<W: Word> {
     shared: Arc<Shared<W>>,
 }
 
 impl<W: Word> std::fmt::Debug for Leases<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Shared { slots, gate, .. } = &*self.shared;
-        f.debug_struct("Leases").field("slots", slots).field("gate", gate).finish_non_exhaustive()
+        f.debug_struct("Leases").field("slots", &self.shared.slots).finish_non_exhaustive()
     }
 }
 
 /// A domain on these host CPUs: slot `i` is the `i`-th of them. The policy is for as many slots. With one CPU the slot
 /// words need no bus lock. Threads start with their vCPUs.
 pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Evacuate> {
+    start_in_shards(cpus, vec![policy], ShardPlan::one(cpus.len()), rules, switches)
+}
+
+/// As [`start`], in shards: each has a policy, for its slots, and a lock.
+///
+/// # Panics
+/// The plan is not for as many slots as there are CPUs, or for as many shards as there are policies.
+pub fn start_in_shards(
+    cpus: &[usize],
+    policies: Vec<Box<dyn Policy>>,
+    plan: ShardPlan,
+    rules: LockRules,
+    switches: Switches,
+) -> Arc<dyn Evacuate> {
     #[cfg(target_arch = "x86_64")]
     if let [_only] = cpus {
-        return Arc::new(Leases::<Up>::new(cpus, policy, rules, switches));
+        return Arc::new(Leases::<Up>::new(cpus, policies, plan, rules, switches));
     }
-    Arc::new(Leases::<Smp>::new(cpus, policy, rules, switches))
+    Arc::new(Leases::<Smp>::new(cpus, policies, plan, rules, switches))
 }
 
 impl<W: Word> Leases<W> {
-    fn new(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Self {
+    fn new(
+        cpus: &[usize],
+        policies: Vec<Box<dyn Policy>>,
+        plan: ShardPlan,
+        rules: LockRules,
+        switches: Switches,
+    ) -> Self {
         debug_assert!(W::ANY_CPU || cpus.len() == 1);
-        let traits = PolicyTraits::of(&*policy);
-        let state = LockedState {
-            ledger: Ledger::new(policy, cpus.len(), ledger::KEPT),
-            ids: IdAllocator::default(),
-            vcpus: Vec::new(),
-            slots: vec![SlotEntry::default(); cpus.len()].into(),
-            watch: Watch::default(),
-            ended: Tally::default(),
+        assert_eq!((plan.all_slots(), plan.len()), (cpus.len(), policies.len()), "the plan is for these CPUs");
+        let traits = PolicyTraits::of(&*policies[0]);
+        let trace = Arc::new(Trace::new(cpus.len(), ledger::KEPT));
+        let shard = |(shard, policy)| {
+            let slots = plan.slots(shard);
+            let ledger = Ledger::of_shard(policy, slots.clone(), Arc::clone(&trace));
+            let state = LockedState::new(shard, ledger, slots.clone());
+            ShardShared { state: LedgerLock::new(state, rules), gate: Gate::new(slots) }
         };
         let shared = Shared {
             policy: traits,
-            state: LedgerLock::new(state, rules),
+            shards: plan.shards().zip(policies).map(shard).collect(),
+            division: Division::new(plan),
             slots: cpus.iter().map(|&cpu| SlotShared { word: SlotWord::default(), cpu }).collect(),
             records: Records::default(),
-            gate: Gate::new(cpus.len()),
             rt_boost: RtBoost::new(cpus.len(), switches.rt_boost),
             alarm: Alarm::default(),
             watcher: Watcher::default(),
@@ -155,6 +177,24 @@ impl<W: Word> Leases<W> {
             ending: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Takes a vCPU in, blocked. `None`: the domain is full.
+    fn admit(&self, attributes: Attributes) -> Option<VcpuId> {
+        let Shared { division, records, shards, .. } = &*self.shared;
+        let (id, shard) = {
+            let mut admission = division.admission.lock();
+            let (id, shard) = admission.admits(&division.board, attributes.group)?;
+            admission.recycled = admission.recycled.plus(records.recycle(id));
+            (id, shard)
+        };
+        let mut state = shards[shard.index()].state.lock();
+        state.make_room(id);
+        state.ledger.add(id, attributes, monotonic());
+        state.vcpus[id.index()] = Some(Box::default());
+        division.whereabouts.comes(id, shard, false);
+        records.admit(id);
+        Some(id)
     }
 
     /// Starts the thread of a vCPU that the locked state knows, and waits until it can be granted a slot.
@@ -168,33 +208,27 @@ impl<W: Word> Leases<W> {
         let failed = || Err(std::io::Error::other("a vCPU's thread ended while it started"));
         started.recv().unwrap_or_else(|_| failed())?;
         // Should a late event for the id's last vCPU have ended this one already, its thread is on its own.
-        if let Some(entry) = self.shared.state.lock().vcpus[id.index()].as_mut() {
-            entry.thread = Some(thread);
+        let (_, mut state) = self.shared.lock_of(id);
+        if state.is_alive(id) {
+            state.entry(id).thread = Some(thread);
         }
         Ok(())
     }
 }
 
-impl<W> Leases<W> {
+impl<W: Word> Leases<W> {
     /// Ends all threads, which leave their vCPUs in the locked state.
     fn stop(&self) {
         self.shared.ending.store(true, Ordering::SeqCst);
         let mut threads = Vec::new();
-        {
-            let mut state = self.shared.state.lock();
-            for (index, entry) in state.vcpus.iter_mut().enumerate() {
-                let Some(thread) = entry.as_mut().and_then(|entry| entry.thread.take()) else { continue };
-                threads.push((VcpuId(index as u32), thread));
-            }
-        }
+        self.shared
+            .with_each_vcpu(|state, id| threads.extend(state.entry(id).thread.take().map(|thread| (id, thread))));
         for (id, _) in &threads {
             let record = self.shared.records.of(*id);
             record.parker.wake();
             kick::send(record.thread());
         }
-        self.shared.alarm.wake();
-        let alarm = self.shared.state.lock().watch.thread.take();
-        let watcher = self.shared.watcher.end();
+        let (alarm, watcher) = (self.shared.alarm.end(), self.shared.watcher.end());
         for thread in threads.into_iter().map(|(_, thread)| thread).chain(alarm).chain(watcher) {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
             let _ = thread.join();
@@ -202,7 +236,7 @@ impl<W> Leases<W> {
     }
 }
 
-impl<W> Drop for Leases<W> {
+impl<W: Word> Drop for Leases<W> {
     fn drop(&mut self) {
         self.stop();
     }
@@ -213,19 +247,9 @@ impl<W: Word> Domain for Leases<W> {
         if attributes.group.is_some() {
             self.shared.start_alarm().map_err(DomainError::Thread)?;
         }
-        let id = {
-            let mut state = self.shared.state.lock();
-            let id = state.ids.take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
-            if id.index() == state.vcpus.len() {
-                state.vcpus.push(None);
-            }
-            state.ledger.add(id, attributes, monotonic());
-            state.vcpus[id.index()] = Some(Entry::default());
-            self.shared.records.admit(id);
-            id
-        };
+        let id = self.admit(attributes).ok_or(DomainError::Full(MAX_VCPUS))?;
         self.start_thread(id, vcpu, attributes).map_err(|e| {
-            let mut state = self.shared.state.lock();
+            let (_, mut state) = self.shared.lock_of(id);
             let now = monotonic();
             state.ledger.remove(id, now);
             self.shared.forget(&mut state, id, now);
@@ -240,8 +264,12 @@ impl<W: Word> Domain for Leases<W> {
             Found::Nothing => {}
             Found::Blocked if self.shared.may_touch_slots() => {
                 let me = Asker { caller: Caller::Normal, rechecks: Some(kick::this_thread()) };
-                self.shared.turn(me, |state, now, acts| {
-                    self.shared.unblock(state, vcpu, carried(&*self.shared).map(|(waker, _)| waker), now, acts);
+                let waker = carried(&*self.shared);
+                if let Some((waker, slot)) = waker {
+                    self.shared.follows_waker(vcpu, waker, slot, me);
+                }
+                self.shared.turn_of(vcpu, me, |state, now, acts| {
+                    self.shared.unblock(state, vcpu, waker.map(|(waker, _)| waker), now, acts);
                 });
             }
             Found::Blocked | Found::Napping => record.rouse(),
@@ -249,8 +277,11 @@ impl<W: Word> Domain for Leases<W> {
     }
 
     fn retire(&self, vcpu: VcpuId) {
+        if self.shared.records.get(vcpu).is_none() {
+            return;
+        }
         let record = {
-            let state = self.shared.state.lock();
+            let (_, state) = self.shared.lock_of(vcpu);
             if !state.is_alive(vcpu) {
                 return;
             }
@@ -263,32 +294,41 @@ impl<W: Word> Domain for Leases<W> {
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        let state = self.shared.state.lock();
+        self.shared.records.get(vcpu)?;
+        let (_, state) = self.shared.lock_of(vcpu);
         let now = monotonic();
         Some(self.shared.complete(state.ledger.account_of(vcpu, now)?, vcpu, now))
     }
 
     fn kicks(&self) -> Histogram {
-        self.shared.state.kicks()
+        let mut all = Histogram::default();
+        self.shared.shards.iter().for_each(|shard| all.merge(&shard.state.kicks()));
+        all
     }
 
     fn trace(&self) -> Option<Arc<Trace>> {
-        Some(self.shared.state.trace())
+        Some(self.shared.shards[0].state.trace())
     }
 
     fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
-        self.shared.state.look(from, seen)
+        let next = self.shared.shards.iter().map(|shard| shard.state.look(from, seen));
+        next.fold(None, |next, more| next.or(more))
     }
 
     fn threads(&self) -> Vec<kick::ThreadId> {
-        let state = self.shared.state.lock();
-        state.alive().map(|id| self.shared.records.of(id).thread()).collect()
+        let ids = self.shared.division.admission.lock().ids.given_out();
+        let records = (0..ids).map(|id| self.shared.records.of(VcpuId(id)));
+        records.filter(|record| record.events.lives()).map(Record::thread).collect()
     }
 
     fn totals(&self) -> Totals {
-        self.shared.state.totals(|state| {
-            let counted = state.alive().map(|id| self.shared.records.of(id).counts.read());
-            counted.fold(state.ended, Tally::plus)
-        })
+        let mut totals = Totals::default();
+        for shard in &self.shared.shards {
+            totals = totals.plus(&shard.state.totals(|_| Tally::default()));
+        }
+        // By id, and not those of all shards: a vCPU may be between two of them.
+        let admission = self.shared.division.admission.lock();
+        let counted = self.shared.counted(&admission);
+        totals.plus(&counted.totals(&Counts::default(), YieldCounts::default()))
     }
 }

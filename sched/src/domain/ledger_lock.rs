@@ -11,6 +11,8 @@ use std::sync::Arc;
 /// What the lock guards, with a ledger in it.
 pub(super) trait HasLedger {
     fn ledger(&self) -> &Ledger;
+
+    fn ledger_mut(&mut self) -> &mut Ledger;
 }
 
 /// The lock is held.

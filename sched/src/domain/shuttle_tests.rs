@@ -81,9 +81,7 @@ fn executors(slots: usize) -> Arc<dyn Evacuate> {
 /// A domain of executors whose every slot is a shard.
 fn executors_in_shards(slots: usize) -> Arc<dyn Evacuate> {
     let cpus: Vec<usize> = (0..slots).collect();
-    let plan = ShardPlan::new(slots, NonZeroUsize::MIN, &Topology::default());
-    let config = RsdlConfig { rr_interval: INTERVAL, least_quota: INTERVAL, shares: true, ..RsdlConfig::default() };
-    let policies = (0..slots).map(|_| -> Box<dyn Policy> { Box::new(Rsdl::new(config, 1)) }).collect();
+    let (plan, policies) = shards(slots);
     let switches = executors::Switches { spin_detection: random(2) == 0 };
     Arc::new(Executors::in_shards(&cpus, policies, plan, rules(), switches).unwrap())
 }
@@ -91,9 +89,31 @@ fn executors_in_shards(slots: usize) -> Arc<dyn Evacuate> {
 /// A domain of leases; its switches are left to chance as well.
 fn leases(slots: usize) -> Arc<dyn Evacuate> {
     let cpus: Vec<usize> = (0..slots).collect();
+    super::leases::start(&cpus, policy(slots), rules(), switches())
+}
+
+/// A domain of leases whose every slot is a shard.
+fn leases_in_shards(slots: usize) -> Arc<dyn Evacuate> {
+    let cpus: Vec<usize> = (0..slots).collect();
+    let (plan, policies) = shards(slots);
+    super::leases::start_in_shards(&cpus, policies, plan, rules(), switches())
+}
+
+fn switches() -> Switches {
     let (rt_boost, steal, spin_detection) = (random(2) == 0, random(4) > 0, random(2) == 0);
-    let switches = Switches { rt_boost, steal, spin_detection, departures: true };
-    super::leases::start(&cpus, policy(slots), rules(), switches)
+    Switches { rt_boost, steal, spin_detection, departures: true }
+}
+
+/// A shard for each slot, and their policies, all with caps or none.
+fn shards(slots: usize) -> (ShardPlan, Vec<Box<dyn Policy>>) {
+    let plan = ShardPlan::new(slots, NonZeroUsize::MIN, &Topology::default());
+    let config = RsdlConfig { rr_interval: INTERVAL, least_quota: INTERVAL, shares: true, ..RsdlConfig::default() };
+    let caps = random(2) == 0;
+    let policy = |_| -> Box<dyn Policy> {
+        let rsdl = Box::new(Rsdl::new(config, 1));
+        if caps { Box::new(Capped::new(rsdl, 1)) } else { rsdl }
+    };
+    (plan, (0..slots).map(policy).collect())
 }
 
 /// A domain that goes over to the host's scheduler, by chance before, while or after it is told to end its vCPUs.
@@ -409,6 +429,16 @@ fn shuttle_executors_of_three_slots_lose_no_wake_and_give_all_vcpus_back() {
 #[test]
 fn shuttle_executors_of_three_shards_lose_no_wake_and_give_all_vcpus_back() {
     check(3, |slots| executors_in_shards(slots).into());
+}
+
+#[test]
+fn shuttle_leases_of_three_shards_lose_no_wake_and_give_all_vcpus_back() {
+    check(3, |slots| leases_in_shards(slots).into());
+}
+
+#[test]
+fn shuttle_leases_of_two_shards_that_fall_back_lose_no_wake_and_give_all_vcpus_back() {
+    check(2, |slots| switchable(leases_in_shards(slots), slots));
 }
 
 #[test]

@@ -20,8 +20,10 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
         What::Arrive { vcpu, slot, placement: Some(placement) } => {
             format!("{} comes to the shard of {slot} and {}", name(vcpu), placed(placement))
         }
-        What::KeepUp { slot, front: Front { stair, quota } } => {
-            format!("the shard of {slot} takes over that others are on stair {stair} with quotas of {}", span(quota))
+        What::KeepUp { slot, front: Front { stair, quota, contended } } => {
+            let waits = if contended { "and vCPUs wait" } else { "and no vCPU waits" };
+            let quota = span(quota);
+            format!("the shard of {slot} takes over that others are on stair {stair} with quotas of {quota}, {waits}")
         }
         What::Taken { slot, time } => format!("{slot}: the host took {} from its vCPU", span(time)),
         What::Idled { vcpu, since } => format!("{} had idled for {}", name(vcpu), span(event.time.since(since))),

@@ -216,7 +216,8 @@ impl Event {
             }
             What::KeepUp { slot, front } => {
                 let quota = u32::try_from(front.quota.0).unwrap_or(u32::MAX);
-                Packed { kind: kind::KEEP_UP, slot: slot.0, next: quota, ..none }.with_number(front.stair)
+                let detail = u8::from(front.contended);
+                Packed { kind: kind::KEEP_UP, slot: slot.0, next: quota, detail, ..none }.with_number(front.stair)
             }
             What::Gap { lost } => Packed { kind: kind::GAP, ..none }.with_number(lost),
             What::Ask { slot, vcpu, why, decision } => self.pack_ask(none, (slot, vcpu), why, decision),
@@ -279,7 +280,8 @@ impl Event {
                 What::Arrive { vcpu, slot: slot(packed.kick)?, placement }
             }
             kind::KEEP_UP => {
-                let front = Front { stair: packed.number(), quota: Nanos(packed.next.into()) };
+                let (quota, contended) = (Nanos(packed.next.into()), packed.detail != 0);
+                let front = Front { stair: packed.number(), quota, contended };
                 What::KeepUp { slot: slot(packed.slot)?, front }
             }
             kind::GAP => What::Gap { lost: packed.number() },
@@ -451,8 +453,12 @@ mod tests {
         let departs = vcpus().prop_map(|vcpu| What::Depart { vcpu });
         let arrives = (vcpus(), slots(), prop::option::of(placements.clone()))
             .prop_map(|(vcpu, slot, placement)| What::Arrive { vcpu, slot, placement });
-        let keeps = (slots(), any::<u64>(), any::<u32>())
-            .prop_map(|(slot, stair, quota)| What::KeepUp { slot, front: Front { stair, quota: Nanos(quota.into()) } });
+        let fronts = (any::<u64>(), any::<u32>(), any::<bool>()).prop_map(|(stair, quota, contended)| Front {
+            stair,
+            quota: Nanos(quota.into()),
+            contended,
+        });
+        let keeps = (slots(), fronts).prop_map(|(slot, front)| What::KeepUp { slot, front });
         let gaps = any::<u64>().prop_map(|lost| What::Gap { lost });
         let leases =
             (vcpus(), prop_oneof![(1..4_000_000_000u64).prop_map(move |ns| Time(time + ns)), Just(Time::NEVER)]);

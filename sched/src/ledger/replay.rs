@@ -150,7 +150,7 @@ impl Replay {
                 What::Steal { slot, thief, taken: policy.steals(local(slot), thief, now) }
             }
             What::KeepUp { front, .. } => {
-                policy.keeps_up(front);
+                policy.keeps_up(front, now);
                 event.what
             }
             What::Depart { vcpu } => {

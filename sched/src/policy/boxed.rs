@@ -74,8 +74,8 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).progress()
     }
 
-    fn keeps_up(&mut self, front: Front) {
-        (**self).keeps_up(front);
+    fn keeps_up(&mut self, front: Front, now: Time) {
+        (**self).keeps_up(front, now);
     }
 
     fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {

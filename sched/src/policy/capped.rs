@@ -366,8 +366,8 @@ impl Policy for Capped {
         self.inner.progress()
     }
 
-    fn keeps_up(&mut self, front: Front) {
-        self.inner.keeps_up(front);
+    fn keeps_up(&mut self, front: Front, now: Time) {
+        self.inner.keeps_up(front, now);
     }
 
     fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {

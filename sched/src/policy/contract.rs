@@ -159,7 +159,7 @@ pub trait Policy: Send {
     }
 
     /// Other shards have got this far: vCPUs save up nothing by standing further up, and quotas are as long as there.
-    fn keeps_up(&mut self, _front: Front) {}
+    fn keeps_up(&mut self, _front: Front, _now: Time) {}
 
     /// The vCPU that should share a run queue with this one, since it mostly wakes it.
     fn follows(&self, _vcpu: VcpuId) -> Option<VcpuId> {

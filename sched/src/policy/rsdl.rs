@@ -191,8 +191,8 @@ impl Policy for Rsdl {
         self.got_to()
     }
 
-    fn keeps_up(&mut self, front: Front) {
-        self.takes_over(front);
+    fn keeps_up(&mut self, front: Front, now: Time) {
+        self.takes_over(front, now);
     }
 
     fn follows(&self, vcpu: VcpuId) -> Option<VcpuId> {

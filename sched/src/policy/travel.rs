@@ -32,6 +32,8 @@ pub struct Front {
     pub stair: u64,
     /// The shortest quota of all shards.
     pub quota: Nanos,
+    /// vCPUs wait in some shard: what runs in the others meanwhile is not free.
+    pub contended: bool,
 }
 
 /// What a vCPU has earned where it comes from.

@@ -25,6 +25,8 @@ pub struct Board {
     spare: Mask,
     /// Shards with an idle slot.
     idle: Mask,
+    /// Shards in which a slot may be free that their policies take for busy.
+    left: Mask,
     /// The furthest that a contended shard has got.
     front: AtomicU64,
     /// The shortest quota of all (unit: ns); 0: quotas are fixed.
@@ -36,6 +38,8 @@ pub struct Board {
 pub struct Known {
     contended: bool,
     quota: Nanos,
+    /// vCPUs wait, here or elsewhere.
+    waits: bool,
 }
 
 /// What one shard lets others know. Two cache lines, since neighbours are fetched in pairs.
@@ -60,9 +64,9 @@ impl Board {
             Line { head: AtomicU64::new(u64::MAX), idle: AtomicU32::new(slots), slots, ..Line::default() }
         };
         let lines: Box<[Line]> = plan.shards().map(line).collect();
-        let (spare, idle) = (Mask::new(lines.len()), Mask::new(lines.len()));
+        let [spare, idle, left] = [(); 3].map(|()| Mask::new(lines.len()));
         plan.shards().for_each(|shard| idle.set(shard, true));
-        Self { spare, idle, lines, front: AtomicU64::new(0), quota: AtomicU64::new(0) }
+        Self { spare, idle, left, lines, front: AtomicU64::new(0), quota: AtomicU64::new(0) }
     }
 
     /// Whether there is anything to publish, or to look at.
@@ -90,9 +94,10 @@ impl Board {
         let quota = Nanos(self.quota.load(Ordering::Relaxed));
         let had_spare = progress.contended && !known.contended;
         let front = if had_spare { self.front.load(Ordering::Relaxed) } else { 0 }.max(progress.stair);
-        let is_new = front > progress.stair || quota != known.quota;
-        *known = Known { contended: progress.contended, quota };
-        is_new.then_some(Front { stair: front, quota })
+        let waits = progress.contended || self.has_spare();
+        let is_new = front > progress.stair || quota != known.quota || waits != known.waits;
+        *known = Known { contended: progress.contended, quota, waits };
+        is_new.then_some(Front { stair: front, quota, contended: waits })
     }
 
     /// A shard's vCPUs can have quotas this long.
@@ -124,6 +129,23 @@ impl Board {
         let after = if idles { before + 1 } else { before - 1 };
         idle.store(after, Ordering::Relaxed);
         self.idle.set(shard, after > 0);
+    }
+
+    /// A slot of this shard was left without a word to its policy, or no slot may be any more. Not under a lock: the
+    /// thread that left the slot says so and then looks for [a vCPU to spare](Self::has_spare), and a thread that found
+    /// no idle slot for one unsays it and then looks at the slots. One of the two sees the other.
+    pub fn leaves(&self, shard: Shard, left: bool) {
+        self.left.set(shard, left);
+    }
+
+    /// The nearest other shard in which a slot may be free that its policy takes for busy.
+    pub fn nearest_left(&self, shard: Shard) -> Option<Shard> {
+        self.left.nearest(shard)
+    }
+
+    /// Whether any shard has a vCPU to spare.
+    pub fn has_spare(&self) -> bool {
+        self.spare.is_any()
     }
 
     /// The nearest other shard with a vCPU to spare.
@@ -193,7 +215,7 @@ impl Mask {
         Self((0..shards.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Only the holder of the shard's lock changes its bit. What the thread looks at next is not older than that.
+    /// Of spare vCPUs and idle slots only the holder of the shard's lock changes a bit. What the thread looks at next is not older than that.
     fn set(&self, shard: Shard, is: bool) {
         let (word, bit) = (&self.0[shard.index() / BITS], 1 << (shard.index() % BITS));
         if (word.load(Ordering::Relaxed) & bit != 0) != is {
@@ -203,6 +225,11 @@ impl Mask {
             };
             fence(Ordering::SeqCst);
         }
+    }
+
+    /// Whether it has a member.
+    fn is_any(&self) -> bool {
+        self.0.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// The member nearest to this one by number, but not itself. It looks at a word for each 64 shards.
@@ -276,15 +303,16 @@ mod tests {
             board.publish(Shard(shard), None, progress);
             news
         };
+        let front = |stair, ms, contended| Some(Front { stair, quota: quota(ms), contended });
         let behind = Progress { stair: 3, contended: false, quota: quota(6) };
         let ahead = Progress { stair: 9, contended: true, quota: quota(4) };
-        assert_eq!(tells(0, behind), Some(Front { stair: 3, quota: quota(6) }));
-        assert_eq!(tells(1, ahead), Some(Front { stair: 9, quota: quota(4) }));
-        assert_eq!(tells(0, behind), Some(Front { stair: 3, quota: quota(4) }));
+        assert_eq!(tells(0, behind), front(3, 6, false));
+        assert_eq!(tells(1, ahead), front(9, 4, true));
+        assert_eq!(tells(0, behind), front(3, 4, false));
         let waits = Progress { contended: true, ..behind };
-        assert_eq!(tells(0, waits), Some(Front { stair: 9, quota: quota(4) }));
+        assert_eq!(tells(0, waits), front(9, 4, true));
         assert_eq!((tells(0, waits), tells(1, ahead)), (None, None));
-        assert_eq!(tells(1, Progress { quota: quota(6), ..ahead }), Some(Front { stair: 9, quota: quota(6) }));
+        assert_eq!(tells(1, Progress { quota: quota(6), ..ahead }), front(9, 6, true));
     }
 
     #[test]

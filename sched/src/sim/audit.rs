@@ -3,7 +3,7 @@
 //! * no vCPU is on two slots, and no slot has two (the machine refuses both by itself); a vCPU that is picked was
 //!   runnable;
 //! * [`Policy::waiting`] is the number of runnable vCPUs without a slot;
-//! * work conservation: no slot idles while a vCPU is queued in its shard, or for long in another one, unless the slot
+//! * work conservation: no slot idles while a vCPU is queued in its shard, or for long in another one that it may leave, unless the slot
 //!   has been told and is about to ask;
 //! * a lease ends after now, and at most `longest_lease` later unless no vCPU waits;
 //! * a vCPU that is held back is not picked, and an alarm is set for it;
@@ -12,6 +12,7 @@
 use super::machine::SimMachine;
 use super::slot::SlotSim;
 use super::vcpu::{Place, VcpuSim};
+use crate::attributes::Class;
 use crate::ids::VcpuId;
 use crate::policy::{Decision, Policy, Why};
 use crate::time::{Nanos, Time};
@@ -48,6 +49,18 @@ impl<P: Policy> SimMachine<P> {
         self
     }
 
+    /// Whether an idle slot of another shard may take a queued vCPU. Class rt and vCPUs with a cap stay in their shard,
+    /// and those that wait behind one with a cap wait until it runs.
+    fn may_leave(&self, vcpu: &VcpuSim) -> bool {
+        let of = |v: usize| self.ledger_of(v).attributes_of(VcpuId(v as u32)).unwrap_or_default();
+        let waits_here = |(v, other): (usize, &VcpuSim)| {
+            let is_it = std::ptr::eq(other, vcpu);
+            let waits = other.place == Place::Queued && other.shard == vcpu.shard;
+            (is_it && of(v).class == Class::Rt) || (waits && of(v).group.is_some())
+        };
+        !self.vcpus.iter().enumerate().any(waits_here)
+    }
+
     /// What must hold between any two steps.
     pub(super) fn check(&self) {
         let waits = (0..self.vcpus.len()).filter(|&v| self.is_queued(v));
@@ -64,7 +77,9 @@ impl<P: Policy> SimMachine<P> {
             } else {
                 let placed = self.vcpus.iter().any(|v| v.place == Place::Placed(i));
                 let shard = self.shard_of(i);
-                let long = |v: &&VcpuSim| v.shard == shard || self.now.since(v.since.max(s.idle_since)) > RELIEF;
+                let long = |v: &&VcpuSim| {
+                    v.shard == shard || self.may_leave(v) && self.now.since(v.since.max(s.idle_since)) > RELIEF
+                };
                 let held = |v: usize| self.ledger_of(v).policy().throttled(VcpuId(v as u32), self.now).is_held;
                 let waits = |&(v, vcpu): &(usize, &VcpuSim)| vcpu.place == Place::Queued && !held(v);
                 let neglected = self.vcpus.iter().enumerate().filter(waits).map(|(_, vcpu)| vcpu).filter(long).count();

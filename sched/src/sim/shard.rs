@@ -3,7 +3,7 @@
 use super::lock::Lock;
 use crate::ids::Slot;
 use crate::ledger::Ledger;
-use crate::shards::Known;
+use crate::shards::{Known, Looks};
 use std::ops::Range;
 
 /// What the machine knows of a shard.
@@ -14,15 +14,12 @@ pub(super) struct ShardSim<P> {
     pub(super) slots: Range<usize>,
     /// What it has taken over from others.
     pub(super) known: Known,
-    /// Counts looks at others.
-    pub(super) probe: usize,
-    /// Where its own next vCPU stood when a slot last took one that stood further up.
-    pub(super) took_at: u64,
+    pub(super) looks: Looks,
 }
 
 impl<P> ShardSim<P> {
     pub(super) fn new(ledger: Ledger<P>, lock: Lock, slots: Range<Slot>) -> Self {
         let slots = slots.start.index()..slots.end.index();
-        Self { ledger, lock, slots, known: Known::default(), probe: 0, took_at: 0 }
+        Self { ledger, lock, slots, known: Known::default(), looks: Looks::default() }
     }
 }

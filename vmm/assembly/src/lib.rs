@@ -88,7 +88,7 @@ pub fn carried_out(policy: &PolicyConfig) -> PolicyConfig {
 }
 
 /// Makes a domain that carries out this policy.
-fn start(policy: &PolicyConfig, cpus: &CpuList, mut decides: Decides) -> Result<Arc<dyn Evacuate>, AssemblyError> {
+fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Decides) -> Result<Arc<dyn Evacuate>, AssemblyError> {
     tracing::debug!(%policy, pcpus = %cpus, mechanism = ?policy.mechanism, "makes a domain");
     let numbers = numbers(cpus);
     let spin_detection = policy.spin_detection;
@@ -107,7 +107,7 @@ fn start(policy: &PolicyConfig, cpus: &CpuList, mut decides: Decides) -> Result<
                 spin_detection,
                 ..leases::Switches::default()
             };
-            Ok(leases::start(&numbers, decides.policies.remove(0), policy.lock, switches))
+            Ok(leases::start_in_shards(&numbers, decides.policies, decides.plan, policy.lock, switches))
         }
     }
 }

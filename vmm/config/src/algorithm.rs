@@ -16,7 +16,7 @@ use stile_sched::policy::rsdl::{self, RsdlConfig, matrix, rt};
 use stile_sched::policy::{Credit2, Freelist, Goodness, O1, Policy, Rsdl};
 use stile_sched::{Nanos, Nice, Topology};
 
-use super::types::{Mechanism, PolicyConfig, RunQueues, Variant, YieldRule};
+use super::types::{PolicyConfig, RunQueues, Variant, YieldRule};
 
 // The first line of a variant's comment is the algorithm's description in the schema.
 /// Scheduling algorithm of a domain.
@@ -205,10 +205,9 @@ impl PolicyConfig {
         matrix::Row::new(nice, interval(self), variant(self)).per_rotation()
     }
 
-    /// Whether this many slots are divided into shards. Leases have one lock in any case.
+    /// Whether this many slots are divided into shards.
     pub fn is_divided(&self, slots: usize) -> bool {
-        let can_be = self.algorithm == Algorithm::Rsdl && self.mechanism != Mechanism::Leases;
-        can_be && slots > usize::from(self.shard_pcpus.get())
+        self.algorithm == Algorithm::Rsdl && slots > usize::from(self.shard_pcpus.get())
     }
 }
 

@@ -3,23 +3,22 @@
 use super::alarm::{Watch, placed};
 use crate::deadlines::Deadlines;
 use crate::domain::counts::{Counts, Tally};
+use crate::domain::division::Division;
 use crate::domain::evacuate::Evacuee;
 use crate::domain::events::Events;
-use crate::domain::id_allocator::IdAllocator;
 use crate::domain::ledger_lock::{HasLedger, LedgerLock};
 use crate::domain::parker::Parker;
 use crate::domain::policy_traits::PolicyTraits;
 use crate::domain::spin_probe::SpinProbe;
-use crate::domain::whereabouts::Whereabouts;
 use crate::ids::{Shard, Slot, VcpuId};
 use crate::kick;
 use crate::ledger::{Account, Ledger};
 use crate::lock::Caller;
 use crate::policy::Placement;
-use crate::shards::{Admission, Board, Known, ShardPlan};
+use crate::shards::Known;
 use crate::slot::SlotWord;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
-use crate::time::{Time, monotonic};
+use crate::sync::{AtomicBool, Ordering};
+use crate::time::Time;
 use crate::vcpu::Vcpu;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -29,24 +28,13 @@ use std::sync::OnceLock;
 pub(super) const DUE_AT_ONCE: usize = 8;
 
 pub(super) struct Shared {
-    pub(super) plan: ShardPlan,
+    pub(super) division: Division,
     pub(super) shards: Box<[ShardShared]>,
-    pub(super) board: Board,
     pub(super) slots: Box<[SlotShared]>,
     pub(super) events: Box<[Events]>,
-    pub(super) whereabouts: Whereabouts,
-    /// Taken while a shard's lock is held, never the other way round.
-    pub(super) admission: Mutex<Admissions>,
     pub(super) policy: PolicyTraits,
     pub(super) detects_spinning: bool,
     pub(super) ending: AtomicBool,
-}
-
-/// New vCPUs, their ids and their shards.
-#[derive(Debug, Default)]
-pub(super) struct Admissions {
-    pub(super) ids: IdAllocator,
-    pub(super) shards: Admission,
 }
 
 /// A shard.
@@ -54,10 +42,6 @@ pub(super) struct ShardShared {
     pub(super) state: LedgerLock<LockedState>,
     /// A vCPU is queued. Written under the lock; read without, where being late only means one more exit.
     pub(super) waiters: AtomicBool,
-    /// Counts looks at other shards.
-    pub(super) probe: AtomicU32,
-    /// Where its own next vCPU stood when a slot last took one that stood further up.
-    pub(super) took_at: AtomicU64,
 }
 
 /// What others may see of a slot.
@@ -106,6 +90,10 @@ impl LockedState {
 impl HasLedger for LockedState {
     fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.ledger
     }
 }
 
@@ -170,7 +158,7 @@ impl Shared {
             state.deadlines(slot).remove(vcpu);
         }
         let placement = state.ledger.wake(vcpu, by, now);
-        self.whereabouts.waits(vcpu, !matches!(placement, Placement::Run(_)));
+        self.division.whereabouts.waits(vcpu, !matches!(placement, Placement::Run(_)));
         placed(placement)
     }
 
@@ -207,14 +195,7 @@ impl Shared {
         if waiters.load(Ordering::Relaxed) != waiting {
             waiters.store(waiting, Ordering::Relaxed);
         }
-        if !self.board.is_needed() {
-            return;
-        }
-        let progress = state.ledger.progress();
-        if let Some(front) = self.board.news(shard, &mut state.known, progress) {
-            state.ledger.keeps_up(front, monotonic());
-        }
-        self.board.publish(shard, state.ledger.spare(), state.ledger.progress());
+        self.division.publish(shard, &mut state.ledger, &mut state.known);
     }
 
     /// Takes a vCPU out as it is. The executors have ended.
@@ -246,9 +227,7 @@ impl Shared {
         let group = state.ledger.attributes_of(vcpu).and_then(|attributes| attributes.group);
         let mut last = state.ledger.close(vcpu);
         entry.counted.enter(&mut last, |outcomes| &mut outcomes.alone);
-        let mut admission = self.admission.lock();
-        admission.ids.give_back(vcpu);
-        admission.shards.forgets(&self.board, group, shard);
+        self.division.forgets(vcpu, group, shard);
         Some(Gone { vcpu: entry.vcpu?, last })
     }
 }

@@ -5,6 +5,7 @@ use super::turn_length::TurnLength;
 use crate::domain::carried::set_carried;
 use crate::domain::carrier_thread::enter_thread;
 use crate::domain::cpu_meter::CpuMeter;
+use crate::domain::moves::Moves;
 use crate::domain::pause::pause;
 use crate::domain::spin_probe::SpinProbe;
 use crate::ids::{Shard, Slot, VcpuId};
@@ -67,7 +68,7 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
     // The starter waits for this; if it has gone, the executor ends soon.
     let _ = ready.send(Ok(()));
     let (armed, ask_at, turns) = (Time::NEVER, Time::NEVER, TurnLength::default());
-    let home = shared.plan.of(slot);
+    let home = shared.division.plan.of(slot);
     let shard = &shared.shards[home.index()];
     let mut executor = Executor {
         shared,
@@ -204,8 +205,8 @@ impl Executor<'_> {
         let mut after = After::default();
         let caller = current.as_ref().map_or(Caller::Normal, |current| current.caller);
         match stopped.why {
-            Why::Yield(y) => self.shared.brings_target(self.slot, y),
-            Why::Check => self.shared.takes_from_one_behind(self.slot),
+            Why::Yield(y) => self.shared.brings_target(self.slot, y, ()),
+            Why::Check => self.shared.takes_from_one_behind(self.slot, ()),
             _ => {}
         }
         let looked = monotonic();
@@ -287,7 +288,7 @@ impl Executor<'_> {
                 if let Some(current) = current {
                     let presence = if why == Why::Block { Presence::Idle } else { Presence::Away };
                     let vcpu = self.put_down(state, current, presence);
-                    self.shared.whereabouts.waits(vcpu, !matches!(why, Why::Block | Why::Retire));
+                    self.shared.division.whereabouts.waits(vcpu, !matches!(why, Why::Block | Why::Retire));
                     if why == Why::Retire {
                         after.gone = self.shared.forget(self.home, state, vcpu);
                     }
@@ -296,7 +297,7 @@ impl Executor<'_> {
             }
         };
         self.stamp_word(before, next);
-        next.into_iter().for_each(|vcpu| self.shared.whereabouts.waits(vcpu, false));
+        next.into_iter().for_each(|vcpu| self.shared.division.whereabouts.waits(vcpu, false));
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
         self.ask_at = lease_end.min(state.deadlines(self.slot).earliest());
         if let Some(current) = &mut current {
@@ -349,8 +350,8 @@ impl Executor<'_> {
             (None, Some(_)) => self.me.word.occupy(),
             _ => return,
         }
-        if self.shared.board.is_needed() {
-            self.shared.board.idles(self.home, next.is_none());
+        if self.shared.division.board.is_needed() {
+            self.shared.division.board.idles(self.home, next.is_none());
         }
     }
 

@@ -2,18 +2,23 @@
 //!
 //! Under leases no thread is sure to look at a given time: a thread without a slot sleeps until it is woken, and one
 //! with a slot may give it up. So a domain whose policy holds vCPUs back has one thread more, started with the first
-//! vCPU that can be held back. It sleeps until the alarm, takes a turn with the lock, which ticks, and sleeps again.
+//! vCPU that can be held back. It sleeps until the first alarm of any shard, takes a turn with each lock, which ticks,
+//! and sleeps again.
 //!
-//! Invariant, outside the lock: the thread looks when the alarm comes, or has been woken since the alarm was set.
+//! Invariant, outside the lock of a shard: the thread looks when its alarm comes, or has been woken since the alarm was set.
 
 use super::acts::{ACTS_OF_A_DECISION, Acts};
 use super::locked_state::LockedState;
 use super::shared::{Asker, HOME, Shared};
 use crate::domain::carrier_thread::{STACK_BYTES, enter_thread};
+use crate::domain::moves::Moves;
 use crate::domain::parker::Parker;
 use crate::lock::Caller;
 use crate::slot::Word;
-use crate::sync::{AtomicBool, Ordering, thread};
+use crate::sync::{
+    Mutex, Ordering,
+    thread::{self, JoinHandle},
+};
 use crate::time::Time;
 
 use rustix::thread::CpuSet;
@@ -23,7 +28,7 @@ use std::sync::Arc;
 /// The thread, as others see it.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
-    starts: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
     parker: Parker,
 }
 
@@ -32,23 +37,22 @@ impl Alarm {
     pub(super) fn wake(&self) {
         self.parker.wake();
     }
+
+    /// The domain ends.
+    pub(super) fn end(&self) -> Option<JoinHandle<()>> {
+        self.parker.wake();
+        self.thread.lock().take()
+    }
 }
 
 impl<W: Word> Shared<W> {
     /// Starts the thread, unless it runs.
     pub(super) fn start_alarm(self: &Arc<Self>) -> io::Result<()> {
-        if self.alarm.starts.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
-        let shared = Arc::clone(self);
-        let started =
-            thread::Builder::new().name("alarm".to_owned()).stack_size(STACK_BYTES).spawn(move || shared.keep_time());
-        match started {
-            Ok(thread) => self.state.lock().watch.thread = Some(thread),
-            Err(e) => {
-                self.alarm.starts.store(false, Ordering::Relaxed);
-                return Err(e);
-            }
+        let mut thread = self.alarm.thread.lock();
+        if thread.is_none() {
+            let shared = Arc::clone(self);
+            let started = thread::Builder::new().name("alarm".to_owned()).stack_size(STACK_BYTES);
+            *thread = Some(started.spawn(move || shared.keep_time())?);
         }
         Ok(())
     }
@@ -61,12 +65,13 @@ impl<W: Word> Shared<W> {
         HOME.set(std::ptr::from_ref(self).addr());
         let me = Asker { caller: Caller::Normal, rechecks: None };
         while !self.ending.load(Ordering::Relaxed) {
-            self.turn(me, |_, _, _| ());
-            let until = {
-                let mut state = self.state.lock();
-                state.watch.at = state.ledger.alarm();
-                state.watch.at
-            };
+            let mut until = Time::NEVER;
+            for shard in self.division.plan.shards() {
+                self.turn(shard, me, |_, _, _| ());
+                let mut state = self.lock(shard);
+                state.looks_at = state.ledger.alarm();
+                until = until.min(state.looks_at);
+            }
             self.alarm.parker.wait(until);
         }
     }

@@ -34,7 +34,7 @@ impl<W: Word> Shared<W> {
             if acts.remaining_capacity() < 3 * ACTS_OF_A_DECISION {
                 return true;
             }
-            let Some(slot) = self.gate.next_free() else { return false };
+            let Some(slot) = self.gate(state.shard).next_free() else { return false };
             let Some(vcpu) = self.slots[slot.index()].word.settle() else { continue };
             let record = self.records.of(vcpu);
             record.events.settle();
@@ -47,11 +47,12 @@ impl<W: Word> Shared<W> {
 
     /// Publishes whether a vCPU waits. True: there is more to settle, in another turn.
     pub(super) fn publish(&self, state: &mut LockedState, now: Time, acts: &mut Acts) -> bool {
-        while self.gate.publish(state.ledger.waiting() > 0) {
+        while self.gate(state.shard).publish(state.ledger.waiting() > 0) {
             if self.settle(state, now, acts) {
                 return true;
             }
         }
+        self.division.publish(state.shard, &mut state.ledger, &mut state.known);
         false
     }
 
@@ -67,6 +68,7 @@ impl<W: Word> Shared<W> {
         if !self.records.of(vcpu).events.unblock() {
             return false;
         }
+        self.division.whereabouts.waits(vcpu, true);
         let placement = state.ledger.wake(vcpu, by, now);
         self.place(state, placement, now, acts);
         true
@@ -93,7 +95,7 @@ impl<W: Word> Shared<W> {
         now: Time,
         acts: &mut Acts,
     ) -> Answer {
-        let vcpu = state.slots[slot.index()].on.expect("a vCPU that asks is on its slot");
+        let vcpu = state.on(slot).expect("a vCPU that asks is on its slot");
         self.slots[slot.index()].word.acknowledge();
         let why = final_reason(self.records.of(vcpu), stopped, now);
         let decision = state.ledger.next(slot, why, now);
@@ -103,12 +105,14 @@ impl<W: Word> Shared<W> {
             return Answer::GoesOn { until: lease.until, pause: decision.pause };
         }
         state.leaves(slot, vcpu);
-        self.follow(state, slot, decision, now, acts);
-        match why {
+        let answer = match why {
             Why::Block => Answer::Blocked,
             Why::Retire => Answer::Retired,
             _ => Answer::Queued,
-        }
+        };
+        self.division.whereabouts.waits(vcpu, answer == Answer::Queued);
+        self.follow(state, slot, decision, now, acts);
+        answer
     }
 
     /// Does what was decided for a slot that no vCPU is on.
@@ -116,7 +120,18 @@ impl<W: Word> Shared<W> {
         decision.kick.into_iter().for_each(|slot| self.stamp(state, slot, acts));
         match decision.run {
             Some(lease) => self.hand(state, slot, lease, now, acts),
-            None => self.slots[slot.index()].word.vacate(),
+            None => {
+                self.slots[slot.index()].word.vacate();
+                self.tells_busy(state, slot, false);
+            }
+        }
+    }
+
+    /// A slot idles from now on, or no longer. A shard says so only while the slot's word does.
+    fn tells_busy(&self, state: &mut LockedState, slot: Slot, busy: bool) {
+        let before = state.slot(slot).map(|slot| std::mem::replace(&mut slot.busy, busy));
+        if self.division.board.is_needed() && before != Some(busy) {
+            self.division.board.idles(state.shard, !busy);
         }
     }
 
@@ -125,7 +140,9 @@ impl<W: Word> Shared<W> {
         let entry = state.entry(vcpu);
         let bind = entry.bound != Some(slot);
         (entry.on, entry.bound) = (Some(slot), Some(slot));
-        state.slots[slot.index()].on = Some(vcpu);
+        state.puts_on(slot, Some(vcpu));
+        self.division.whereabouts.waits(vcpu, false);
+        self.tells_busy(state, slot, true);
         self.records.of(vcpu).lease(until, now, state.ledger.waited(vcpu));
         self.slots[slot.index()].word.hand(vcpu);
         acts.push(Act::Grant { vcpu, slot, bind });
@@ -133,7 +150,7 @@ impl<W: Word> Shared<W> {
 
     /// Stamps a slot, so that its vCPU asks.
     fn stamp(&self, state: &LockedState, slot: Slot, acts: &mut Acts) {
-        if let Some(vcpu) = state.slots[slot.index()].on
+        if let Some(vcpu) = state.on(slot)
             && self.slots[slot.index()].word.want()
         {
             acts.push(Act::Kick(self.records.of(vcpu).thread()));

@@ -22,21 +22,25 @@
 
 use crate::ids::Slot;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
+use std::ops::Range;
 
-/// Free slots and whether a vCPU waits.
+/// Free slots of a shard, and whether a vCPU waits there.
 #[derive(Debug)]
 pub(super) struct Gate {
     /// A bit for every word that may not be zero.
     summary: AtomicU64,
     words: Box<[AtomicU64]>,
     waiters: AtomicBool,
+    /// The number of the first slot.
+    first: u16,
 }
 
 impl Gate {
-    /// For this many slots, none free; no vCPU waits.
-    pub(super) fn new(slots: usize) -> Self {
-        let words = (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Self { summary: AtomicU64::new(0), words, waiters: AtomicBool::new(false) }
+    /// For these slots, none free; no vCPU waits.
+    pub(super) fn new(slots: Range<Slot>) -> Self {
+        let count = slots.end.index() - slots.start.index();
+        let words = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Self { summary: AtomicU64::new(0), words, waiters: AtomicBool::new(false), first: slots.start.0 }
     }
 
     /// Whether a vCPU waits. Read without the lock, where being late is made up for by the fences or by a kick.
@@ -47,7 +51,8 @@ impl Gate {
     /// Steps 2 to 4: the slot has become free. True: a vCPU waits, and the slot must be settled.
     #[must_use = "a waiter would be overlooked"]
     pub(super) fn leave(&self, slot: Slot) -> bool {
-        let (word, bit) = (slot.index() / 64, 1 << (slot.index() % 64));
+        let slot = usize::from(slot.0 - self.first);
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
         // Release pairs with the Acquires of `next_free`: the thread that takes the slot out sees that it is free. The
         // summary comes second, and is cleared first there, so that no slot is left out of it.
         self.words[word].fetch_or(bit, Ordering::Release);
@@ -87,7 +92,7 @@ impl Gate {
             let bit = seen.trailing_zeros();
             if bit < 64 {
                 bits.fetch_and(!(1 << bit), Ordering::Acquire);
-                return Some(Slot((word * 64 + bit) as u16));
+                return Some(Slot(self.first + (word * 64 + bit) as u16));
             }
         }
     }
@@ -100,8 +105,8 @@ mod tests {
 
     #[test]
     fn every_slot_that_was_left_is_taken_out_once() {
-        let gate = Gate::new(200);
-        let left: BTreeSet<_> = [0, 1, 63, 64, 65, 130, 199].map(Slot).into();
+        let gate = Gate::new(Slot(7)..Slot(207));
+        let left: BTreeSet<_> = [7, 8, 63, 64, 70, 71, 130, 206].map(Slot).into();
         for slot in left.iter().chain(&left) {
             assert!(!gate.leave(*slot), "nobody waits");
         }
@@ -113,7 +118,7 @@ mod tests {
 
     #[test]
     fn free_slots_are_to_be_settled_when_somebody_begins_to_wait() {
-        let gate = Gate::new(1);
+        let gate = Gate::new(Slot(0)..Slot(1));
         assert!(!gate.publish(false));
         assert!(gate.publish(true));
         assert!(!gate.publish(true), "a vCPU that leaves from now on looks itself");
@@ -160,7 +165,7 @@ mod loom_tests {
         fn new() -> Arc<Self> {
             let model = Self {
                 word: SlotWord::default(),
-                gate: Gate::new(1),
+                gate: Gate::new(Slot(0)..Slot(1)),
                 events: Events::default(),
                 parker: Parker::default(),
                 state: Mutex::default(),

@@ -1,27 +1,36 @@
-//! What the lock guards of a domain with a thread for each vCPU.
+//! What the lock of a shard guards, in a domain with a thread for each vCPU.
 
-use crate::domain::counts::Tally;
-use crate::domain::id_allocator::IdAllocator;
 use crate::domain::ledger_lock::HasLedger;
-use crate::ids::{Slot, VcpuId};
+use crate::ids::{Shard, Slot, VcpuId};
 use crate::ledger::Ledger;
+use crate::shards::Known;
 use crate::sync::thread::JoinHandle;
 use crate::time::Time;
 use crate::vcpu::Vcpu;
+use std::ops::Range;
+
 /// What the lock guards.
 pub(super) struct LockedState {
+    pub(super) shard: Shard,
     pub(super) ledger: Ledger,
-    pub(super) ids: IdAllocator,
-    pub(super) vcpus: Vec<Option<Entry>>,
-    pub(super) slots: Box<[SlotEntry]>,
-    pub(super) watch: Watch,
-    /// What vCPUs that have ended had counted.
-    pub(super) ended: Tally,
+    /// By id; only those that are in this shard.
+    pub(super) vcpus: Vec<Option<Box<Entry>>>,
+    /// The number of its first slot.
+    first: usize,
+    slots: Box<[SlotEntry]>,
+    /// When the thread looks next that tells the policy the time.
+    pub(super) looks_at: Time,
+    /// What it has taken over from others.
+    pub(super) known: Known,
 }
 
 impl HasLedger for LockedState {
     fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.ledger
     }
 }
 
@@ -52,23 +61,44 @@ pub(super) struct Left {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SlotEntry {
     pub(super) on: Option<VcpuId>,
-}
-
-/// What the lock guards of it.
-#[derive(Debug)]
-pub(super) struct Watch {
-    /// When the thread looks next.
-    pub(super) at: Time,
-    pub(super) thread: Option<JoinHandle<()>>,
-}
-
-impl Default for Watch {
-    fn default() -> Self {
-        Self { at: Time::NEVER, thread: None }
-    }
+    /// Other shards know that it does not idle.
+    pub(super) busy: bool,
 }
 
 impl LockedState {
+    pub(super) fn new(shard: Shard, ledger: Ledger, slots: Range<Slot>) -> Self {
+        let (first, count) = (slots.start.index(), slots.end.index() - slots.start.index());
+        let slots = vec![SlotEntry::default(); count].into();
+        Self { shard, ledger, vcpus: Vec::new(), first, slots, looks_at: Time::NEVER, known: Known::default() }
+    }
+
+    /// A slot of this shard; `None`: it is another's.
+    pub(super) fn slot(&mut self, slot: Slot) -> Option<&mut SlotEntry> {
+        self.slots.get_mut(slot.index().checked_sub(self.first)?)
+    }
+
+    /// The vCPU whose own a slot of this shard is.
+    pub(super) fn on(&self, slot: Slot) -> Option<VcpuId> {
+        self.slots.get(slot.index().checked_sub(self.first)?)?.on
+    }
+
+    /// The vCPUs whose own the slots of this shard are, in their order.
+    pub(super) fn all_on(&self) -> impl Iterator<Item = Option<VcpuId>> {
+        self.slots.iter().map(|slot| slot.on)
+    }
+
+    /// Makes room for a vCPU of this id; may allocate.
+    pub(super) fn make_room(&mut self, vcpu: VcpuId) {
+        if self.vcpus.len() <= vcpu.index() {
+            self.vcpus.resize_with(vcpu.index() + 1, || None);
+        }
+    }
+
+    /// A slot of this shard is a vCPU's own, or no longer any's.
+    pub(super) fn puts_on(&mut self, slot: Slot, vcpu: Option<VcpuId>) {
+        self.slot(slot).expect("a shard decides about its own slots").on = vcpu;
+    }
+
     pub(super) fn entry(&mut self, vcpu: VcpuId) -> &mut Entry {
         self.vcpus[vcpu.index()].as_mut().expect("the policy names only vCPUs it was told of")
     }
@@ -77,13 +107,7 @@ impl LockedState {
     pub(super) fn leaves(&mut self, slot: Slot, vcpu: VcpuId) {
         let entry = self.entry(vcpu);
         (entry.on, entry.robbed) = (None, false);
-        self.slots[slot.index()].on = None;
-    }
-
-    /// The ids of all vCPUs.
-    pub(super) fn alive(&self) -> impl Iterator<Item = VcpuId> {
-        let entries = self.vcpus.iter().enumerate();
-        entries.filter(|(_, entry)| entry.is_some()).map(|(index, _)| VcpuId(index as u32))
+        self.puts_on(slot, None);
     }
 
     pub(super) fn is_alive(&self, vcpu: VcpuId) -> bool {
@@ -92,8 +116,8 @@ impl LockedState {
 
     /// Whether the alarm is earlier than the thread looks, which then is to be woken. At the end of a turn.
     pub(super) fn is_late(&mut self) -> bool {
-        let (at, watched) = (self.ledger.alarm(), self.watch.at);
-        self.watch.at = watched.min(at);
+        let (at, watched) = (self.ledger.alarm(), self.looks_at);
+        self.looks_at = watched.min(at);
         at < watched
     }
 }

@@ -3,7 +3,7 @@
 //! A record belongs to an id, not to a vCPU: an event that crosses the end of a vCPU finds it still there. It is made
 //! anew ([`Records::admit`]) before the id's next vCPU exists.
 
-use crate::domain::counts::Counts;
+use crate::domain::counts::{Counts, Tally};
 use crate::domain::events::Events;
 use crate::domain::executors::MAX_VCPUS;
 use crate::domain::parker::Parker;
@@ -58,16 +58,23 @@ impl Records {
         self.get(vcpu).expect("a known vCPU was admitted")
     }
 
+    /// An id is given out, perhaps again. Gives what its last vCPU had counted.
+    pub(super) fn recycle(&self, vcpu: VcpuId) -> Tally {
+        let chunk = self.0[vcpu.index() / CHUNK].get_or_init(|| (0..CHUNK).map(|_| Record::default()).collect());
+        let counts = &chunk[vcpu.index() % CHUNK].counts;
+        let counted = counts.read();
+        counts.clear();
+        counted
+    }
+
     /// A new vCPU of this id, blocked. Under the lock.
     pub(super) fn admit(&self, vcpu: VcpuId) {
-        let chunk = self.0[vcpu.index() / CHUNK].get_or_init(|| (0..CHUNK).map(|_| Record::default()).collect());
-        let record = &chunk[vcpu.index() % CHUNK];
+        let record = self.of(vcpu);
         record.retiring.store(false, Ordering::Relaxed);
         record.watched.store(false, Ordering::Relaxed);
         record.account.0.store(0, Ordering::Relaxed);
         record.taken.store(0, Ordering::Relaxed);
         record.naps.clear();
-        record.counts.clear();
         record.grant.slot.store(NO_GRANT, Ordering::Relaxed);
         record.events.admit();
     }
@@ -258,6 +265,7 @@ mod tests {
         let records = Records::default();
         let id = VcpuId(70);
         assert!(records.get(id).is_none());
+        let _ = records.recycle(id);
         records.admit(id);
         let record = records.of(id);
         assert_eq!(record.take_grant(), None);

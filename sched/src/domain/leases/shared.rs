@@ -7,9 +7,11 @@ use super::locked_state::{Entry, LockedState};
 use super::record::Records;
 use super::rt_boost::RtBoost;
 use super::watcher::Watcher;
-use crate::domain::ledger_lock::LedgerLock;
+use crate::domain::counts::Tally;
+use crate::domain::division::{Admissions, Division};
+use crate::domain::ledger_lock::{LedgerGuard, LedgerLock};
 use crate::domain::policy_traits::PolicyTraits;
-use crate::ids::VcpuId;
+use crate::ids::{Shard, VcpuId};
 use crate::kick;
 use crate::ledger::Account;
 use crate::lock::Caller;
@@ -19,16 +21,17 @@ use crate::sync::AtomicBool;
 use crate::time::{Nanos, Time, monotonic};
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
+
 thread_local! {
     /// The domain whose vCPU the thread carries, by its address.
     pub(super) static HOME: Cell<usize> = const { Cell::new(0) };
 }
 
 pub(super) struct Shared<W> {
-    pub(super) state: LedgerLock<LockedState>,
+    pub(super) division: Division,
+    pub(super) shards: Box<[ShardShared]>,
     pub(super) slots: Box<[SlotShared<W>]>,
     pub(super) records: Records,
-    pub(super) gate: Gate,
     pub(super) rt_boost: RtBoost,
     pub(super) alarm: Alarm,
     pub(super) watcher: Watcher,
@@ -37,6 +40,12 @@ pub(super) struct Shared<W> {
     pub(super) detects_spinning: bool,
     pub(super) departures: bool,
     pub(super) ending: AtomicBool,
+}
+
+/// A shard.
+pub(super) struct ShardShared {
+    pub(super) state: LedgerLock<LockedState>,
+    pub(super) gate: Gate,
 }
 
 /// What all threads may see of a slot.
@@ -71,23 +80,61 @@ impl<W: Word> Shared<W> {
         W::ANY_CPU || HOME.get() == std::ptr::from_ref(self).addr()
     }
 
-    /// Runs a closure under the lock, and its deferred actions once the lock is free. Before the closure it settles
-    /// what napped, and resumes vCPUs held back if it is time. After it, it publishes whether a vCPU waits.
-    pub(super) fn turn<R>(&self, me: Asker, something: impl FnOnce(&mut LockedState, Time, &mut Acts) -> R) -> R {
+    pub(super) fn gate(&self, shard: Shard) -> &Gate {
+        &self.shards[shard.index()].gate
+    }
+
+    /// Runs a closure under the lock of a shard, and its deferred actions once the lock is free. Before the closure it
+    /// settles what napped, and resumes vCPUs held back if it is time. After it, it publishes whether a vCPU waits, and
+    /// sees to it that no slot idles while a vCPU waits in another shard.
+    pub(super) fn turn<R>(
+        &self,
+        shard: Shard,
+        me: Asker,
+        something: impl FnOnce(&mut LockedState, Time, &mut Acts) -> R,
+    ) -> R {
+        let result = self.turn_locked(self.shards[shard.index()].state.lock_as(me.caller), me, something);
+        self.relieve(shard, me);
+        result
+    }
+
+    /// As [`turn`](Self::turn), with the shard that a vCPU is in.
+    pub(super) fn turn_of<R>(
+        &self,
+        vcpu: VcpuId,
+        me: Asker,
+        something: impl FnOnce(&mut LockedState, Time, &mut Acts) -> R,
+    ) -> R {
+        let lock = |shard: Shard| self.shards[shard.index()].state.lock_as(me.caller);
+        let (shard, state) = self.division.whereabouts.lock_of(vcpu, lock);
+        let result = self.turn_locked(state, me, something);
+        self.relieve(shard, me);
+        result
+    }
+
+    /// As [`turn`](Self::turn), with the lock, and no look at other shards.
+    pub(super) fn turn_locked<R>(
+        &self,
+        mut state: LedgerGuard<'_, LockedState>,
+        me: Asker,
+        something: impl FnOnce(&mut LockedState, Time, &mut Acts) -> R,
+    ) -> R {
         debug_assert!(self.may_touch_slots());
         let mut acts = Acts::new();
+        let shard = state.shard;
         let (result, mut more, mut late) = {
-            let mut state = self.state.lock_as(me.caller);
             let now = monotonic();
             let left = self.settle(&mut state, now, &mut acts) || self.tick(&mut state, now, &mut acts);
             let result = something(&mut state, now, &mut acts);
             let more = self.publish(&mut state, now, &mut acts);
-            (result, left || more, state.is_late())
+            let late = state.is_late();
+            drop(state);
+            (result, left || more, late)
         };
         acts.drain(..).for_each(|act| self.perform(act, me.rechecks));
         while more {
             {
-                let mut state = self.state.lock_as(me.caller);
+                let mut state = self.shards[shard.index()].state.lock_as(me.caller);
                 let now = monotonic();
                 let left = self.settle(&mut state, now, &mut acts) || self.tick(&mut state, now, &mut acts);
                 more = left || self.publish(&mut state, now, &mut acts);
@@ -139,13 +186,18 @@ impl<W: Word> Shared<W> {
         account
     }
 
+    /// What all vCPUs have counted so far, those that have ended too.
+    pub(super) fn counted(&self, admission: &Admissions) -> Tally {
+        let counted = (0..admission.ids.given_out()).map(|id| self.records.of(VcpuId(id)).counts.read());
+        counted.fold(admission.recycled, Tally::plus)
+    }
+
     /// Removes a vCPU the policy has let go of. Gives its last account, and what is to be dropped outside the lock.
-    pub(super) fn forget(&self, state: &mut LockedState, vcpu: VcpuId, now: Time) -> (Account, Option<Entry>) {
-        let record = self.records.of(vcpu);
-        record.events.retire();
+    pub(super) fn forget(&self, state: &mut LockedState, vcpu: VcpuId, now: Time) -> (Account, Option<Box<Entry>>) {
+        self.records.of(vcpu).events.retire();
+        let group = state.ledger.attributes_of(vcpu).and_then(|attributes| attributes.group);
         let last = self.complete(state.ledger.close(vcpu), vcpu, now);
-        state.ended = state.ended.plus(record.counts.read());
-        state.ids.give_back(vcpu);
+        self.division.forgets(vcpu, group, state.shard);
         (last, state.vcpus[vcpu.index()].take())
     }
 }

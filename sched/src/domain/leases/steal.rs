@@ -29,7 +29,8 @@ impl<W: Word> Shared<W> {
     pub(super) fn steal(&self, state: &mut LockedState, thief: VcpuId, now: Time, acts: &mut Acts) {
         let entry = state.entry(thief);
         let (None, Some(slot)) = (entry.on, entry.bound) else { return };
-        let Some(robbed) = state.slots[slot.index()].on else { return };
+        // A vCPU that came from another shard may have its thread bound to a pCPU there.
+        let Some(robbed) = state.on(slot) else { return };
         if state.entry(robbed).robbed || !self.records.of(robbed).is_granted(slot) {
             return;
         }
@@ -44,7 +45,8 @@ impl<W: Word> Shared<W> {
             return;
         }
         state.entry(robbed).on = None;
-        state.slots[slot.index()].on = None;
+        state.puts_on(slot, None);
+        self.division.whereabouts.waits(robbed, true);
         word.start(thief);
         let decision = state.ledger.next(slot, Why::Free, now);
         self.follow(state, slot, decision, now, acts);

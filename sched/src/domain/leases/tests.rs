@@ -7,8 +7,10 @@ use crate::policy::rsdl::RsdlConfig;
 use crate::policy::{Freelist, Rsdl};
 use crate::testing::{cpus, wait_for};
 use crate::time::{Nanos, Time};
+use crate::topology::Topology;
 use crate::vcpu::Stop;
 use crate::wait::{Wait, Yield};
+use std::num::NonZeroUsize;
 use std::sync::Mutex as StdMutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -21,7 +23,7 @@ const YIELD: Stop = Stop::Yield(Yield { wait: Wait::Unknown, again: false });
 /// Every combination of policy and number of slots, each twice on one pCPU: with slot words for it and for any number.
 fn domains() -> Vec<Arc<dyn Domain>> {
     let policies: [fn(usize) -> Box<dyn Policy>; 2] = [
-        |slots| Box::new(Rsdl::new(RsdlConfig::default(), slots)),
+        |slots| Box::new(Rsdl::new(RsdlConfig { shares: slots == 1, ..RsdlConfig::default() }, slots)),
         |slots| Box::new(Freelist::new(Nanos::from_millis(6), slots)),
     ];
     let (all, one) = (cpus(), vec![cpus()[0]]);
@@ -30,11 +32,16 @@ fn domains() -> Vec<Arc<dyn Domain>> {
         domains.push(start(&one, policy(1), LockRules::default(), Switches::default()));
         domains.push(Arc::new(Leases::<Smp>::new(
             &one,
-            policy(1),
+            vec![policy(1)],
+            ShardPlan::one(1),
             LockRules::default(),
             Switches { rt_boost: false, steal: false, spin_detection: false, departures: false },
         )));
-        domains.push(Arc::new(Leases::<Smp>::new(&all, policy(all.len()), LockRules::default(), Switches::default())));
+        domains.push(start(&all, policy(all.len()), LockRules::default(), Switches::default()));
+        // A shard for each pCPU.
+        let plan = ShardPlan::new(all.len(), NonZeroUsize::MIN, &Topology::default());
+        let policies = all.iter().map(|_| policy(1)).collect();
+        domains.push(start_in_shards(&all, policies, plan, LockRules::default(), Switches::default()));
     }
     domains
 }

@@ -15,6 +15,8 @@ use crate::attributes::{Attributes, Class};
 use crate::domain::carried::set_carried;
 use crate::domain::carrier_thread::enter_thread;
 use crate::domain::cpu_meter::CpuMeter;
+use crate::domain::division::Division;
+use crate::domain::moves::Moves;
 use crate::domain::pause::pause;
 use crate::domain::spin_probe::SpinProbe;
 use crate::ids::{Slot, VcpuId};
@@ -70,7 +72,6 @@ pub(super) fn carry<W: Word>(
         Err(e) => return ready.send(Err(e)).unwrap_or(()),
     };
     HOME.set(Arc::as_ptr(&shared).addr());
-    set_carried(&*shared, id, Slot(0));
     // The starter waits for this.
     let _ = ready.send(Ok(()));
     let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
@@ -116,7 +117,7 @@ pub(super) fn carry<W: Word>(
     match end {
         End::Retired => vcpu.retired(&last),
         End::Domain(Rest { until, dozes, .. }) => {
-            shared.state.lock_as(caller).entry(id).left = Some(Left { vcpu, until, dozes });
+            shared.lock_of(id).1.entry(id).left = Some(Left { vcpu, until, dozes });
         }
     }
 }
@@ -170,6 +171,7 @@ impl<W: Word> Thread<'_, W> {
 
     /// Runs the vCPU on a slot, which it has had for a moment, until it gives it up.
     fn run(&mut self, slot: Slot, now: Time) -> Next {
+        set_carried(self.shared, self.id, slot);
         self.me.account.start(now);
         self.meter.slept();
         self.since = now;
@@ -213,7 +215,9 @@ impl<W: Word> Thread<'_, W> {
             Stop::Exit => Why::Exit,
             Stop::Yield(y) => {
                 self.probe.yields(y.wait);
-                if !self.shared.gate.waiters() && !wanted && !self.shared.policy.told_of_lone_yields {
+                let elsewhere = self.shared.target_elsewhere(slot, y).is_some();
+                let is_alone = !self.waiters(slot) && !wanted && !elsewhere;
+                if is_alone && !self.shared.policy.told_of_lone_yields {
                     self.me.counts.yielded(y.wait);
                     return None;
                 }
@@ -243,7 +247,7 @@ impl<W: Word> Thread<'_, W> {
         let spins = self.probe.kicked(now, || self.vcpu.spins());
         let wanted = self.word(slot).is_wanted();
         if let Some(y) = spins
-            && (wanted || self.shared.gate.waiters())
+            && (wanted || self.waiters(slot))
         {
             return Some(Why::Yield(y));
         }
@@ -259,8 +263,14 @@ impl<W: Word> Thread<'_, W> {
     fn may_nap(&self, slot: Slot) -> bool {
         !self.has_cap
             && self.shared.policy.keeps_slot_over_exits
-            && !self.shared.gate.waiters()
+            && !self.waiters(slot)
             && !self.word(slot).is_wanted()
+            && !self.shared.division.board.has_spare()
+    }
+
+    /// Whether a vCPU waits in the slot's shard.
+    fn waiters(&self, slot: Slot) -> bool {
+        self.shared.gate(self.shared.division.plan.of(slot)).waiters()
     }
 
     /// Gives the slot up without a word. `None`: the vCPU need not wait.
@@ -277,22 +287,39 @@ impl<W: Word> Thread<'_, W> {
         self.me.account.stop(now);
         self.me.naps.begin(now);
         let wanted = self.word(slot).release(self.id);
-        let waited_for = self.shared.gate.leave(slot);
+        let Division { plan, board, .. } = &self.shared.division;
+        let shard = plan.of(slot);
+        let mut waited_for = self.shared.gate(shard).leave(slot);
+        if board.is_needed() {
+            board.leaves(shard, true);
+            waited_for |= board.has_spare();
+        }
         if wanted || waited_for {
-            self.shared.turn(self.asker, |_, _, _| ());
+            self.shared.turn(shard, self.asker, |_, _, _| ());
         }
         self.tell(Presence::Idle);
         Some(Rest { until, dozes, nap: Some(slot) })
     }
 
+    /// The thread, as it brings a vCPU to its slot's shard, before it asks.
+    fn mover(&self) -> Asker {
+        Asker { rechecks: Some(self.me.thread()), ..self.asker }
+    }
+
     /// Tells the policy why the vCPU stopped. `None`: it goes on.
     fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
+        match stopped.why {
+            Why::Yield(y) => self.shared.brings_target(slot, y, self.mover()),
+            Why::Check => self.shared.takes_from_one_behind(slot, self.mover()),
+            _ => {}
+        }
+        let shard = self.shared.division.plan.of(slot);
         let looked = monotonic();
-        let taken = self.meter.worked(self.since, looked);
-        let (answer, gone) = self.shared.turn(self.asker, |state, now, acts| {
-            let taken = taken + CpuMeter::until_asked(looked, now);
+        let mut taken = self.meter.worked(self.since, looked);
+        let (answer, gone) = self.shared.turn(shard, self.asker, |state, now, acts| {
+            taken += CpuMeter::until_asked(looked, now);
             self.me.taken.store(self.me.taken.load(Ordering::Relaxed) + taken.0, Ordering::Relaxed);
-            let taken = taken + std::mem::take(&mut self.late);
+            taken += std::mem::take(&mut self.late);
             if taken > Nanos::ZERO {
                 state.ledger.taken(slot, taken, now);
             }

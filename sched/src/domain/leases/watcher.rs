@@ -3,12 +3,13 @@
 //!
 //! A thread that holds a slot and has used no CPU time from one look to the next is kicked. If it did not halt but was
 //! kept from running, that costs an exit. So a halt is found within two periods. A look costs some half a microsecond
-//! for each slot and the domain's lock, whatever the number of vCPUs. While no such vCPU holds a slot, the watcher
+//! for each slot and the lock of its shard, whatever the number of vCPUs. While no such vCPU holds a slot, the watcher
 //! sleeps.
 #![allow(unsafe_code, reason = "the CPU clock of another thread: rustix names no such clock")]
 
 use super::shared::Shared;
 use crate::domain::carrier_thread::{STACK_BYTES, enter_thread};
+use crate::domain::moves::Moves;
 use crate::domain::parker::Parker;
 use crate::ids::VcpuId;
 use crate::kick;
@@ -89,11 +90,12 @@ impl<W: Word> Shared<W> {
 
     /// Kicks the threads that have used no CPU time since the last look. False: there is no thread to look at.
     fn kick_who_stands(&self, seen: &mut [Seen]) -> bool {
-        let now: Vec<Seen> = {
-            let state = self.state.lock();
-            let on = state.slots.iter().map(|slot| slot.on.filter(|vcpu| self.is_watched(*vcpu)));
-            on.map(|vcpu| vcpu.map(|vcpu| (vcpu, Nanos::ZERO))).collect()
-        };
+        let mut now: Vec<Seen> = Vec::with_capacity(seen.len());
+        for shard in self.division.plan.shards() {
+            let state = self.lock(shard);
+            let on = state.all_on().map(|on| on.filter(|vcpu| self.is_watched(*vcpu)));
+            now.extend(on.map(|vcpu| vcpu.map(|vcpu| (vcpu, Nanos::ZERO))));
+        }
         let mut any = false;
         for (before, now) in seen.iter_mut().zip(now) {
             let now = now.and_then(|(vcpu, _)| Some((vcpu, cpu_time(self.records.of(vcpu).thread())?)));

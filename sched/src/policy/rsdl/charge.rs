@@ -196,7 +196,7 @@ impl Rsdl {
         if self.quota.is_none() {
             self.scale = Scale::new(&self.config, self.crowd.most(), self.slots.len());
         }
-        self.time.turn(self.contended(), now);
+        self.time.turn(self.is_charged(), now);
     }
 
     /// The rotation of a vCPU's home has to hold it, or no longer.

@@ -107,6 +107,8 @@ pub struct Rsdl {
     pub(super) scale: Scale,
     /// How long a quota is in all shards of the domain, if it is divided.
     pub(super) quota: Option<Nanos>,
+    /// vCPUs wait in some shard of the domain, if it is divided.
+    pub(super) others_wait: bool,
     pub(super) time: FreeTime,
     /// How often a vCPU that waits has made progress.
     pub(super) progress: u64,
@@ -153,6 +155,7 @@ impl Rsdl {
             crowd: Crowd::default(),
             scale: Scale::new(&config, 0, slots),
             quota: None,
+            others_wait: false,
             time: FreeTime::new(),
             progress: 0,
             next_home: 0,
@@ -192,7 +195,13 @@ impl Rsdl {
         self.vcpus[vcpu.index()] = None;
     }
 
+    /// Whether vCPUs wait for the slots of this object.
     pub(super) fn contended(&self) -> bool {
         self.runnable > self.slots.len()
+    }
+
+    /// Whether time on a slot is worth something: vCPUs wait, for these slots or for those of other shards.
+    pub(super) fn is_charged(&self) -> bool {
+        self.contended() || self.others_wait
     }
 }

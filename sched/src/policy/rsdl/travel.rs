@@ -5,6 +5,7 @@
 
 use super::limits::{DEEPEST, DRIFT};
 use super::matrix::Stair;
+use super::run_queue::RunQueue;
 use super::scale::Scale;
 use super::state::Rsdl;
 use crate::attributes::Class;
@@ -15,12 +16,11 @@ use crate::policy::travel::{Front, Progress, Spare, Traveller};
 use crate::time::Time;
 
 impl Rsdl {
-    /// The next vCPU of the first queue where one waits. Class rt stays: it has a budget where it is.
+    /// The next vCPU of the first queue where one waits that may leave. Class rt stays: it has a budget where it is.
     pub(super) fn to_spare(&self) -> Option<Spare> {
-        let queue = &self.queues[self.waiting.first()?];
-        if queue.rt.len() > 0 {
-            return None;
-        }
+        let leaves = |queue: &&RunQueue| queue.len() > queue.rt.len();
+        let first = Some(&self.queues[self.waiting.first()?]).filter(leaves);
+        let queue = first.or_else(|| self.queues.all().find(leaves))?;
         let normal = queue.staircase.head(&self.nodes);
         let (vcpu, stair) = normal.or_else(|| queue.idlers.head(&self.nodes).map(|(vcpu, _)| (vcpu, Stair::MAX)))?;
         let came = self.vcpus[vcpu.index()].as_ref().is_some_and(|v| v.came);
@@ -39,9 +39,11 @@ impl Rsdl {
     }
 
     /// vCPUs that stand further up than those of other shards may come down with the served stair.
-    pub(super) fn takes_over(&mut self, front: Front) {
+    pub(super) fn takes_over(&mut self, front: Front, now: Time) {
         self.quota = Some(front.quota);
         self.scale = Scale::of(&self.config, front.quota);
+        self.others_wait = front.contended;
+        self.time.turn(self.is_charged(), now);
         (0..self.queues.count()).for_each(|queue| self.serve(Slot(queue as u16), front.stair.saturating_sub(DRIFT)));
     }
 

@@ -250,9 +250,10 @@ proptest! {
         slots in 1usize..=5,
         rule in any_rule(),
         affinity in any::<bool>(),
+        per_pcpu_queues in any::<bool>(),
         events in prop::collection::vec((any_event(), any_span()), 1..250),
     ) {
-        let config = RsdlConfig { yield_rule: rule, affinity, ..RsdlConfig::default() };
+        let config = RsdlConfig { yield_rule: rule, affinity, per_pcpu_queues, ..RsdlConfig::default() };
         let hands_on = matches!(rule, crate::policy::rsdl::YieldRule::Polite(_));
         let longest_lease = if hands_on { any_rsdl_lease } else { rsdl_lease };
         let mut model = Model::new(Rsdl::new(config, slots), slots, longest_lease);

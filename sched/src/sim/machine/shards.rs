@@ -3,7 +3,7 @@
 use super::SimMachine;
 use crate::ids::{Shard, Slot, VcpuId};
 use crate::policy::Policy;
-use crate::shards::LAG;
+use crate::shards::Looks;
 use crate::sim::vcpu::Place;
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
@@ -51,18 +51,9 @@ impl<P: Policy> SimMachine<P> {
         if !self.board.is_needed() || self.shards.len() < 2 {
             return;
         }
-        let s = &mut self.shards[shard.index()];
-        s.probe += 1;
-        let one = self.plan.other(shard, s.probe);
-        let other = match self.board.head(shard) {
-            None => self.board.nearest_spare(shard),
-            Some(own_head) => {
-                let is_behind = |&other: &Shard| self.board.settled(other).is_some_and(|head| head + LAG < own_head);
-                Some(one).filter(is_behind).filter(|_| std::mem::replace(&mut s.took_at, own_head) < own_head)
-            }
-        };
+        let other = self.shards[shard.index()].looks.behind(&self.board, &self.plan, shard);
         let spare = other.and_then(|other| self.shards[other.index()].ledger.spare());
-        if let Some(spare) = spare.filter(|spare| !spare.came) {
+        if let Some(spare) = spare.filter(|&spare| Looks::may_take(&self.board, shard, spare)) {
             self.brings(spare.vcpu.index(), slot);
         }
     }

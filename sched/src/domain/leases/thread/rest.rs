@@ -104,7 +104,7 @@ impl<W: Word> Thread<'_, W> {
             self.me.events.use_up();
             return Some((slot, now));
         }
-        self.shared.turn(self.asker, |state, now, acts| {
+        self.shared.turn_of(self.id, self.asker, |state, now, acts| {
             if self.shared.unblock(state, self.id, None, now, acts) && self.shared.steals {
                 self.shared.steal(state, self.id, now, acts);
             }
@@ -114,7 +114,7 @@ impl<W: Word> Thread<'_, W> {
 
     /// Ends the vCPU, which has no slot. False: it has been handed one, on which it will be told that it ends.
     fn leave(&mut self) -> bool {
-        let gone = self.shared.turn(self.asker, |state, now, _| {
+        let gone = self.shared.turn_of(self.id, self.asker, |state, now, _| {
             if state.entry(self.id).on.is_some() {
                 return None;
             }

@@ -1,0 +1,41 @@
+//! Which shard a slot takes a vCPU from whose lease has ended.
+
+use super::LAG;
+use super::board::Board;
+use super::plan::ShardPlan;
+use crate::ids::Shard;
+use crate::policy::Spare;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// A shard's looks at others.
+#[derive(Debug, Default)]
+pub struct Looks {
+    number: AtomicU32,
+    /// Where its own next vCPU stood when a slot last took one that stood further up.
+    took_at: AtomicU64,
+}
+
+impl Looks {
+    /// Whether a slot of a shard may take this vCPU as its lease ends. One that came from another shard runs there
+    /// first: shards would take it from each other for ever. But where none waits it runs as soon as it stands no worse
+    /// than those that run, who pay for each moment. It may go there: else a shard whose leases end just when it has
+    /// come to another would never share its time.
+    pub fn may_take(board: &Board, shard: Shard, spare: Spare) -> bool {
+        !spare.came || board.head(shard).is_none()
+    }
+
+    /// A slot of this shard looks at one other shard, a different one each time: the shard, if its next vCPU is far
+    /// behind. If none waits here, any that waits elsewhere shares this slot from now on. It is that of the shard in
+    /// turn: were it always the nearest one's, two shards would take a vCPU from each other, and run all of theirs
+    /// more than others do.
+    pub fn behind(&self, board: &Board, plan: &ShardPlan, shard: Shard) -> Option<Shard> {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let other = plan.other(shard, number as usize);
+        let Some(own) = board.head(shard) else {
+            return board.head(other).map_or_else(|| board.nearest_spare(shard), |_| Some(other));
+        };
+        // One for each stair: two shards that are equally full would change places.
+        let is_behind = board.settled(other).is_some_and(|theirs| theirs + LAG < own);
+        (is_behind && self.took_at.fetch_max(own, Ordering::Relaxed) < own).then_some(other)
+    }
+}
