@@ -124,7 +124,7 @@ mod tests {
     fn beside_others(turn: Nanos) -> (Nanos, Nanos, Nanos) {
         let mut only = rustix::thread::CpuSet::new();
         only.set(rustix::thread::sched_getcpu());
-        let on_one_cpu = move || rustix::thread::sched_setaffinity(None, &only).unwrap();
+        let on_one_cpu = move || rustix::thread::sched_setaffinity(None, &only).expect("the CPU is allowed");
         let ends = monotonic() + Nanos::from_millis(300);
         std::thread::scope(|s| {
             for _ in 0..2 {
@@ -147,7 +147,7 @@ mod tests {
                 }
                 (since.since(begin), host::cpu_time() - cpu, taken)
             });
-            measured.join().unwrap()
+            measured.join().expect("it does not panic")
         })
     }
 
