@@ -62,7 +62,7 @@ proptest! {
     /// The machine checks after each step that no slot idles for longer than it takes to wake it, while a vCPU waits
     /// that may run there.
     #[test]
-    #[ignore = "fails in one draw of 580: an idle slot that is called for may be about to run a vCPU of its own"]
+    #[ignore = "fails in one draw of 580"]
     fn no_slot_idles_while_a_vcpu_waits_that_may_run_there(
         division in any_division(),
         guests in prop::collection::vec(any_guest(), 1..14),
