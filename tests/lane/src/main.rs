@@ -19,6 +19,7 @@ mod outer;
 mod programs;
 mod results;
 mod script;
+mod suites;
 
 use clap::Parser;
 use emulator::{Emulator, Kind};
@@ -32,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use suites::Suite;
 
 /// Runs tests of stile on an emulated machine whose KVM has hardware virtualisation
 #[derive(Debug, Parser)]
@@ -48,6 +50,9 @@ struct Args {
     /// The machine to emulate
     #[arg(long, value_enum, default_value_t = Kind::Svm)]
     machine: Kind,
+    /// The Debian whose stock kernel the machine runs
+    #[arg(long, value_enum, default_value_t = Suite::Own)]
+    outer: Suite,
     /// Instructions that each CPU of the machine `vmx` makes in a second of its time
     #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u32).range(10_000_000..=2_000_000_000))]
     ips: u32,
@@ -130,7 +135,14 @@ fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>)
     }
     // On a machine whose time is instructions, a program with assertions takes several times as long.
     let profile = if args.release || kind == Kind::Vmx { Profile::Release } else { Profile::Debug };
-    let contents = Contents { kind, scripts, profile, qemu: qemu.as_deref(), guest_kernel: args.kernel.as_deref() };
+    let contents = Contents {
+        kind,
+        outer: args.outer,
+        scripts,
+        profile,
+        qemu: qemu.as_deref(),
+        guest_kernel: args.kernel.as_deref(),
+    };
     let system = outer::make(&contents, &mut |what| eprintln!("hardware-lane: {what}"))?;
     let emulator = Emulator { kind, program, ips: args.ips };
     Ok((Machine { emulator, system }, ended))
