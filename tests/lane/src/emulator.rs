@@ -11,7 +11,7 @@ use stile_linux_images::tool::ToolError;
 /// Enough for the tests' programs, twice while they are unpacked, and for four Linux guests.
 const MEMORY_MIB: u32 = 2048;
 /// As many CPUs as test machines have.
-const CPUS: u32 = 2;
+pub(crate) const CPUS: u32 = 2;
 
 /// Why an emulator cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,14 @@ impl Kind {
             Self::Vmx => "kvm-intel",
         }
     }
+
+    /// The modules for a disk.
+    pub(crate) fn disk_modules(self) -> &'static [&'static str] {
+        match self {
+            Self::Svm => &["virtio_pci", "virtio_blk"],
+            Self::Vmx => &["ata_piix", "sd_mod"],
+        }
+    }
 }
 
 /// An emulator of a machine.
@@ -90,6 +98,10 @@ pub(crate) struct Boot<'a> {
     pub(crate) command_line: String,
     /// The file that its second serial line is.
     pub(crate) told: &'a Path,
+    /// The disk for results, if there is one.
+    pub(crate) disk: Option<&'a Path>,
+    /// The seconds that its clock is ahead at the start.
+    pub(crate) ahead: u32,
     /// For other files.
     pub(crate) folder: &'a Path,
 }

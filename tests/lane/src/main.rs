@@ -13,75 +13,52 @@
 //!
 //! A test is a script with its description, its limit and its needs besides stile ([`script`]).
 
+mod args;
 mod emulator;
 mod machine;
+mod measure;
 mod outer;
 mod programs;
 mod results;
 mod script;
 mod suites;
 
+use args::Args;
 use clap::Parser;
 use emulator::{Emulator, Kind};
 use machine::{Machine, MachineError};
+use measure::Measurement;
 use outer::{Contents, OuterError};
 use programs::Profile;
 use results::Verdict;
 use script::{Need, Script};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use suites::Suite;
-
-/// Runs tests of stile on an emulated machine whose KVM has hardware virtualisation
-#[derive(Debug, Parser)]
-#[command(name = "hardware-lane")]
-struct Args {
-    /// The tests; none: all
-    names: Vec<String>,
-    /// List the tests, and run none
-    #[arg(long)]
-    list: bool,
-    /// Run the tests this many times, each time on a machine started anew
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: u32,
-    /// The machine to emulate
-    #[arg(long, value_enum, default_value_t = Kind::Svm)]
-    machine: Kind,
-    /// The Debian whose stock kernel the machine runs
-    #[arg(long, value_enum, default_value_t = Suite::Own)]
-    outer: Suite,
-    /// Instructions that each CPU of the machine `vmx` makes in a second of its time
-    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u32).range(10_000_000..=2_000_000_000))]
-    ips: u32,
-    /// Build stile and its tests as users do, and not as `cargo test` does; always so for the machine `vmx`
-    #[arg(long)]
-    release: bool,
-    /// Boot this kernel in Linux guests instead of Debian's
-    #[arg(long, value_name = "FILE")]
-    kernel: Option<PathBuf>,
-}
 
 /// Names, separated by commas, of required parts. If one is missing, the lane fails instead of being skipped.
 const REQUIRE: &str = "STILE_REQUIRE";
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let scripts =
-        match script::all(Path::new(env!("CARGO_MANIFEST_DIR"))).and_then(|all| script::chosen(all, &args.names)) {
-            Ok(scripts) => scripts,
-            Err(error) => {
-                eprintln!("hardware-lane: {}", chain(&error));
-                return ExitCode::from(2);
-            }
-        };
+    let measurement = args.measurement();
+    let tests = || script::all(Path::new(env!("CARGO_MANIFEST_DIR"))).and_then(|all| script::chosen(all, &args.names));
+    let scripts = match measurement.as_ref().map_or_else(tests, |measurement| Ok(measurement.scripts())) {
+        Ok(scripts) => scripts,
+        Err(error) => {
+            eprintln!("hardware-lane: {}", chain(&error));
+            return ExitCode::from(2);
+        }
+    };
     if args.list {
         scripts.iter().for_each(|script| println!("{:<14} {}", script.name, script.description));
         return ExitCode::SUCCESS;
     }
-    match prepare(&scripts, &args).and_then(|(machine, ended)| run(&machine, &scripts, args.repeat, &ended)) {
+    let measurement = measurement.as_ref();
+    let made = prepare(&scripts, &args, measurement);
+    match made.and_then(|(machine, ended)| run(&machine, &scripts, args.repeat, measurement, &ended)) {
         Ok(code) => code,
         Err(error) if error.is_absence() && !required() => {
             eprintln!("\nSKIPPED hardware-lane: {}", chain(&error));
@@ -102,7 +79,9 @@ enum LaneError {
     #[error(transparent)]
     Outer(#[from] OuterError),
     #[error(transparent)]
-    Machine(#[from] machine::MachineError),
+    Machine(#[from] MachineError),
+    #[error(transparent)]
+    Measure(#[from] measure::MeasureError),
     #[error("cannot see to Ctrl-C")]
     Signals(#[source] std::io::Error),
 }
@@ -113,7 +92,7 @@ impl LaneError {
         match self {
             Self::Missing(_) => true,
             Self::Outer(error) => error.is_absence(),
-            Self::Machine(_) | Self::Signals(_) => false,
+            Self::Machine(_) | Self::Measure(_) | Self::Signals(_) => false,
         }
     }
 }
@@ -124,7 +103,11 @@ fn required() -> bool {
 
 /// Makes a machine for these tests, and a flag that a signal of the user sets from now on. A signal must not end the
 /// program at once: the machine's files are large, and have to be removed.
-fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
+fn prepare(
+    scripts: &[Script],
+    args: &Args,
+    measurement: Option<&Measurement>,
+) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
     let kind = args.machine;
     let program = kind.program()?;
     let needs_qemu = scripts.iter().any(|script| script.needs.contains(&Need::Qemu));
@@ -134,24 +117,42 @@ fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>)
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(LaneError::Signals)?;
     }
     // On a machine whose time is instructions, a program with assertions takes several times as long.
-    let profile = if args.release || kind == Kind::Vmx { Profile::Release } else { Profile::Debug };
+    let as_users = args.release || kind == Kind::Vmx || measurement.is_some();
+    let profile = if as_users { Profile::Release } else { Profile::Debug };
     let contents = Contents {
         kind,
         outer: args.outer,
         scripts,
         profile,
         qemu: qemu.as_deref(),
+        has_disk: measurement.is_some(),
         guest_kernel: args.kernel.as_deref(),
     };
     let system = outer::make(&contents, &mut |what| eprintln!("hardware-lane: {what}"))?;
     let emulator = Emulator { kind, program, ips: args.ips };
-    Ok((Machine { emulator, system }, ended))
+    let disk = measurement.map(|_| system.folder().join("disk"));
+    let ahead = measurement.and_then(|measurement| measurement.seeds.first().copied()).unwrap_or_default();
+    Ok((Machine { emulator, system, disk, ahead }, ended))
 }
 
-fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) -> Result<ExitCode, LaneError> {
+fn run(
+    machine: &Machine,
+    scripts: &[Script],
+    times: u32,
+    measurement: Option<&Measurement>,
+    ended: &AtomicBool,
+) -> Result<ExitCode, LaneError> {
     let (mut passed, mut failed) = (0, 0);
     for _ in 0..times {
-        let verdicts = verdicts(scripts, |rest| machine.run(rest, ended))?;
+        let verdicts = verdicts(scripts, |rest| -> Result<_, LaneError> {
+            let Some((measurement, disk)) = measurement.zip(machine.disk.as_deref()) else {
+                return Ok(machine.run(rest, ended)?);
+            };
+            measure::empty_disk(disk)?;
+            let verdicts = machine.run(rest, ended);
+            measurement.bring(disk, machine.system.stile())?;
+            Ok(verdicts?)
+        })?;
         println!();
         for (script, verdict) in scripts.iter().zip(&verdicts) {
             println!("{:<16} {verdict}", script.name);
@@ -168,10 +169,10 @@ fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) ->
 const MACHINES: u32 = 3;
 
 /// Returns the verdict on each test, on as many machines as it takes. `run` runs tests on a new machine.
-fn verdicts(
+fn verdicts<E>(
     scripts: &[Script],
-    mut run: impl FnMut(&[Script]) -> Result<Vec<Verdict>, MachineError>,
-) -> Result<Vec<Verdict>, MachineError> {
+    mut run: impl FnMut(&[Script]) -> Result<Vec<Verdict>, E>,
+) -> Result<Vec<Verdict>, E> {
     let mut all: Vec<Verdict> = Vec::new();
     // The verdict on the first of the tests that are left.
     let mut number = 1;
@@ -221,7 +222,7 @@ mod tests {
         let mut had = Vec::new();
         let all = verdicts(&["a", "b", "c"].map(script), |rest| {
             had.push(rest.len());
-            Ok(machines[had.len() - 1].to_vec())
+            Ok::<_, MachineError>(machines[had.len() - 1].to_vec())
         });
         (all.unwrap(), had)
     }

@@ -36,6 +36,8 @@ const LINUX_TESTS: &str = include_str!("../linux.sh");
 #[derive(Debug)]
 pub(crate) struct OuterSystem {
     kernel: PathBuf,
+    /// stile as it is in the system.
+    stile: PathBuf,
     folder: TempDir,
 }
 
@@ -84,6 +86,11 @@ impl OuterSystem {
         &self.kernel
     }
 
+    /// stile as it is in the system, but where it was built.
+    pub(crate) fn stile(&self) -> &Path {
+        &self.stile
+    }
+
     /// Its initramfs.
     pub(crate) fn initramfs(&self) -> PathBuf {
         self.folder.path().join("initramfs.cpio")
@@ -108,13 +115,15 @@ pub(crate) struct Contents<'a> {
     pub(crate) profile: Profile,
     /// QEMU, for tests that need it.
     pub(crate) qemu: Option<&'a Path>,
+    /// Whether the machine has a disk for results.
+    pub(crate) has_disk: bool,
     /// The kernel of inner guests, if not Debian's.
     pub(crate) guest_kernel: Option<&'a Path>,
 }
 
 /// Makes a system, and reports steps that take time.
 pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Result<OuterSystem, OuterError> {
-    let &Contents { kind, outer, scripts, profile, qemu, guest_kernel } = contents;
+    let &Contents { kind, outer, scripts, profile, qemu, has_disk, guest_kernel } = contents;
     let cache = Cache::of_user()?;
     let (own, archive) = (Archive::of_machine(), outer.archive(&cache, tell)?);
     let packages = archive.kernel(KERNEL)?;
@@ -128,7 +137,10 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
     let mut root = Initramfs::new();
     root.file("/init", PROGRAM, INIT);
     root.copy("/bin/busybox", PROGRAM, &busybox.join("bin/busybox"))?;
-    add_modules(&mut root, &packages, kind)?;
+    let mut modules = vec![kind.kvm_module()];
+    // Whatever the machine does not need makes its boot longer.
+    modules.extend(if has_disk { kind.disk_modules() } else { &[TAPS] });
+    add_modules(&mut root, &packages, &modules)?;
     if is_needed(Need::LinuxGuest, scripts) {
         add_linux_guest(&mut root, &cache, guest_kernel, tell)?;
     }
@@ -140,20 +152,21 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
         None
     };
     let programs = programs::build(profile, is_needed(Need::WholeVmTests, scripts))?;
+    let stile = programs.stile.clone();
     add_programs(&mut root, programs, qemu, folder.path())?;
     add_scripts(&mut root, scripts);
 
-    let system = OuterSystem { kernel: kernel.file, folder };
+    let system = OuterSystem { kernel: kernel.file, stile, folder };
     let file = std::fs::File::create(system.initramfs()).map_err(OuterError::Write)?;
     root.write(std::io::BufWriter::new(file)).map_err(OuterError::Write)?;
     Ok(system)
 }
 
 /// The modules, and the list of their files in the order of loading.
-fn add_modules(root: &mut Initramfs, packages: &[PathBuf], kind: Kind) -> Result<(), OuterError> {
+fn add_modules(root: &mut Initramfs, packages: &[PathBuf], names: &[&str]) -> Result<(), OuterError> {
     let mut list = String::new();
     // Those that they depend on are added.
-    for module in Modules::of_packages(packages)?.in_order(&[kind.kvm_module(), TAPS])? {
+    for module in Modules::of_packages(packages)?.in_order(names)? {
         let path = format!("/lane/modules/{}.ko", module.name);
         list += &format!("{path}\n");
         root.file(&path, DATA, module.bytes);
@@ -221,6 +234,6 @@ pub(crate) mod testing {
 
     /// A system without files, for an emulator that needs none.
     pub(crate) fn empty() -> OuterSystem {
-        OuterSystem { kernel: "none".into(), folder: tempfile::tempdir().unwrap() }
+        OuterSystem { kernel: "none".into(), stile: "none".into(), folder: tempfile::tempdir().unwrap() }
     }
 }

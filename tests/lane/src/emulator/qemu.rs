@@ -11,6 +11,10 @@ pub(super) fn start(program: &Path, boot: &Boot<'_>) -> Result<Started, StartErr
     command.arg("-kernel").arg(boot.kernel).arg("-initrd").arg(boot.initramfs);
     command.arg("-append").arg(format!("{} panic=-1", boot.command_line));
     command.args(["-serial", "stdio"]).arg("-serial").arg(format!("file:{}", boot.told.display()));
+    if let Some(disk) = boot.disk {
+        command.args(["-device", "virtio-blk-pci,drive=results", "-drive"]);
+        command.arg(format!("if=none,id=results,format=raw,file={}", disk.display()));
+    }
     let child = command.stdin(Stdio::null()).spawn();
     let child = child.map_err(|source| StartError::Spawn(program.to_owned(), source))?;
     Ok(Started { child, console: None })
