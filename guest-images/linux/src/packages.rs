@@ -118,6 +118,15 @@ impl Archive {
         self.find(&names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
+    /// A package and all that it depends on, down to the C library.
+    pub fn with_dependencies(&self, name: &str) -> Result<Vec<Package>, PackageError> {
+        let mut plan = self.command("apt-get");
+        // Of a suite of its own, for which nothing is installed.
+        let plan = tool::output(plan.args(["install", "--simulate", "--no-install-recommends", name]), "apt")?;
+        let plan = String::from_utf8_lossy(&plan);
+        self.find(&to_be_installed(&plan))
+    }
+
     fn show(&self, names: &[&str]) -> Result<Vec<Stanza>, PackageError> {
         let unknown = |name: &str| PackageError::Unknown(name.to_owned());
         let mut cache = self.command("apt-cache");
@@ -144,6 +153,11 @@ fn dependencies(stanzas: &[Stanza], beginnings: &[&str]) -> Vec<String> {
     let depends = stanzas.iter().flat_map(|stanza| stanza.depends.split(','));
     let names = depends.filter_map(|item| item.split_whitespace().next());
     names.filter(|name| beginnings.iter().any(|begin| name.starts_with(begin))).map(str::to_owned).collect()
+}
+
+/// The packages that a simulation of apt's would install.
+fn to_be_installed(plan: &str) -> Vec<&str> {
+    plan.lines().filter_map(|line| line.strip_prefix("Inst ")?.split_whitespace().next()).collect()
 }
 
 /// The release in the name of a kernel's package: `6.1.0-9-amd64` in `linux-image-6.1.0-9-amd64`.
@@ -250,6 +264,12 @@ SHA256: bb
         assert_eq!(parts, ["linux-binary-7.2+deb14-amd64", "linux-base-7.2+deb14-amd64"]);
         assert!(parts.iter().all(|part| release_of(part) == Some("7.2+deb14-amd64")));
         assert_eq!(release_of("linux-image-6.1.0-9-amd64"), Some("6.1.0-9-amd64"));
+    }
+
+    #[test]
+    fn a_plan_names_what_is_to_be_installed() {
+        let plan = "Reading...\nInst libc6 (2.41-12 Debian:13/stable [amd64])\nConf libc6 (2.41-12)\nInst qemu (1:1)\n";
+        assert_eq!(to_be_installed(plan), ["libc6", "qemu"]);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The emulators, and how each is started.
 
 pub(crate) mod bochs;
+mod program;
 mod qemu;
 
 use bochs::Console;
+pub(crate) use program::{Program, ProgramError};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 use stile_linux_images::tool::ToolError;
 
 /// Enough for the tests' programs, twice while they are unpacked, and for four Linux guests.
@@ -85,7 +87,7 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct Emulator {
     pub(crate) kind: Kind,
-    pub(crate) program: PathBuf,
+    pub(crate) program: Program,
     /// Instructions of each CPU in a second of the machine, if its time is that.
     pub(crate) ips: u32,
 }
@@ -129,11 +131,4 @@ impl Emulator {
             Kind::Vmx => bochs::slowness(self.ips),
         }
     }
-}
-
-/// A program that the kernel kills when this one ends, so that even a killed lane leaves no emulator.
-fn ends_with_this(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
-    command
 }

@@ -25,7 +25,7 @@ mod suites;
 
 use args::Args;
 use clap::Parser;
-use emulator::{Emulator, Kind};
+use emulator::{Emulator, Kind, Program, ProgramError};
 use machine::{Machine, MachineError};
 use measure::Measurement;
 use outer::{Contents, OuterError};
@@ -37,6 +37,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use stile_linux_images::Cache;
+use stile_linux_images::cache::CacheError;
+use suites::Suite;
 
 /// Names, separated by commas, of required parts. If one is missing, the lane fails instead of being skipped.
 const REQUIRE: &str = "STILE_REQUIRE";
@@ -75,7 +78,9 @@ fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum LaneError {
     #[error(transparent)]
-    Missing(#[from] emulator::Missing),
+    Emulator(#[from] emulator::ProgramError),
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     #[error(transparent)]
     Outer(#[from] OuterError),
     #[error(transparent)]
@@ -90,9 +95,9 @@ impl LaneError {
     /// Whether something is missing that a machine need not have.
     fn is_absence(&self) -> bool {
         match self {
-            Self::Missing(_) => true,
+            Self::Emulator(error) => !matches!(error, ProgramError::Incomplete),
             Self::Outer(error) => error.is_absence(),
-            Self::Machine(_) | Self::Measure(_) | Self::Signals(_) => false,
+            Self::Cache(_) | Self::Machine(_) | Self::Measure(_) | Self::Signals(_) => false,
         }
     }
 }
@@ -109,9 +114,10 @@ fn prepare(
     measurement: Option<&Measurement>,
 ) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
     let kind = args.machine;
-    let program = kind.program()?;
+    let mut tell = |what: &str| eprintln!("hardware-lane: {what}");
+    let program = program(args, &mut tell)?;
     let needs_qemu = scripts.iter().any(|script| script.needs.contains(&Need::Qemu));
-    let qemu = if needs_qemu { Some(Kind::Svm.program()?) } else { None };
+    let qemu = if needs_qemu { Some(Kind::Svm.program().map_err(ProgramError::Missing)?) } else { None };
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(LaneError::Signals)?;
@@ -128,11 +134,21 @@ fn prepare(
         has_disk: measurement.is_some(),
         guest_kernel: args.kernel.as_deref(),
     };
-    let system = outer::make(&contents, &mut |what| eprintln!("hardware-lane: {what}"))?;
+    let system = outer::make(&contents, &mut tell)?;
     let emulator = Emulator { kind, program, ips: args.ips };
     let disk = measurement.map(|_| system.folder().join("disk"));
     let ahead = measurement.and_then(|measurement| measurement.seeds.first().copied()).unwrap_or_default();
     Ok((Machine { emulator, system, disk, ahead }, ended))
+}
+
+/// The emulator: the installed one, or QEMU of another suite.
+fn program(args: &Args, tell: &mut dyn FnMut(&str)) -> Result<Program, LaneError> {
+    if args.machine == Kind::Vmx || args.qemu == Suite::Own {
+        return Ok(Program::installed(args.machine.program().map_err(ProgramError::Missing)?));
+    }
+    let cache = Cache::of_user()?;
+    let archive = args.qemu.archive(&cache, tell).map_err(ProgramError::Package)?;
+    Ok(Program::unpacked(&archive, &cache, tell)?)
 }
 
 fn run(

@@ -3,19 +3,19 @@
 use stile_linux_images::packages::PackageError;
 use stile_linux_images::{Archive, Cache};
 
-/// A suite, by the kernel that it has.
+/// A suite, by its age or by what it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Suite {
     /// That of the Debian that this machine runs
     Own,
-    /// Debian 12, with Linux 6.1
-    #[value(alias = "6.1")]
+    /// Debian 12, with Linux 6.1 and QEMU 7.2
+    #[value(aliases = ["6.1", "7.2"])]
     Oldest,
-    /// Debian 13, with Linux 6.12
-    #[value(name = "6.12")]
-    Middle,
-    /// Debian's testing, with Linux 7.2 or later
-    #[value(alias = "7.x")]
+    /// Debian 13, with Linux 6.12 and QEMU 10.0
+    #[value(aliases = ["6.12", "10.0"])]
+    Stable,
+    /// Debian's testing, with Linux 7.2 and QEMU 11.1, or later ones
+    #[value(aliases = ["7.x", "11.x"])]
     Newest,
 }
 
@@ -25,7 +25,7 @@ impl Suite {
         match self {
             Self::Own => None,
             Self::Oldest => Some("bookworm"),
-            Self::Middle => Some("trixie"),
+            Self::Stable => Some("trixie"),
             Self::Newest => Some("forky"),
         }
     }

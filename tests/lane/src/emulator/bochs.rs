@@ -2,7 +2,7 @@
 //! the number of instructions: a run repeats exactly, and nothing of the host disturbs it. What an exit takes are its
 //! instructions; caches and memory take no time.
 
-use super::{Boot, CPUS, MEMORY_MIB, StartError, Started, ends_with_this};
+use super::{Boot, CPUS, MEMORY_MIB, Program, StartError, Started};
 use crate::measure::CYLINDER_BYTES;
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -28,7 +28,7 @@ pub(super) fn slowness(ips: u32) -> u32 {
     (4 * ips).div_ceil(50_000_000)
 }
 
-pub(super) fn start(program: &Path, ips: u32, boot: &Boot<'_>) -> Result<Started, StartError> {
+pub(super) fn start(program: &Program, ips: u32, boot: &Boot<'_>) -> Result<Started, StartError> {
     let folder = boot.folder;
     let disc = disc(boot)?;
     let printed = folder.join("printed");
@@ -41,10 +41,10 @@ pub(super) fn start(program: &Path, ips: u32, boot: &Boot<'_>) -> Result<Started
 
     let (display, screen) = terminal().map_err(StartError::Prepare)?;
     let stdio = || screen.try_clone().map_err(StartError::Prepare);
-    let mut command = ends_with_this(program);
+    let mut command = program.ends_with_this();
     command.arg("-q").arg("-f").arg(&settings).arg("-rc").arg(&commands).env("TERM", "linux");
     command.stdin(stdio()?).stdout(stdio()?).stderr(stdio()?);
-    let child = command.spawn().map_err(|source| StartError::Spawn(program.to_owned(), source))?;
+    let child = command.spawn().map_err(|source| StartError::Spawn(program.path().to_owned(), source))?;
     let printed = File::open(&printed).map_err(StartError::Prepare)?;
     std::thread::spawn(move || drain(File::from(display)));
     Ok(Started { child, console: Some(Console(printed)) })
