@@ -16,9 +16,9 @@ use std::process::Command;
 use stile_linux_images::tool;
 
 /// The emulator, and what makes a disc that it boots.
-pub(super) const PROGRAMS: [&str; 5] = ["bochs", "grub-mkrescue", "xorriso", "mformat", "zstd"];
+pub(super) const PROGRAMS: [&str; 4] = ["bochs", "grub-mkrescue", "xorriso", "mformat"];
 /// Debian's packages of them, of the firmware, and of the emulator's display.
-pub(super) const PACKAGES: &str = "bochs bochsbios vgabios bochs-term grub-common grub-pc-bin xorriso mtools zstd";
+pub(super) const PACKAGES: &str = "bochs bochsbios vgabios bochs-term grub-common grub-pc-bin xorriso mtools";
 /// Instructions of a CPU before it is another one's turn.
 const TURN: u32 = 16;
 
@@ -57,14 +57,16 @@ fn disc(boot: &Boot<'_>) -> Result<PathBuf, StartError> {
     // Its HPET stops the kernel's calibration of timers.
     let command_line = format!("{} hpet=disable no_timer_check", boot.command_line);
     let menu = format!("linux /boot/kernel {command_line}\ninitrd /boot/initramfs\nboot\n");
+    let link = |from: &Path, name: &str| {
+        let to = files.join(name);
+        // The same file for every start of the machine.
+        if to.exists() { Ok(()) } else { std::fs::hard_link(from, &to).or_else(|_| std::fs::copy(from, &to).map(drop)) }
+    };
     std::fs::create_dir_all(files.join("grub"))
         .and_then(|()| std::fs::write(files.join("grub/grub.cfg"), menu))
-        .and_then(|()| std::fs::copy(boot.kernel, files.join("kernel")))
+        .and_then(|()| link(boot.kernel, "kernel"))
+        .and_then(|()| link(boot.initramfs, "initramfs"))
         .map_err(StartError::Prepare)?;
-    // To load a byte from the disc takes several times as many instructions as to unpack it.
-    let mut compress = Command::new("zstd");
-    compress.args(["--quiet", "--force", "-3"]).arg(boot.initramfs).arg("-o").arg(files.join("initramfs"));
-    tool::output(&mut compress, "zstd")?;
     // For firmware of PCs only.
     let mut make = Command::new("grub-mkrescue");
     make.args(["-d", "/usr/lib/grub/i386-pc", "-o"]).arg(&disc).arg(&content);
