@@ -78,8 +78,8 @@ impl Kind {
     pub(crate) fn kernel(self) -> &'static str {
         match self {
             Self::Svm => "linux-image-amd64",
-            // Its time is the number of instructions. To unpack this kernel, which has the same KVM, takes few of them
-            // (LZ4 in Debian 12, where the other one's XZ takes as many as all the rest of the boot).
+            // Its time is the number of instructions, and this kernel, which has the same KVM, takes fewer to unpack: it
+            // is compressed with LZ4 in Debian 12, the other one with XZ.
             Self::Vmx => "linux-image-cloud-amd64",
         }
     }
