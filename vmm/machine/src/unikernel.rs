@@ -4,7 +4,6 @@
 //! awaited and ended like any [`VcpuSet`].
 
 pub mod boot;
-pub mod clock;
 mod gate;
 pub mod image;
 pub mod layout;
@@ -23,7 +22,7 @@ use crate::devices::{DeviceError, MmioDevice};
 use crate::vm::console::Sink;
 use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
 use boot::{BootError, BootParams};
-use clock::TscClock;
+use crate::vm::clock::TscClock;
 use image::{Image, ImageError};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};

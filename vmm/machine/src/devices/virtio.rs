@@ -13,6 +13,7 @@ mod chain;
 mod fault;
 #[cfg(test)]
 pub(crate) mod fuzz;
+mod interrupt;
 mod line;
 mod mmio;
 mod queue_regs;
@@ -26,6 +27,7 @@ mod worker;
 pub use attachment::{Attachment, AttachmentMaker};
 pub use chain::{ChainError, Request, read_chain, write_chain};
 pub use fault::Fault;
+pub use interrupt::Interrupt;
 pub use line::{Line, Notify, Tell};
 pub use mmio::{Device, MMIO_BYTES, MmioTransport, Progress};
 pub use requests::RequestQueue;

@@ -7,6 +7,8 @@
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
 use kvm_ioctls::{Cap, Error, Kvm};
 
+/// Leaf 1, ECX: the x2APIC.
+const X2APIC: u32 = 1 << 21;
 /// Leaf 1, ECX: the timer that counts by TSC, which KVM has but does not list; and the hypervisor bit.
 const TSC_DEADLINE: u32 = 1 << 24;
 const HYPERVISOR: u32 = 1 << 31;
@@ -17,6 +19,11 @@ const CORES: u32 = 1 << 1;
 /// Leaf of KVM's features.
 const KVM_FEATURES: u32 = 0x4000_0001;
 const STEAL_TIME: u32 = 1 << 5;
+/// KVM's features that need its own local APIC: asynchronous page faults (three bits), ends of interrupts without an
+/// exit, wakes of halted vCPUs, interrupts to many vCPUs, yields to a vCPU, polling before a halt, and long ids in
+/// messages.
+const NEED_KERNEL_APIC: u32 =
+    1 << 4 | 1 << 10 | 1 << 14 | 1 << 6 | 1 << 7 | 1 << 11 | 1 << 13 | 1 << 12 | 1 << 15 | 1 << 9;
 /// Leaves that describe the host's topology. They are made anew for the VM, or left out.
 const EXTENDED_TOPOLOGY: [u32; 2] = [0xb, 0x1f];
 const AMD_EXTENDED_TOPOLOGY: u32 = 0x8000_0026;
@@ -46,6 +53,18 @@ impl Features {
         }
         entries.iter_mut().for_each(|entry| for_vm(entry, vcpus, tsc_deadline));
         Self { entries }
+    }
+
+    /// The CPUID for vCPUs whose interrupt controllers are in user space. `tsc_deadline`: their timers have that mode.
+    pub fn without_kernel_apic(mut self, tsc_deadline: bool) -> Self {
+        for entry in &mut self.entries {
+            match entry.function {
+                1 => entry.ecx = entry.ecx & !TSC_DEADLINE | X2APIC | if tsc_deadline { TSC_DEADLINE } else { 0 },
+                KVM_FEATURES => entry.eax &= !NEED_KERNEL_APIC,
+                _ => {}
+            }
+        }
+        self
     }
 
     /// The CPUID of one vCPU.
@@ -186,6 +205,18 @@ mod tests {
         assert_eq!((leaf(1, 0).unwrap().ebx >> 16 & 0xff, leaf(1, 0).unwrap().edx & MANY), (1, 0));
         assert_eq!((leaf(0xb, 1).unwrap().eax, leaf(0xb, 1).unwrap().ebx), (0, 1));
         assert_eq!((leaf(4, 3).unwrap().eax >> 14, leaf(0x8000_0008, 0).unwrap().ecx), (0, 0));
+    }
+
+    #[test]
+    fn without_an_apic_in_the_kernel_what_needs_it_is_masked() {
+        for deadline in [false, true] {
+            let features = Features::new(&host(), 2, true).without_kernel_apic(deadline).of_vcpu(0).unwrap();
+            let of = |leaf| *features.as_slice().iter().find(|entry| entry.function == leaf).unwrap();
+            assert_eq!(of(1).ecx & (X2APIC | TSC_DEADLINE), X2APIC | if deadline { TSC_DEADLINE } else { 0 });
+            // The clocks, the delay-free port, and the hint that the clocks are stable.
+            assert_eq!(of(KVM_FEATURES).eax & 0x0100_000b, 0x0100_000b);
+            assert_eq!(of(KVM_FEATURES).eax & NEED_KERNEL_APIC, 0);
+        }
     }
 
     #[test]

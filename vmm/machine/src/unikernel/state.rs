@@ -1,6 +1,6 @@
 //! The state of a unikernel VM that its vCPUs and its owner share, beside the [`VmStatus`].
 
-use super::clock::TscClock;
+use crate::vm::clock::TscClock;
 use super::gate::Gate;
 use super::layout::Layout;
 use crate::devices::MmioDevice;
