@@ -51,8 +51,7 @@ pub use reference::page;
 pub use reference::{reference_markdown, schema};
 pub use types::{
     Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig, RunQueues, Variant, VmClass, VmConfig,
-    VmInterrupts,
-    YieldRule,
+    VmInterrupts, YieldRule,
 };
 pub use values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound,

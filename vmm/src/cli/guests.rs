@@ -242,8 +242,7 @@ impl<'a> Maker<'a> {
             .map_err(|e| Failure::Input(miette::miette!(help = e.remedy().to_owned(), "VM {name}: {e}")))?;
         let attributes = attributes(vm);
         let (interrupts, halt_poll) = (vm.interrupts.under(&self.policy), self.halt_poll);
-        let spec =
-            linux::Spec { name, payload, vcpus: vm.vcpus, attributes, interrupts, halt_poll, console, devices };
+        let spec = linux::Spec { name, payload, vcpus: vm.vcpus, attributes, interrupts, halt_poll, console, devices };
         LinuxVm::create(self.kvm, spec, Arc::clone(self.domain)).map_err(|e| cannot_make(name, e))
     }
 

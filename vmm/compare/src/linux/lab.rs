@@ -236,7 +236,12 @@ mod tests {
     use stile_suites::Suite;
 
     fn with_linux(suite: Suite) -> Options {
-        let linux = Linux { kernel: "vmlinuz".into(), initrd: "initramfs.cpio".into(), peer: None, interrupts: VmInterrupts::Auto };
+        let linux = Linux {
+            kernel: "vmlinuz".into(),
+            initrd: "initramfs.cpio".into(),
+            peer: None,
+            interrupts: VmInterrupts::Auto,
+        };
         let policies = ["host", "rsdl"].map(|name| (name.to_owned(), name.parse().unwrap())).to_vec();
         Options { linux: Some(linux), ..Options::new(suite, policies, "0-1".parse().unwrap()) }
     }

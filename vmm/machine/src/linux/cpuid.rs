@@ -19,11 +19,10 @@ const CORES: u32 = 1 << 1;
 /// Leaf of KVM's features.
 const KVM_FEATURES: u32 = 0x4000_0001;
 const STEAL_TIME: u32 = 1 << 5;
-/// KVM's features that need its own local APIC: asynchronous page faults (three bits), ends of interrupts without an
-/// exit, wakes of halted vCPUs, interrupts to many vCPUs, yields to a vCPU, polling before a halt, and long ids in
-/// messages.
-const NEED_KERNEL_APIC: u32 =
-    1 << 4 | 1 << 10 | 1 << 14 | 1 << 6 | 1 << 7 | 1 << 11 | 1 << 13 | 1 << 12 | 1 << 15 | 1 << 9;
+/// KVM's features that need its own local APIC: asynchronous page faults (three bits), wakes of halted vCPUs, flushes
+/// of vCPUs that do not run, interrupts to many vCPUs, polling before a halt, yields to a vCPU, and long ids in
+/// messages. Ends of interrupts without an exit are carried out here.
+const NEED_KERNEL_APIC: u32 = 1 << 4 | 1 << 10 | 1 << 14 | 1 << 7 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 15;
 /// Leaves that describe the host's topology. They are made anew for the VM, or left out.
 const EXTENDED_TOPOLOGY: [u32; 2] = [0xb, 0x1f];
 const AMD_EXTENDED_TOPOLOGY: u32 = 0x8000_0026;

@@ -11,6 +11,7 @@
 //! | [`vcpu`] | a vCPU: what it does next, KVM_RUN, and the work of each exit |
 //! | [`inject`] | interrupts, NMIs and the registers of a start, on their way into KVM |
 //! | [`msrs`] | which accesses to model-specific registers come out of KVM |
+//! | [`pv_eoi`] | ends of interrupts without an exit |
 //! | [`alarm`] | makes a vCPU leave its guest when its timer fires |
 //! | [`trial`] | whether this KVM lets writes of the TSC deadline out |
 
@@ -18,6 +19,7 @@ mod alarm;
 mod apics;
 mod inject;
 mod msrs;
+mod pv_eoi;
 pub(super) mod trial;
 mod vcpu;
 

@@ -13,8 +13,8 @@ use virtio_bindings::virtio_mmio::{VIRTIO_MMIO_QUEUE_NOTIFY, VIRTIO_MMIO_STATUS}
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::worker::event;
 use super::interrupt::Interrupt;
+use super::worker::event;
 use super::{Device, Line, MmioTransport, Worker};
 use crate::devices::{DeviceError, MmioDevice};
 
@@ -41,7 +41,8 @@ impl Attachment {
         make: impl FnOnce(Arc<Line>) -> Result<D, DeviceError>,
     ) -> Result<Self, DeviceError> {
         let interrupt = Arc::new(Interrupt::new()?);
-        let line = Line::named(Arc::clone(&interrupt) as _, format!("VM {}: {name}", worker.vm()), Arc::clone(worker.tell()));
+        let line =
+            Line::named(Arc::clone(&interrupt) as _, format!("VM {}: {name}", worker.vm()), Arc::clone(worker.tell()));
         let line = Arc::new(line);
         let device = make(Arc::clone(&line))?;
         let transport = Arc::new(MmioTransport::new(device, line, memory.clone()));

@@ -197,6 +197,15 @@ impl LocalApic {
         if self.tmr.contains(vector) { Effect::Ended(vector) } else { Effect::Nothing }
     }
 
+    /// Whether the end of the interrupt in service would change nothing but that: no other interrupt is in service or
+    /// requested, and no I/O APIC has to know.
+    pub fn ends_alone(&self) -> bool {
+        let mut others = self.isr;
+        let Some(vector) = others.highest() else { return false };
+        others.remove(vector);
+        others.highest().is_none() && self.irr.highest().is_none() && !self.tmr.contains(vector)
+    }
+
     /// A message has come. False if it changes nothing that the processor would have to look at.
     pub fn accept(&mut self, message: Message) -> bool {
         match message.delivery {

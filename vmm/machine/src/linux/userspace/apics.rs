@@ -17,7 +17,7 @@
 //! 5. When the carrier has left the guest it takes its name back. A kick that it gets after that costs an exit.
 
 use crate::devices::virtio::Notify;
-use crate::linux::apic::{Delivery, Destination, Ipi, IoApic, LocalApic, Message, Now};
+use crate::linux::apic::{Delivery, Destination, IoApic, Ipi, LocalApic, Message, Now};
 use crate::linux::layout::{IO_APIC, PAGE};
 use crate::vm::VmStatus;
 use crate::vm::clock::TscClock;

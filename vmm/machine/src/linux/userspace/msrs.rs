@@ -1,8 +1,10 @@
 //! Which accesses to model-specific registers come out of KVM.
 //!
-//! Without an APIC in the kernel KVM refuses the x2APIC's registers, and refused accesses come out. Two registers it
-//! does not refuse, so a filter does: KVM ignores writes of the TSC deadline, and keeps the APIC's base address itself.
+//! Without an APIC in the kernel KVM refuses the x2APIC's registers, and refused accesses come out. Three registers it
+//! does not refuse, so a filter does: KVM ignores writes of the TSC deadline, keeps the APIC's base address itself, and
+//! would carry out the paravirtual ends of interrupts for an APIC that is not there.
 
+use super::pv_eoi::PV_EOI;
 use crate::linux::apic::local::msr;
 use crate::linux::layout::LOCAL_APIC;
 use kvm_bindings::{KVM_CAP_X86_USER_SPACE_MSR, kvm_enable_cap};
@@ -15,7 +17,7 @@ const BOOTS: u64 = 1 << 8;
 const X2APIC: u64 = 1 << 10;
 const ON: u64 = 1 << 11;
 /// Registers that the filter refuses.
-const FILTERED: [u32; 2] = [APIC_BASE, msr::TSC_DEADLINE];
+const FILTERED: [u32; 3] = [APIC_BASE, msr::TSC_DEADLINE, PV_EOI];
 
 /// The value of [`APIC_BASE`] on a vCPU.
 pub(super) fn apic_base(vcpu: u32) -> u64 {

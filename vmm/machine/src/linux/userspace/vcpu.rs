@@ -12,6 +12,7 @@ use super::alarm;
 use super::apics::Apics;
 use super::inject::{self, Pristine};
 use super::msrs::{APIC_BASE, apic_base};
+use super::pv_eoi::{PV_EOI, PvEoi};
 use crate::linux::apic::local::msr;
 use crate::linux::apic::{Effect, GeneralProtection, Startup};
 use crate::linux::state::LinuxState;
@@ -32,6 +33,7 @@ pub(in crate::linux) struct UserVcpu {
     apics: Arc<Apics>,
     vm: Arc<LinuxState>,
     retired: Sender<RetiredVcpu>,
+    eoi: PvEoi,
     halted: bool,
     /// KVM still has to complete the last exit, which may make an exception. One interrupt beside it would be lost.
     completes: bool,
@@ -111,7 +113,18 @@ impl UserVcpu {
         vm: Arc<LinuxState>,
         retired: Sender<RetiredVcpu>,
     ) -> Self {
-        Self { index, fd, pristine, apics, vm, retired, halted: false, completes: false, class: 0 }
+        Self {
+            index,
+            fd,
+            pristine,
+            apics,
+            vm,
+            retired,
+            eoi: PvEoi::default(),
+            halted: false,
+            completes: false,
+            class: 0,
+        }
     }
 
     /// Does what INIT and start-up messages ask for.
@@ -168,6 +181,9 @@ impl UserVcpu {
         // The interrupt waits if there is an NMI, which goes first.
         let interrupt = if can_take && !nmi { apic.acknowledge() } else { None };
         run.request_interrupt_window = u8::from(apic.deliverable().is_some());
+        if apic.ends_alone() {
+            self.eoi.offer(self.vm.memory());
+        }
         let class = apic.task_priority() >> 4;
         (run.cr8, self.class) = (class.into(), class);
         let until = apic.deadline();
@@ -218,6 +234,10 @@ impl UserVcpu {
         let class = (self.fd.get_kvm_run().cr8 & 0xf) as u8;
         let mut local = self.apics.local(self.index);
         local.carrier = None;
+        if self.eoi.take_back(self.vm.memory()) {
+            // Its end concerns no I/O APIC: that was a condition of the offer.
+            let _ = local.apic.end_of_interrupt();
+        }
         if self.class != class {
             local.apic.set_task_class(class);
         }
@@ -230,6 +250,7 @@ impl UserVcpu {
                 self.apics.local(self.index).apic.read(access.index, self.apics.now())
             }
             APIC_BASE => Ok(apic_base(self.index)),
+            PV_EOI => Ok(self.eoi.register()),
             _ => Err(GeneralProtection),
         };
         let access = inject::msr_access(self.fd.get_kvm_run());
@@ -244,6 +265,7 @@ impl UserVcpu {
             msr::FIRST..=msr::LAST | msr::TSC_DEADLINE => {
                 self.apics.local(self.index).apic.write(access.index, access.data, self.apics.now())
             }
+            PV_EOI => self.eoi.set_register(access.data).map(|()| Effect::Nothing),
             // Its mode stays as it is.
             APIC_BASE if access.data == apic_base(self.index) => Ok(Effect::Nothing),
             _ => Err(GeneralProtection),
