@@ -4,20 +4,22 @@
 //! It is made anew only when something it is made of has changed: a package's version, the first process, or this
 //! crate's instructions. What was made before is trusted only as far as its digests hold.
 
+use crate::archive::Archive;
 use crate::cache::{Cache, CacheError};
 use crate::digest;
 use crate::initramfs::{CopyError, DATA, Initramfs, PROGRAM};
+use crate::kernel::{self, Kernel};
 use crate::libraries::{self, LibraryError};
 use crate::manifest::{Inputs, Manifest};
 use crate::modules::{Module, ModuleError, Modules};
-use crate::packages::{self, Package, PackageError};
+use crate::packages::{Package, PackageError};
 use crate::tool::{self, ToolError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The meta-package of the kernel, and how the names of packages it stands for begin.
-const KERNEL: (&str, &str) = ("linux-image-cloud-amd64", "linux-image-");
+/// The meta-package of the kernel.
+const KERNEL: &str = "linux-image-cloud-amd64";
 /// The packages that files come from, those of shared libraries last.
 const PACKAGES: [&str; 6] = ["busybox-static", "rt-tests", "dbench", "libc6", "libnuma1", "libpopt0"];
 /// Programs, by package and path in it, which is their path in the guest but for the first `usr`.
@@ -42,8 +44,13 @@ const DRIVERS: [(u32, &str); 5] = [
     (19, "vmw_vsock_virtio_transport"),
 ];
 /// The instructions, whose change makes another image.
-const RECIPE: [&str; 4] =
-    [include_str!("guest.rs"), include_str!("initramfs.rs"), include_str!("libraries.rs"), include_str!("modules.rs")];
+const RECIPE: [&str; 5] = [
+    include_str!("guest.rs"),
+    include_str!("initramfs.rs"),
+    include_str!("kernel.rs"),
+    include_str!("libraries.rs"),
+    include_str!("modules.rs"),
+];
 
 /// Names of an image's files.
 const KERNEL_FILE: &str = "vmlinuz";
@@ -72,7 +79,7 @@ pub enum BuildError {
     #[error(transparent)]
     Package(#[from] PackageError),
     /// A package has no such file: it is of a release that this recipe does not know.
-    #[error("package {package} has no {path}: the recipe is for Debian 12 and 13")]
+    #[error("package {package} has no {path}: the recipe is for Debian 12 to 14")]
     Layout {
         /// The package.
         package: String,
@@ -144,49 +151,50 @@ impl Image {
     }
 }
 
-/// Makes the image in a folder, or finds it there; tells what takes time.
-pub fn build(cache: &Cache, folder: &Path, tell: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    let sources = Sources::find()?;
+/// Makes the image of an archive's packages in a folder, or finds it there; tells what takes time.
+pub fn build(archive: &Archive, cache: &Cache, folder: &Path, tell: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
+    let sources = Sources::find(archive)?;
     let inputs = sources.inputs();
     if let Some(image) = Image::find(folder).filter(|image| image.manifest.inputs == inputs) {
         return Ok(Built { image, made: false });
     }
-    let unpacked = sources.unpack(cache, tell)?;
+    let unpacked = sources.unpack(archive, cache, tell)?;
     tell("making the image");
-    let boot = unpacked.kernel.join("boot");
-    let release = release(&boot).ok_or_else(|| layout(KERNEL.0, "boot/vmlinuz-*"))?;
+    let kernel = kernel::of_packages(&unpacked.kernel).ok_or_else(|| layout(KERNEL, "boot/vmlinuz-*"))?;
     let root = root(&unpacked)?;
-    let manifest = write(folder, &boot.join(format!("vmlinuz-{release}")), &root, release, inputs)?;
+    let manifest = write(folder, kernel, &root, inputs)?;
     Ok(Built { image: Image { folder: folder.to_owned(), manifest }, made: true })
 }
 
 /// The packages in the versions that are current.
 struct Sources {
-    kernel: Package,
+    /// The kernel's parts.
+    kernel: Vec<Package>,
     others: Vec<Package>,
 }
 
 /// Where they are unpacked.
 struct Unpacked {
-    kernel: PathBuf,
+    kernel: Vec<PathBuf>,
     others: BTreeMap<String, PathBuf>,
 }
 
 impl Sources {
-    fn find() -> Result<Self, PackageError> {
-        Ok(Self { kernel: packages::behind(KERNEL.0, KERNEL.1)?, others: packages::find(&PACKAGES)? })
+    fn find(archive: &Archive) -> Result<Self, PackageError> {
+        Ok(Self { kernel: archive.kernel(KERNEL)?, others: archive.find(&PACKAGES)? })
     }
 
     fn inputs(&self) -> Inputs {
-        let packages = std::iter::once(&self.kernel).chain(&self.others).cloned().collect();
+        let packages = self.kernel.iter().chain(&self.others).cloned().collect();
         let recipe = digest::of_bytes(RECIPE.concat().as_bytes());
         Inputs { recipe, init: digest::of_bytes(stile_guest_images::LINUX_INIT), packages }
     }
 
-    fn unpack(&self, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<Unpacked, PackageError> {
-        let kernel = self.kernel.files(cache, tell)?;
-        let mut one = |package: &Package| Ok((package.name.clone(), package.files(cache, tell)?));
-        let others = self.others.iter().map(&mut one).collect::<Result<_, PackageError>>()?;
+    fn unpack(&self, archive: &Archive, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<Unpacked, PackageError> {
+        let mut files = |package: &Package| package.files(archive, cache, tell);
+        let kernel = self.kernel.iter().map(&mut files).collect::<Result<_, _>>()?;
+        let mut named = |package: &Package| Ok((package.name.clone(), files(package)?));
+        let others = self.others.iter().map(&mut named).collect::<Result<_, PackageError>>()?;
         Ok(Unpacked { kernel, others })
     }
 }
@@ -194,20 +202,15 @@ impl Sources {
 impl Unpacked {
     /// A file of a package.
     fn file(&self, package: &str, path: &str) -> Result<PathBuf, BuildError> {
-        let file = self.others.get(package).map(|folder| folder.join(path)).filter(|file| file.is_file());
-        file.ok_or_else(|| layout(package, path))
+        // Newer packages have all programs and libraries below `usr`.
+        let folder = self.others.get(package);
+        let mut files = folder.into_iter().flat_map(|folder| [folder.join(path), folder.join("usr").join(path)]);
+        files.find(|file| file.is_file()).ok_or_else(|| layout(package, path))
     }
 }
 
 fn layout(package: &str, path: &str) -> BuildError {
     BuildError::Layout { package: package.to_owned(), path: path.to_owned() }
-}
-
-/// The release of the one kernel in a folder.
-fn release(boot: &Path) -> Option<String> {
-    let entries = std::fs::read_dir(boot).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut releases = entries.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned()));
-    releases.next().filter(|_| releases.next().is_none())
 }
 
 fn root(unpacked: &Unpacked) -> Result<Initramfs, BuildError> {
@@ -230,7 +233,7 @@ fn root(unpacked: &Unpacked) -> Result<Initramfs, BuildError> {
     let clients = unpacked.file(CLIENTS.0, CLIENTS.1)?;
     let clients = tool::output(Command::new("gzip").args(["--no-name", "--stdout"]).arg(clients), "gzip")?;
     root.file(&format!("/{}.gz", CLIENTS.1), DATA, clients);
-    add_drivers(&mut root, &Modules::of_package(&unpacked.kernel)?)?;
+    add_drivers(&mut root, &Modules::of_packages(&unpacked.kernel)?)?;
     Ok(root)
 }
 
@@ -268,17 +271,12 @@ fn add_drivers(root: &mut Initramfs, modules: &Modules) -> Result<(), BuildError
 }
 
 /// Puts the image into its folder. The manifest comes last, so that an image that was not finished is none.
-fn write(
-    folder: &Path,
-    kernel: &Path,
-    root: &Initramfs,
-    release: String,
-    inputs: Inputs,
-) -> Result<Manifest, BuildError> {
+fn write(folder: &Path, kernel: Kernel, root: &Initramfs, inputs: Inputs) -> Result<Manifest, BuildError> {
     let write = |source| BuildError::Write { path: folder.to_owned(), source };
     let mut archive = Vec::new();
     root.write(&mut archive).map_err(write)?;
-    let kernel = std::fs::read(kernel).map_err(|source| BuildError::Write { path: kernel.to_owned(), source })?;
+    let Kernel { file, release } = kernel;
+    let kernel = std::fs::read(&file).map_err(|source| BuildError::Write { path: file, source })?;
     let contents = [(KERNEL_FILE, kernel), (INITRAMFS_FILE, archive)];
     let files = contents.iter().map(|(name, bytes)| ((*name).to_owned(), digest::of_bytes(bytes))).collect();
     let manifest = Manifest { release, inputs, files };
@@ -304,25 +302,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("vmlinuz-6.1.0-9-cloud-amd64");
         std::fs::write(&kernel, "kernel").unwrap();
-        let release = release(folder.path()).unwrap();
+        let kernel = Kernel { file: kernel, release: "6.1.0-9-cloud-amd64".into() };
         let out = folder.path().join("out");
         assert!(Image::find(&out).is_none());
         let inputs = Inputs { recipe: "r".into(), init: "i".into(), packages: Vec::new() };
-        write(&out, &kernel, &Initramfs::new(), release, inputs).unwrap();
+        write(&out, kernel, &Initramfs::new(), inputs).unwrap();
         let image = Image::find(&out).unwrap();
         assert_eq!(image.release(), "6.1.0-9-cloud-amd64");
         assert_eq!(std::fs::read(image.kernel()).unwrap(), b"kernel");
         std::fs::write(image.initramfs(), "damaged").unwrap();
         assert!(Image::find(&out).is_none());
-    }
-
-    #[test]
-    fn a_folder_with_two_kernels_has_no_release() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(release(folder.path()), None);
-        for name in ["vmlinuz-1", "vmlinuz-2"] {
-            std::fs::write(folder.path().join(name), "").unwrap();
-        }
-        assert_eq!(release(folder.path()), None);
     }
 }

@@ -12,6 +12,9 @@ use std::process::Command;
 /// byte.
 const SECTION: &str = ".modinfo";
 
+/// The folders of kernels' modules, from the root: that of older packages, and that of newer ones.
+const PLACES: [&str; 2] = ["lib/modules", "usr/lib/modules"];
+
 /// A module to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
@@ -43,10 +46,10 @@ pub enum ModuleError {
         source: std::io::Error,
     },
     /// There is not just one kernel's folder.
-    #[error("{path} should have one folder, of one kernel's modules")]
+    #[error("{roots:?} should have the modules of one kernel")]
     Kernels {
-        /// The folder of kernels' modules.
-        path: PathBuf,
+        /// Where a kernel's packages are unpacked.
+        roots: Vec<PathBuf>,
     },
     /// The kernel has no such module.
     #[error("there is no module {name} in {folder}, nor is it built into the kernel")]
@@ -71,27 +74,20 @@ pub enum ModuleError {
 }
 
 impl Modules {
-    /// The modules of the one kernel whose package is unpacked at the root.
-    pub fn of_package(root: &Path) -> Result<Self, ModuleError> {
-        let kernels = root.join("lib/modules");
-        let mut folders = entries(&kernels)?;
-        let (Some(folder), None) = (folders.pop(), folders.pop()) else {
-            return Err(ModuleError::Kernels { path: kernels });
-        };
-        let mut files = BTreeMap::new();
-        let mut open = vec![folder.join("kernel")];
-        while let Some(path) = open.pop() {
-            for path in entries(&path)? {
-                match name_of(&path) {
-                    _ if path.is_dir() => open.push(path),
-                    Some(name) => drop(files.insert(name, path)),
-                    None => {}
-                }
+    /// The modules of the one kernel whose packages are unpacked at these roots.
+    pub fn of_packages(roots: &[PathBuf]) -> Result<Self, ModuleError> {
+        let (mut files, mut builtin) = (BTreeMap::new(), BTreeSet::new());
+        let folders = folders(roots)?;
+        let Some(folder) = folders.first().cloned() else { return Err(ModuleError::Kernels { roots: roots.to_vec() }) };
+        for folder in folders {
+            add_files(&folder, &mut files)?;
+            let list = folder.join("modules.builtin");
+            match std::fs::read_to_string(&list) {
+                Ok(text) => builtin.extend(text.lines().filter_map(|line| name_of(Path::new(line)))),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(source) => return Err(ModuleError::Read { path: list, source }),
             }
         }
-        let list = folder.join("modules.builtin");
-        let list = std::fs::read_to_string(&list).map_err(|source| ModuleError::Read { path: list, source })?;
-        let builtin = list.lines().filter_map(|line| name_of(Path::new(line))).collect();
         Ok(Self { folder, files, builtin })
     }
 
@@ -118,6 +114,36 @@ impl Modules {
         order.push(Module { name: name.to_owned(), bytes });
         Ok(())
     }
+}
+
+/// The folders, one of each package that has any, of the one kernel that these packages are of.
+fn folders(roots: &[PathBuf]) -> Result<Vec<PathBuf>, ModuleError> {
+    let mut all = Vec::new();
+    for kernels in roots.iter().flat_map(|root| PLACES.map(|place| root.join(place))) {
+        if kernels.is_dir() {
+            all.extend(entries(&kernels)?);
+        }
+    }
+    let releases: BTreeSet<_> = all.iter().map(|folder| folder.file_name()).collect();
+    match releases.len() {
+        1 => Ok(all),
+        _ => Err(ModuleError::Kernels { roots: roots.to_vec() }),
+    }
+}
+
+/// Adds the files of all modules in a kernel's folder, which may have none.
+fn add_files(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), ModuleError> {
+    let mut open: Vec<_> = [folder.join("kernel")].into_iter().filter(|path| path.is_dir()).collect();
+    while let Some(path) = open.pop() {
+        for path in entries(&path)? {
+            match name_of(&path) {
+                _ if path.is_dir() => open.push(path),
+                Some(name) => drop(files.insert(name, path)),
+                None => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, ModuleError> {
@@ -185,7 +211,7 @@ mod tests {
     #[test]
     fn what_is_built_in_needs_no_file_and_what_is_missing_is_named() {
         let root = package();
-        let modules = Modules::of_package(root.path()).unwrap();
+        let modules = Modules::of_packages(&[root.path().to_owned()]).unwrap();
         assert_eq!(modules.in_order(&["virtio-pci", "virtio_pci"]).unwrap(), []);
         let error = modules.in_order(&["kvm"]).unwrap_err();
         assert!(matches!(&error, ModuleError::Missing { name, .. } if name == "kvm"), "{error}");
@@ -194,10 +220,21 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_may_be_in_several_packages() {
+        let (root, other) = (package(), tempfile::tempdir().unwrap());
+        let folder = other.path().join("usr/lib/modules/6.1.0-9/kernel");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("more.ko"), "not a module").unwrap();
+        let modules = Modules::of_packages(&[other.path().to_owned(), root.path().to_owned()]).unwrap();
+        assert_eq!(modules.files.keys().collect::<Vec<_>>(), ["broken", "more"]);
+        assert!(modules.builtin.contains("virtio_pci"));
+    }
+
+    #[test]
     fn two_kernels_in_one_place_are_refused() {
         let root = package();
         std::fs::create_dir(root.path().join("lib/modules/6.1.0-10")).unwrap();
-        let error = Modules::of_package(root.path()).unwrap_err();
+        let error = Modules::of_packages(&[root.path().to_owned()]).unwrap_err();
         assert!(matches!(error, ModuleError::Kernels { .. }), "{error}");
     }
 }

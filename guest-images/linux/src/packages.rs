@@ -3,6 +3,7 @@
 //! The candidate version and its digest come from apt's index. apt has checked the index's signature. A package is
 //! fetched by `apt-get download` and unpacked by `dpkg-deb --extract`. Neither needs root or changes what is installed.
 
+use crate::archive::Archive;
 use crate::cache::{Cache, CacheError};
 use crate::digest;
 use crate::tool::{self, ToolError};
@@ -35,6 +36,18 @@ pub enum PackageError {
         /// How the name of the package should begin.
         wanted: &'static str,
     },
+    /// The lists of a suite cannot be fetched.
+    #[error("cannot fetch the package lists of suite {suite}: is Debian's archive in reach?")]
+    Lists {
+        /// The suite.
+        suite: String,
+        /// What apt said.
+        #[source]
+        source: ToolError,
+    },
+    /// This machine's apt does not use Debian's archive.
+    #[error("apt's sources name no archive of Debian's, whose other suites could be used: this is not a Debian")]
+    NotDebian,
     /// A program failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
@@ -75,6 +88,10 @@ pub enum PackageError {
     },
 }
 
+/// How the names of packages begin that have parts of a kernel: the kernel, the modules, and the table of what is built
+/// in.
+const KERNEL_PARTS: [&str; 3] = ["linux-binary-", "linux-modules-", "linux-base-"];
+
 /// A stanza of apt's index.
 #[derive(Debug, PartialEq, Eq)]
 struct Stanza {
@@ -82,37 +99,70 @@ struct Stanza {
     depends: String,
 }
 
-/// The candidate versions of packages, in the order asked for.
-pub fn find(names: &[&str]) -> Result<Vec<Package>, PackageError> {
-    Ok(show(names)?.into_iter().map(|stanza| stanza.package).collect())
-}
-
-/// The package that a meta-package stands for, such as `linux-image-6.1.0-9-amd64` for `linux-image-amd64`.
-pub fn behind(meta: &str, wanted: &'static str) -> Result<Package, PackageError> {
-    let stanzas = show(&[meta])?;
-    let depends = stanzas.iter().flat_map(|stanza| stanza.depends.split(','));
-    let name = depends.filter_map(|item| item.split_whitespace().next()).find(|name| name.starts_with(wanted));
-    let name = name.ok_or_else(|| PackageError::NotMeta { package: meta.to_owned(), wanted })?;
-    find(&[name])?.pop().ok_or_else(|| PackageError::Unknown(name.to_owned()))
-}
-
-fn show(names: &[&str]) -> Result<Vec<Stanza>, PackageError> {
-    let unknown = |name: &str| PackageError::Unknown(name.to_owned());
-    let text = match tool::output(Command::new("apt-cache").args(["show", "--no-all-versions"]).args(names), "apt") {
-        Ok(text) => text,
-        Err(ToolError::Failed { .. }) => return Err(unknown(&names.join(" or "))),
-        Err(error) => return Err(error.into()),
-    };
-    let stanzas = parse(&String::from_utf8_lossy(&text));
-    let place = |name: &&str| stanzas.iter().position(|stanza| stanza.package.name == **name);
-    if let Some(name) = names.iter().find(|name| place(name).is_none()) {
-        return Err(unknown(name));
+impl Archive {
+    /// The candidate versions of packages, in the order asked for.
+    pub fn find(&self, names: &[&str]) -> Result<Vec<Package>, PackageError> {
+        Ok(self.show(names)?.into_iter().map(|stanza| stanza.package).collect())
     }
-    let mut found: Vec<Stanza> =
-        stanzas.into_iter().filter(|stanza| names.contains(&stanza.package.name.as_str())).collect();
-    found.sort_by_key(|stanza| names.iter().position(|name| *name == stanza.package.name));
-    found.dedup_by(|a, b| a.package.name == b.package.name);
-    Ok(found)
+
+    /// The packages that a meta-package of a kernel stands for, such as `linux-image-6.1.0-9-amd64` for
+    /// `linux-image-amd64`, and those with parts of that kernel: newer ones have the kernel and its modules in packages
+    /// of their own.
+    pub fn kernel(&self, meta: &str) -> Result<Vec<Package>, PackageError> {
+        let image = dependencies(&self.show(&[meta])?, &["linux-image-"]).into_iter().next();
+        let image = image.ok_or_else(|| PackageError::NotMeta { package: meta.to_owned(), wanted: "linux-image-" })?;
+        let mut names = dependencies(&self.show(&[&image])?, &KERNEL_PARTS);
+        // A kernel that has no such parts also depends on a package of tools that has one of their names.
+        names.retain(|name| release_of(name) == release_of(&image));
+        names.insert(0, image);
+        self.find(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// A package and all that it depends on, down to the C library.
+    pub fn with_dependencies(&self, name: &str) -> Result<Vec<Package>, PackageError> {
+        let mut plan = self.command("apt-get");
+        // Of a suite of its own, for which nothing is installed.
+        let plan = tool::output(plan.args(["install", "--simulate", "--no-install-recommends", name]), "apt")?;
+        let plan = String::from_utf8_lossy(&plan);
+        self.find(&to_be_installed(&plan))
+    }
+
+    fn show(&self, names: &[&str]) -> Result<Vec<Stanza>, PackageError> {
+        let unknown = |name: &str| PackageError::Unknown(name.to_owned());
+        let mut cache = self.command("apt-cache");
+        let text = match tool::output(cache.args(["show", "--no-all-versions"]).args(names), "apt") {
+            Ok(text) => text,
+            Err(ToolError::Failed { .. }) => return Err(unknown(&names.join(" or "))),
+            Err(error) => return Err(error.into()),
+        };
+        let stanzas = parse(&String::from_utf8_lossy(&text));
+        let place = |name: &&str| stanzas.iter().position(|stanza| stanza.package.name == **name);
+        if let Some(name) = names.iter().find(|name| place(name).is_none()) {
+            return Err(unknown(name));
+        }
+        let mut found: Vec<Stanza> =
+            stanzas.into_iter().filter(|stanza| names.contains(&stanza.package.name.as_str())).collect();
+        found.sort_by_key(|stanza| names.iter().position(|name| *name == stanza.package.name));
+        found.dedup_by(|a, b| a.package.name == b.package.name);
+        Ok(found)
+    }
+}
+
+/// The packages that these depend on and whose names begin so.
+fn dependencies(stanzas: &[Stanza], beginnings: &[&str]) -> Vec<String> {
+    let depends = stanzas.iter().flat_map(|stanza| stanza.depends.split(','));
+    let names = depends.filter_map(|item| item.split_whitespace().next());
+    names.filter(|name| beginnings.iter().any(|begin| name.starts_with(begin))).map(str::to_owned).collect()
+}
+
+/// The packages that a simulation of apt's would install.
+fn to_be_installed(plan: &str) -> Vec<&str> {
+    plan.lines().filter_map(|line| line.strip_prefix("Inst ")?.split_whitespace().next()).collect()
+}
+
+/// The release in the name of a kernel's package: `6.1.0-9-amd64` in `linux-image-6.1.0-9-amd64`.
+fn release_of(name: &str) -> Option<&str> {
+    name.splitn(3, '-').nth(2)
 }
 
 fn parse(text: &str) -> Vec<Stanza> {
@@ -130,7 +180,7 @@ fn parse(text: &str) -> Vec<Stanza> {
 impl Package {
     /// The folder with the package's files, as from the root of a file system. Fetches and unpacks them if they are not
     /// there yet, which `tell` is told before.
-    pub fn files(&self, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, PackageError> {
+    pub fn files(&self, archive: &Archive, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, PackageError> {
         let name = self.place();
         let path = cache.path(&name);
         if path.is_dir() {
@@ -138,9 +188,9 @@ impl Package {
         }
         tell(&format!("fetching {self}"));
         let workshop = cache.workshop()?;
-        let archive = self.download(workshop.path())?;
+        let file = self.download(archive, workshop.path())?;
         let unpacked = workshop.path().join("files");
-        tool::output(Command::new("dpkg-deb").arg("--extract").arg(archive).arg(&unpacked), "dpkg")?;
+        tool::output(Command::new("dpkg-deb").arg("--extract").arg(file).arg(&unpacked), "dpkg")?;
         Ok(cache.put_folder(&unpacked, &name)?)
     }
 
@@ -150,13 +200,10 @@ impl Package {
         format!("packages/{}_{}_{digest}", self.name, self.version.replace(':', "%3a"))
     }
 
-    fn download(&self, folder: &Path) -> Result<PathBuf, PackageError> {
+    fn download(&self, archive: &Archive, folder: &Path) -> Result<PathBuf, PackageError> {
         let Self { name, version, .. } = self;
-        let mut apt = Command::new("apt-get");
-        // The folder is private to the user. apt, run by root, could not change to its own user there, and would warn
-        // of that.
-        apt.current_dir(folder).args(["--option", "APT::Sandbox::User=root"]);
-        apt.args(["--quiet", "download", &format!("{name}={version}")]);
+        let mut apt = archive.command("apt-get");
+        apt.current_dir(folder).args(["--quiet", "download", &format!("{name}={version}")]);
         tool::output(&mut apt, "apt").map_err(|source| match source {
             ToolError::Failed { .. } => PackageError::Download { name: name.clone(), version: version.clone(), source },
             other => other.into(),
@@ -164,14 +211,14 @@ impl Package {
         let read = |source| PackageError::Read { path: folder.to_owned(), source };
         let entries = std::fs::read_dir(folder).map_err(read)?;
         let is_archive = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
-        let archive = entries.filter_map(|entry| Some(entry.ok()?.path())).find(is_archive);
-        let archive = archive.ok_or_else(|| read(std::io::ErrorKind::NotFound.into()))?;
-        let found = digest::of_file(&archive).map_err(read)?;
+        let file = entries.filter_map(|entry| Some(entry.ok()?.path())).find(is_archive);
+        let file = file.ok_or_else(|| read(std::io::ErrorKind::NotFound.into()))?;
+        let found = digest::of_file(&file).map_err(read)?;
         if found != self.sha256 {
             let expected = self.sha256.clone();
             return Err(PackageError::Digest { name: name.clone(), version: version.clone(), expected, found });
         }
-        Ok(archive)
+        Ok(file)
     }
 }
 
@@ -210,6 +257,22 @@ SHA256: bb
     }
 
     #[test]
+    fn the_parts_of_a_kernel_are_those_of_its_release() {
+        let depends = "kmod, linux-base (>= 4.3), linux-binary-7.2+deb14-amd64 (= 7.2-1), linux-base-7.2+deb14-amd64";
+        let package = Package { name: "linux-image-7.2+deb14-amd64".into(), version: "1".into(), sha256: "0".into() };
+        let parts = dependencies(&[Stanza { package, depends: depends.into() }], &KERNEL_PARTS);
+        assert_eq!(parts, ["linux-binary-7.2+deb14-amd64", "linux-base-7.2+deb14-amd64"]);
+        assert!(parts.iter().all(|part| release_of(part) == Some("7.2+deb14-amd64")));
+        assert_eq!(release_of("linux-image-6.1.0-9-amd64"), Some("6.1.0-9-amd64"));
+    }
+
+    #[test]
+    fn a_plan_names_what_is_to_be_installed() {
+        let plan = "Reading...\nInst libc6 (2.41-12 Debian:13/stable [amd64])\nConf libc6 (2.41-12)\nInst qemu (1:1)\n";
+        assert_eq!(to_be_installed(plan), ["libc6", "qemu"]);
+    }
+
+    #[test]
     fn the_place_in_the_cache_names_version_and_content() {
         let sha256 = "0123456789abcdef".to_owned();
         let package = Package { name: "a".into(), version: "1:2".into(), sha256 };
@@ -223,6 +286,6 @@ SHA256: bb
         let package = Package { name: "no-such-package".into(), version: "1".into(), sha256: "00".into() };
         std::fs::create_dir_all(cache.path(&package.place())).unwrap();
         let mut tell = |what: &str| panic!("{what}");
-        assert_eq!(package.files(&cache, &mut tell).unwrap(), cache.path(&package.place()));
+        assert_eq!(package.files(&Archive::of_machine(), &cache, &mut tell).unwrap(), cache.path(&package.place()));
     }
 }

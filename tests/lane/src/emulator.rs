@@ -1,17 +1,19 @@
 //! The emulators, and how each is started.
 
 pub(crate) mod bochs;
+mod program;
 mod qemu;
 
 use bochs::Console;
+pub(crate) use program::{Program, ProgramError};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 use stile_linux_images::tool::ToolError;
 
 /// Enough for the tests' programs, twice while they are unpacked, and for four Linux guests.
 const MEMORY_MIB: u32 = 2048;
 /// As many CPUs as test machines have.
-const CPUS: u32 = 2;
+pub(crate) const CPUS: u32 = 2;
 
 /// Why an emulator cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -71,13 +73,31 @@ impl Kind {
             Self::Vmx => "kvm-intel",
         }
     }
+
+    /// The meta-package of the kernel that the machine runs.
+    pub(crate) fn kernel(self) -> &'static str {
+        match self {
+            Self::Svm => "linux-image-amd64",
+            // Its time is the number of instructions. To unpack this kernel, which has the same KVM, takes few of them
+            // (LZ4 in Debian 12, where the other one's XZ takes as many as all the rest of the boot).
+            Self::Vmx => "linux-image-cloud-amd64",
+        }
+    }
+
+    /// The modules for a disk.
+    pub(crate) fn disk_modules(self) -> &'static [&'static str] {
+        match self {
+            Self::Svm => &["virtio_pci", "virtio_blk"],
+            Self::Vmx => &["ata_piix", "sd_mod"],
+        }
+    }
 }
 
 /// An emulator of a machine.
 #[derive(Debug)]
 pub(crate) struct Emulator {
     pub(crate) kind: Kind,
-    pub(crate) program: PathBuf,
+    pub(crate) program: Program,
     /// Instructions of each CPU in a second of the machine, if its time is that.
     pub(crate) ips: u32,
 }
@@ -90,6 +110,10 @@ pub(crate) struct Boot<'a> {
     pub(crate) command_line: String,
     /// The file that its second serial line is.
     pub(crate) told: &'a Path,
+    /// The disk for results, if there is one.
+    pub(crate) disk: Option<&'a Path>,
+    /// The seconds that its clock is ahead at the start.
+    pub(crate) ahead: u32,
     /// For other files.
     pub(crate) folder: &'a Path,
 }
@@ -117,11 +141,4 @@ impl Emulator {
             Kind::Vmx => bochs::slowness(self.ips),
         }
     }
-}
-
-/// A program that the kernel kills when this one ends, so that even a killed lane leaves no emulator.
-fn ends_with_this(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
-    command
 }

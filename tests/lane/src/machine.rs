@@ -9,6 +9,7 @@ use crate::emulator::{Boot, Emulator, StartError, Started};
 use crate::outer::OuterSystem;
 use crate::results::{self, Verdict};
 use crate::script::Script;
+use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -38,6 +39,10 @@ pub(crate) enum MachineError {
 pub(crate) struct Machine {
     pub(crate) emulator: Emulator,
     pub(crate) system: OuterSystem,
+    /// The disk for results, if there is one.
+    pub(crate) disk: Option<PathBuf>,
+    /// The seconds that its clock is ahead at the start.
+    pub(crate) ahead: u32,
 }
 
 /// A running emulator. Dropping it kills the emulator.
@@ -64,6 +69,8 @@ impl Machine {
             initramfs: &self.system.initramfs(),
             command_line: format!("console=ttyS0 quiet mitigations=off lane.from={first}"),
             told: &told,
+            disk: self.disk.as_deref(),
+            ahead: self.ahead,
             folder: self.system.folder(),
         };
         let Started { child, mut console } = self.emulator.start(&boot)?;
@@ -124,7 +131,7 @@ impl Awake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::emulator::Kind;
+    use crate::emulator::{Kind, Program};
     use std::path::Path;
     use std::process::Command;
 
@@ -151,8 +158,8 @@ mod tests {
         let (emulator, pid) = (folder.join("emulator"), folder.with_extension("pid"));
         std::fs::write(&emulator, format!("#!/bin/sh\necho $$ >{}\nexec sleep 60\n", pid.display())).unwrap();
         std::fs::set_permissions(&emulator, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let emulator = Emulator { kind: Kind::Svm, program: emulator, ips: 1 };
-        let machine = Machine { emulator, system };
+        let emulator = Emulator { kind: Kind::Svm, program: Program::installed(emulator), ips: 1 };
+        let machine = Machine { emulator, system, disk: None, ahead: 0 };
         let interrupted = AtomicBool::new(false);
         let outcome = std::thread::scope(|scope| {
             let run = scope.spawn(|| machine.run(&[script("a")], &interrupted));

@@ -13,70 +13,55 @@
 //!
 //! A test is a script with its description, its limit and its needs besides stile ([`script`]).
 
+mod args;
 mod emulator;
 mod machine;
+mod measure;
 mod outer;
 mod programs;
 mod results;
 mod script;
+mod suites;
 
+use args::Args;
 use clap::Parser;
-use emulator::{Emulator, Kind};
+use emulator::{Emulator, Kind, Program, ProgramError};
 use machine::{Machine, MachineError};
+use measure::Measurement;
 use outer::{Contents, OuterError};
 use programs::Profile;
 use results::Verdict;
 use script::{Need, Script};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Runs tests of stile on an emulated machine whose KVM has hardware virtualisation
-#[derive(Debug, Parser)]
-#[command(name = "hardware-lane")]
-struct Args {
-    /// The tests; none: all
-    names: Vec<String>,
-    /// List the tests, and run none
-    #[arg(long)]
-    list: bool,
-    /// Run the tests this many times, each time on a machine started anew
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: u32,
-    /// The machine to emulate
-    #[arg(long, value_enum, default_value_t = Kind::Svm)]
-    machine: Kind,
-    /// Instructions that each CPU of the machine `vmx` makes in a second of its time
-    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u32).range(10_000_000..=2_000_000_000))]
-    ips: u32,
-    /// Build stile and its tests as users do, and not as `cargo test` does; always so for the machine `vmx`
-    #[arg(long)]
-    release: bool,
-    /// Boot this kernel in Linux guests instead of Debian's
-    #[arg(long, value_name = "FILE")]
-    kernel: Option<PathBuf>,
-}
+use stile_linux_images::Cache;
+use stile_linux_images::cache::CacheError;
+use suites::Suite;
 
 /// Names, separated by commas, of required parts. If one is missing, the lane fails instead of being skipped.
 const REQUIRE: &str = "STILE_REQUIRE";
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let scripts =
-        match script::all(Path::new(env!("CARGO_MANIFEST_DIR"))).and_then(|all| script::chosen(all, &args.names)) {
-            Ok(scripts) => scripts,
-            Err(error) => {
-                eprintln!("hardware-lane: {}", chain(&error));
-                return ExitCode::from(2);
-            }
-        };
+    let measurement = args.measurement();
+    let tests = || script::all(Path::new(env!("CARGO_MANIFEST_DIR"))).and_then(|all| script::chosen(all, &args.names));
+    let scripts = match measurement.as_ref().map_or_else(tests, |measurement| Ok(measurement.scripts())) {
+        Ok(scripts) => scripts,
+        Err(error) => {
+            eprintln!("hardware-lane: {}", chain(&error));
+            return ExitCode::from(2);
+        }
+    };
     if args.list {
         scripts.iter().for_each(|script| println!("{:<14} {}", script.name, script.description));
         return ExitCode::SUCCESS;
     }
-    match prepare(&scripts, &args).and_then(|(machine, ended)| run(&machine, &scripts, args.repeat, &ended)) {
+    let measurement = measurement.as_ref();
+    let made = prepare(&scripts, &args, measurement);
+    match made.and_then(|(machine, ended)| run(&machine, &scripts, args.repeat, measurement, &ended)) {
         Ok(code) => code,
         Err(error) if error.is_absence() && !required() => {
             eprintln!("\nSKIPPED hardware-lane: {}", chain(&error));
@@ -93,11 +78,15 @@ fn main() -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum LaneError {
     #[error(transparent)]
-    Missing(#[from] emulator::Missing),
+    Emulator(#[from] emulator::ProgramError),
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     #[error(transparent)]
     Outer(#[from] OuterError),
     #[error(transparent)]
-    Machine(#[from] machine::MachineError),
+    Machine(#[from] MachineError),
+    #[error(transparent)]
+    Measure(#[from] measure::MeasureError),
     #[error("cannot see to Ctrl-C")]
     Signals(#[source] std::io::Error),
 }
@@ -106,9 +95,9 @@ impl LaneError {
     /// Whether something is missing that a machine need not have.
     fn is_absence(&self) -> bool {
         match self {
-            Self::Missing(_) => true,
+            Self::Emulator(error) => !matches!(error, ProgramError::Incomplete),
             Self::Outer(error) => error.is_absence(),
-            Self::Machine(_) | Self::Signals(_) => false,
+            Self::Cache(_) | Self::Machine(_) | Self::Measure(_) | Self::Signals(_) => false,
         }
     }
 }
@@ -119,27 +108,67 @@ fn required() -> bool {
 
 /// Makes a machine for these tests, and a flag that a signal of the user sets from now on. A signal must not end the
 /// program at once: the machine's files are large, and have to be removed.
-fn prepare(scripts: &[Script], args: &Args) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
+fn prepare(
+    scripts: &[Script],
+    args: &Args,
+    measurement: Option<&Measurement>,
+) -> Result<(Machine, Arc<AtomicBool>), LaneError> {
     let kind = args.machine;
-    let program = kind.program()?;
+    let mut tell = |what: &str| eprintln!("hardware-lane: {what}");
+    let program = program(args, &mut tell)?;
     let needs_qemu = scripts.iter().any(|script| script.needs.contains(&Need::Qemu));
-    let qemu = if needs_qemu { Some(Kind::Svm.program()?) } else { None };
+    let qemu = if needs_qemu { Some(Kind::Svm.program().map_err(ProgramError::Missing)?) } else { None };
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(LaneError::Signals)?;
     }
     // On a machine whose time is instructions, a program with assertions takes several times as long.
-    let profile = if args.release || kind == Kind::Vmx { Profile::Release } else { Profile::Debug };
-    let contents = Contents { kind, scripts, profile, qemu: qemu.as_deref(), guest_kernel: args.kernel.as_deref() };
-    let system = outer::make(&contents, &mut |what| eprintln!("hardware-lane: {what}"))?;
+    let as_users = args.release || kind == Kind::Vmx || measurement.is_some();
+    let profile = if as_users { Profile::Release } else { Profile::Debug };
+    let contents = Contents {
+        kind,
+        outer: args.outer,
+        scripts,
+        profile,
+        qemu: qemu.as_deref(),
+        has_disk: measurement.is_some(),
+        guest_kernel: args.kernel.as_deref(),
+    };
+    let system = outer::make(&contents, &mut tell)?;
     let emulator = Emulator { kind, program, ips: args.ips };
-    Ok((Machine { emulator, system }, ended))
+    let disk = measurement.map(|_| system.folder().join("disk"));
+    let ahead = measurement.and_then(|measurement| measurement.seeds.first().copied()).unwrap_or_default();
+    Ok((Machine { emulator, system, disk, ahead }, ended))
 }
 
-fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) -> Result<ExitCode, LaneError> {
+/// The emulator: the installed one, or QEMU of another suite.
+fn program(args: &Args, tell: &mut dyn FnMut(&str)) -> Result<Program, LaneError> {
+    if args.machine == Kind::Vmx || args.qemu == Suite::Own {
+        return Ok(Program::installed(args.machine.program().map_err(ProgramError::Missing)?));
+    }
+    let cache = Cache::of_user()?;
+    let archive = args.qemu.archive(&cache, tell).map_err(ProgramError::Package)?;
+    Ok(Program::unpacked(&archive, &cache, tell)?)
+}
+
+fn run(
+    machine: &Machine,
+    scripts: &[Script],
+    times: u32,
+    measurement: Option<&Measurement>,
+    ended: &AtomicBool,
+) -> Result<ExitCode, LaneError> {
     let (mut passed, mut failed) = (0, 0);
     for _ in 0..times {
-        let verdicts = verdicts(scripts, |rest| machine.run(rest, ended))?;
+        let verdicts = verdicts(scripts, |rest| -> Result<_, LaneError> {
+            let Some((measurement, disk)) = measurement.zip(machine.disk.as_deref()) else {
+                return Ok(machine.run(rest, ended)?);
+            };
+            measure::empty_disk(disk)?;
+            let verdicts = machine.run(rest, ended);
+            measurement.bring(disk, machine.system.stile())?;
+            Ok(verdicts?)
+        })?;
         println!();
         for (script, verdict) in scripts.iter().zip(&verdicts) {
             println!("{:<16} {verdict}", script.name);
@@ -156,10 +185,10 @@ fn run(machine: &Machine, scripts: &[Script], times: u32, ended: &AtomicBool) ->
 const MACHINES: u32 = 3;
 
 /// Returns the verdict on each test, on as many machines as it takes. `run` runs tests on a new machine.
-fn verdicts(
+fn verdicts<E>(
     scripts: &[Script],
-    mut run: impl FnMut(&[Script]) -> Result<Vec<Verdict>, MachineError>,
-) -> Result<Vec<Verdict>, MachineError> {
+    mut run: impl FnMut(&[Script]) -> Result<Vec<Verdict>, E>,
+) -> Result<Vec<Verdict>, E> {
     let mut all: Vec<Verdict> = Vec::new();
     // The verdict on the first of the tests that are left.
     let mut number = 1;
@@ -209,7 +238,7 @@ mod tests {
         let mut had = Vec::new();
         let all = verdicts(&["a", "b", "c"].map(script), |rest| {
             had.push(rest.len());
-            Ok(machines[had.len() - 1].to_vec())
+            Ok::<_, MachineError>(machines[had.len() - 1].to_vec())
         });
         (all.unwrap(), had)
     }

@@ -7,18 +7,17 @@
 use crate::emulator::Kind;
 use crate::programs::{self, Profile, ProgramError, Programs};
 use crate::script::{Need, Script};
+use crate::suites::Suite;
 use std::path::{Path, PathBuf};
-use stile_linux_images::Cache;
 use stile_linux_images::cache::CacheError;
 use stile_linux_images::guest::{self, BuildError};
 use stile_linux_images::initramfs::{CopyError, DATA, Initramfs, PROGRAM};
 use stile_linux_images::libraries::{self, LibraryError};
 use stile_linux_images::modules::{ModuleError, Modules};
-use stile_linux_images::packages::{self, PackageError};
+use stile_linux_images::packages::PackageError;
+use stile_linux_images::{Archive, Cache, kernel};
 use tempfile::TempDir;
 
-/// The meta-package of the stock kernel, and the beginning of the names of the packages that it depends on.
-const KERNEL: (&str, &str) = ("linux-image-amd64", "linux-image-");
 /// The module that gives taps.
 const TAPS: &str = "tun";
 /// The shell and all other programs of the root.
@@ -35,6 +34,8 @@ const LINUX_TESTS: &str = include_str!("../linux.sh");
 #[derive(Debug)]
 pub(crate) struct OuterSystem {
     kernel: PathBuf,
+    /// stile as it is in the system.
+    stile: PathBuf,
     folder: TempDir,
 }
 
@@ -47,9 +48,9 @@ pub(crate) enum OuterError {
     /// The kernel's modules cannot be loaded.
     #[error(transparent)]
     Module(#[from] ModuleError),
-    /// The kernel's package does not have exactly one kernel.
-    #[error("{0} should have one file vmlinuz-*")]
-    NoKernel(PathBuf),
+    /// The kernel's packages do not have exactly one kernel.
+    #[error("{0:?} should have one kernel")]
+    NoKernel(Vec<PathBuf>),
     /// This tree's programs are missing.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -83,6 +84,11 @@ impl OuterSystem {
         &self.kernel
     }
 
+    /// stile as it is in the system, but where it was built.
+    pub(crate) fn stile(&self) -> &Path {
+        &self.stile
+    }
+
     /// Its initramfs.
     pub(crate) fn initramfs(&self) -> PathBuf {
         self.folder.path().join("initramfs.cpio")
@@ -99,28 +105,40 @@ impl OuterSystem {
 pub(crate) struct Contents<'a> {
     /// The machine that it is for.
     pub(crate) kind: Kind,
+    /// Whose kernel it has.
+    pub(crate) outer: Suite,
     /// The tests that it runs.
     pub(crate) scripts: &'a [Script],
     /// How programs are built.
     pub(crate) profile: Profile,
     /// QEMU, for tests that need it.
     pub(crate) qemu: Option<&'a Path>,
+    /// Whether the machine has a disk for results.
+    pub(crate) has_disk: bool,
     /// The kernel of inner guests, if not Debian's.
     pub(crate) guest_kernel: Option<&'a Path>,
 }
 
 /// Makes a system, and reports steps that take time.
 pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Result<OuterSystem, OuterError> {
-    let &Contents { kind, scripts, profile, qemu, guest_kernel } = contents;
+    let &Contents { kind, outer, scripts, profile, qemu, has_disk, guest_kernel } = contents;
     let cache = Cache::of_user()?;
-    let kernel_package = packages::behind(KERNEL.0, KERNEL.1)?.files(&cache, tell)?;
-    let busybox = packages::find(&[BUSYBOX])?.remove(0).files(&cache, tell)?;
+    let (own, archive) = (Archive::of_machine(), outer.archive(&cache, tell)?);
+    let packages = archive.kernel(kind.kernel())?;
+    let packages =
+        packages.iter().map(|package| package.files(&archive, &cache, tell)).collect::<Result<Vec<_>, _>>()?;
+    let Some(kernel) = kernel::of_packages(&packages) else { return Err(OuterError::NoKernel(packages)) };
+    tell(&format!("the outer system is Linux {}", kernel.release));
+    let busybox = own.find(&[BUSYBOX])?.remove(0).files(&own, &cache, tell)?;
     let folder = tempfile::Builder::new().prefix("hardware-lane-").tempdir().map_err(OuterError::Write)?;
 
     let mut root = Initramfs::new();
     root.file("/init", PROGRAM, INIT);
     root.copy("/bin/busybox", PROGRAM, &busybox.join("bin/busybox"))?;
-    add_modules(&mut root, &kernel_package, kind)?;
+    let mut modules = vec![kind.kvm_module()];
+    // Whatever the machine does not need makes its boot longer.
+    modules.extend(if has_disk { kind.disk_modules() } else { &[TAPS] });
+    add_modules(&mut root, &packages, &modules)?;
     if is_needed(Need::LinuxGuest, scripts) {
         add_linux_guest(&mut root, &cache, guest_kernel, tell)?;
     }
@@ -132,33 +150,21 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
         None
     };
     let programs = programs::build(profile, is_needed(Need::WholeVmTests, scripts))?;
+    let stile = programs.stile.clone();
     add_programs(&mut root, programs, qemu, folder.path())?;
     add_scripts(&mut root, scripts);
 
-    let system = OuterSystem { kernel: kernel_of(&kernel_package)?, folder };
+    let system = OuterSystem { kernel: kernel.file, stile, folder };
     let file = std::fs::File::create(system.initramfs()).map_err(OuterError::Write)?;
     root.write(std::io::BufWriter::new(file)).map_err(OuterError::Write)?;
     Ok(system)
 }
 
-/// The kernel of an unpacked package.
-fn kernel_of(package: &Path) -> Result<PathBuf, OuterError> {
-    let boot = package.join("boot");
-    let entries = std::fs::read_dir(&boot).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let is_kernel =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz-"));
-    let mut kernels = entries.filter(is_kernel);
-    match (kernels.next(), kernels.next()) {
-        (Some(kernel), None) => Ok(kernel),
-        _ => Err(OuterError::NoKernel(boot)),
-    }
-}
-
 /// The modules, and the list of their files in the order of loading.
-fn add_modules(root: &mut Initramfs, package: &Path, kind: Kind) -> Result<(), OuterError> {
+fn add_modules(root: &mut Initramfs, packages: &[PathBuf], names: &[&str]) -> Result<(), OuterError> {
     let mut list = String::new();
     // Those that they depend on are added.
-    for module in Modules::of_package(package)?.in_order(&[kind.kvm_module(), TAPS])? {
+    for module in Modules::of_packages(packages)?.in_order(names)? {
         let path = format!("/lane/modules/{}.ko", module.name);
         list += &format!("{path}\n");
         root.file(&path, DATA, module.bytes);
@@ -178,7 +184,7 @@ fn add_linux_guest(
     kernel: Option<&Path>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(), OuterError> {
-    let image = guest::build(cache, &guest::folder(cache), tell)?.image;
+    let image = guest::build(&Archive::of_machine(), cache, &guest::folder(cache), tell)?.image;
     root.copy("/lane/linux/vmlinuz", DATA, kernel.unwrap_or(&image.kernel()))?;
     root.copy("/lane/linux/initramfs.cpio", DATA, &image.initramfs())?;
     root.file("/lane/linux/init", PROGRAM, stile_guest_images::LINUX_INIT);
@@ -226,6 +232,6 @@ pub(crate) mod testing {
 
     /// A system without files, for an emulator that needs none.
     pub(crate) fn empty() -> OuterSystem {
-        OuterSystem { kernel: "none".into(), folder: tempfile::tempdir().unwrap() }
+        OuterSystem { kernel: "none".into(), stile: "none".into(), folder: tempfile::tempdir().unwrap() }
     }
 }

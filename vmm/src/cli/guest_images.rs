@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::output;
 use std::path::Path;
 use stile_linux_images::guest::{self, Built, Image};
-use stile_linux_images::{Cache, digest};
+use stile_linux_images::{Archive, Cache, digest};
 use tracing::info;
 
 pub(super) fn guest(command: &GuestCommand) -> Result<(), Failure> {
@@ -18,7 +18,8 @@ pub(super) fn guest(command: &GuestCommand) -> Result<(), Failure> {
 
 fn build_linux(cache: &Cache, out: Option<&Path>) -> Result<(), Failure> {
     let folder = out.map_or_else(|| guest::folder(cache), Path::to_owned);
-    let Built { image, made } = guest::build(cache, &folder, &mut |what| info!("{what}")).map_err(Failure::run)?;
+    let Built { image, made } =
+        guest::build(&Archive::of_machine(), cache, &folder, &mut |what| info!("{what}")).map_err(Failure::run)?;
     match made {
         true => info!("made of the packages"),
         false => info!("reused, for nothing it is made of has changed: the packages"),

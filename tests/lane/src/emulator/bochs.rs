@@ -2,7 +2,8 @@
 //! the number of instructions: a run repeats exactly, and nothing of the host disturbs it. What an exit takes are its
 //! instructions; caches and memory take no time.
 
-use super::{Boot, CPUS, MEMORY_MIB, StartError, Started, ends_with_this};
+use super::{Boot, CPUS, MEMORY_MIB, Program, StartError, Started};
+use crate::measure::CYLINDER_BYTES;
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
@@ -27,7 +28,7 @@ pub(super) fn slowness(ips: u32) -> u32 {
     (4 * ips).div_ceil(50_000_000)
 }
 
-pub(super) fn start(program: &Path, ips: u32, boot: &Boot<'_>) -> Result<Started, StartError> {
+pub(super) fn start(program: &Program, ips: u32, boot: &Boot<'_>) -> Result<Started, StartError> {
     let folder = boot.folder;
     let disc = disc(boot)?;
     let printed = folder.join("printed");
@@ -36,14 +37,14 @@ pub(super) fn start(program: &Path, ips: u32, boot: &Boot<'_>) -> Result<Started
     write(&printed, String::new())?;
     // Debian's Bochs has a debugger, which begins and waits.
     write(&commands, "c\n".to_owned())?;
-    write(&settings, settings_of(ips, &disc, &printed, boot.told, &folder.join("log")))?;
+    write(&settings, settings_of(ips, boot, &disc, &printed, &folder.join("log")))?;
 
     let (display, screen) = terminal().map_err(StartError::Prepare)?;
     let stdio = || screen.try_clone().map_err(StartError::Prepare);
-    let mut command = ends_with_this(program);
+    let mut command = program.ends_with_this();
     command.arg("-q").arg("-f").arg(&settings).arg("-rc").arg(&commands).env("TERM", "linux");
     command.stdin(stdio()?).stdout(stdio()?).stderr(stdio()?);
-    let child = command.spawn().map_err(|source| StartError::Spawn(program.to_owned(), source))?;
+    let child = command.spawn().map_err(|source| StartError::Spawn(program.path().to_owned(), source))?;
     let printed = File::open(&printed).map_err(StartError::Prepare)?;
     std::thread::spawn(move || drain(File::from(display)));
     Ok(Started { child, console: Some(Console(printed)) })
@@ -73,17 +74,19 @@ fn disc(boot: &Boot<'_>) -> Result<PathBuf, StartError> {
     Ok(disc)
 }
 
-fn settings_of(ips: u32, disc: &Path, printed: &Path, told: &Path, log: &Path) -> String {
-    let [disc, printed, told, log] = [disc, printed, told, log].map(Path::display);
+fn settings_of(ips: u32, boot: &Boot<'_>, disc: &Path, printed: &Path, log: &Path) -> String {
+    let [disc, printed, told, log] = [disc, printed, boot.told, log].map(Path::display);
+    let time = 1_600_000_000 + boot.ahead;
+    let disk = boot.disk.map(disk_setting).unwrap_or_default();
     // The model has no TSC-deadline timer that Linux trusts, so timers are those of the LAPIC's counter.
     format!(
         "config_interface: textconfig
 display_library: term
 memory: guest={MEMORY_MIB}, host={MEMORY_MIB}
 cpu: model=corei7_haswell_4770, count={CPUS}, quantum={TURN}, ips={ips}, reset_on_triple_fault=0, ignore_bad_msrs=1
-clock: sync=none, time0=1600000000
+clock: sync=none, time0={time}
 ata0-master: type=cdrom, path={disc}, status=inserted
-boot: cdrom
+{disk}boot: cdrom
 com1: enabled=1, mode=file, dev={printed}
 com2: enabled=1, mode=file, dev={told}
 log: {log}
@@ -91,6 +94,17 @@ panic: action=fatal
 error: action=ignore
 info: action=ignore
 debug: action=ignore
+"
+    )
+}
+
+/// The line for a disk, on a cable of its own.
+fn disk_setting(disk: &Path) -> String {
+    let cylinders = std::fs::metadata(disk).map_or(0, |file| file.len() / CYLINDER_BYTES);
+    let disk = disk.display();
+    format!(
+        "ata1: enabled=1, ioaddr1=0x170, ioaddr2=0x370, irq=15
+ata1-master: type=disk, path={disk}, mode=flat, cylinders={cylinders}, heads=16, spt=63
 "
     )
 }

@@ -1,17 +1,20 @@
 //! QEMU: a machine with SVM.
 
-use super::{Boot, CPUS, MEMORY_MIB, StartError, Started, ends_with_this};
-use std::path::Path;
+use super::{Boot, CPUS, MEMORY_MIB, Program, StartError, Started};
 use std::process::Stdio;
 
-pub(super) fn start(program: &Path, boot: &Boot<'_>) -> Result<Started, StartError> {
-    let mut command = ends_with_this(program);
+pub(super) fn start(program: &Program, boot: &Boot<'_>) -> Result<Started, StartError> {
+    let mut command = program.ends_with_this();
     command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-no-reboot"]);
     command.args(["-m", &MEMORY_MIB.to_string(), "-smp", &CPUS.to_string(), "-display", "none"]);
     command.arg("-kernel").arg(boot.kernel).arg("-initrd").arg(boot.initramfs);
     command.arg("-append").arg(format!("{} panic=-1", boot.command_line));
     command.args(["-serial", "stdio"]).arg("-serial").arg(format!("file:{}", boot.told.display()));
+    if let Some(disk) = boot.disk {
+        command.args(["-device", "virtio-blk-pci,drive=results", "-drive"]);
+        command.arg(format!("if=none,id=results,format=raw,file={}", disk.display()));
+    }
     let child = command.stdin(Stdio::null()).spawn();
-    let child = child.map_err(|source| StartError::Spawn(program.to_owned(), source))?;
+    let child = child.map_err(|source| StartError::Spawn(program.path().to_owned(), source))?;
     Ok(Started { child, console: None })
 }
