@@ -15,6 +15,10 @@ pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Optio
     let suite = asked.suite;
     let GuestKind::Linux(folder) = &args.guest else {
         return match suite.is_of_linux() {
+            false if args.interrupts.0 != VmInterrupts::Auto => Err(Failure::Input(miette::miette!(
+                help = "--guest linux",
+                "--interrupts: built-in guests have no interrupt controllers"
+            ))),
             false => Ok(None),
             true => Err(Failure::Input(miette::miette!(help = "--guest linux", "{suite} has no built-in guests"))),
         };

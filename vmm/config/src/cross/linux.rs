@@ -58,7 +58,7 @@ fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
         let help = "write `kernel` in place of `image`, or leave it out".to_owned();
         ("initrd", "only a Linux guest has an `initrd`".to_owned(), "without `kernel`", help)
     });
-    let interrupts = vm.get("interrupts").map(|_| {
+    let interrupts = text(vm, "interrupts").filter(|interrupts| *interrupts != "auto").map(|_| {
         let help = "write `kernel` in place of `image`, or leave it out".to_owned();
         ("interrupts", "only a Linux guest has `interrupts`".to_owned(), "without `kernel`", help)
     });
