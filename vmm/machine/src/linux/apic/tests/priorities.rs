@@ -127,6 +127,8 @@ fn an_interrupt_that_goes_away_before_it_is_taken_leaves_nothing_to_take() {
     assert_eq!(apic.read(msr::IRR + 2, NOW), Ok(1 << 16), "it stays requested");
 }
 
+type Happening = fn(&mut LocalApic);
+
 #[test]
 fn illegal_vectors_are_errors_that_show_after_a_write_and_interrupt_once() {
     // What happens, and the bit that it sets ("Error Status Register").
@@ -140,7 +142,7 @@ fn illegal_vectors_are_errors_that_show_after_a_write_and_interrupt_once() {
         assert_eq!(apic.write(msr::INITIAL, 1, NOW), Ok(Effect::Nothing));
         apic.advance(super::later(1_000));
     };
-    let cases: [(fn(&mut LocalApic), u64); 4] = [(send, 1 << 5), (receive, 1 << 6), (itself, 1 << 5), (timer, 1 << 6)];
+    let cases: [(Happening, u64); 4] = [(send, 1 << 5), (receive, 1 << 6), (itself, 1 << 5), (timer, 1 << 6)];
     for (number, (happens, bit)) in cases.into_iter().enumerate() {
         let mut apic = apic();
         assert_eq!(apic.write(msr::LVT + 5, 0xfe, NOW), Ok(Effect::Nothing));
