@@ -26,6 +26,11 @@ in_user_space() {
     policy_keys="mechanism = \"$1\""
 }
 
+# moves_freely: whether the outer system's kernel lets a vCPU change threads at once, as Linux does since 6.13.
+moves_freely() {
+    [ "$(printf '%s\n6.13\n' "$(uname -r)" | sort -V | head -n 1)" = 6.13 ]
+}
+
 # boots VCPUS POLICY: such a guest comes to its first process, has these CPUs, and powers off.
 boots() {
     { policy "$2"; configure linux "$1" "echo hello from Linux; nproc"; } >guest.toml

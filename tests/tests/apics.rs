@@ -40,8 +40,17 @@ fn domains() -> Vec<(&'static str, Arc<dyn Domain>)> {
     ]
 }
 
-/// Runs the guest until it ends. Returns how it ended, what it printed, and how many exits it made.
-fn run(kvm: &kvm_ioctls::Kvm, domain: &Arc<dyn Domain>, vcpus: u32, words: &str) -> (Option<Outcome>, String, u64) {
+/// What became of a guest.
+struct Run {
+    outcome: Option<Outcome>,
+    text: String,
+    exits: u64,
+    /// CPU time of all vCPUs.
+    cpu: Duration,
+}
+
+/// Runs the guest until it ends.
+fn run(kvm: &kvm_ioctls::Kvm, domain: &Arc<dyn Domain>, vcpus: u32, words: &str) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let kernel = folder.path().join("ring0");
     fs::write(&kernel, stile_guest_images::RING0).unwrap();
@@ -61,8 +70,9 @@ fn run(kvm: &kvm_ioctls::Kvm, domain: &Arc<dyn Domain>, vcpus: u32, words: &str)
     vm.start();
     let outcome = vm.wait_for(LIMIT);
     let exits = vm.usage().iter().map(|usage| usage.exits).sum();
+    let cpu = Duration::from_nanos(vm.usage().iter().map(|usage| usage.run_ns).sum());
     let text = String::from_utf8_lossy(&text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
-    (outcome, text, exits)
+    Run { outcome, text, exits, cpu }
 }
 
 #[test]
@@ -70,8 +80,8 @@ fn a_guest_at_cpl_0_finds_its_interrupt_controllers_as_the_manual_says() {
     let kvm = require_kvm!();
     for (how, domain) in domains() {
         for vcpus in [1, 2, 4] {
-            let (outcome, text, exits) = run(&kvm, &domain, vcpus, "");
-            println!("{vcpus} vCPUs by {how}: {exits} exits\n{text}");
+            let Run { outcome, text, exits, cpu } = run(&kvm, &domain, vcpus, "");
+            println!("{vcpus} vCPUs by {how}: {exits} exits, {cpu:?}\n{text}");
             assert_eq!(outcome, Some(Outcome::PoweredOff), "{vcpus} vCPUs by {how}");
             assert!(!text.contains("FAILED") && text.contains("ok: interrupts end without a write"), "{text}");
         }
@@ -83,8 +93,8 @@ fn a_timer_interrupt_costs_an_exit_less_if_its_end_needs_no_write() {
     let kvm = require_kvm!();
     let domain = executors_on(1);
     let exits = ["ticks", "ticks pv"].map(|words| {
-        let (outcome, text, exits) = run(&kvm, &domain, 1, words);
-        println!("{words}: {exits} exits, {text}");
+        let Run { outcome, text, exits, cpu } = run(&kvm, &domain, 1, words);
+        println!("{words}: {exits} exits, {cpu:?}, {text}");
         assert_eq!(outcome, Some(Outcome::PoweredOff), "{text}");
         if words == "ticks pv" && !text.contains("offers true") {
             return None;

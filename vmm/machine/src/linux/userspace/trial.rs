@@ -1,8 +1,8 @@
 //! What guests may expect of this KVM: whether it lets writes of the TSC deadline out, and how fast the TSC ticks.
 //!
-//! Some versions handle this write before they ask the filter, and drop it where no APIC is in the kernel: Intel's side
-//! with the preemption timer, and both vendors' sides since the write was made fast for all. A guest whose timer is
-//! lost stands still. So a tiny guest tries it. Where the write stays inside, guests get no TSC deadline mode and use
+//! Some versions handle this write before they ask the filter, and drop it where no APIC is in the kernel: on Intel's
+//! side with the preemption timer, and some without that condition. A guest whose timer is lost stands still. So a tiny
+//! guest tries it. Where the write stays inside, guests get no TSC deadline mode and use
 //! the timer's counter, whose writes always come out.
 
 use super::msrs;
