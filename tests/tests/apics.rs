@@ -51,10 +51,11 @@ struct Run {
 
 /// Runs the guest until it ends.
 fn run(kvm: &kvm_ioctls::Kvm, domain: &Arc<dyn Domain>, vcpus: u32, words: &str) -> Run {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a test may write temporary files");
     let kernel = folder.path().join("ring0");
-    fs::write(&kernel, stile_guest_images::RING0).unwrap();
-    let payload = Payload::open(&kernel, None, &format!("{words} cpus={vcpus}"), MEMORY).unwrap();
+    fs::write(&kernel, stile_guest_images::RING0).expect("the folder is this test's own");
+    let payload = Payload::open(&kernel, None, &format!("{words} cpus={vcpus}"), MEMORY);
+    let payload = payload.expect("the image is a kernel");
     let text = Arc::new(Mutex::new(Vec::new()));
     let spec = Spec {
         name: "ring0",
@@ -66,7 +67,7 @@ fn run(kvm: &kvm_ioctls::Kvm, domain: &Arc<dyn Domain>, vcpus: u32, words: &str)
         console: Sink::Buffer(Arc::clone(&text)),
         devices: Vec::new(),
     };
-    let vm = LinuxVm::create(kvm, spec, Arc::clone(domain)).unwrap();
+    let vm = LinuxVm::create(kvm, spec, Arc::clone(domain)).expect("KVM makes it");
     vm.start();
     let outcome = vm.wait_for(LIMIT);
     let exits = vm.usage().iter().map(|usage| usage.exits).sum();
