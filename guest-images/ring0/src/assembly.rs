@@ -1,8 +1,8 @@
 //! The ways into the program that are not calls: its start, the start of other vCPUs, and interrupts.
 //!
 //! The monitor enters in 64-bit mode, with 4 GiB mapped one to one by page tables at 0x9000 and a descriptor table at
-//! 0x500 (code 0x10, data 0x18). Handlers are assembly alone, since compiled code may use registers that they would have
-//! to save. They count interrupts for each vCPU, keep the order of the last eight, and end them.
+//! 0x500 (code 0x10, data 0x18). Handlers are assembly alone, since compiled code may use registers that they would
+//! have to save. They count interrupts for each vCPU, keep the order of the last eight, and end them.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};

@@ -70,8 +70,8 @@ pub(crate) fn input(port: u16) -> u8 {
 /// Most interrupts that a test lets wait.
 const PENDING: u32 = 4;
 
-/// Takes the interrupts that are pending. Where ring 0 is emulated, several instructions may pass before that; the write
-/// to a port without a device is an exit, and so ends them.
+/// Takes the interrupts that are pending. Where ring 0 is emulated, several instructions may pass before that; the
+/// write to a port without a device is an exit, and so ends them.
 pub(crate) fn open() {
     for _ in 0..PENDING {
         // SAFETY: handlers keep all registers.

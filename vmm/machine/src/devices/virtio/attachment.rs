@@ -3,8 +3,8 @@
 //! The VM registers `queue_events[q]` as an ioeventfd for writes of `q` (32 bits) to the notification register. If its
 //! interrupt controllers are KVM's, it registers the event of `interrupt` as an irqfd of the device's line, edge
 //! triggered. Then neither a notification nor an interrupt takes time of the monitor: KVM rings the event, the VM's
-//! [`Worker`] does the work, and KVM injects the interrupt. A notification that KVM does not catch reaches `mmio`, which
-//! rings the same event. So the worker does the work in any case.
+//! [`Worker`] does the work, and KVM injects the interrupt. A notification that KVM does not catch reaches `mmio`,
+//! which rings the same event. So the worker does the work in any case.
 
 use std::io;
 use std::sync::Arc;

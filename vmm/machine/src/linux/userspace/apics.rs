@@ -12,8 +12,8 @@
 //!    kicks it. If there is none, the sender wakes the vCPU.
 //! 3. A sender that comes before the carrier's look is seen by it. One that comes after finds the carrier, and its kick
 //!    ends KVM_RUN, also if it arrives before KVM_RUN begins ([`stile_sched::kick`]).
-//! 4. A carrier that finds nothing pending lets its vCPU idle. A sender that comes after that look wakes the vCPU, and a
-//!    wake that comes before the idle makes the idle return at once ([`stile_sched::Domain::wake`]).
+//! 4. A carrier that finds nothing pending lets its vCPU idle. A sender that comes after that look wakes the vCPU, and
+//!    a wake that comes before the idle makes the idle return at once ([`stile_sched::Domain::wake`]).
 //! 5. When the carrier has left the guest it takes its name back. A kick that it gets after that costs an exit.
 
 use crate::devices::virtio::Notify;
