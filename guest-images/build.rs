@@ -12,7 +12,7 @@ use std::{env, fs};
 fn main() {
     let here = PathBuf::from(var("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(var("OUT_DIR"));
-    for input in ["abi", "rt", "workloads", "linux/init"] {
+    for input in ["abi", "rt", "workloads", "linux/init", "ring0"] {
         println!("cargo::rerun-if-changed={}", here.join(input).display());
     }
     println!("cargo::rerun-if-changed={}", here.join("../Cargo.lock").display());
@@ -26,6 +26,8 @@ fn main() {
     }
     catalogue += "]\n";
     write(&out.join("catalogue.rs"), &catalogue);
+    let ring0 = build_ring0(&here, &out).join("stile-ring0");
+    write(&out.join("ring0.rs"), &format!("include_bytes!({ring0:?})"));
     let init = build_init(&here, &out).join("stile-init");
     write(&out.join("init.rs"), &format!("include_bytes!({init:?})"));
 }
@@ -45,7 +47,18 @@ fn write(file: &Path, text: &str) {
 
 /// Builds the unikernel programs. Returns their folder.
 fn build_workloads(here: &Path, out: &Path) -> PathBuf {
-    let script = here.join("rt/link.ld");
+    let what = ["--package", "stile-workloads", "--bins", "--features", "guest"];
+    build(here, &out.join("guests"), &what, &freestanding(&here.join("rt/link.ld"), 4096))
+}
+
+/// Builds the program at CPL 0. Returns its folder.
+fn build_ring0(here: &Path, out: &Path) -> PathBuf {
+    let what = ["--package", "stile-ring0", "--bins", "--features", "guest"];
+    build(here, &out.join("ring0"), &what, &freestanding(&here.join("ring0/link.ld"), 2 << 20))
+}
+
+/// Flags for a program that runs without an operating system, linked by this script into segments with this alignment.
+fn freestanding(script: &Path, alignment: u32) -> Vec<String> {
     let flags = [
         "-Crelocation-model=static",
         "-Ctarget-cpu=x86-64",
@@ -53,20 +66,20 @@ fn build_workloads(here: &Path, out: &Path) -> PathBuf {
         "-Clink-arg=-nostdlib",
         "-Clink-arg=-static",
         "-Clink-arg=-no-pie",
-        "-Clink-arg=-Wl,--build-id=none,-z,max-page-size=4096,-z,norelro",
-        &format!("-Clink-arg=-Wl,-T,{}", script.display()),
     ];
-    build(here, &out.join("guests"), &["--package", "stile-workloads", "--bins", "--features", "guest"], &flags)
+    let layout = format!("-Clink-arg=-Wl,--build-id=none,-z,max-page-size={alignment},-z,norelro");
+    let script = format!("-Clink-arg=-Wl,-T,{}", script.display());
+    flags.map(str::to_owned).into_iter().chain([layout, script]).collect()
 }
 
 /// Builds the first process of Linux guests. Returns its folder.
 fn build_init(here: &Path, out: &Path) -> PathBuf {
     let flags = ["-Ctarget-feature=+crt-static", "-Crelocation-model=static", "-Ctarget-cpu=x86-64"];
-    build(here, &out.join("init"), &["--package", "stile-init", "--bins"], &flags)
+    build(here, &out.join("init"), &["--package", "stile-init", "--bins"], &flags.map(str::to_owned))
 }
 
 /// Runs a nested build. Returns the folder with the programs.
-fn build(here: &Path, target_dir: &Path, what: &[&str], flags: &[&str]) -> PathBuf {
+fn build(here: &Path, target_dir: &Path, what: &[&str], flags: &[String]) -> PathBuf {
     let target = var("TARGET");
     let mut cargo = Command::new(var("CARGO"));
     cargo

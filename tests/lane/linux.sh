@@ -1,6 +1,7 @@
 # What tests with Linux guests share; they read it with `. /lane/linux.sh`.
 
-# configure NAME VCPUS ORDERS: a [[vm]] of the image that `stile guest build linux` makes, on standard output.
+# configure NAME VCPUS ORDERS: a [[vm]] of the image that `stile guest build linux` makes, on standard output. `vm_keys` has
+# more of its keys.
 configure() {
     cat <<TOML
 [[vm]]
@@ -10,12 +11,24 @@ initrd = "/lane/linux/initramfs.cpio"
 vcpus = $2
 memory = "256M"
 cmdline = 'console=ttyS0 quiet panic=-1 stile.run="$3"'
+${vm_keys:-}
 TOML
 }
 
-# policy NAME: a [policy], on standard output.
+# policy NAME: a [policy], on standard output. `policy_keys` has more of its keys.
 policy() {
-    printf '[policy]\nalgorithm = "%s"\n\n' "$1"
+    printf '[policy]\nalgorithm = "%s"\n%s\n\n' "$1" "${policy_keys:-}"
+}
+
+# in_user_space MECHANISM: guests have their interrupt controllers in stile from now on, and policies this mechanism.
+in_user_space() {
+    vm_keys='interrupts = "user"'
+    policy_keys="mechanism = \"$1\""
+}
+
+# moves_freely: whether the outer system's kernel lets a vCPU change threads at once, as Linux does since 6.13.
+moves_freely() {
+    [ "$(printf '%s\n6.13\n' "$(uname -r)" | sort -V | head -n 1)" = 6.13 ]
 }
 
 # boots VCPUS POLICY: such a guest comes to its first process, has these CPUs, and powers off.

@@ -51,7 +51,7 @@ pub use reference::page;
 pub use reference::{reference_markdown, schema};
 pub use types::{
     Config, GuestConfig, HostConfig, Mechanism, OnStarvation, PolicyConfig, RunQueues, Variant, VmClass, VmConfig,
-    YieldRule,
+    VmInterrupts, YieldRule,
 };
 pub use values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound,
@@ -102,8 +102,9 @@ impl Config {
             self.policy = policy.clone();
         }
         let has_policy = !self.policy.algorithm.is_host();
-        // Executors cannot carry Linux guests, which wait inside the host's kernel.
-        if has_policy && self.policy.mechanism == Mechanism::Auto && self.vms.iter().any(|vm| vm.kernel.is_some()) {
+        // Executors cannot carry vCPUs that wait inside the host's kernel.
+        let waits_inside = |vm: &VmConfig| vm.kernel.is_some() && vm.interrupts == VmInterrupts::Kernel;
+        if has_policy && self.policy.mechanism == Mechanism::Auto && self.vms.iter().any(waits_inside) {
             self.policy.mechanism = Mechanism::Leases;
         }
         self

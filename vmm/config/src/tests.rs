@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use stile_machine::linux::Interrupts;
 
 const BUILTIN: &[&str] = &["hello", "netbench", "ticket"];
 
@@ -199,6 +200,35 @@ fn a_device_that_another_vm_has_is_a_mistake_unless_both_only_read_it() {
         let [problem] = error.problems() else { panic!("{pair:?}: {:?}", error.problems()) };
         assert!(problem.to_string().ends_with("is taken by vm[0]"), "{problem}");
         assert!(problem.key().starts_with("vm[1]."), "{problem}");
+    }
+}
+
+#[test]
+fn interrupt_controllers_are_where_the_key_says_or_else_where_the_mechanism_needs_them() {
+    let cases = [
+        ("rsdl:executors", "auto", Interrupts::User),
+        ("rsdl:executors", "user", Interrupts::User),
+        ("rsdl:leases", "auto", Interrupts::Kernel),
+        ("rsdl:leases", "user", Interrupts::User),
+        ("rsdl:leases", "kernel", Interrupts::Kernel),
+        ("host", "auto", Interrupts::Kernel),
+        ("host", "user", Interrupts::User),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for (policy, interrupts, expected) in cases {
+        let config = linux_guests(folder.path(), &[&format!("interrupts = \"{interrupts}\"")]).unwrap();
+        assert_eq!(config.vms[0].interrupts.under(&policy.parse().unwrap()), expected, "{policy}, {interrupts}");
+    }
+}
+
+#[test]
+fn a_guest_that_waits_inside_the_kernel_decides_the_mechanism_and_others_leave_it_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let (kernel, user, auto) = ("interrupts = \"kernel\"", "interrupts = \"user\"", "");
+    for (vms, mechanism) in
+        [([kernel, user], Mechanism::Leases), ([user, user], Mechanism::Auto), ([auto, user], Mechanism::Auto)]
+    {
+        assert_eq!(linux_guests(folder.path(), &vms).unwrap().policy.mechanism, mechanism, "{vms:?}");
     }
 }
 

@@ -18,6 +18,7 @@ use super::values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound, TapName,
 };
 use stile_host::CpuList;
+use stile_machine::linux::Interrupts;
 
 /// One configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -211,8 +212,7 @@ pub struct VmConfig {
     #[schemars(with = "ImageRef", extend("x-default" = "none"))]
     pub image: Option<ImageRef>,
     /// The Linux kernel to boot in place of an `image`: a bzImage as distributions ship it, or an ELF vmlinux. A
-    /// relative path starts at the configuration file. A Linux guest cannot run under `mechanism = "executors"`: its
-    /// halted vCPUs sleep inside the host's kernel.
+    /// relative path starts at the configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FilePath", extend("x-default" = "none"))]
     pub kernel: Option<FilePath>,
@@ -221,6 +221,11 @@ pub struct VmConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FilePath", extend("x-default" = "none"))]
     pub initrd: Option<FilePath>,
+    /// Where the interrupt controllers of a Linux guest are. It decides what the scheduler sees of a halted vCPU. For
+    /// VMs with a `kernel`.
+    #[serde(default)]
+    #[schemars(extend("x-also-called" = ["irqchip", "kernel_irqchip", "lapic", "apic"]))]
+    pub interrupts: VmInterrupts,
     /// Number of vCPUs. A Linux guest has at most 64.
     #[serde(default = "defaults::vcpus")]
     #[schemars(range(min = 1, max = bounds::VCPUS_MAX), extend("x-also-called" = ["cpus", "cores", "smp"]))]
@@ -299,6 +304,33 @@ pub enum VmClass {
     /// Runs before all other classes, under `rsdl` for at most 80 % of each pCPU's time while others wait. Under
     /// `host`: SCHED_RR, if the host permits it.
     Rt,
+}
+
+/// Where the interrupt controllers of a VM are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VmInterrupts {
+    /// `user` where executors carry the vCPUs, else `kernel`.
+    #[default]
+    Auto,
+    /// In the host's KVM. A halted vCPU sleeps inside the host's kernel, so executors cannot carry it.
+    Kernel,
+    /// In stile. A halt, a timer and an interrupt between vCPUs are events that the scheduler sees. Each interrupt
+    /// costs exits. Needs Linux 5.16.
+    User,
+}
+
+impl VmInterrupts {
+    /// Where they are under a policy whose mechanism is known: not `auto`.
+    pub fn under(self, policy: &PolicyConfig) -> Interrupts {
+        let executors = !policy.algorithm.is_host() && policy.mechanism == Mechanism::Executors;
+        match self {
+            Self::Kernel => Interrupts::Kernel,
+            Self::User => Interrupts::User,
+            Self::Auto if executors => Interrupts::User,
+            Self::Auto => Interrupts::Kernel,
+        }
+    }
 }
 
 /// What runs in a VM.

@@ -1,5 +1,5 @@
-//! A virtual machine that boots Linux: an unmodified kernel on KVM's interrupt controllers, with ACPI and virtio
-//! devices.
+//! A virtual machine that boots Linux: an unmodified kernel with ACPI and virtio devices. Its interrupt controllers are
+//! KVM's or in user space ([`Interrupts`]).
 //!
 //! [`Payload::open`] checks kernel, initramfs and command line without KVM. [`LinuxVm::create`] makes memory, boot
 //! structures, devices and vCPUs, and adds the vCPUs to a domain. From then on the VM is run, awaited and ended like
@@ -10,6 +10,7 @@
 //! host's TSC and kvmclock.
 
 pub mod acpi;
+pub mod apic;
 pub mod boot;
 pub mod cmdline;
 pub mod cpuid;
@@ -28,14 +29,16 @@ pub mod power;
 pub mod serial;
 mod state;
 mod steal;
+mod userspace;
 mod vcpu;
 
 pub use payload::{Payload, PayloadError};
 pub use state::LinuxState;
 
 use crate::devices::DeviceError;
-use crate::devices::virtio::{Attachment, AttachmentMaker};
+use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt};
 use crate::halt::{self, Halting};
+use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink};
 use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
 use boot::BootError;
@@ -51,12 +54,22 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 use stile_sched::attributes::Attributes;
 use stile_sched::{Domain, Nanos};
+use userspace::{Apics, Pin, Pristine, UserVcpu};
 use vcpu::LinuxVcpu;
 use vm_memory::GuestMemoryMmap;
 
 /// Offset, from a device's first register, of the register to which drivers write the number of a queue that has new
 /// chains.
 const QUEUE_NOTIFY: u64 = virtio_bindings::virtio_mmio::VIRTIO_MMIO_QUEUE_NOTIFY as u64;
+
+/// Where the interrupt controllers of a VM are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupts {
+    /// In KVM. A halted vCPU waits inside KVM_RUN, which executors cannot carry.
+    Kernel,
+    /// In this process. A halt is an exit, and the domain knows of every event that ends it.
+    User,
+}
 
 /// Describes a VM to be made.
 pub struct Spec<'a> {
@@ -68,8 +81,10 @@ pub struct Spec<'a> {
     pub vcpus: u32,
     /// How the domain schedules each vCPU.
     pub attributes: Attributes,
+    /// Where its interrupt controllers are.
+    pub interrupts: Interrupts,
     /// How long KVM polls for an event after a vCPU has halted, before its thread sleeps. `None`: as the host's KVM is
-    /// set.
+    /// set. Without meaning for [`Interrupts::User`].
     pub halt_poll: Option<Duration>,
     /// Where the serial port's output goes.
     pub console: Sink,
@@ -124,35 +139,53 @@ impl LinuxVm {
         let protocol = boot::prepare(&memory, spec.payload, &machine)?;
         entry::write(&memory, &protocol).map_err(BootError::Memory)?;
         let fd = vm_with(kvm, &memory)?;
-        irqchip::create(&fd).map_err(refused("interrupt controllers in the kernel"))?;
-        if let Some(span) = spec.halt_poll {
-            halt::set_poll(&fd, span.into()).map_err(refused("how long to spin for a halted vCPU"))?;
-        }
+        let status = Arc::new(VmStatus::new(spec.name, spec.vcpus));
+        let steal = tells_steal(&fd, &*domain);
+        let features = Features::of_host(kvm, spec.vcpus, steal).map_err(refused("its CPU features"))?;
+        let (features, apics) = match spec.interrupts {
+            Interrupts::Kernel => {
+                if steal == StealTime::Monitor {
+                    msr_exits::let_out(&fd, MsrExitReason::Filter, &[steal::MSR])
+                        .map_err(refused("exits for a register"))?;
+                }
+                kernel_controllers(&fd, spec.halt_poll)?;
+                (features, None)
+            }
+            Interrupts::User => {
+                let (features, apics) = user_controllers(kvm, &fd, features, steal, &status)?;
+                (features, Some(Arc::new(apics)))
+            }
+        };
         let devices = make_devices(spec.devices, &memory)?;
         let serial = serial::SerialPort::new(Console::new(spec.name, spec.console)).map_err(CreateError::Serial)?;
-        let status = Arc::new(VmStatus::new(spec.name, spec.vcpus));
         let (vcpu_set, retired) = VcpuSet::new(Arc::clone(&status), created);
         let tells_panic = spec.payload.cmdline.tells_panic();
         let steal = (0..spec.vcpus).map(|_| AtomicU64::new(0)).collect();
-        let state = LinuxState { status, memory, serial, devices, tells_panic, steal };
-        let vm = Self { state: Arc::new(state), vcpu_set, fd };
+        let state = Arc::new(LinuxState { status, memory, serial, devices, apics, tells_panic, steal });
+        let vm = Self { state, vcpu_set, fd };
         vm.connect()?;
-        let steal = tells_steal(&vm.fd, &*domain)?;
-        let features = Features::of_host(kvm, spec.vcpus, steal).map_err(refused("its CPU features"))?;
         vm.add_vcpus(&features, &protocol, spec.attributes, domain, &retired)?;
         Ok(vm)
     }
 
     /// Connects devices with KVM: notifications that make no exit, and interrupts.
     fn connect(&self) -> Result<(), MakeError> {
-        let interrupt = |event, gsi| self.fd.register_irqfd(event, gsi).map_err(refused("an interrupt by an event"));
-        interrupt(self.state.serial.interrupt(), SERIAL_GSI)?;
+        self.lead(self.state.serial.interrupt(), SERIAL_GSI)?;
         for (number, device) in self.state.devices.iter().enumerate() {
-            interrupt(&device.interrupt, device_gsi(number))?;
+            self.lead(&device.interrupt, device_gsi(number))?;
             let notify = IoEventAddress::Mmio(device_base(number) + QUEUE_NOTIFY);
             for (queue, event) in (0u32..).zip(&device.queue_events) {
                 self.fd.register_ioevent(event, &notify, queue).map_err(refused("an event for a queue"))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Leads an interrupt line to this input of the VM's I/O APIC.
+    fn lead(&self, line: &Interrupt, gsi: u32) -> Result<(), MakeError> {
+        match &self.state.apics {
+            None => self.fd.register_irqfd(line.event(), gsi).map_err(refused("an interrupt by an event"))?,
+            Some(apics) => line.lead_to(Arc::new(Pin { apics: Arc::clone(apics), number: gsi as usize })),
         }
         Ok(())
     }
@@ -168,17 +201,20 @@ impl LinuxVm {
         self.vcpu_set.enlist(domain, attributes, |index| {
             let fd = self.fd.create_vcpu(u64::from(index)).map_err(refused("a vCPU"))?;
             prepare(&fd, index, features)?;
-            if index == 0 {
-                enter_kernel(&fd, protocol)?;
+            let (vm, retired) = (Arc::clone(&self.state), retired.clone());
+            match &self.state.apics {
+                None => {
+                    irqchip::set_up_lines(&fd).map_err(refused("the vCPU's local APIC"))?;
+                    enter_kernel(&fd, index, protocol)?;
+                    let (halting, steal) = (Halting::default(), steal::StealTime::default());
+                    Ok(Box::new(LinuxVcpu { index, fd, halting, steal, vm, retired }))
+                }
+                Some(apics) => {
+                    let pristine = Pristine::of(&fd, index).map_err(refused("the vCPU's state after a reset"))?;
+                    enter_kernel(&fd, index, protocol)?;
+                    Ok(Box::new(UserVcpu::new(index, fd, pristine, Arc::clone(apics), vm, retired)))
+                }
             }
-            Ok(Box::new(LinuxVcpu {
-                index,
-                fd,
-                halting: Halting::default(),
-                steal: steal::StealTime::default(),
-                vm: Arc::clone(&self.state),
-                retired: retired.clone(),
-            }))
         })
     }
 
@@ -186,6 +222,31 @@ impl LinuxVm {
     pub fn state(&self) -> &Arc<LinuxState> {
         &self.state
     }
+}
+
+/// Makes the VM's interrupt controllers in KVM.
+fn kernel_controllers(fd: &VmFd, halt_poll: Option<Duration>) -> Result<(), MakeError> {
+    irqchip::create(fd).map_err(refused("interrupt controllers in the kernel"))?;
+    match halt_poll {
+        Some(span) => halt::set_poll(fd, span.into()).map_err(refused("how long to spin for a halted vCPU")),
+        None => Ok(()),
+    }
+}
+
+/// Makes the VM's interrupt controllers here, and the CPUID that goes with them.
+fn user_controllers(
+    kvm: &Kvm,
+    fd: &VmFd,
+    features: Features,
+    steal: StealTime,
+    status: &Arc<VmStatus>,
+) -> Result<(Features, Apics), MakeError> {
+    userspace::let_out(fd, steal)
+        .map_err(refused("exits for model-specific registers (it has them since Linux 5.10)"))?;
+    let trial = userspace::trial::of(kvm, &features.clone().without_kernel_apic(true))?;
+    let has_deadline = trial.deadline_comes_out;
+    let apics = Apics::new(Arc::clone(status), TscClock::new(trial.tsc_khz), has_deadline);
+    Ok((features.without_kernel_apic(has_deadline), apics))
 }
 
 fn make_devices(makers: Vec<AttachmentMaker<'_>>, memory: &GuestMemoryMmap) -> Result<Vec<Attachment>, CreateError> {
@@ -197,15 +258,12 @@ fn make_devices(makers: Vec<AttachmentMaker<'_>>, memory: &GuestMemoryMmap) -> R
 
 /// What tells a guest in this domain its steal time. The monitor does it where a policy decides which vCPU runs and KVM
 /// can leave the register to it.
-fn tells_steal(fd: &VmFd, domain: &dyn Domain) -> Result<StealTime, MakeError> {
-    if !domain.has_policy() {
-        return Ok(StealTime::Kvm);
+fn tells_steal(fd: &VmFd, domain: &dyn Domain) -> StealTime {
+    match domain.has_policy() {
+        false => StealTime::Kvm,
+        true if msr_exits::can_let_out(fd) => StealTime::Monitor,
+        true => StealTime::Untold,
     }
-    if !msr_exits::can_let_out(fd) {
-        return Ok(StealTime::Untold);
-    }
-    msr_exits::let_out(fd, MsrExitReason::Filter, &[steal::MSR]).map_err(refused("exits for a register"))?;
-    Ok(StealTime::Monitor)
 }
 
 /// The state in which every vCPU starts, the boot vCPU and those that the guest starts.
@@ -214,13 +272,15 @@ fn prepare(fd: &VcpuFd, index: u32, features: &Features) -> Result<(), MakeError
     fd.set_cpuid2(&features).map_err(refused("the vCPU's features"))?;
     msrs::set(fd).map_err(refused("the vCPU's model-specific registers"))?;
     fd.set_fpu(&entry::fpu()).map_err(refused("the vCPU's floating-point state"))?;
-    irqchip::set_up_lines(fd).map_err(refused("the vCPU's local APIC"))?;
     vm::follow_host(fd).map_err(refused("the host's TSC for the vCPU"))?;
     vm::kickable(fd).map_err(refused("a signal mask for the vCPU"))
 }
 
-/// The registers with which the boot vCPU enters the kernel.
-fn enter_kernel(fd: &VcpuFd, protocol: &Protocol) -> Result<(), MakeError> {
+/// Gives the boot vCPU the registers with which it enters the kernel.
+fn enter_kernel(fd: &VcpuFd, index: u32, protocol: &Protocol) -> Result<(), MakeError> {
+    if index != 0 {
+        return Ok(());
+    }
     let made = fd.get_sregs().map_err(refused("the vCPU's special registers"))?;
     fd.set_sregs(&entry::special_registers(protocol, made))
         .map_err(refused("to start the vCPU in the kernel's mode"))?;

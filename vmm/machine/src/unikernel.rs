@@ -4,7 +4,6 @@
 //! awaited and ended like any [`VcpuSet`].
 
 pub mod boot;
-pub mod clock;
 mod gate;
 pub mod image;
 pub mod layout;
@@ -20,10 +19,10 @@ pub use on_switch::create_on_switch;
 pub use state::VmState;
 
 use crate::devices::{DeviceError, MmioDevice};
+use crate::vm::clock::TscClock;
 use crate::vm::console::Sink;
 use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
 use boot::{BootError, BootParams};
-use clock::TscClock;
 use image::{Image, ImageError};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};

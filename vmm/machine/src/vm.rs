@@ -5,6 +5,7 @@
 //! them, and stops them when it is dropped. [`unikernel`](crate::unikernel) and [`linux`](crate::linux) add memory,
 //! devices and the state in which vCPUs start.
 
+pub mod clock;
 pub mod console;
 mod make;
 mod outcome;

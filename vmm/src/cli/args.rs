@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use stile_compare::Hint;
-use stile_config::PolicyConfig;
+use stile_config::{PolicyConfig, VmInterrupts};
 use stile_host::CpuList;
 use stile_suites::{Setup, Suite, UnknownSuite};
 
@@ -223,6 +223,9 @@ pub(super) struct CompareArgs {
     /// image in its --out DIR
     #[arg(long, value_name = "GUEST", default_value = "builtin")]
     pub(super) guest: GuestKind,
+    /// Where the interrupt controllers of Linux guests are: kernel, user, or auto for user where executors carry them
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
+    pub(super) interrupts: InterruptsArg,
     /// Replace a report in the folder of --out
     #[arg(long)]
     pub(super) force: bool,
@@ -344,6 +347,23 @@ impl FromStr for GuestKind {
             None if name == "linux" => Ok(Self::Linux(None)),
             Some(("linux", folder)) if !folder.is_empty() => Ok(Self::Linux(Some(folder.into()))),
             _ => Err("builtin, linux and linux:DIR are accepted".to_owned()),
+        }
+    }
+}
+
+/// Where the interrupt controllers of Linux guests are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InterruptsArg(pub(super) VmInterrupts);
+
+impl FromStr for InterruptsArg {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "auto" => Ok(Self(VmInterrupts::Auto)),
+            "kernel" => Ok(Self(VmInterrupts::Kernel)),
+            "user" => Ok(Self(VmInterrupts::User)),
+            _ => Err("auto, kernel and user are accepted".to_owned()),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use stile_config::{Config, GuestConfig, ImageRef, Name, VmConfig, place_of};
+use stile_config::{Config, GuestConfig, ImageRef, Name, PolicyConfig, VmConfig, place_of};
 use stile_host::Backend;
 use stile_machine::devices::block::Disk;
 use stile_machine::devices::net::{PortNumber, Switch, Tap};
@@ -149,7 +149,8 @@ impl Vms {
         sinks: &Sinks,
     ) -> Result<Self, Failure> {
         let halt_poll = config.halt_poll();
-        let mut maker = Maker { kvm, domain, sinks, halt_poll, networks: HashMap::new() };
+        let policy = stile_assembly::carried_out(&config.policy);
+        let mut maker = Maker { kvm, domain, sinks, policy, halt_poll, networks: HashMap::new() };
         let mut vms = Self::default();
         for (vm, guest) in config.vms.iter().zip(&guests.0) {
             for name in vm.instance_names() {
@@ -193,6 +194,8 @@ struct Maker<'a> {
     kvm: &'a Kvm,
     domain: &'a Arc<dyn Domain>,
     sinks: &'a Sinks,
+    /// With the mechanism that carries it out.
+    policy: PolicyConfig,
     halt_poll: Option<Duration>,
     networks: HashMap<&'a Name, Network>,
 }
@@ -238,8 +241,8 @@ impl<'a> Maker<'a> {
             .and_then(devices::prepare)
             .map_err(|e| Failure::Input(miette::miette!(help = e.remedy().to_owned(), "VM {name}: {e}")))?;
         let attributes = attributes(vm);
-        let spec =
-            linux::Spec { name, payload, vcpus: vm.vcpus, attributes, halt_poll: self.halt_poll, console, devices };
+        let (interrupts, halt_poll) = (vm.interrupts.under(&self.policy), self.halt_poll);
+        let spec = linux::Spec { name, payload, vcpus: vm.vcpus, attributes, interrupts, halt_poll, console, devices };
         LinuxVm::create(self.kvm, spec, Arc::clone(self.domain)).map_err(|e| cannot_make(name, e))
     }
 

@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::guests;
 use std::path::Path;
 use stile_compare::{Hint, Linux, Options, Peer, check_settings, labelled};
-use stile_config::{Mechanism, PolicyConfig};
+use stile_config::{Mechanism, PolicyConfig, VmInterrupts};
 use stile_linux_images::{Cache, guest};
 use stile_suites::{LinuxGuests, Suite};
 use tracing::warn;
@@ -15,6 +15,10 @@ pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Optio
     let suite = asked.suite;
     let GuestKind::Linux(folder) = &args.guest else {
         return match suite.is_of_linux() {
+            false if args.interrupts.0 != VmInterrupts::Auto => Err(Failure::Input(miette::miette!(
+                help = "--guest linux",
+                "--interrupts: built-in guests have no interrupt controllers"
+            ))),
             false => Ok(None),
             true => Err(Failure::Input(miette::miette!(help = "--guest linux", "{suite} has no built-in guests"))),
         };
@@ -31,8 +35,9 @@ pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Optio
         [] => labelled(&["host", "rsdl"].map(known)),
         named => named.to_vec(),
     };
-    // Executors cannot carry Linux guests, which wait inside the host's kernel.
-    for (_, policy) in &mut policies {
+    let interrupts = args.interrupts.0;
+    // Executors cannot carry vCPUs that wait inside the host's kernel.
+    for (_, policy) in policies.iter_mut().filter(|_| interrupts == VmInterrupts::Kernel) {
         if policy.mechanism == Mechanism::Auto {
             policy.mechanism = Mechanism::Leases;
         }
@@ -40,7 +45,7 @@ pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Optio
     guests::linux_runs_here(args.try_linux)?;
     let (kernel, initrd) = image(folder.as_deref())?;
     let peer = if own.measures_boot { peer(&mut policies) } else { None };
-    Ok(Some(Options { policies, linux: Some(Linux { kernel, initrd, peer }), ..asked.clone() }))
+    Ok(Some(Options { policies, linux: Some(Linux { kernel, initrd, interrupts, peer }), ..asked.clone() }))
 }
 
 fn known(policy: &str) -> PolicyConfig {
@@ -59,7 +64,8 @@ fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<mie
     let settings = own.parameters;
     let set = asked.settings.iter().map(|(key, value)| (key.as_str(), *value));
     let unknown = asked.settings.iter().find(|(key, _)| !settings.contains(&key.as_str()));
-    let executors = asked.policies.iter().find(|(_, policy)| policy.mechanism == Mechanism::Executors);
+    let inside = args.interrupts.0 == VmInterrupts::Kernel;
+    let executors = asked.policies.iter().find(|(_, policy)| inside && policy.mechanism == Mechanism::Executors);
     if args.sim {
         Some(miette::miette!("--sim: there is no model of Linux guests"))
     } else if args.hint != Hint::Full {
@@ -73,7 +79,10 @@ fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<mie
     } else if let Err(error) = check_settings(&[suite], set) {
         Some(miette::miette!("--set: {error}"))
     } else {
-        executors.map(|(label, _)| miette::miette!("--policies {label}: executors cannot carry Linux guests"))
+        executors.map(|(label, _)| {
+            let help = "leave out --interrupts kernel, or take `leases`";
+            miette::miette!(help = help, "--policies {label}: executors cannot carry vCPUs that halt inside the kernel")
+        })
     }
 }
 

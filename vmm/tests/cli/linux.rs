@@ -87,10 +87,15 @@ fn refused_kernel(bytes: &[u8], told: &[&str]) {
 
 #[test]
 fn a_sound_linux_guest_is_told_as_any_other() {
-    let folder = with("kernel = \"vmlinuz\"\ninitrd = \"initrd\"\nvcpus = 64\nmemory = \"64G\"\ncmdline = \"quiet\"");
-    let (status, stdout, stderr) = output(stile(folder.path(), &["check", "stile.toml"]));
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.contains("1 VM with 64 vCPUs") && stdout.contains("under rsdl:leases"), "{stdout}");
+    let keys = "kernel = \"vmlinuz\"\ninitrd = \"initrd\"\nvcpus = 64\nmemory = \"64G\"\ncmdline = \"quiet\"\n";
+    // Only interrupt controllers in the kernel decide what carries the vCPUs.
+    for (interrupts, policy) in [("kernel", "under rsdl:leases\n"), ("user", "under rsdl\n"), ("auto", "under rsdl\n")]
+    {
+        let folder = with(&format!("{keys}interrupts = \"{interrupts}\""));
+        let (status, stdout, stderr) = output(stile(folder.path(), &["check", "stile.toml"]));
+        assert_eq!(status, Some(0), "{stderr}");
+        assert!(stdout.contains("1 VM with 64 vCPUs") && stdout.contains(policy), "{stdout}");
+    }
 }
 
 #[test]
@@ -148,14 +153,25 @@ fn keys_of_one_kind_of_guest_are_refused_on_the_other() {
     refused_keys("image = \"builtin:hello\"\ninitrd = \"initrd\"", &["stile.toml:4:10", "only a Linux guest"]);
     refused_keys("image = \"builtin:hello\"\nmemory = \"4G\"", &["stile.toml:4:10", "4M to 3328M"]);
     refused_keys("kernel = \"vmlinuz\"\nvcpus = 65", &["stile.toml:4:9", "1 to 64"]);
-    let executors = "kernel = \"vmlinuz\"\n[policy]\nmechanism = \"executors\"";
-    refused_keys(executors, &["stile.toml:3:10", "executors", "leases"]);
-    let host = "kernel = \"vmlinuz\"\n[policy]\nalgorithm = \"host\"\nmechanism = \"executors\"";
-    assert_eq!(
-        output(stile(with(host).path(), &["check", "stile.toml"])).0,
-        Some(0),
-        "the host carries its own threads"
-    );
+    refused_keys("image = \"builtin:hello\"\ninterrupts = \"user\"", &["stile.toml:4:14", "only a Linux guest"]);
+}
+
+#[test]
+fn executors_carry_linux_guests_whose_interrupt_controllers_are_not_in_the_kernel() {
+    let inside = "kernel = \"vmlinuz\"\ninterrupts = \"kernel\"\n[policy]\nmechanism = \"executors\"";
+    refused_keys(inside, &["stile.toml:4:14", "vm[0].interrupts", "executors", "\"user\"", "\"leases\""]);
+    let accepted = [
+        "[policy]\nmechanism = \"executors\"",
+        "interrupts = \"user\"\n[policy]\nmechanism = \"executors\"",
+        "interrupts = \"user\"\n[policy]\nmechanism = \"leases\"",
+        "interrupts = \"kernel\"\n[policy]\nmechanism = \"leases\"",
+        // The host carries its own threads.
+        "interrupts = \"kernel\"\n[policy]\nalgorithm = \"host\"\nmechanism = \"executors\"",
+    ];
+    for keys in accepted {
+        let folder = with(&format!("kernel = \"vmlinuz\"\n{keys}"));
+        assert_eq!(output(stile(folder.path(), &["check", "stile.toml"])).0, Some(0), "{keys}");
+    }
 }
 
 #[test]
@@ -223,6 +239,12 @@ fn what_does_not_go_together_with_linux_guests_is_refused() {
         (&["hackbench", "--guest", "linux", "--hint", "none"], "--hint none"),
         (&["hackbench", "--guest", "linux", "--setup", "up"], "2x256M"),
         (&["hackbench", "--guest", "windows"], "linux:DIR"),
+        (&["hackbench", "--guest", "linux", "--interrupts", "both"], "auto, kernel and user"),
+        (&["hackbench", "--interrupts", "user"], "--guest linux"),
+        (
+            &["hackbench", "--guest", "linux", "--interrupts", "kernel", "--policies", "rsdl:executors"],
+            "halt inside the kernel",
+        ),
         (&["hackbench", "--setup", "2x256M"], "has none to choose"),
     ] {
         let (status, stdout, stderr) = output(stile(folder.path(), &[&["compare"], arguments].concat()));

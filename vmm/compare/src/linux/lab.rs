@@ -10,6 +10,7 @@ use crate::window::{Reading, Window};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use stile_config::PolicyConfig;
 use stile_machine::devices::net::{PortNumber, Switch};
 use stile_machine::devices::vsock::HostSocket;
 use stile_machine::linux::devices::{self, DeviceConfig, Unavailable};
@@ -107,6 +108,7 @@ impl<'a> Lab<'a> {
             payload: &payload,
             vcpus: self.shape.vcpus,
             attributes: Attributes::default(),
+            interrupts: self.linux.interrupts.under(&self.policy()),
             halt_poll: self.halt_poll,
             console,
             devices,
@@ -114,6 +116,12 @@ impl<'a> Lab<'a> {
         let vm = LinuxVm::create(self.site.context.kvm, spec, Arc::clone(&self.site.domain))?;
         self.site.name(&vm);
         Ok(vm)
+    }
+
+    /// The cell's policy, with the mechanism that carries it out.
+    fn policy(&self) -> PolicyConfig {
+        let (_, policy) = &self.site.context.options.policies[self.site.planned.policy];
+        stile_assembly::carried_out(policy)
     }
 
     /// The error for a guest of this name that could not be made.
@@ -224,10 +232,16 @@ pub(super) fn cmdline(orders: &str) -> String {
 mod tests {
     use super::*;
     use crate::plan::Plan;
+    use stile_config::VmInterrupts;
     use stile_suites::Suite;
 
     fn with_linux(suite: Suite) -> Options {
-        let linux = Linux { kernel: "vmlinuz".into(), initrd: "initramfs.cpio".into(), peer: None };
+        let linux = Linux {
+            kernel: "vmlinuz".into(),
+            initrd: "initramfs.cpio".into(),
+            peer: None,
+            interrupts: VmInterrupts::Auto,
+        };
         let policies = ["host", "rsdl"].map(|name| (name.to_owned(), name.parse().unwrap())).to_vec();
         Options { linux: Some(linux), ..Options::new(suite, policies, "0-1".parse().unwrap()) }
     }

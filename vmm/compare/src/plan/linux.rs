@@ -1,6 +1,7 @@
 //! The files that Linux guests boot, and the monitor that they are compared with.
 
 use std::path::PathBuf;
+use stile_config::VmInterrupts;
 
 /// The files that Linux guests boot, and the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub struct Linux {
     pub kernel: PathBuf,
     /// The initramfs. Its first process is stile's.
     pub initrd: PathBuf,
+    /// Where the guests' interrupt controllers are.
+    pub interrupts: VmInterrupts,
     /// Another monitor that boots the same files.
     pub peer: Option<Peer>,
 }

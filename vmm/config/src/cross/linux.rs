@@ -58,6 +58,10 @@ fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
         let help = "write `kernel` in place of `image`, or leave it out".to_owned();
         ("initrd", "only a Linux guest has an `initrd`".to_owned(), "without `kernel`", help)
     });
+    let interrupts = text(vm, "interrupts").filter(|interrupts| *interrupts != "auto").map(|_| {
+        let help = "write `kernel` in place of `image`, or leave it out".to_owned();
+        ("interrupts", "only a Linux guest has `interrupts`".to_owned(), "without `kernel`", help)
+    });
     let most = MemorySize::from_const(bounds::UNIKERNEL_MEMORY_MAX);
     let memory = text(vm, "memory").and_then(|text| text.parse::<MemorySize>().ok()).filter(|memory| *memory > most);
     let memory = memory.map(|memory| {
@@ -68,7 +72,7 @@ fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
     let cmdline = text(vm, "cmdline").map(str::len).filter(|length| *length > most).map(|length| {
         ("cmdline", format!("the text has {length} bytes"), "too long", format!("accepted: at most {most} bytes"))
     });
-    [initrd, memory, cmdline].into_iter().flatten()
+    [initrd, interrupts, memory, cmdline].into_iter().flatten()
 }
 
 /// Mistakes in the keys of a Linux guest.
@@ -79,13 +83,14 @@ fn linux(vm: &DeTable<'_>, mechanism: Option<&str>) -> impl Iterator<Item = Wron
         let wrong = format!("{vcpus} is out of range for a Linux guest");
         ("vcpus", wrong, "out of range", format!("accepted: 1 to {most}"))
     });
-    let mechanism = mechanism.filter(|mechanism| *mechanism == "executors").map(|_| {
-        let wrong = "a Linux guest cannot run under `mechanism = \"executors\"`: a halted vCPU sleeps inside the kernel, and \
-                     with it the only thread of its pCPU";
-        let help = "leave `mechanism` out, or set it to \"leases\"".to_owned();
-        ("kernel", wrong.to_owned(), "a Linux guest", help)
+    let executors = mechanism.is_some_and(|mechanism| mechanism == "executors");
+    let interrupts = text(vm, "interrupts").filter(|interrupts| executors && *interrupts == "kernel").map(|_| {
+        let wrong = "`interrupts = \"kernel\"` cannot go with `mechanism = \"executors\"`: a halted vCPU would sleep inside \
+                     the kernel, and with it the only thread of its pCPU";
+        let help = "write `interrupts = \"user\"`, or set `mechanism` to \"leases\"".to_owned();
+        ("interrupts", wrong.to_owned(), "in the kernel", help)
     });
-    [vcpus, mechanism].into_iter().flatten()
+    [vcpus, interrupts].into_iter().flatten()
 }
 
 /// Why the value of this key is no file; `None` if it is one.

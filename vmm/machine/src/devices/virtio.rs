@@ -14,6 +14,7 @@ mod chain;
 mod fault;
 #[cfg(test)]
 pub(crate) mod fuzz;
+mod interrupt;
 mod line;
 mod mmio;
 mod queue_regs;
@@ -28,6 +29,7 @@ pub use attachment::{Attachment, AttachmentMaker};
 pub use buffers::Buffers;
 pub use chain::{Chain, ChainError, Request, read_chain, write_chain};
 pub use fault::Fault;
+pub use interrupt::Interrupt;
 pub use line::{Line, Notify, Tell};
 pub use mmio::{Device, MMIO_BYTES, MmioTransport, Progress};
 pub use requests::RequestQueue;

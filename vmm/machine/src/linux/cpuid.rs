@@ -6,6 +6,8 @@
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
 use kvm_ioctls::{Cap, Error, Kvm};
 
+/// Leaf 1, ECX: the x2APIC.
+const X2APIC: u32 = 1 << 21;
 /// Leaf 1, ECX: the timer that counts by TSC, which KVM has but does not list; and the hypervisor bit.
 const TSC_DEADLINE: u32 = 1 << 24;
 const HYPERVISOR: u32 = 1 << 31;
@@ -21,6 +23,10 @@ const STEAL_TIME: u32 = 1 << 5;
 const PV_TLB_FLUSH: u32 = 1 << 9;
 /// The guest yields to a preempted vCPU by a hypercall to KVM, which knows threads and no leases.
 const PV_SCHED_YIELD: u32 = 1 << 13;
+/// KVM's features that need its own local APIC: asynchronous page faults (three bits), wakes of halted vCPUs, flushes
+/// of vCPUs that do not run, interrupts to many vCPUs, polling before a halt, yields to a vCPU, and long ids in
+/// messages. Ends of interrupts without an exit are carried out here.
+const NEED_KERNEL_APIC: u32 = 1 << 4 | 1 << 10 | 1 << 14 | 1 << 7 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 15;
 /// Leaves that describe the host's topology. They are made anew for the VM, or left out.
 const EXTENDED_TOPOLOGY: [u32; 2] = [0xb, 0x1f];
 const AMD_EXTENDED_TOPOLOGY: u32 = 0x8000_0026;
@@ -74,6 +80,18 @@ impl Features {
         let kvm = entries.iter_mut().filter(|entry| entry.function == KVM_FEATURES);
         kvm.for_each(|entry| entry.eax = steal.of(entry.eax));
         Self { entries }
+    }
+
+    /// The CPUID for vCPUs whose interrupt controllers are in user space. `tsc_deadline`: their timers have that mode.
+    pub fn without_kernel_apic(mut self, tsc_deadline: bool) -> Self {
+        for entry in &mut self.entries {
+            match entry.function {
+                1 => entry.ecx = entry.ecx & !TSC_DEADLINE | X2APIC | if tsc_deadline { TSC_DEADLINE } else { 0 },
+                KVM_FEATURES => entry.eax &= !NEED_KERNEL_APIC,
+                _ => {}
+            }
+        }
+        self
     }
 
     /// The CPUID of one vCPU.
@@ -226,6 +244,19 @@ mod tests {
         assert_eq!(offered(0x0100_7efb, StealTime::Untold), 0x0100_7edb);
         assert_eq!(offered(0x0100_7efb, StealTime::Monitor), 0x0100_5cfb);
         assert_eq!(offered(0, StealTime::Monitor), STEAL_TIME);
+    }
+
+    #[test]
+    fn without_an_apic_in_the_kernel_what_needs_it_is_masked() {
+        for deadline in [false, true] {
+            let features =
+                Features::new(&host(), 2, true, StealTime::Untold).without_kernel_apic(deadline).of_vcpu(0).unwrap();
+            let of = |leaf| *features.as_slice().iter().find(|entry| entry.function == leaf).unwrap();
+            assert_eq!(of(1).ecx & (X2APIC | TSC_DEADLINE), X2APIC | if deadline { TSC_DEADLINE } else { 0 });
+            // The clocks, the delay-free port, and the hint that the clocks are stable.
+            assert_eq!(of(KVM_FEATURES).eax & 0x0100_000b, 0x0100_000b);
+            assert_eq!(of(KVM_FEATURES).eax & NEED_KERNEL_APIC, 0);
+        }
     }
 
     #[test]

@@ -3,29 +3,27 @@
 //! Output is written on the vCPU's thread, byte by byte. Input is written by the thread that reads the user's terminal.
 //! That thread waits until the guest has taken the earlier input.
 
+use crate::devices::virtio::{Interrupt, Notify};
 use crate::vm::console::Console;
+use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vm_superio::serial::SerialEvents;
 use vm_superio::{Serial, Trigger};
-use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 /// How long input waits for a guest that takes nothing, before `is_of_use` is asked whether to go on waiting.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The interrupt line, which KVM watches.
-struct Interrupt(EventFd);
+/// The interrupt line.
+struct Line(Arc<Interrupt>);
 
-impl Trigger for Interrupt {
-    type E = io::Error;
+impl Trigger for Line {
+    type E = Infallible;
 
-    fn trigger(&self) -> io::Result<()> {
-        match self.0.write(1) {
-            // If the counter is full, the interrupt is pending anyway.
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            done => done,
-        }
+    fn trigger(&self) -> Result<(), Infallible> {
+        self.0.notify();
+        Ok(())
     }
 }
 
@@ -45,28 +43,28 @@ impl SerialEvents for Taken {
 
 /// The port.
 pub struct SerialPort {
-    port: Mutex<Serial<Interrupt, Taken, Console>>,
+    port: Mutex<Serial<Line, Taken, Console>>,
     taken: Taken,
-    interrupt: EventFd,
+    interrupt: Arc<Interrupt>,
 }
 
 impl SerialPort {
     /// A port with its output on this console.
     pub fn new(console: Console) -> io::Result<Self> {
-        let interrupt = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC)?;
+        let interrupt = Arc::new(Interrupt::new()?);
         let taken = Taken::default();
-        let port = Serial::with_events(Interrupt(interrupt.try_clone()?), taken.clone(), console);
+        let port = Serial::with_events(Line(Arc::clone(&interrupt)), taken.clone(), console);
         Ok(Self { port: Mutex::new(port), taken, interrupt })
     }
 
-    /// The event that the port rings for an interrupt.
-    pub fn interrupt(&self) -> &EventFd {
+    /// How the port interrupts the guest.
+    pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
     /// Handles a write to a register.
     pub fn write(&self, register: u8, value: u8) {
-        // The console drops what it cannot print. The trigger fails only if the host is at its end.
+        // The console drops what it cannot print.
         let _ = self.port().write(register, value);
     }
 
@@ -91,7 +89,7 @@ impl SerialPort {
         }
     }
 
-    fn port(&self) -> MutexGuard<'_, Serial<Interrupt, Taken, Console>> {
+    fn port(&self) -> MutexGuard<'_, Serial<Line, Taken, Console>> {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -123,7 +121,7 @@ mod tests {
         let (port, _) = port();
         port.write(ENABLE, 1);
         port.receive(b"ls\n", || true);
-        assert!(port.interrupt().read().is_ok());
+        assert!(port.interrupt().event().read().is_ok());
         let read: Vec<u8> =
             std::iter::from_fn(|| (port.read(STATUS) & HAS_DATA != 0).then(|| port.read(DATA))).collect();
         assert_eq!(read, b"ls\n");

@@ -4,6 +4,7 @@ use super::layout::{DEVICES, PAGE};
 use super::ports::{self, Power};
 use super::power;
 use super::serial::SerialPort;
+use super::userspace::Apics;
 use crate::devices::virtio::Attachment;
 use crate::vm::{Outcome, VmStatus};
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub struct LinuxState {
     pub(super) serial: SerialPort,
     /// The devices, in the order of their registers.
     pub(super) devices: Vec<Attachment>,
+    /// The interrupt controllers, if they are not KVM's.
+    pub(super) apics: Option<Arc<Apics>>,
     /// Whether a panic can be told from a reboot.
     pub(super) tells_panic: bool,
     /// The steal time that the guest was last told for each vCPU, plus one; 0 as long as it has not asked (unit: ns).
@@ -54,13 +57,18 @@ impl LinuxState {
     pub(super) fn mmio_read(&self, address: u64, data: &mut [u8]) {
         match self.device_at(address) {
             Some((device, offset)) => device.mmio.read(offset, data),
+            None if self.apics.as_ref().is_some_and(|apics| apics.read(address, data)) => {}
             None => data.fill(0xff),
         }
     }
 
     pub(super) fn mmio_write(&self, address: u64, data: &[u8]) {
-        if let Some((device, offset)) = self.device_at(address) {
-            device.mmio.write(offset, data);
+        match self.device_at(address) {
+            Some((device, offset)) => device.mmio.write(offset, data),
+            None => {
+                // A write to no register goes nowhere.
+                let _ = self.apics.as_ref().is_some_and(|apics| apics.write(address, data));
+            }
         }
     }
 

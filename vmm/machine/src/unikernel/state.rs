@@ -1,10 +1,10 @@
 //! The state of a unikernel VM that its vCPUs and its owner share, beside the [`VmStatus`].
 
-use super::clock::TscClock;
 use super::gate::Gate;
 use super::layout::Layout;
 use crate::devices::MmioDevice;
 use crate::vm::VmStatus;
+use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink};
 use std::mem::offset_of;
 use std::ops::Deref;

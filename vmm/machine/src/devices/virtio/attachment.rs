@@ -1,10 +1,10 @@
 //! A device of a Linux guest as the VM attaches it: registers, an event for each queue, and an interrupt.
 //!
-//! The VM registers `queue_events[q]` as an ioeventfd for writes of `q` (32 bits) to the notification register, and
-//! `interrupt` as an irqfd of the device's line, edge triggered. Then neither a notification nor an interrupt takes
-//! time of the monitor: KVM rings the event, the VM's [`Worker`] does the work, and KVM injects the interrupt. A
-//! notification that KVM does not catch reaches `mmio`, which rings the same event. So the worker does the work in any
-//! case.
+//! The VM registers `queue_events[q]` as an ioeventfd for writes of `q` (32 bits) to the notification register. If its
+//! interrupt controllers are KVM's, it registers the event of `interrupt` as an irqfd of the device's line, edge
+//! triggered. Then neither a notification nor an interrupt takes time of the monitor: KVM rings the event, the VM's
+//! [`Worker`] does the work, and KVM injects the interrupt. A notification that KVM does not catch reaches `mmio`,
+//! which rings the same event. So the worker does the work in any case.
 
 use std::io;
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use virtio_bindings::virtio_mmio::{VIRTIO_MMIO_QUEUE_NOTIFY, VIRTIO_MMIO_STATUS}
 use vm_memory::GuestMemoryMmap;
 use vmm_sys_util::eventfd::EventFd;
 
+use super::interrupt::Interrupt;
 use super::worker::event;
-use super::{Device, Line, MmioTransport, Notify, Worker};
+use super::{Device, Line, MmioTransport, Worker};
 use crate::devices::{DeviceError, MmioDevice};
 
 /// A device, ready to be attached to a VM.
@@ -23,8 +24,8 @@ pub struct Attachment {
     pub mmio: Arc<dyn MmioDevice>,
     /// The event of each queue, which a notification rings.
     pub queue_events: Vec<EventFd>,
-    /// The event that the device rings to interrupt the guest.
-    pub interrupt: EventFd,
+    /// How the device interrupts the guest.
+    pub interrupt: Arc<Interrupt>,
 }
 
 /// Makes a device for a VM, given its memory.
@@ -39,9 +40,9 @@ impl Attachment {
         memory: &GuestMemoryMmap,
         make: impl FnOnce(Arc<Line>) -> Result<D, DeviceError>,
     ) -> Result<Self, DeviceError> {
-        let interrupt = event()?;
-        let ring = Arc::new(Interrupt(interrupt.try_clone()?));
-        let line = Line::named(ring, format!("VM {}: {name}", worker.vm()), Arc::clone(worker.tell()));
+        let interrupt = Arc::new(Interrupt::new()?);
+        let line =
+            Line::named(Arc::clone(&interrupt) as _, format!("VM {}: {name}", worker.vm()), Arc::clone(worker.tell()));
         let line = Arc::new(line);
         let device = make(Arc::clone(&line))?;
         let transport = Arc::new(MmioTransport::new(device, line, memory.clone()));
@@ -81,15 +82,6 @@ impl<D: Device> MmioDevice for Front<D> {
 
     fn notify(&self, queue: u16) {
         self.events.get(usize::from(queue)).into_iter().for_each(ring);
-    }
-}
-
-/// The interrupt of a device, which KVM injects.
-struct Interrupt(EventFd);
-
-impl Notify for Interrupt {
-    fn notify(&self) {
-        ring(&self.0);
     }
 }
 

@@ -170,7 +170,7 @@ fn the_interrupt_rings_when_the_device_has_something() {
     let mut status = [0; 4];
     mmio.read(reg::VIRTIO_MMIO_INTERRUPT_STATUS.into(), &mut status);
     drop(mmio);
-    assert!(interrupt.read().unwrap() > 0);
+    assert!(interrupt.event().read().unwrap() > 0);
 }
 
 #[test]

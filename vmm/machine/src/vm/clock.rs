@@ -38,7 +38,8 @@ impl TscClock {
         self.nanos(self.now().saturating_sub(tsc))
     }
 
-    fn time_from(self, tsc: u64, tsc_now: u64, now: Time) -> Time {
+    /// When the TSC will read `tsc`, if it reads `tsc_now` at `now`.
+    pub fn time_from(self, tsc: u64, tsc_now: u64, now: Time) -> Time {
         now + self.nanos(tsc.saturating_sub(tsc_now))
     }
 

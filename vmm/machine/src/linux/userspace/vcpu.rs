@@ -1,0 +1,312 @@
+//! A vCPU whose interrupt controller is in user space: what it does next, KVM_RUN, and the work of each exit.
+//!
+//! A run has these steps:
+//! 1. A vCPU that waits for its start, or has halted with nothing to wake it, idles until its timer's deadline.
+//! 2. Under the lock of its APIC it looks at what is pending, and becomes known as one that is in the guest.
+//! 3. An NMI or an interrupt goes into KVM if the guest can take it at once. If not, KVM is asked for an exit when the
+//!    guest can.
+//! 4. KVM_RUN, with the thread's timer set to the deadline of the APIC's.
+//! 5. It is no longer known as one in the guest, and the exit is handled.
+
+use super::alarm;
+use super::apics::Apics;
+use super::inject::{self, Pristine};
+use super::msrs::{APIC_BASE, apic_base};
+use super::pv_eoi::{PV_EOI, PvEoi};
+use crate::linux::apic::local::msr;
+use crate::linux::apic::{Effect, GeneralProtection, Startup};
+use crate::linux::state::LinuxState;
+use crate::linux::steal::{self, StealTime};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use stile_abi::milestone;
+use stile_sched::ledger::Account;
+use stile_sched::time::monotonic;
+use stile_sched::{Nanos, Presence, Stop, Time, kick};
+
+/// One vCPU of a VM.
+pub(in crate::linux) struct UserVcpu {
+    index: u32,
+    fd: VcpuFd,
+    pristine: Pristine,
+    apics: Arc<Apics>,
+    vm: Arc<LinuxState>,
+    retired: Sender<RetiredVcpu>,
+    eoi: PvEoi,
+    steal: StealTime,
+    halted: bool,
+    /// KVM still has to complete the last exit, which may make an exception. One interrupt beside it would be lost.
+    completes: bool,
+    /// The class of the task priority with which the vCPU last entered the guest.
+    class: u8,
+}
+
+/// An exit.
+enum Event {
+    Handled,
+    /// Handled, except for what KVM does at the next entry.
+    Completes,
+    Halted,
+    Kicked,
+    MsrRead,
+    MsrWrite,
+    Ends(Outcome),
+    Broken(FaultKind),
+}
+
+/// What goes into KVM before an entry.
+struct Entry {
+    nmi: bool,
+    interrupt: Option<u8>,
+    /// When the thread has to be kicked.
+    until: Time,
+    now: Time,
+}
+
+impl stile_sched::Vcpu for UserVcpu {
+    fn run(&mut self) -> Stop {
+        if self.vm.status().has_ended() {
+            return self.end(Outcome::Stopped);
+        }
+        if let Err(error) = self.start_up() {
+            return self.broken(FaultKind::Kvm(format!("cannot start the vCPU: {error}")));
+        }
+        if let Some(until) = self.idles_until() {
+            return Stop::Idle(until);
+        }
+        self.vm.status().milestone(milestone::STARTED);
+        match self.enter() {
+            Event::Handled | Event::Completes => Stop::Exit,
+            Event::Halted => {
+                self.halted = true;
+                self.idles_until().map_or(Stop::Exit, Stop::Idle)
+            }
+            Event::Kicked => Stop::Kicked,
+            Event::MsrRead => {
+                self.reads_msr();
+                Stop::Exit
+            }
+            Event::MsrWrite => {
+                self.writes_msr();
+                Stop::Exit
+            }
+            Event::Ends(outcome) => self.end(outcome),
+            Event::Broken(kind) => self.broken(kind),
+        }
+    }
+
+    fn waited(&mut self, total: Nanos, taken: Nanos) {
+        self.steal.set_missed(total + taken, &self.vm.memory);
+        self.vm.keep_told_steal(self.index, self.steal.told());
+    }
+
+    fn presence(&mut self, presence: Presence) {
+        self.steal.set_presence(presence, &self.vm.memory);
+    }
+
+    fn retired(self: Box<Self>, last: &Account) {
+        self.vm.status().keep(self.index, last);
+        let retired = self.retired.clone();
+        // The owner waits for all vCPUs of its VM before it drops the receiver.
+        let _ = retired.send(RetiredVcpu::of(self));
+    }
+}
+
+impl UserVcpu {
+    /// The vCPU `index`, whose registers are set.
+    pub(in crate::linux) fn new(
+        index: u32,
+        fd: VcpuFd,
+        pristine: Pristine,
+        apics: Arc<Apics>,
+        vm: Arc<LinuxState>,
+        retired: Sender<RetiredVcpu>,
+    ) -> Self {
+        Self {
+            index,
+            fd,
+            pristine,
+            apics,
+            vm,
+            retired,
+            eoi: PvEoi::default(),
+            steal: StealTime::default(),
+            halted: false,
+            completes: false,
+            class: 0,
+        }
+    }
+
+    /// Does what INIT and start-up messages ask for.
+    fn start_up(&mut self) -> Result<(), kvm_ioctls::Error> {
+        loop {
+            let startup = self.apics.local(self.index).apic.take_startup();
+            match startup {
+                None => return Ok(()),
+                Some(Startup::Reset) => self.pristine.reset(&self.fd)?,
+                Some(Startup::At(page)) => self.pristine.start(&self.fd, page)?,
+            }
+            (self.halted, self.completes) = (false, true);
+        }
+    }
+
+    /// Until when the vCPU has nothing to do; `None` if it has.
+    fn idles_until(&mut self) -> Option<Time> {
+        let takes = self.fd.get_kvm_run().if_flag != 0;
+        let mut local = self.apics.local(self.index);
+        let apic = &mut local.apic;
+        if apic.waits_for_start() {
+            return Some(Time::NEVER);
+        }
+        apic.advance(monotonic());
+        if !self.halted || apic.must_run() || (takes && apic.deliverable().is_some()) {
+            return None;
+        }
+        Some(if takes { apic.deadline() } else { Time::NEVER })
+    }
+
+    /// Runs the guest until its next exit.
+    fn enter(&mut self) -> Event {
+        let entry = self.look();
+        let prepared = self.prepare(&entry);
+        let event = match prepared {
+            Ok(()) => self.run_guest(),
+            Err(kind) => Event::Broken(kind),
+        };
+        self.completes = matches!(event, Event::Completes);
+        self.leave();
+        event
+    }
+
+    /// Looks at what is pending, and enters the guest for all that others know.
+    fn look(&mut self) -> Entry {
+        let run = self.fd.get_kvm_run();
+        let can_take = run.ready_for_interrupt_injection != 0 && run.if_flag != 0 && !self.completes;
+        self.halted = false;
+        let now = monotonic();
+        let mut local = self.apics.local(self.index);
+        let apic = &mut local.apic;
+        apic.advance(now);
+        let nmi = apic.take_nmi();
+        // The interrupt waits if there is an NMI, which goes first.
+        let interrupt = if can_take && !nmi { apic.acknowledge() } else { None };
+        run.request_interrupt_window = u8::from(apic.deliverable().is_some());
+        if apic.ends_alone() {
+            self.eoi.offer(self.vm.memory());
+        }
+        let class = apic.task_priority() >> 4;
+        (run.cr8, self.class) = (class.into(), class);
+        let until = apic.deadline();
+        local.carrier = Some(kick::this_thread());
+        Entry { nmi, interrupt, until, now }
+    }
+
+    fn prepare(&mut self, entry: &Entry) -> Result<(), FaultKind> {
+        let refused = |what: &str, error: kvm_ioctls::Error| FaultKind::Kvm(format!("{what} is refused: {error}"));
+        if entry.nmi {
+            self.fd.nmi().map_err(|error| refused("an NMI", error))?;
+        }
+        if let Some(vector) = entry.interrupt {
+            inject::interrupt(&self.fd, vector).map_err(|error| refused("an interrupt", error))?;
+        }
+        alarm::set(entry.until, entry.now).map_err(|error| FaultKind::Kvm(format!("the host gives no timer: {error}")))
+    }
+
+    fn run_guest(&mut self) -> Event {
+        match self.fd.run() {
+            Ok(VcpuExit::Hlt) => Event::Halted,
+            Ok(VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => Event::Handled,
+            Ok(VcpuExit::X86Rdmsr(_)) => Event::MsrRead,
+            Ok(VcpuExit::X86Wrmsr(_)) => Event::MsrWrite,
+            Ok(VcpuExit::IoOut(port, data)) => self.vm.port_write(port, data).map_or(Event::Handled, Event::Ends),
+            Ok(VcpuExit::IoIn(port, data)) => {
+                self.vm.port_read(port, data);
+                Event::Completes
+            }
+            Ok(VcpuExit::MmioRead(address, data)) => {
+                self.vm.mmio_read(address, data);
+                Event::Completes
+            }
+            Ok(VcpuExit::MmioWrite(address, data)) => {
+                self.vm.mmio_write(address, data);
+                Event::Handled
+            }
+            Ok(VcpuExit::Intr) => Event::Kicked,
+            Ok(VcpuExit::Shutdown) => Event::Broken(FaultKind::TripleFault),
+            Ok(other) => Event::Broken(FaultKind::Kvm(format!("exit {other:?}"))),
+            Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
+            Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
+        }
+    }
+
+    /// Has left the guest.
+    fn leave(&mut self) {
+        let class = (self.fd.get_kvm_run().cr8 & 0xf) as u8;
+        let mut local = self.apics.local(self.index);
+        local.carrier = None;
+        if self.eoi.take_back(self.vm.memory()) {
+            // Its end concerns no I/O APIC: that was a condition of the offer.
+            let _ = local.apic.end_of_interrupt();
+        }
+        if self.class != class {
+            local.apic.set_task_class(class);
+        }
+    }
+
+    fn reads_msr(&mut self) {
+        let access = inject::msr_access(self.fd.get_kvm_run());
+        let value = match access.index {
+            msr::FIRST..=msr::LAST | msr::TSC_DEADLINE => {
+                self.apics.local(self.index).apic.read(access.index, self.apics.now())
+            }
+            APIC_BASE => Ok(apic_base(self.index)),
+            PV_EOI => Ok(self.eoi.register()),
+            steal::MSR => Ok(self.steal.register()),
+            _ => Err(GeneralProtection),
+        };
+        let access = inject::msr_access(self.fd.get_kvm_run());
+        access.error = value.is_err().into();
+        access.data = value.unwrap_or(0);
+        self.completes = value.is_err();
+    }
+
+    fn writes_msr(&mut self) {
+        let access = *inject::msr_access(self.fd.get_kvm_run());
+        let effect = match access.index {
+            msr::FIRST..=msr::LAST | msr::TSC_DEADLINE => {
+                self.apics.local(self.index).apic.write(access.index, access.data, self.apics.now())
+            }
+            PV_EOI => self.eoi.set_register(access.data).map(|()| Effect::Nothing),
+            steal::MSR => self.sets_steal(access.data),
+            // Its mode stays as it is.
+            APIC_BASE if access.data == apic_base(self.index) => Ok(Effect::Nothing),
+            _ => Err(GeneralProtection),
+        };
+        inject::msr_access(self.fd.get_kvm_run()).error = effect.is_err().into();
+        self.completes = effect.is_err();
+        match effect {
+            Ok(Effect::Send(ipi)) => self.apics.send(ipi, Some(self.index)),
+            Ok(Effect::Ended(vector)) => self.apics.ended(vector),
+            Ok(Effect::Nothing) | Err(GeneralProtection) => {}
+        }
+    }
+
+    fn sets_steal(&mut self, value: u64) -> Result<Effect, GeneralProtection> {
+        let set = self.steal.set_register(value, &self.vm.memory);
+        self.vm.keep_told_steal(self.index, self.steal.told());
+        set.map(|()| Effect::Nothing).ok_or(GeneralProtection)
+    }
+
+    fn broken(&self, kind: FaultKind) -> Stop {
+        let rip = self.fd.get_regs().map(|registers| registers.rip).ok();
+        self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
+    }
+
+    /// Ends this vCPU, and the VM with this outcome unless it has ended already.
+    fn end(&self, outcome: Outcome) -> Stop {
+        self.vm.status().end(outcome);
+        Stop::Done
+    }
+}
