@@ -66,6 +66,8 @@ pub struct Vcpu {
     pub wait_ns: u64,
     /// Blocked.
     pub idle_ns: u64,
+    /// On a pCPU that the host had taken.
+    pub taken_ns: u64,
     /// Median of its waits.
     pub wait_p50_ns: u64,
     /// 99th percentile of its waits.
@@ -149,6 +151,7 @@ fn vcpu(recording: &Recording, life: &VcpuFigures) -> Vcpu {
         run_ns: account.run.0,
         wait_ns: account.wait.0,
         idle_ns: account.idle.0,
+        taken_ns: account.taken.0,
         wait_p50_ns: account.waits.quantile(0.5).0,
         wait_p99_ns: account.waits.quantile(0.99).0,
         wait_max_ns: account.waits.max().0,

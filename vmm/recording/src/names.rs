@@ -68,12 +68,21 @@ impl Names {
         name == vcpu.to_string() || self.get(vcpu, at).is_some_and(|named| name == named.to_string())
     }
 
-    /// The vCPUs of the VM of this name, in order; none if there is no such VM.
+    /// The vCPUs of the VM of this name, or of all VMs that one entry of a configuration made (`worker-0`, `worker-1`
+    /// of `worker`), in order; none if there is no such VM.
     pub fn of_vm_named(&self, vm: &str) -> Vec<String> {
-        let mut vcpus: Vec<&Named> = self.names.iter().filter(|named| named.vm == vm).collect();
-        vcpus.sort_by_key(|named| named.index);
-        vcpus.dedup_by_key(|named| named.index);
-        vcpus.into_iter().map(ToString::to_string).collect()
+        let of = |is: &dyn Fn(&str) -> bool| {
+            let mut vcpus: Vec<&Named> = self.names.iter().filter(|named| is(&named.vm)).collect();
+            vcpus.sort_by_key(|named| (named.vm.len(), &named.vm, named.index));
+            vcpus.dedup_by_key(|named| (&named.vm, named.index));
+            vcpus.into_iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let is_copy = |name: &str| {
+            let number = name.strip_prefix(vm).and_then(|rest| rest.strip_prefix('-'));
+            number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let exactly = of(&|name| name == vm);
+        if exactly.is_empty() { of(&is_copy) } else { exactly }
     }
 
     /// All names, each once, in order of their first appearance.
@@ -109,5 +118,19 @@ mod tests {
         assert!(names.is("a/1", VcpuId(3), Time(20)) && names.is("v3", VcpuId(3), Time(20)));
         assert!(!names.is("a/1", VcpuId(3), Time(60)));
         assert_eq!(names.all(), ["c/1", "a/1", "b/1"]);
+    }
+
+    #[test]
+    fn the_name_of_an_entry_means_all_vms_that_it_made() {
+        let named = |id, vm: &str, index| Named { id, since: 0, vm: vm.to_owned(), index };
+        let vms =
+            vec![named(0, "a-10", 0), named(1, "a-2", 1), named(2, "a-2", 0), named(3, "a-b", 0), named(4, "b", 0)];
+        let names = Names::from(vms);
+        assert_eq!(names.of_vm_named("a"), ["a-2/0", "a-2/1", "a-10/0"]);
+        assert_eq!(
+            (names.of_vm_named("a-2"), names.of_vm_named("b")),
+            (vec!["a-2/0".into(), "a-2/1".into()], vec!["b/0".into()])
+        );
+        assert!(names.of_vm_named("c").is_empty());
     }
 }

@@ -172,10 +172,12 @@ fn print_figures(figures: &Figures) -> Result<(), Failure> {
     let yields = |counts: YieldCounts| format!("{} / {}", counts.switched, counts.stayed);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["vCPU", "run", "ready", "idle", "wait p50", "p99", "max", "turns"]);
+    table.set_header(["vCPU", "run", "wait", "idle", "taken", "wait p50", "p99", "max", "turns"]);
     for vcpu in &figures.vcpus {
-        let times = [vcpu.run_ns, vcpu.wait_ns, vcpu.idle_ns, vcpu.wait_p50_ns, vcpu.wait_p99_ns, vcpu.wait_max_ns];
-        let cells = std::iter::once(vcpu.vcpu.clone()).chain(times.map(time)).chain([vcpu.turns.to_string()]);
+        let times = [vcpu.run_ns, vcpu.wait_ns, vcpu.idle_ns, vcpu.taken_ns];
+        let waits = [vcpu.wait_p50_ns, vcpu.wait_p99_ns, vcpu.wait_max_ns];
+        let cells = std::iter::once(vcpu.vcpu.clone()).chain(times.map(time)).chain(waits.map(time));
+        let cells = cells.chain([vcpu.turns.to_string()]);
         table.add_row(cells);
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));

@@ -283,3 +283,24 @@ fn a_yield_for_somebody_who_never_was_is_a_turn_given_away() {
     let (_, why) = stage.explain(vcpu);
     assert_eq!((why.cause, why.culprit, why.chain.len()), (Cause::Turns, Some(hog), 0));
 }
+
+#[test]
+fn what_the_host_takes_divides_no_turn_and_is_told_beside_what_ran() {
+    let mut stage = Stage::freelist();
+    let (a, b) = (stage.add(0, 0), stage.add(1, 0));
+    stage.ledger.wake(a, None, stage.now);
+    stage.ask(Why::Free);
+    stage.ledger.wake(b, None, stage.now);
+    // The host takes 1 ms three times while A has its turn.
+    for _ in 0..3 {
+        stage.now = stage.now + Nanos::from_micros(1_500);
+        stage.ledger.taken(P0, Nanos::from_millis(1), stage.now);
+        assert_eq!(stage.ask(Why::Check).vcpu, a);
+    }
+    while stage.ask(Why::Check).vcpu == a {
+        stage.now = stage.now + Nanos::from_millis(6);
+    }
+    let (_, why) = stage.explain(b);
+    let turns: Vec<_> = why.ran.iter().map(|ran| (ran.vcpu, ran.turns)).collect();
+    assert_eq!((turns, why.taken), (vec![(a, 1)], Nanos::from_millis(3)));
+}

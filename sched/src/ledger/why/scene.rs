@@ -150,17 +150,23 @@ impl Scene {
         self.spans.iter().map(cut).filter(|span| span.from < span.to)
     }
 
-    /// What ran, and where, within a part of the wait: longest first.
+    /// What ran, and where, within a part of the wait: longest first. What the host takes divides no turn.
     fn ran(&self, from: Time, to: Time) -> Vec<Ran> {
-        let mut ran: Vec<Ran> = Vec::new();
+        // With the end of what is known of the vCPU's last turn there.
+        let mut ran: Vec<(Ran, Time)> = Vec::new();
         for span in self.within(from, to) {
-            let Doing::Run(slot) = span.doing else { continue };
-            let known = ran.iter_mut().find(|ran| (ran.vcpu, ran.slot) == (span.vcpu, slot));
-            match known {
-                Some(known) => (known.time, known.turns) = (known.time + span.time(), known.turns + 1),
-                None => ran.push(Ran { vcpu: span.vcpu, slot, time: span.time(), turns: 1 }),
+            let (Doing::Run(slot) | Doing::Taken(slot)) = span.doing else { continue };
+            let is_run = matches!(span.doing, Doing::Run(_));
+            let at = ran.iter().position(|(ran, _)| (ran.vcpu, ran.slot) == (span.vcpu, slot)).unwrap_or(ran.len());
+            if at == ran.len() {
+                ran.push((Ran { vcpu: span.vcpu, slot, time: Nanos::ZERO, turns: 0 }, Time::NEVER));
             }
+            let (known, ended) = &mut ran[at];
+            known.turns += u64::from(*ended != span.from);
+            known.time += if is_run { span.time() } else { Nanos::ZERO };
+            *ended = span.to;
         }
+        let mut ran: Vec<Ran> = ran.into_iter().map(|(ran, _)| ran).filter(|ran| ran.time > Nanos::ZERO).collect();
         ran.sort_by_key(|ran| (std::cmp::Reverse(ran.time), ran.vcpu, ran.slot));
         ran
     }

@@ -45,7 +45,11 @@ pub(super) fn verdict(why: &Explanation, called: &Called<'_>) -> String {
             format!("no vCPU caused it: {slot} asked the policy only {} after it was kicked", time(latency.0))
         }
         Cause::Host { slot, time: taken } => {
-            format!("no vCPU caused it: the host had taken the pCPU of {slot} for {} of it", time(taken.0))
+            let share = 100.0 * taken.0 as f64 / why.wait.time().0.max(1) as f64;
+            let most = why.ran.first().map(|ran| {
+                format!("; of the vCPUs {} ran longest meanwhile, {}", called.so(ran.vcpu), time(ran.time.0))
+            });
+            format!("the host had taken {slot} for {} of it ({share:.0} %){}", time(taken.0), most.unwrap_or_default())
         }
         Cause::Nobody => "no vCPU caused it: the pCPUs had no vCPU on them for most of the wait".to_owned(),
     }
