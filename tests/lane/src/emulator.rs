@@ -14,6 +14,8 @@ use stile_linux_images::tool::ToolError;
 const MEMORY_MIB: u32 = 2048;
 /// As many CPUs as test machines have.
 pub(crate) const CPUS: u32 = 2;
+/// Of an old disk's cylinder: 16 heads with 63 sectors of 512 bytes.
+pub(crate) const CYLINDER_BYTES: u64 = 16 * 63 * 512;
 
 /// Why an emulator cannot be started.
 #[derive(Debug, thiserror::Error)]
