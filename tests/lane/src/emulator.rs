@@ -76,16 +76,6 @@ impl Kind {
         }
     }
 
-    /// The meta-package of the kernel that the machine runs.
-    pub(crate) fn kernel(self) -> &'static str {
-        match self {
-            Self::Svm => "linux-image-amd64",
-            // Its time is the number of instructions, and this kernel, which has the same KVM, takes fewer to unpack: it
-            // is compressed with LZ4 in Debian 12, the other one with XZ.
-            Self::Vmx => "linux-image-cloud-amd64",
-        }
-    }
-
     /// The modules for a disk.
     pub(crate) fn disk_modules(self) -> &'static [&'static str] {
         match self {
