@@ -14,6 +14,8 @@ use stile_linux_images::tool::ToolError;
 const MEMORY_MIB: u32 = 2048;
 /// As many CPUs as test machines have.
 pub(crate) const CPUS: u32 = 2;
+/// Of an old disk's cylinder: 16 heads with 63 sectors of 512 bytes.
+pub(crate) const CYLINDER_BYTES: u64 = 16 * 63 * 512;
 
 /// Why an emulator cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -71,16 +73,6 @@ impl Kind {
         match self {
             Self::Svm => "kvm-amd",
             Self::Vmx => "kvm-intel",
-        }
-    }
-
-    /// The meta-package of the kernel that the machine runs.
-    pub(crate) fn kernel(self) -> &'static str {
-        match self {
-            Self::Svm => "linux-image-amd64",
-            // Its time is the number of instructions, and this kernel, which has the same KVM, takes fewer to unpack: it
-            // is compressed with LZ4 in Debian 12, the other one with XZ.
-            Self::Vmx => "linux-image-cloud-amd64",
         }
     }
 

@@ -8,7 +8,7 @@
 //! the command starts, in the CPU that is in use then, which moves where its threads begin, and in `--seed` of `stile
 //! compare`.
 
-use crate::emulator::CPUS;
+use crate::emulator::{CPUS, CYLINDER_BYTES};
 use crate::script::{Need, Script};
 use std::fs::File;
 use std::io;
@@ -19,8 +19,6 @@ use stile_linux_images::tool::{self, ToolError};
 
 /// Of a disk (unit: bytes). A whole number of the cylinders that an emulator of an old disk asks for.
 const DISK_BYTES: u64 = 512 * CYLINDER_BYTES;
-/// Of 16 heads with 63 sectors of 512 bytes.
-pub(crate) const CYLINDER_BYTES: u64 = 16 * 63 * 512;
 /// What is left of a seed's limit for the archive when the command had to be ended.
 const TO_ARCHIVE: Duration = Duration::from_secs(60);
 /// The part of the script that does not depend on command and seed.

@@ -18,6 +18,8 @@ use stile_linux_images::packages::PackageError;
 use stile_linux_images::{Archive, Cache, kernel};
 use tempfile::TempDir;
 
+/// The meta-package of the stock kernel.
+const KERNEL: &str = "linux-image-amd64";
 /// The module that gives taps.
 const TAPS: &str = "tun";
 /// The shell and all other programs of the root.
@@ -124,7 +126,7 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
     let &Contents { kind, outer, scripts, profile, qemu, has_disk, guest_kernel } = contents;
     let cache = Cache::of_user()?;
     let (own, archive) = (Archive::of_machine(), outer.archive(&cache, tell)?);
-    let packages = archive.kernel(kind.kernel())?;
+    let packages = archive.kernel(KERNEL)?;
     let packages =
         packages.iter().map(|package| package.files(&archive, &cache, tell)).collect::<Result<Vec<_>, _>>()?;
     let Some(kernel) = kernel::of_packages(&packages) else { return Err(OuterError::NoKernel(packages)) };

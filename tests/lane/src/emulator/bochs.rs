@@ -2,8 +2,7 @@
 //! the number of instructions: a run repeats exactly, and nothing of the host disturbs it. What an exit takes are its
 //! instructions; caches and memory take no time.
 
-use super::{Boot, CPUS, MEMORY_MIB, Program, StartError, Started};
-use crate::measure::CYLINDER_BYTES;
+use super::{Boot, CPUS, CYLINDER_BYTES, MEMORY_MIB, Program, StartError, Started};
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};

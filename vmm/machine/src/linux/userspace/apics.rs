@@ -135,3 +135,116 @@ impl Notify for Pin {
         self.apics.pulse(self.number);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::apic::local::msr;
+    use crate::linux::apic::{Effect, Trigger};
+    use std::sync::mpsc;
+
+    const WINDOW: u64 = 0x10;
+
+    /// The APICs of a VM of three vCPUs, turned on.
+    fn apics() -> Arc<Apics> {
+        let apics = Apics::new(Arc::new(VmStatus::new("vm", 3)), TscClock::new(1_000_000), true);
+        (0..3).for_each(|vcpu| write(&apics, vcpu, msr::SVR, 0x1ff));
+        Arc::new(apics)
+    }
+
+    fn write(apics: &Apics, vcpu: u32, register: u32, value: u64) {
+        assert_eq!(apics.local(vcpu).apic.write(register, value, apics.now()), Ok(Effect::Nothing));
+    }
+
+    fn fixed(to: Destination, vector: u8) -> Ipi {
+        Ipi { to, message: Message { delivery: Delivery::Fixed, vector, trigger: Trigger::Edge } }
+    }
+
+    fn requested(apics: &Apics) -> [Option<u8>; 3] {
+        [0, 1, 2].map(|vcpu| apics.local(vcpu).apic.deliverable())
+    }
+
+    #[test]
+    fn a_message_kicks_the_thread_that_carries_its_vcpu_and_no_thread_that_has_left_the_guest() {
+        let apics = apics();
+        let (entered, enters) = mpsc::channel();
+        let (sent, sends) = mpsc::channel();
+        let carrier = std::thread::spawn({
+            let apics = Arc::clone(&apics);
+            move || {
+                kick::block();
+                let kicked = |carrier| {
+                    apics.local(1).carrier = carrier;
+                    entered.send(()).unwrap();
+                    sends.recv().unwrap();
+                    let kicked = kick::is_pending();
+                    kick::drain();
+                    kicked
+                };
+                [kicked(Some(kick::this_thread())), kicked(None)]
+            }
+        });
+        for vector in [0x40, 0x50] {
+            enters.recv().unwrap();
+            apics.send(fixed(Destination::Physical(1), vector), Some(0));
+            sent.send(()).unwrap();
+        }
+        assert_eq!(carrier.join().unwrap(), [true, false]);
+        assert_eq!(requested(&apics), [None, Some(0x50), None]);
+    }
+
+    #[test]
+    fn a_carrier_that_posts_to_itself_in_an_exit_is_not_kicked() {
+        let apics = apics();
+        let kicked = std::thread::spawn(move || {
+            kick::block();
+            apics.local(1).carrier = Some(kick::this_thread());
+            apics.send(fixed(Destination::Itself, 0x40), Some(1));
+            assert_eq!(requested(&apics), [None, Some(0x40), None]);
+            kick::is_pending()
+        });
+        assert!(!kicked.join().unwrap());
+    }
+
+    #[test]
+    fn messages_go_to_all_of_their_destination_and_the_lowest_priority_to_one() {
+        let apics = apics();
+        apics.send(fixed(Destination::Others, 0x40), Some(1));
+        assert_eq!(requested(&apics), [Some(0x40), None, Some(0x40)]);
+        apics.send(fixed(Destination::Logical(0b110), 0x50), Some(1));
+        assert_eq!(requested(&apics), [Some(0x40), Some(0x50), Some(0x50)]);
+        apics.send(fixed(Destination::Physical(9), 0x60), Some(1));
+        assert_eq!(requested(&apics), [Some(0x40), Some(0x50), Some(0x50)], "there is no such APIC");
+        let apics = self::apics();
+        [(0, 0x30), (1, 0x20), (2, 0x25)].into_iter().for_each(|(vcpu, task)| write(&apics, vcpu, msr::TPR, task));
+        let lowest = fixed(Destination::All, 0x40);
+        apics.send(Ipi { message: Message { delivery: Delivery::Lowest, ..lowest.message }, ..lowest }, Some(0));
+        assert_eq!(requested(&apics), [None, Some(0x40), None]);
+    }
+
+    #[test]
+    fn a_line_of_the_io_apic_interrupts_and_a_level_comes_again_after_its_end() {
+        let apics = apics();
+        let put = |register: u32, value: u32| {
+            assert!(apics.write(IO_APIC.into(), &register.to_le_bytes()));
+            assert!(apics.write(u64::from(IO_APIC) + WINDOW, &value.to_le_bytes()));
+        };
+        put(0x1b, 2 << 24);
+        put(0x1a, 0x45);
+        apics.pulse(5);
+        assert_eq!(apics.local(2).apic.acknowledge(), Some(0x45));
+        assert_eq!(apics.local(2).apic.end_of_interrupt(), Effect::Nothing);
+        put(0x1a, 0x46 | 1 << 15);
+        let level = apics.io.lock().set(5, true);
+        level.into_iter().for_each(|ipi| apics.send(ipi, None));
+        for _ in 0..2 {
+            assert_eq!(apics.local(2).apic.acknowledge(), Some(0x46));
+            assert_eq!(apics.local(2).apic.end_of_interrupt(), Effect::Ended(0x46));
+            apics.ended(0x46);
+        }
+        let mut read = [0; 4];
+        assert!(apics.read(u64::from(IO_APIC) + WINDOW, &mut read));
+        assert_eq!(u32::from_le_bytes(read), 0x46 | 1 << 15 | 1 << 14);
+        assert!(!apics.read(u64::from(IO_APIC) + PAGE, &mut read) && !apics.write(0, &read));
+    }
+}
