@@ -288,9 +288,9 @@ fn a_yield_for_somebody_who_never_was_is_a_turn_given_away() {
 fn what_the_host_takes_divides_no_turn_and_is_told_beside_what_ran() {
     let mut stage = Stage::freelist();
     let (a, b) = (stage.add(0, 0), stage.add(1, 0));
-    stage.ledger.wake(a, None, stage.now);
+    let _ = stage.ledger.wake(a, None, stage.now);
     stage.ask(Why::Free);
-    stage.ledger.wake(b, None, stage.now);
+    let _ = stage.ledger.wake(b, None, stage.now);
     // The host takes 1 ms three times while A has its turn.
     for _ in 0..3 {
         stage.now = stage.now + Nanos::from_micros(1_500);
