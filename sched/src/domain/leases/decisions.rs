@@ -41,7 +41,7 @@ impl<W: Word> Shared<W> {
             state.leaves(slot, vcpu);
             let decision = state.ledger.next(slot, Why::Block, now);
             state.ledger.idled_since(vcpu, record.naps.settle());
-            self.follow(state, slot, decision, now, acts);
+            self.follow(state, slot, decision, acts);
         }
     }
 
@@ -79,7 +79,7 @@ impl<W: Word> Shared<W> {
         match placement {
             Placement::Run(slot) => {
                 let decision = state.ledger.next(slot, Why::Free, now);
-                self.follow(state, slot, decision, now, acts);
+                self.follow(state, slot, decision, acts);
             }
             Placement::Preempt(slot) | Placement::Queue(Some(slot)) => self.stamp(state, slot, acts),
             Placement::Queue(None) | Placement::Held => {}
@@ -111,15 +111,15 @@ impl<W: Word> Shared<W> {
             _ => Answer::Queued,
         };
         self.division.whereabouts.waits(vcpu, answer == Answer::Queued);
-        self.follow(state, slot, decision, now, acts);
+        self.follow(state, slot, decision, acts);
         answer
     }
 
     /// Does what was decided for a slot that no vCPU is on.
-    pub(super) fn follow(&self, state: &mut LockedState, slot: Slot, decision: Decision, now: Time, acts: &mut Acts) {
+    pub(super) fn follow(&self, state: &mut LockedState, slot: Slot, decision: Decision, acts: &mut Acts) {
         decision.kick.into_iter().for_each(|slot| self.stamp(state, slot, acts));
         match decision.run {
-            Some(lease) => self.hand(state, slot, lease, now, acts),
+            Some(lease) => self.hand(state, slot, lease, acts),
             None => {
                 self.slots[slot.index()].word.vacate();
                 self.tells_busy(state, slot, false);
@@ -135,7 +135,7 @@ impl<W: Word> Shared<W> {
         }
     }
 
-    fn hand(&self, state: &mut LockedState, slot: Slot, lease: Lease, now: Time, acts: &mut Acts) {
+    fn hand(&self, state: &mut LockedState, slot: Slot, lease: Lease, acts: &mut Acts) {
         let Lease { vcpu, until } = lease;
         let entry = state.entry(vcpu);
         let bind = entry.bound != Some(slot);
@@ -143,7 +143,8 @@ impl<W: Word> Shared<W> {
         state.puts_on(slot, Some(vcpu));
         self.division.whereabouts.waits(vcpu, false);
         self.tells_busy(state, slot, true);
-        self.records.of(vcpu).lease(until, now, state.ledger.waited(vcpu));
+        // The wait ends when the ledger says: a moment after the question, if it had two things to note.
+        self.records.of(vcpu).lease(until, state.ledger.now(), state.ledger.waited(vcpu));
         self.slots[slot.index()].word.hand(vcpu);
         acts.push(Act::Grant { vcpu, slot, bind });
     }

@@ -49,6 +49,6 @@ impl<W: Word> Shared<W> {
         self.division.whereabouts.waits(robbed, true);
         word.start(thief);
         let decision = state.ledger.next(slot, Why::Free, now);
-        self.follow(state, slot, decision, now, acts);
+        self.follow(state, slot, decision, acts);
     }
 }
