@@ -6,8 +6,8 @@
 //! 1. *Idle*: a slot that would idle takes the next vCPU of the nearest shard where one waits. A shard in which a vCPU
 //!    has to wait while another has an idle slot tells that one to look.
 //! 2. *Lag*: a slot whose lease ended looks at one other shard, a different one each time. It takes the next vCPU there
-//!    if that stands more than [`LAG`] above its own next one, or if none waits here. While vCPUs wait in some shard, no shard's time is free: one
-//!    that runs alone pays for it, and stands further down when it next waits.
+//!    if that stands more than [`LAG`] above its own next one, or if none waits here. While vCPUs wait in some shard,
+//!    no shard's time is free: one that runs alone pays for it, and stands further down when it next waits.
 //! 3. *Yield*: a yield that names a queued vCPU of another shard brings it here, where it can be let through.
 //! 4. *Wake*: a vCPU that is woken by the vCPU that [mostly wakes it](crate::policy::Policy::follows) goes to the shard
 //!    of that one, unless more vCPUs are at home there already.

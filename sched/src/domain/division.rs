@@ -1,7 +1,6 @@
 //! A domain's shards, as its threads see them without the lock of any.
 
 use super::counts::Tally;
-use super::executors::MAX_VCPUS;
 use super::id_allocator::IdAllocator;
 use super::whereabouts::Whereabouts;
 use crate::attributes::Group;
@@ -10,6 +9,9 @@ use crate::ledger::Ledger;
 use crate::shards::{Admission, Board, Known, Looks, ShardPlan};
 use crate::sync::Mutex;
 use crate::time::monotonic;
+
+/// Most vCPUs that a domain holds at a time.
+pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
 
 /// Which slots are in which shard, what the shards know of each other, and where each vCPU is.
 pub(super) struct Division {

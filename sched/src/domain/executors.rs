@@ -31,6 +31,7 @@ use super::carrier_thread::STACK_BYTES;
 use super::contract::Domain;
 use super::counts::Tally;
 use super::division::Division;
+pub use super::division::MAX_VCPUS;
 use super::error::DomainError;
 use super::evacuate::{Evacuate, Evacuated};
 use super::events::{Events, Found};
@@ -54,8 +55,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Most vCPUs that a domain holds at a time.
-pub const MAX_VCPUS: usize = if cfg!(all(test, shuttle)) { 16 } else { 1 << 17 };
 /// A domain with a policy and an executor for each pCPU.
 #[derive(Debug)]
 pub struct Executors {

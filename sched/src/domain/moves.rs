@@ -1,8 +1,8 @@
 //! vCPUs that go from one shard to another, by the rules of [`shards`](crate::shards): what both mechanisms do.
 //!
-//! A vCPU is taken out under the lock of its shard, is nowhere for a moment, and is taken in under the lock of the other.
-//! No thread holds two locks. Once the threads of a domain are to end, no vCPU sets out any more: one that is on the way
-//! arrives, and can be [waited for](Moves::lock_of).
+//! A vCPU is taken out under the lock of its shard, is nowhere for a moment, and is taken in under the lock of the
+//! other. No thread holds two locks. Once the threads of a domain are to end, no vCPU sets out any more: one that is on
+//! the way arrives, and can be [waited for](Moves::lock_of).
 
 use super::division::Division;
 use super::ledger_lock::{HasLedger, LedgerGuard};

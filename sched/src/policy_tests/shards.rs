@@ -1,5 +1,5 @@
-//! A domain in shards: vCPUs are shared out over all of them, and a recording tells it all. What must hold of any guests
-//! is in [`properties`] and, against a slow model, in [`events`].
+//! A domain in shards: vCPUs are shared out over all of them, and a recording tells it all. What must hold of any
+//! guests is in [`properties`] and, against a slow model, in [`events`].
 
 mod events;
 mod properties;

@@ -215,7 +215,8 @@ impl Mask {
         Self((0..shards.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Of spare vCPUs and idle slots only the holder of the shard's lock changes a bit. What the thread looks at next is not older than that.
+    /// Of spare vCPUs and idle slots only the holder of the shard's lock changes a bit. What the thread looks at next
+    /// is not older than that.
     fn set(&self, shard: Shard, is: bool) {
         let (word, bit) = (&self.0[shard.index() / BITS], 1 << (shard.index() % BITS));
         if (word.load(Ordering::Relaxed) & bit != 0) != is {

@@ -3,8 +3,8 @@
 //! * no vCPU is on two slots, and no slot has two (the machine refuses both by itself); a vCPU that is picked was
 //!   runnable;
 //! * [`Policy::waiting`] is the number of runnable vCPUs without a slot;
-//! * work conservation: no slot idles while a vCPU is queued in its shard, or for long in another one that it may leave, unless the slot
-//!   has been told and is about to ask;
+//! * work conservation: no slot idles while a vCPU is queued in its shard, or for long in another one that it may
+//!   leave, unless the slot has been told and is about to ask;
 //! * a lease ends after now, and at most `longest_lease` later unless no vCPU waits;
 //! * a vCPU that is held back is not picked, and an alarm is set for it;
 //! * CPU time is conserved: what vCPUs ran is what slots were busy.

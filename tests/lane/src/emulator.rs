@@ -1,10 +1,12 @@
 //! The emulators, and how each is started.
 
 pub(crate) mod bochs;
+mod missing;
 mod program;
 mod qemu;
 
 use bochs::Console;
+pub(crate) use missing::Missing;
 pub(crate) use program::{Program, ProgramError};
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -29,14 +31,6 @@ pub(crate) enum StartError {
     /// The program cannot be started.
     #[error("cannot start {0}")]
     Spawn(PathBuf, #[source] std::io::Error),
-}
-
-/// The emulator, or a program that makes what it boots, is not installed.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no program {program}; `apt-get install --no-install-recommends {packages}` brings it")]
-pub(crate) struct Missing {
-    program: &'static str,
-    packages: &'static str,
 }
 
 /// What is emulated.

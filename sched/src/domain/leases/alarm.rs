@@ -5,7 +5,8 @@
 //! vCPU that can be held back. It sleeps until the first alarm of any shard, takes a turn with each lock, which ticks,
 //! and sleeps again.
 //!
-//! Invariant, outside the lock of a shard: the thread looks when its alarm comes, or has been woken since the alarm was set.
+//! Invariant, outside the lock of a shard: the thread looks when its alarm comes, or has been woken since the alarm was
+//! set.
 
 use super::acts::{ACTS_OF_A_DECISION, Acts};
 use super::locked_state::LockedState;

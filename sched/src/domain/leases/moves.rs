@@ -1,9 +1,9 @@
 //! vCPUs that go from one shard to another: what only leases do.
 //!
-//! Here no thread waits on an idle slot. So a thread that has taken a turn looks itself whether a slot idles in one shard
-//! and a vCPU waits in another, and brings them together. A slot that a vCPU has left for a nap is as good as an idle
-//! one. That its shard may have some shows on the board, where no lock is needed to say so; and a vCPU does not nap while
-//! one waits in another shard.
+//! Here no thread waits on an idle slot. So a thread that has taken a turn looks itself whether a slot idles in one
+//! shard and a vCPU waits in another, and brings them together. A slot that a vCPU has left for a nap is as good as an
+//! idle one. That its shard may have some shows on the board, where no lock is needed to say so; and a vCPU does not
+//! nap while one waits in another shard.
 
 use super::locked_state::{Entry, LockedState};
 use super::shared::{Asker, Shared};

@@ -1,10 +1,10 @@
-//! An emulator's program: one that is installed, or QEMU of another suite of Debian's, which runs where its packages are
-//! unpacked.
+//! An emulator's program: one that is installed, or QEMU of another suite of Debian's, which runs where its packages
+//! are unpacked.
 //!
 //! The latter needs the C library of its suite, and so its loader. The loader is given the folders of all packages'
 //! libraries, so that not one comes from this machine.
 
-use super::Missing;
+use super::missing::Missing;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;

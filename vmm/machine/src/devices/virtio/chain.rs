@@ -1,9 +1,9 @@
 //! A descriptor chain: where it begins, its buffers, and every way in which it can be wrong.
 //!
-//! A chain is walked here and not by `virtio_queue`: that follows tables of descriptors which were not negotiated, up to
-//! 65,535 entries each, and walks a chain anew for its bytes to be read and to be written. Here each descriptor is read
-//! once, and no more of them than the queue may have at most. So a guest that changes a chain meanwhile changes its own
-//! request, and a chain costs no more than the device said it would take.
+//! A chain is walked here and not by `virtio_queue`: that follows tables of descriptors which were not negotiated, up
+//! to 65,535 entries each, and walks a chain anew for its bytes to be read and to be written. Here each descriptor is
+//! read once, and no more of them than the queue may have at most. So a guest that changes a chain meanwhile changes
+//! its own request, and a chain costs no more than the device said it would take.
 
 use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryError, GuestMemoryMmap, Permissions};
 
