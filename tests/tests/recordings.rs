@@ -125,8 +125,9 @@ fn a_probe_behind_a_hog_has_the_hog_to_blame() {
             }
             cause => cause == "quota",
         };
-        let longest = (0..20).map(|_| longest()).find(|longest| !spoiled(longest));
-        let longest = longest.expect("the host leaves the pCPU alone in one of twenty runs");
+        let Some(longest) = (0..20).map(|_| longest()).find(|longest| !spoiled(longest)) else {
+            return skip("the host took the pCPU for most of the longest wait in each of twenty runs");
+        };
         assert_eq!((longest.cause, longest.culprit.as_deref()), ("turns", Some("hog/0")), "{policy}: {longest:?}");
         assert_eq!(longest.ran[0].vcpu, "hog/0");
     }

