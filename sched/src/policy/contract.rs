@@ -81,7 +81,8 @@ use crate::time::{Nanos, Time};
 /// }
 /// ```
 pub trait Policy: Send {
-    /// A new vCPU, blocked at first. No other vCPU has this id. The only method that may allocate.
+    /// A new vCPU, blocked at first. No living vCPU has this id; one that has ended may have had it. Besides
+    /// [`arrives`](Self::arrives) the only method that may allocate.
     fn add(&mut self, vcpu: VcpuId, attributes: Attributes, now: Time);
 
     /// A vCPU leaves that does not run: blocked, queued, or placed on a slot that has not asked yet.

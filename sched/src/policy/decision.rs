@@ -14,7 +14,8 @@ pub enum Why {
     Exit,
     /// A lease may have ended, or the slot was kicked.
     Check,
-    /// The vCPU yields.
+    /// The vCPU yields. A policy may take the hint and `again` into account, or not. It may pick the same vCPU again;
+    /// then a guest that waits for another one gets on more slowly.
     Yield(Yield),
     /// The vCPU waits for an event.
     Block,
@@ -99,7 +100,8 @@ pub struct Decision {
 pub struct Lease {
     /// The vCPU that may run.
     pub vcpu: VcpuId,
-    /// When the slot must ask again, [`Time::NEVER`] while no vCPU waits.
+    /// When the slot must ask again. While no vCPU waits it may be [`Time::NEVER`]: then a wake has to name a slot
+    /// that asks. A lease that ends costs a question.
     pub until: Time,
 }
 

@@ -1,4 +1,4 @@
-//! Defaults of the configuration that more than one place reads. Those of `[policy]` stand beside its keys.
+//! Defaults of the configuration that more than one place reads.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
