@@ -70,52 +70,116 @@ impl Whereabouts {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
+    use super::super::events::{Events, Found};
     use super::*;
     use loom::sync::{Arc, Mutex, MutexGuard};
     use loom::thread;
 
     const VCPU: VcpuId = VcpuId(0);
 
-    /// Whether the vCPU is there, for each of two shards.
+    /// What a shard knows of the vCPU.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Place {
+        Elsewhere,
+        Blocked,
+        Queued,
+    }
+
+    /// Two shards and one vCPU.
     struct Shards {
         whereabouts: Whereabouts,
-        holds: [Mutex<bool>; 2],
+        events: Events,
+        places: [Mutex<Place>; 2],
     }
 
     impl Shards {
-        fn lock(&self, shard: Shard) -> MutexGuard<'_, bool> {
-            self.holds[shard.index()].lock().unwrap()
+        /// The vCPU is in the first shard, blocked.
+        fn new() -> Arc<Self> {
+            let places = [Mutex::new(Place::Blocked), Mutex::new(Place::Elsewhere)];
+            let shards = Self { whereabouts: Whereabouts::new(1), events: Events::default(), places };
+            shards.events.admit();
+            Arc::new(shards)
         }
 
-        /// As `moves.rs` does it, between two locks.
-        fn moves(&self) {
-            let (from, mut holds) = self.whereabouts.lock_of(VCPU, |shard| self.lock(shard));
-            assert!(*holds, "its lock is held and it is not there");
-            *holds = false;
-            self.whereabouts.leaves(VCPU);
-            drop(holds);
-            let to = Shard(1 - from.0);
-            let mut holds = self.lock(to);
-            *holds = true;
-            self.whereabouts.comes(VCPU, to, false);
+        fn lock(&self, shard: Shard) -> MutexGuard<'_, Place> {
+            self.places[shard.index()].lock().unwrap()
         }
+
+        fn find(&self) -> (Shard, MutexGuard<'_, Place>) {
+            self.whereabouts.lock_of(VCPU, |shard| self.lock(shard))
+        }
+
+        /// The vCPU goes to the other shard if it is in such a place, between two locks as in `moves.rs`.
+        fn moves(&self, if_in: impl Fn(Place) -> bool) {
+            let (from, mut place) = self.find();
+            assert_ne!(*place, Place::Elsewhere, "its lock is held and it is not there");
+            if !if_in(*place) {
+                return;
+            }
+            let is = std::mem::replace(&mut *place, Place::Elsewhere);
+            self.whereabouts.leaves(VCPU);
+            drop(place);
+            let to = Shard(1 - from.0);
+            let mut place = self.lock(to);
+            *place = is;
+            self.whereabouts.comes(VCPU, to, is == Place::Queued);
+        }
+
+        /// An event, as in `executors.rs`. True: this one woke the vCPU.
+        fn wakes(&self, follows: bool) -> bool {
+            if self.events.signal() != Found::Blocked {
+                return false;
+            }
+            if follows {
+                self.moves(|place| place == Place::Blocked);
+            }
+            let (_, mut place) = self.find();
+            let wakes = self.events.unblock();
+            if wakes {
+                assert_eq!(*place, Place::Blocked, "it is woken once");
+                *place = Place::Queued;
+                self.whereabouts.waits(VCPU, true);
+            }
+            wakes
+        }
+    }
+
+    fn check(model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
     }
 
     #[test]
     fn loom_two_threads_that_move_a_vcpu_find_it_where_it_is() {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(|| {
-            let holds = [Mutex::new(true), Mutex::new(false)];
-            let shards = Arc::new(Shards { whereabouts: Whereabouts::new(1), holds });
+        check(|| {
+            let shards = Shards::new();
             let other = thread::spawn({
                 let shards = Arc::clone(&shards);
-                move || shards.moves()
+                move || shards.moves(|_| true)
             });
-            shards.moves();
+            shards.moves(|_| true);
             other.join().unwrap();
-            let (shard, holds) = shards.whereabouts.lock_of(VCPU, |shard| shards.lock(shard));
-            assert!(*holds && shard == Shard(0));
+            let (shard, place) = shards.find();
+            assert!(*place == Place::Blocked && shard == Shard(0));
+        });
+    }
+
+    #[test]
+    fn loom_a_vcpu_that_is_moved_while_it_is_woken_is_woken_once() {
+        check(|| {
+            let shards = Shards::new();
+            let start = |act: fn(&Shards) -> bool| {
+                let shards = Arc::clone(&shards);
+                thread::spawn(move || act(&shards))
+            };
+            // One waker takes it to its own shard; a slot that idles there takes it as soon as it is queued.
+            let wakers = [start(|shards| shards.wakes(true)), start(|shards| shards.wakes(false))];
+            shards.moves(|place| place == Place::Queued);
+            let woken = wakers.map(|waker| waker.join().unwrap());
+            assert!(woken[0] != woken[1], "{woken:?}");
+            let (shard, place) = shards.find();
+            assert_eq!((*place, shards.whereabouts.waits_in(VCPU)), (Place::Queued, Some(shard)));
         });
     }
 }
