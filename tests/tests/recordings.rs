@@ -12,23 +12,25 @@ use stile_recording::replay::replay;
 use stile_recording::{Header, Recorder, Recording, chrome};
 use stile_results::model::Params;
 use stile_sched::ledger::RECORDS;
+use stile_sched::policy::BUILT_IN;
 use stile_tests::carrier::pcpus;
 use stile_tests::{Guest, Recipe, require_kvm, skip};
 use tempfile::TempDir;
 
-/// Every policy and mechanism.
-const POLICIES: [&str; 10] = [
-    "rsdl",
+/// Mechanisms, and policies with other parameters, beside the built-in policies.
+const VARIANTS: [&str; 6] = [
     "rsdl:executors:shard_pcpus=1",
     "rsdl:leases",
     "rsdl:leases:steal",
     "rsdl+expire:level-quota",
-    "freelist",
     "freelist:leases:steal",
-    "o1",
-    "goodness",
     "goodness:yield_recalculates:yield_bounces",
 ];
+
+/// Every policy and mechanism.
+fn policies() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|policy| policy.name).chain(VARIANTS)
+}
 
 /// Runs guests on this many pCPUs until each has made progress, and records them. They are made in this order, so that
 /// the first has the first ids.
@@ -66,7 +68,7 @@ fn a_recorded_run_replays_to_the_same_decisions_under_every_policy() {
     if !RECORDS {
         return skip("built without the feature `trace`");
     }
-    for policy in POLICIES {
+    for policy in policies() {
         let (_folder, path) = folder();
         let recording = record(&kvm, &path, policy, 2, &guests());
         let replayed = replay(&recording).unwrap();
