@@ -2,8 +2,7 @@
 
 use super::Verbosity;
 use std::str::FromStr;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::{Directive, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// The variable of the environment that holds a filter.
 pub(super) const VARIABLE: &str = "STILE_LOG";
@@ -21,7 +20,7 @@ pub(crate) struct FilterError {
 }
 
 /// The filter for these options and this value of `STILE_LOG`.
-pub(super) fn of(verbosity: Verbosity, variable: Option<&str>) -> Result<EnvFilter, FilterError> {
+pub(super) fn of(verbosity: Verbosity, variable: Option<&str>) -> Result<Targets, FilterError> {
     match variable.map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => parse(text),
         None => Ok(of_options(verbosity)),
@@ -29,7 +28,7 @@ pub(super) fn of(verbosity: Verbosity, variable: Option<&str>) -> Result<EnvFilt
 }
 
 /// The options choose the level of this program's own diagnostics. Those of libraries are shown from `warn` on.
-pub(super) fn of_options(Verbosity { verbose, quiet, .. }: Verbosity) -> EnvFilter {
+pub(super) fn of_options(Verbosity { verbose, quiet, .. }: Verbosity) -> Targets {
     let own = match (verbose, quiet) {
         (2.., _) => LevelFilter::TRACE,
         (1, _) => LevelFilter::DEBUG,
@@ -38,26 +37,20 @@ pub(super) fn of_options(Verbosity { verbose, quiet, .. }: Verbosity) -> EnvFilt
         (0, 2..) => LevelFilter::ERROR,
     };
     // A target matches all targets that begin with it, and so those of all crates of the workspace.
-    EnvFilter::new(format!("{},stile={own}", own.min(LevelFilter::WARN)))
+    Targets::new().with_default(own.min(LevelFilter::WARN)).with_target("stile", own)
 }
 
-fn parse(text: &str) -> Result<EnvFilter, FilterError> {
+fn parse(text: &str) -> Result<Targets, FilterError> {
     for directive in text.split(',').map(str::trim) {
         let faulty = |wrong: String| FilterError { directive: directive.to_owned(), wrong };
-        let parsed = Directive::from_str(directive);
         // A single word that is not a level would be taken for a target, and a misspelt level would show nothing.
-        let is_word = !directive.contains(['=', '[', ':']);
+        let is_word = !directive.contains(['=', ':']);
         if is_word && LevelFilter::from_str(directive).is_err() && !directive.starts_with("stile") {
             return Err(faulty("neither a level nor a part of stile".to_owned()));
         }
-        // A comma may be within the braces of a span. Then the whole text is checked.
-        if let Err(error) = parsed
-            && !text.contains('{')
-        {
-            return Err(faulty(error.to_string()));
-        }
+        Targets::from_str(directive).map_err(|error| faulty(error.to_string()))?;
     }
-    EnvFilter::try_new(text).map_err(|error| FilterError { directive: text.to_owned(), wrong: error.to_string() })
+    Targets::from_str(text).map_err(|error| FilterError { directive: text.to_owned(), wrong: error.to_string() })
 }
 
 #[cfg(test)]
