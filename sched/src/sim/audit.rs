@@ -16,14 +16,17 @@ use crate::attributes::Class;
 use crate::ids::VcpuId;
 use crate::policy::{Decision, Policy, Why};
 use crate::time::{Nanos, Time};
+use std::collections::BTreeMap;
 
 /// How long a vCPU may wait in one shard while a slot of another idles: what it takes to wake that slot.
 const RELIEF: Nanos = Nanos::from_micros(100);
 
 /// What a policy's answers are held against.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Audit {
     longest_lease: Nanos,
+    /// Since when each idle slot leaves each vCPU waiting that another shard may let go.
+    neglected: BTreeMap<(usize, usize), Time>,
 }
 
 impl Audit {
@@ -45,7 +48,7 @@ impl<P: Policy> SimMachine<P> {
     /// This machine, which panics as soon as the policy breaks a rule. No lease may be longer than `longest_lease`,
     /// except one without an end.
     pub fn audited(mut self, longest_lease: Nanos) -> Self {
-        self.audit = Some(Audit { longest_lease });
+        self.audit = Some(Audit { longest_lease, neglected: BTreeMap::new() });
         self
     }
 
@@ -62,31 +65,37 @@ impl<P: Policy> SimMachine<P> {
     }
 
     /// What must hold between any two steps.
-    pub(super) fn check(&self) {
+    pub(super) fn check(&mut self) {
         let waits = (0..self.vcpus.len()).filter(|&v| self.is_queued(v));
         let (held, queued) =
             waits.partition::<Vec<_>, _>(|&v| self.ledger_of(v).policy().throttled(VcpuId(v as u32), self.now).is_held);
-        let queued = queued.len();
-        assert_eq!(self.shards.iter().map(|shard| shard.ledger.waiting()).sum::<usize>(), queued, "waiting");
+        assert_eq!(self.shards.iter().map(|shard| shard.ledger.waiting()).sum::<usize>(), queued.len(), "waiting");
         let rings = |&v: &usize| self.ledger_of(v).alarm() != Time::NEVER;
         assert!(held.iter().all(rings), "nobody will let {held:?} go on");
+        let mut neglected = BTreeMap::new();
         for (i, s) in self.slots.iter().enumerate() {
             let told = s.told != Time::NEVER || s.asks.is_some();
             if let Some(v) = s.current {
                 assert_eq!(self.vcpus[v].place, Place::On(i));
-            } else {
-                let placed = self.vcpus.iter().any(|v| v.place == Place::Placed(i));
-                let shard = self.shard_of(i);
-                let long = |v: &&VcpuSim| {
-                    v.shard == shard || self.may_leave(v) && self.now.since(v.since.max(s.idle_since)) > RELIEF
-                };
-                let held = |v: usize| self.ledger_of(v).policy().throttled(VcpuId(v as u32), self.now).is_held;
-                let waits = |&(v, vcpu): &(usize, &VcpuSim)| vcpu.place == Place::Queued && !held(v);
-                let neglected = self.vcpus.iter().enumerate().filter(waits).map(|(_, vcpu)| vcpu).filter(long).count();
-                assert!(placed || neglected == 0 || told, "slot {i} idles while {neglected} wait");
-                assert!(!placed || told, "slot {i} was not told of the vCPU placed on it");
+                continue;
+            }
+            let placed = self.vcpus.iter().any(|v| v.place == Place::Placed(i));
+            assert!(!placed || told, "slot {i} was not told of the vCPU placed on it");
+            if placed || told {
+                continue;
+            }
+            for &v in &queued {
+                let vcpu = &self.vcpus[v];
+                let here = vcpu.shard == self.shard_of(i);
+                if here || self.may_leave(vcpu) {
+                    let since = self.audit.as_ref().and_then(|audit| audit.neglected.get(&(i, v)).copied());
+                    let for_long = self.now.since(*neglected.entry((i, v)).or_insert(since.unwrap_or(self.now)));
+                    let at = self.now.0;
+                    assert!(!here && for_long <= RELIEF, "slot {i} idles at {at} ns, v{v} waits for {for_long:?}");
+                }
             }
         }
+        self.audit.iter_mut().for_each(|audit| audit.neglected = std::mem::take(&mut neglected));
         let busy = |s: &SlotSim| {
             let so_far = if s.current.is_some() { self.now.since(s.busy_since) } else { Nanos::ZERO };
             (s.busy + so_far - s.told_taken).0

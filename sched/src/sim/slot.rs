@@ -44,7 +44,6 @@ pub(super) struct SlotSim {
     pub(super) delayed: Nanos,
     pub(super) busy: Nanos,
     pub(super) busy_since: Time,
-    pub(super) idle_since: Time,
 }
 
 impl SlotSim {
@@ -67,7 +66,6 @@ impl SlotSim {
             delayed: Nanos::ZERO,
             busy: Nanos::ZERO,
             busy_since: Time(0),
-            idle_since: Time(0),
         }
     }
 

@@ -43,6 +43,9 @@ pub(super) fn of_options(Verbosity { verbose, quiet, .. }: Verbosity) -> Targets
 fn parse(text: &str) -> Result<Targets, FilterError> {
     for directive in text.split(',').map(str::trim) {
         let faulty = |wrong: String| FilterError { directive: directive.to_owned(), wrong };
+        if directive.is_empty() {
+            return Err(faulty("nothing stands there".to_owned()));
+        }
         // A single word that is not a level would be taken for a target, and a misspelt level would show nothing.
         let is_word = !directive.contains(['=', ':']);
         if is_word && LevelFilter::from_str(directive).is_err() && !directive.starts_with("stile") {

@@ -6,6 +6,7 @@ use crate::domain::ledger_lock::LedgerGuard;
 use crate::domain::moves::Moves;
 use crate::ids::{Shard, Slot, VcpuId};
 use crate::ledger::Departed;
+use crate::shards::ShardPlan;
 use crate::sync::Ordering;
 use crate::time::monotonic;
 
@@ -71,8 +72,22 @@ impl Shared {
         if !board.is_needed() || state.ledger.spare().is_none() {
             return None;
         }
-        let slots = plan.slots(board.nearest_idle(shard)?);
-        let idle = (slots.start.0..slots.end.0).map(Slot).find(|slot| self.slots[slot.index()].word.is_vacant())?;
-        Some(Act::Rouse(idle))
+        self.idle_slot(plan, board.nearest_idle(shard)?)
+    }
+
+    /// A slot of this shard ceases to idle. If a vCPU that waits in another shard had called it, this one has to look.
+    pub(super) fn passes_call_on(&self, shard: Shard) -> Option<Act> {
+        let Division { plan, board, .. } = &self.division;
+        if !board.is_needed() || !board.has_spare() {
+            return None;
+        }
+        let near = [Some(shard), board.nearest_idle(shard)];
+        near.into_iter().flatten().find_map(|shard| self.idle_slot(plan, shard))
+    }
+
+    fn idle_slot(&self, plan: &ShardPlan, shard: Shard) -> Option<Act> {
+        let slots = plan.slots(shard);
+        let idles = |slot: &Slot| self.slots[slot.index()].word.is_vacant();
+        (slots.start.0..slots.end.0).map(Slot).find(idles).map(Act::Rouse)
     }
 }

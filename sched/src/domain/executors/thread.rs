@@ -48,6 +48,8 @@ struct After {
     acts: Acts,
     /// A slot of another shard that should take a vCPU from here.
     relief: Option<Act>,
+    /// A slot that has to look in place of this one, which no longer idles.
+    passed_on: Option<Act>,
     /// A vCPU the domain has let go of.
     gone: Option<Gone>,
     /// How long the vCPU that goes on stays outside its guest.
@@ -203,6 +205,7 @@ impl Executor<'_> {
     fn ask(&mut self, current: Option<CurrentVcpu>, stopped: Stopped) -> Option<CurrentVcpu> {
         self.me.word.acknowledge();
         let mut after = After::default();
+        let idled = current.is_none();
         let caller = current.as_ref().map_or(Caller::Normal, |current| current.caller);
         match stopped.why {
             Why::Yield(y) => self.shared.brings_target(self.slot, y, ()),
@@ -225,9 +228,12 @@ impl Executor<'_> {
             self.shared.publish(self.home, &mut state);
             self.ask_at = self.ask_at.min(self.shared.watch(&mut state, self.slot));
             after.relief = self.shared.relief(self.home, &state);
+            if idled && next.is_some() {
+                after.passed_on = self.shared.passes_call_on(self.home);
+            }
             next
         };
-        after.acts.into_iter().chain(after.relief).for_each(|act| self.shared.perform(act, None));
+        after.acts.into_iter().chain(after.relief).chain(after.passed_on).for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Gone::give_back);
         pause(after.pause, || self.me.word.is_wanted());
         if let Some(current) = &next {

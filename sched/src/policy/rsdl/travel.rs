@@ -16,13 +16,14 @@ use crate::policy::travel::{Front, Progress, Spare, Traveller};
 use crate::time::Time;
 
 impl Rsdl {
-    /// The next vCPU of the first queue where one waits that may leave. Class rt stays: it has a budget where it is.
+    /// The next vCPU of the queue that has got least far, of those that may leave. Class rt stays: it has a budget where
+    /// it is.
     pub(super) fn to_spare(&self) -> Option<Spare> {
-        let leaves = |queue: &&RunQueue| queue.len() > queue.rt.len();
-        let first = Some(&self.queues[self.waiting.first()?]).filter(leaves);
-        let queue = first.or_else(|| self.queues.all().find(leaves))?;
-        let normal = queue.staircase.head(&self.nodes);
-        let (vcpu, stair) = normal.or_else(|| queue.idlers.head(&self.nodes).map(|(vcpu, _)| (vcpu, Stair::MAX)))?;
+        let head = |queue: &RunQueue| {
+            let idle = || queue.idlers.head(&self.nodes).map(|(vcpu, _)| (vcpu, Stair::MAX));
+            queue.staircase.head(&self.nodes).or_else(idle)
+        };
+        let (vcpu, stair) = self.queues.all().filter_map(head).min_by_key(|&(_, stair)| stair)?;
         let came = self.vcpus[vcpu.index()].as_ref().is_some_and(|v| v.came);
         Some(Spare { vcpu, stair, came })
     }

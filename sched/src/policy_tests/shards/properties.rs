@@ -62,7 +62,6 @@ proptest! {
     /// The machine checks after each step that no slot idles for longer than it takes to wake it, while a vCPU waits
     /// that may run there.
     #[test]
-    #[ignore = "fails in one draw of 580"]
     fn no_slot_idles_while_a_vcpu_waits_that_may_run_there(
         division in any_division(),
         guests in prop::collection::vec(any_guest(), 1..14),
@@ -75,7 +74,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "fails in one draw of 440"]
     fn no_slot_idles_while_a_vcpu_waits_that_its_cap_lets_run(
         division in any_division(),
         guests in prop::collection::vec((any_guest(), prop::option::of(0u32..2), 0u8..8), 1..12),

@@ -112,14 +112,29 @@ impl<P: Policy> SimMachine<P> {
         if !self.board.is_needed() || self.shards[shard.index()].ledger.spare().is_none() {
             return;
         }
-        let Some(other) = self.board.nearest_idle(shard) else { return };
-        let mut slots = self.shards[other.index()].slots.clone();
+        if let Some(other) = self.board.nearest_idle(shard) {
+            self.tells_an_idle_slot(other, later);
+        }
+    }
+
+    /// A slot ceases to idle. If a vCPU that waits in another shard had called it, another idle slot has to look.
+    pub(super) fn passes_call_on(&mut self, slot: usize) {
+        if self.board.is_needed() && self.board.has_spare() {
+            let shard = self.shard_of(slot);
+            let near = [Some(shard), self.board.nearest_idle(shard)];
+            let _ = near.into_iter().flatten().any(|shard| self.tells_an_idle_slot(shard, Nanos::ZERO));
+        }
+    }
+
+    /// The first idle slot of a shard looks for a vCPU. False: none idles.
+    fn tells_an_idle_slot(&mut self, shard: Shard, later: Nanos) -> bool {
+        let mut slots = self.shards[shard.index()].slots.clone();
         let idles = |slot: &usize| {
             let s = &self.slots[*slot];
             s.current.is_none() && s.placed.is_none() && s.told == Time::NEVER
         };
-        if let Some(slot) = slots.find(idles) {
-            self.tell(slot, later);
-        }
+        let idle = slots.find(idles);
+        idle.into_iter().for_each(|slot| self.tell(slot, later));
+        idle.is_some()
     }
 }

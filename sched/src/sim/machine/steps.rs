@@ -252,6 +252,7 @@ impl<P: Policy> SimMachine<P> {
         self.decisions += 1;
         let decision = ledger.next(Slot(slot as u16), why, self.now);
         self.now = ledger.now();
+        let idled = self.slots[slot].current.is_none();
         self.carry_out(slot, why, decision);
         self.publish(shard);
         self.watch(shard, alarm);
@@ -259,6 +260,9 @@ impl<P: Policy> SimMachine<P> {
             return self.decide(slot, Why::Free);
         }
         self.calls_for_relief(shard, Nanos::ZERO);
+        if idled && decision.run.is_some() {
+            self.passes_call_on(slot);
+        }
     }
 
     /// Has the first slot of a shard watch the policy's alarm, unless that is still this one.
@@ -288,7 +292,7 @@ impl<P: Policy> SimMachine<P> {
         let s = &mut self.slots[slot];
         match (before, next) {
             (None, Some(_)) => s.busy_since = now,
-            (Some(_), None) => (s.busy, s.idle_since) = (s.busy + now.since(s.busy_since), now),
+            (Some(_), None) => s.busy += now.since(s.busy_since),
             _ => {}
         }
         match (before, next) {
