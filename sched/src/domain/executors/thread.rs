@@ -233,7 +233,12 @@ impl Executor<'_> {
             }
             next
         };
-        after.acts.into_iter().chain(after.relief).chain(after.passed_on).for_each(|act| self.shared.perform(act, None));
+        after
+            .acts
+            .into_iter()
+            .chain(after.relief)
+            .chain(after.passed_on)
+            .for_each(|act| self.shared.perform(act, None));
         after.gone.into_iter().for_each(Gone::give_back);
         pause(after.pause, || self.me.word.is_wanted());
         if let Some(current) = &next {
