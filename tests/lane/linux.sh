@@ -40,8 +40,8 @@ boots() {
     grep -q "hello from Linux" output && grep -q "^$1\>" output && grep -q "stile: finished ok" output
 }
 
-# compares SUITE ARGUMENT...: one round of a comparison with Linux guests. `image` is the folder of their image, if it is not the
-# usual one.
+# compares SUITE ARGUMENT...: one round of a comparison with Linux guests. `image` is the folder of their image, if it is not
+# the usual one.
 compares() {
     rm -rf report
     # What it shows while it runs is not for a log.

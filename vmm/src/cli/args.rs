@@ -132,7 +132,7 @@ pub(super) enum GuestCommand {
 pub(super) enum GuestImage {
     /// Debian's cloud kernel, with busybox, hackbench, tbench, cyclictest and pigz
     Linux,
-    /// The same with stress-ng and sysbench, whose libraries make it 50 MB larger
+    /// The same with stress-ng and sysbench, whose libraries make it 40 MB larger
     LinuxLarge,
 }
 

@@ -16,7 +16,8 @@ pub(super) struct Together {
 }
 
 /// Runs a program in each guest of a cell, by orders that wait at the gate before it. The guests have the program's
-/// name and a number. Returns nothing if the user ended the run. A program that takes longer than the limit is an error.
+/// name and a number. Returns nothing if the user ended the run. A program that takes longer than the limit is an
+/// error.
 pub(super) fn run(
     site: &Site<'_>,
     linux: &Linux,
