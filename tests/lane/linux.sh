@@ -40,11 +40,12 @@ boots() {
     grep -q "hello from Linux" output && grep -q "^$1\>" output && grep -q "stile: finished ok" output
 }
 
-# compares SUITE ARGUMENT...: one round of a comparison with Linux guests.
+# compares SUITE ARGUMENT...: one round of a comparison with Linux guests. `image` is the folder of their image, if it is not
+# the usual one.
 compares() {
     rm -rf report
     # What it shows while it runs is not for a log.
-    stile compare "$@" --guest linux:/lane/linux --reps 1 --out report 2>progress || { tail -c 2000 progress; return 1; }
+    stile compare "$@" --guest "linux:${image:-/lane/linux}" --reps 1 --out report 2>progress || { tail -c 2000 progress; return 1; }
     stile check-report report/report.json
 }
 

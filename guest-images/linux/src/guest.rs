@@ -1,6 +1,8 @@
 //! The Linux guest of `stile guest build linux`: Debian's cloud kernel as shipped, and an initramfs of our first
 //! process with busybox, the benchmarks that suites run, and the drivers of the devices that stile has.
 //!
+//! The large image ([`ImageKind::Large`]) has more programs, whose libraries are some 40 MB.
+//!
 //! It is made anew only when something it is made of has changed: a package's version, the first process, or this
 //! crate's instructions. What was made before is trusted only as far as its digests hold.
 
@@ -9,7 +11,8 @@ use crate::cache::{Cache, CacheError};
 use crate::digest;
 use crate::initramfs::{CopyError, DATA, Initramfs, PROGRAM};
 use crate::kernel::{self, Kernel};
-use crate::libraries::{self, LibraryError};
+use crate::libraries::LibraryError;
+use crate::links::{self, LinksError};
 use crate::manifest::{Inputs, Manifest};
 use crate::modules::{Module, ModuleError, Modules};
 use crate::packages::{Package, PackageError};
@@ -21,15 +24,20 @@ use std::process::Command;
 /// The meta-package of the kernel.
 const KERNEL: &str = "linux-image-cloud-amd64";
 /// The packages that files come from, those of shared libraries last.
-const PACKAGES: [&str; 6] = ["busybox-static", "rt-tests", "dbench", "libc6", "libnuma1", "libpopt0"];
+const PACKAGES: [&str; 8] = ["busybox-static", "rt-tests", "dbench", "pigz", "libc6", "libnuma1", "libpopt0", "zlib1g"];
+/// Packages of the large image's other programs. Those of their libraries follow from them ([`links`]).
+const LARGE_PACKAGES: [&str; 2] = ["stress-ng", "sysbench"];
 /// Programs, by package and path in it, which is their path in the guest but for the first `usr`.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("rt-tests", "usr/bin/hackbench"),
     ("rt-tests", "usr/bin/cyclictest"),
     ("dbench", "usr/bin/dbench"),
     ("dbench", "usr/bin/tbench"),
     ("dbench", "usr/bin/tbench_srv"),
+    ("pigz", "usr/bin/pigz"),
 ];
+/// The other programs of the large image.
+const LARGE_PROGRAMS: [(&str, &str); 2] = [("stress-ng", "usr/bin/stress-ng"), ("sysbench", "usr/bin/sysbench")];
 /// What clients of tbench send, by package and path in it; in the guest with `.gz` behind, for its 25 MB would make
 /// every guest larger and slower to start.
 const CLIENTS: (&str, &str) = ("dbench", "usr/share/dbench/client.txt");
@@ -44,17 +52,61 @@ const DRIVERS: [(u32, &str); 5] = [
     (19, "vmw_vsock_virtio_transport"),
 ];
 /// The instructions, whose change makes another image.
-const RECIPE: [&str; 5] = [
+const RECIPE: [&str; 6] = [
     include_str!("guest.rs"),
     include_str!("initramfs.rs"),
     include_str!("kernel.rs"),
     include_str!("libraries.rs"),
+    include_str!("links.rs"),
     include_str!("modules.rs"),
 ];
 
 /// Names of an image's files.
 const KERNEL_FILE: &str = "vmlinuz";
 const INITRAMFS_FILE: &str = "initramfs.cpio";
+
+/// Which programs an image has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageKind {
+    /// Few and small ones.
+    Usual,
+    /// All.
+    Large,
+}
+
+impl ImageKind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Usual, Self::Large];
+
+    /// Its name on command lines and in the cache.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usual => "linux",
+            Self::Large => "linux-large",
+        }
+    }
+
+    /// Where images of this kind are, unless the user names a folder.
+    pub fn folder(self, cache: &Cache) -> PathBuf {
+        cache.path(&format!("guests/{}", self.name()))
+    }
+
+    /// Packages of its programs, and of shared libraries.
+    fn packages(self) -> Vec<&'static str> {
+        match self {
+            Self::Usual => PACKAGES.to_vec(),
+            Self::Large => [&PACKAGES[..], &LARGE_PACKAGES].concat(),
+        }
+    }
+
+    /// Its programs.
+    fn programs(self) -> Vec<(&'static str, &'static str)> {
+        match self {
+            Self::Usual => PROGRAMS.to_vec(),
+            Self::Large => [&PROGRAMS[..], &LARGE_PROGRAMS].concat(),
+        }
+    }
+}
 
 /// A kernel and its initramfs.
 #[derive(Debug, Clone)]
@@ -92,6 +144,9 @@ pub enum BuildError {
     /// A shared library is in none of the packages.
     #[error(transparent)]
     Library(#[from] LibraryError),
+    /// The libraries of a program cannot be had.
+    #[error(transparent)]
+    Links(#[from] LinksError),
     /// A file of a package cannot be read.
     #[error(transparent)]
     Copy(#[from] CopyError),
@@ -110,11 +165,6 @@ pub enum BuildError {
         #[source]
         source: std::io::Error,
     },
-}
-
-/// Where images are, unless the user names a folder.
-pub fn folder(cache: &Cache) -> PathBuf {
-    cache.path("guests/linux")
 }
 
 /// The kernel and the initramfs of an image in this folder, if they are there.
@@ -145,6 +195,16 @@ impl Image {
         &self.manifest.release
     }
 
+    /// Whether it would be made of the same again: of these inputs, and of the current versions of the packages that
+    /// were found to be needed besides.
+    fn is_current(&self, inputs: &Inputs, archive: &Archive) -> bool {
+        let own = &self.manifest.inputs;
+        let Some(besides) = own.packages.strip_prefix(&inputs.packages[..]) else { return false };
+        let names: Vec<&str> = besides.iter().map(|package| package.name.as_str()).collect();
+        let is_same = || names.is_empty() || archive.find(&names).is_ok_and(|current| current == besides);
+        own.recipe == inputs.recipe && own.init == inputs.init && is_same()
+    }
+
     /// The packages that it was made of.
     pub fn packages(&self) -> &[Package] {
         &self.manifest.inputs.packages
@@ -152,16 +212,26 @@ impl Image {
 }
 
 /// Makes the image of an archive's packages in a folder, or finds it there; tells what takes time.
-pub fn build(archive: &Archive, cache: &Cache, folder: &Path, tell: &mut dyn FnMut(&str)) -> Result<Built, BuildError> {
-    let sources = Sources::find(archive)?;
-    let inputs = sources.inputs();
-    if let Some(image) = Image::find(folder).filter(|image| image.manifest.inputs == inputs) {
+pub fn build(
+    kind: ImageKind,
+    archive: &Archive,
+    cache: &Cache,
+    folder: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Built, BuildError> {
+    let sources = Sources::find(kind, archive)?;
+    let mut inputs = sources.inputs();
+    if let Some(image) = Image::find(folder).filter(|image| image.is_current(&inputs, archive)) {
         return Ok(Built { image, made: false });
     }
     let unpacked = sources.unpack(archive, cache, tell)?;
+    let programs = unpacked.programs(kind)?;
+    let files: Vec<PathBuf> = programs.iter().map(|(_, file)| file.clone()).collect();
+    let links = links::of_programs(&files, &unpacked.others, archive, cache, tell)?;
+    inputs.packages.extend(links.packages);
     tell("making the image");
     let kernel = kernel::of_packages(&unpacked.kernel).ok_or_else(|| layout(KERNEL, "boot/vmlinuz-*"))?;
-    let root = root(&unpacked)?;
+    let root = root(&unpacked, &programs, &links.libraries)?;
     let manifest = write(folder, kernel, &root, inputs)?;
     Ok(Built { image: Image { folder: folder.to_owned(), manifest }, made: true })
 }
@@ -180,8 +250,8 @@ struct Unpacked {
 }
 
 impl Sources {
-    fn find(archive: &Archive) -> Result<Self, PackageError> {
-        Ok(Self { kernel: archive.kernel(KERNEL)?, others: archive.find(&PACKAGES)? })
+    fn find(kind: ImageKind, archive: &Archive) -> Result<Self, PackageError> {
+        Ok(Self { kernel: archive.kernel(KERNEL)?, others: archive.find(&kind.packages())? })
     }
 
     fn inputs(&self) -> Inputs {
@@ -207,28 +277,36 @@ impl Unpacked {
         let mut files = folder.into_iter().flat_map(|folder| [folder.join(path), folder.join("usr").join(path)]);
         files.find(|file| file.is_file()).ok_or_else(|| layout(package, path))
     }
+
+    /// The programs of a kind of image, each with its path in the guest.
+    fn programs(&self, kind: ImageKind) -> Result<Vec<(&'static str, PathBuf)>, BuildError> {
+        let one = |(package, path): (&str, &'static str)| {
+            Ok((path.strip_prefix("usr").unwrap_or(path), self.file(package, path)?))
+        };
+        kind.programs().into_iter().map(one).collect()
+    }
 }
 
 fn layout(package: &str, path: &str) -> BuildError {
     BuildError::Layout { package: package.to_owned(), path: path.to_owned() }
 }
 
-fn root(unpacked: &Unpacked) -> Result<Initramfs, BuildError> {
+fn root(
+    unpacked: &Unpacked,
+    programs: &[(&'static str, PathBuf)],
+    libraries: &BTreeMap<String, PathBuf>,
+) -> Result<Initramfs, BuildError> {
     let mut root = Initramfs::new();
     root.file("/init", PROGRAM, stile_guest_images::LINUX_INIT);
     for folder in ["/proc", "/sys", "/tmp"] {
         root.folder(folder);
     }
     add_busybox(&mut root, &unpacked.file("busybox-static", "bin/busybox")?)?;
-    let programs = PROGRAMS.map(|(package, path)| Ok((path, unpacked.file(package, path)?)));
-    let programs = programs.into_iter().collect::<Result<Vec<_>, BuildError>>()?;
-    for (path, file) in &programs {
-        root.copy(path.strip_prefix("usr").unwrap_or(path), PROGRAM, file)?;
+    for (path, file) in programs {
+        root.copy(path, PROGRAM, file)?;
     }
-    let files: Vec<PathBuf> = programs.into_iter().map(|(_, file)| file).collect();
-    let roots: Vec<PathBuf> = unpacked.others.values().cloned().collect();
-    for (path, library) in libraries::of_programs(&files, &roots)? {
-        root.copy(&path, PROGRAM, &library)?;
+    for (path, library) in libraries {
+        root.copy(path, PROGRAM, library)?;
     }
     let clients = unpacked.file(CLIENTS.0, CLIENTS.1)?;
     let clients = tool::output(Command::new("gzip").args(["--no-name", "--stdout"]).arg(clients), "gzip")?;

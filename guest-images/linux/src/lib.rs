@@ -14,6 +14,7 @@ pub mod guest;
 pub mod initramfs;
 pub mod kernel;
 pub mod libraries;
+mod links;
 pub mod manifest;
 pub mod modules;
 pub mod packages;
@@ -21,4 +22,5 @@ pub mod tool;
 
 pub use archive::Archive;
 pub use cache::Cache;
+pub use guest::ImageKind;
 pub use initramfs::Initramfs;

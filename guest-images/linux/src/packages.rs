@@ -127,6 +127,25 @@ impl Archive {
         self.find(&to_be_installed(&plan))
     }
 
+    /// The packages that a package depends on. Of alternatives the first that apt knows; names of no package are left
+    /// out.
+    pub(crate) fn depends_of(&self, name: &str) -> Result<Vec<Package>, PackageError> {
+        let mut all = Vec::new();
+        for alternatives in self.show(&[name])?.iter().flat_map(|stanza| alternatives(&stanza.depends)) {
+            for name in alternatives {
+                match self.find(&[&name]) {
+                    Ok(found) => {
+                        all.extend(found);
+                        break;
+                    }
+                    Err(PackageError::Unknown(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(all)
+    }
+
     fn show(&self, names: &[&str]) -> Result<Vec<Stanza>, PackageError> {
         let unknown = |name: &str| PackageError::Unknown(name.to_owned());
         let mut cache = self.command("apt-cache");
@@ -153,6 +172,13 @@ fn dependencies(stanzas: &[Stanza], beginnings: &[&str]) -> Vec<String> {
     let depends = stanzas.iter().flat_map(|stanza| stanza.depends.split(','));
     let names = depends.filter_map(|item| item.split_whitespace().next());
     names.filter(|name| beginnings.iter().any(|begin| name.starts_with(begin))).map(str::to_owned).collect()
+}
+
+/// The names in a list of dependencies: for each the alternatives, without versions.
+fn alternatives(depends: &str) -> Vec<Vec<String>> {
+    let name = |item: &str| item.split_whitespace().next().map(|name| name.trim_end_matches(":any").to_owned());
+    let group = |group: &str| group.split('|').filter_map(name).collect();
+    depends.split(',').map(group).filter(|names: &Vec<String>| !names.is_empty()).collect()
 }
 
 /// The packages that a simulation of apt's would install.
@@ -264,6 +290,13 @@ SHA256: bb
         assert_eq!(parts, ["linux-binary-7.2+deb14-amd64", "linux-base-7.2+deb14-amd64"]);
         assert!(parts.iter().all(|part| release_of(part) == Some("7.2+deb14-amd64")));
         assert_eq!(release_of("linux-image-6.1.0-9-amd64"), Some("6.1.0-9-amd64"));
+    }
+
+    #[test]
+    fn dependencies_have_alternatives_and_versions() {
+        let depends = "libaio1 (>= 0.3.93), libluajit2-5.1-2 | libluajit-5.1-2, python3:any";
+        assert_eq!(alternatives(depends), [&["libaio1"][..], &["libluajit2-5.1-2", "libluajit-5.1-2"], &["python3"]]);
+        assert!(alternatives("").is_empty());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use stile_linux_images::tool::{self, ToolError};
+use stile_suites::{LinuxImage, Suite};
 
 /// Of a disk (unit: bytes). A whole number of the cylinders that an emulator of an old disk asks for.
 const DISK_BYTES: u64 = 512 * CYLINDER_BYTES;
@@ -75,7 +76,16 @@ impl Measurement {
             command.join(" ")
         );
         let description = format!("stile {}", command.join(" "));
-        Script { name, description, limit: self.limit, needs: vec![Need::LinuxGuest], text }
+        Script { name, description, limit: self.limit, needs: self.needs(), text }
+    }
+
+    /// The images of Linux guests: the large one only for suites that boot it.
+    fn needs(&self) -> Vec<Need> {
+        let suites = self.command.iter().flat_map(|word| word.split(',')).filter_map(|word| word.parse::<Suite>().ok());
+        let is_large =
+            |suite: Suite| suite.descriptor().linux.as_ref().is_some_and(|guests| guests.image == LinuxImage::Large);
+        let large = suites.into_iter().any(is_large).then_some(Need::LargeLinuxGuest);
+        std::iter::once(Need::LinuxGuest).chain(large).collect()
     }
 
     /// Unpacks the results that are on a disk, and explains the recordings among them.
@@ -141,6 +151,9 @@ mod tests {
         assert!(other.starts_with("name=seed-4 busy=0 pause=0.047 seconds=540\n"), "{other}");
         let run = measurement(&["run", "file.toml"], Path::new("r")).scripts();
         assert!(!run[0].text.contains("--seed"));
+        let needs = |suites: &str| measurement(&["compare", suites], Path::new("r")).scripts().remove(0).needs;
+        assert_eq!(needs("pigz,boot"), [Need::LinuxGuest]);
+        assert_eq!(needs("pigz,stress"), [Need::LinuxGuest, Need::LargeLinuxGuest]);
     }
 
     #[test]

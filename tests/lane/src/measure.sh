@@ -3,7 +3,7 @@
 
 for disk in /dev/vda /dev/sda; do [ -b $disk ] && break; done
 mkdir -p "/tmp/out/$name" /root/.cache/stile/guests && cd "/tmp/out/$name" || exit 1
-ln -sfn /lane/linux /root/.cache/stile/guests/linux
+for image in linux linux-large; do ln -sfn /lane/$image /root/.cache/stile/guests/$image; done
 
 # The kernel puts new threads where nothing runs.
 taskset $((1 << busy)) timeout 0.2 sh -c 'while :; do :; done' &

@@ -15,7 +15,7 @@ use stile_linux_images::initramfs::{CopyError, DATA, Initramfs, PROGRAM};
 use stile_linux_images::libraries::{self, LibraryError};
 use stile_linux_images::modules::{ModuleError, Modules};
 use stile_linux_images::packages::PackageError;
-use stile_linux_images::{Archive, Cache, kernel};
+use stile_linux_images::{Archive, Cache, ImageKind, kernel};
 use tempfile::TempDir;
 
 /// The meta-package of the stock kernel.
@@ -141,8 +141,10 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
     // Whatever the machine does not need makes its boot longer.
     modules.extend(if has_disk { kind.disk_modules() } else { &[TAPS] });
     add_modules(&mut root, &packages, &modules)?;
-    if is_needed(Need::LinuxGuest, scripts) {
-        add_linux_guest(&mut root, &cache, guest_kernel, tell)?;
+    for (need, image) in [(Need::LinuxGuest, ImageKind::Usual), (Need::LargeLinuxGuest, ImageKind::Large)] {
+        if is_needed(need, scripts) {
+            add_linux_guest(&mut root, image, &cache, guest_kernel, tell)?;
+        }
     }
     tell("building stile and its tests");
     let qemu = if is_needed(Need::Qemu, scripts) {
@@ -182,13 +184,15 @@ fn is_needed(need: Need, scripts: &[Script]) -> bool {
 /// The inner guest, and its first process again, as a program that checks the data that guests wrote.
 fn add_linux_guest(
     root: &mut Initramfs,
+    image: ImageKind,
     cache: &Cache,
     kernel: Option<&Path>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<(), OuterError> {
-    let image = guest::build(&Archive::of_machine(), cache, &guest::folder(cache), tell)?.image;
-    root.copy("/lane/linux/vmlinuz", DATA, kernel.unwrap_or(&image.kernel()))?;
-    root.copy("/lane/linux/initramfs.cpio", DATA, &image.initramfs())?;
+    let folder = format!("/lane/{}", image.name());
+    let image = guest::build(image, &Archive::of_machine(), cache, &image.folder(cache), tell)?.image;
+    root.copy(&format!("{folder}/vmlinuz"), DATA, kernel.unwrap_or(&image.kernel()))?;
+    root.copy(&format!("{folder}/initramfs.cpio"), DATA, &image.initramfs())?;
     root.file("/lane/linux/init", PROGRAM, stile_guest_images::LINUX_INIT);
     root.file("/lane/linux.sh", DATA, LINUX_TESTS);
     Ok(())

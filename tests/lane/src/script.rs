@@ -13,6 +13,8 @@ pub(crate) enum Need {
     WholeVmTests,
     /// Kernel and initramfs of `stile guest build linux`, in `/lane/linux`.
     LinuxGuest,
+    /// Those of `stile guest build linux-large`, in `/lane/linux-large`.
+    LargeLinuxGuest,
     /// QEMU with what its microvm machine needs.
     Qemu,
 }
@@ -107,8 +109,11 @@ impl Script {
         let need = |word: &str| match word {
             "whole-vm-tests" => Ok(Need::WholeVmTests),
             "linux-guest" => Ok(Need::LinuxGuest),
+            "large-linux-guest" => Ok(Need::LargeLinuxGuest),
             "qemu" => Ok(Need::Qemu),
-            other => Err(wrong(format!("it needs `{other}`, which is not whole-vm-tests, linux-guest or qemu"))),
+            other => Err(wrong(format!(
+                "it needs `{other}`, which is not whole-vm-tests, linux-guest, large-linux-guest or qemu"
+            ))),
         };
         let needs = value("needs:").unwrap_or_default().split_whitespace().map(need).collect::<Result<_, _>>()?;
         let (name, description) = (name.to_owned(), (*description).to_owned());

@@ -16,6 +16,7 @@ pub mod cmdline;
 pub mod cpuid;
 pub mod devices;
 pub mod entry;
+mod exits;
 pub mod file;
 pub mod initrd;
 mod irqchip;

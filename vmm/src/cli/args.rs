@@ -123,15 +123,17 @@ pub(super) enum GuestCommand {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// List the images that a configuration can name: the built-in ones, and the Linux guest if it was made
+    /// List the images that a configuration can name: the built-in ones, and the Linux guests that were made
     List,
 }
 
 /// A guest that can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum GuestImage {
-    /// Debian's cloud kernel, with busybox, hackbench, tbench and cyclictest
+    /// Debian's cloud kernel, with busybox, hackbench, tbench, cyclictest and pigz
     Linux,
+    /// The same with stress-ng and sysbench, whose libraries make it 40 MB larger
+    LinuxLarge,
 }
 
 #[derive(Debug, Args)]

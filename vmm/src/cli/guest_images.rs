@@ -5,21 +5,22 @@ use super::failure::Failure;
 use super::output;
 use std::path::Path;
 use stile_linux_images::guest::{self, Built, Image};
-use stile_linux_images::{Archive, Cache, digest};
+use stile_linux_images::{Archive, Cache, ImageKind, digest};
 use tracing::info;
 
 pub(super) fn guest(command: &GuestCommand) -> Result<(), Failure> {
     let cache = Cache::of_user().map_err(Failure::run)?;
     match command {
-        GuestCommand::Build { guest: GuestImage::Linux, out } => build_linux(&cache, out.as_deref()),
+        GuestCommand::Build { guest: GuestImage::Linux, out } => build(ImageKind::Usual, &cache, out.as_deref()),
+        GuestCommand::Build { guest: GuestImage::LinuxLarge, out } => build(ImageKind::Large, &cache, out.as_deref()),
         GuestCommand::List => list(&cache),
     }
 }
 
-fn build_linux(cache: &Cache, out: Option<&Path>) -> Result<(), Failure> {
-    let folder = out.map_or_else(|| guest::folder(cache), Path::to_owned);
-    let Built { image, made } =
-        guest::build(&Archive::of_machine(), cache, &folder, &mut |what| info!("{what}")).map_err(Failure::run)?;
+fn build(kind: ImageKind, cache: &Cache, out: Option<&Path>) -> Result<(), Failure> {
+    let folder = out.map_or_else(|| kind.folder(cache), Path::to_owned);
+    let Built { image, made } = guest::build(kind, &Archive::of_machine(), cache, &folder, &mut |what| info!("{what}"))
+        .map_err(Failure::run)?;
     match made {
         true => info!("made of the packages"),
         false => info!("reused, for nothing it is made of has changed: the packages"),
@@ -30,10 +31,13 @@ fn build_linux(cache: &Cache, out: Option<&Path>) -> Result<(), Failure> {
 
 fn list(cache: &Cache) -> Result<(), Failure> {
     output::line(format_args!("# {}", built_in()))?;
-    match Image::find(&guest::folder(cache)) {
+    ImageKind::ALL.into_iter().try_for_each(|kind| match Image::find(&kind.folder(cache)) {
         Some(image) => tell(&image),
-        None => output::line(format_args!("# No Linux guest; `stile guest build linux` makes one")),
-    }
+        None => {
+            let name = kind.name();
+            output::line(format_args!("# No guest {name}; `stile guest build {name}` makes one"))
+        }
+    })
 }
 
 /// The names of the built-in images, and how a configuration names them.

@@ -3,11 +3,11 @@
 use super::args::{CompareArgs, GuestKind, one_of};
 use super::failure::Failure;
 use super::guests;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use stile_compare::{Hint, Linux, Options, Peer, check_settings, labelled};
 use stile_config::{Mechanism, PolicyConfig, VmInterrupts};
-use stile_linux_images::{Cache, guest};
-use stile_suites::{LinuxGuests, Suite};
+use stile_linux_images::{Cache, ImageKind, guest};
+use stile_suites::{LinuxGuests, LinuxImage, Suite};
 use tracing::warn;
 
 /// Makes the comparison with Linux guests, if it was asked for, or refuses it.
@@ -43,7 +43,7 @@ pub(super) fn guests(args: &CompareArgs, asked: &Options) -> Result<Option<Optio
         }
     }
     guests::linux_runs_here(args.try_linux)?;
-    let (kernel, initrd) = image(folder.as_deref())?;
+    let (kernel, initrd) = image(own.image, folder.as_deref())?;
     let peer = if own.measures_boot { peer(&mut policies) } else { None };
     Ok(Some(Options { policies, linux: Some(Linux { kernel, initrd, interrupts, peer }), ..asked.clone() }))
 }
@@ -63,7 +63,7 @@ fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<mie
     let suite = asked.suite;
     let settings = own.parameters;
     let set = asked.settings.iter().map(|(key, value)| (key.as_str(), *value));
-    let unknown = asked.settings.iter().find(|(key, _)| !settings.contains(&key.as_str()));
+    let unknown = asked.settings.iter().find(|(key, _)| settings.iter().all(|parameter| parameter.key != key));
     let inside = args.interrupts.0 == VmInterrupts::Kernel;
     let executors = asked.policies.iter().find(|(_, policy)| inside && policy.mechanism == Mechanism::Executors);
     if args.sim {
@@ -73,7 +73,10 @@ fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<mie
     } else if let Some((key, _)) = unknown {
         let help = match settings {
             [] => format!("{suite} with Linux guests has no parameters"),
-            all => format!("{suite} with Linux guests has {}", all.join(" and ")),
+            all => {
+                let keys: Vec<&str> = all.iter().map(|parameter| parameter.key).collect();
+                format!("{suite} with Linux guests has {}", keys.join(" and "))
+            }
         };
         Some(miette::miette!(help = help, "--set {key}: there is no such parameter"))
     } else if let Err(error) = check_settings(&[suite], set) {
@@ -87,12 +90,16 @@ fn problem(args: &CompareArgs, asked: &Options, own: &LinuxGuests) -> Option<mie
 }
 
 /// The image that guests boot: from a folder, or from the cache.
-fn image(folder: Option<&Path>) -> Result<(std::path::PathBuf, std::path::PathBuf), Failure> {
-    let cached = || Cache::of_user().map(|cache| guest::folder(&cache)).map_err(Failure::run);
+fn image(image: LinuxImage, folder: Option<&Path>) -> Result<(PathBuf, PathBuf), Failure> {
+    let kind = match image {
+        LinuxImage::Usual => ImageKind::Usual,
+        LinuxImage::Large => ImageKind::Large,
+    };
+    let cached = || Cache::of_user().map(|cache| kind.folder(&cache)).map_err(Failure::run);
     let folder = folder.map_or_else(cached, |folder| Ok(folder.to_owned()))?;
     guest::files(&folder).ok_or_else(|| {
         Failure::Input(miette::miette!(
-            help = "`stile guest build linux` makes one, with --out DIR in a folder of your choice",
+            help = format!("`stile guest build {}` makes one, with --out DIR in a folder of your choice", kind.name()),
             "--guest linux: {} has no kernel and initramfs",
             folder.display()
         ))

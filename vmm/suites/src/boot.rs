@@ -1,6 +1,6 @@
 //! VMs are made, run until they are ready, and end.
 
-use super::descriptor::{Budget, Builtin, Counted, Descriptor, Length, LinuxGuests, PerKind, Vms};
+use super::descriptor::{Budget, Builtin, Counted, Descriptor, Length, LinuxGuests, LinuxImage, PerKind, Vms};
 use super::metric::Metric::{
     LatencyMax, LatencyP50, LatencyP99, MemoryPerVm, MonitorPerVm, StartLatencyMax, StartP50, StartP99, Throughput,
 };
@@ -39,6 +39,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
         vms: Vms::PerSize { each: 1, besides: 0 },
         measures_boot: true,
         parameters: &[],
+        image: LinuxImage::Usual,
     }),
     headline: &[
         Throughput,

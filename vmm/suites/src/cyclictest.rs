@@ -1,6 +1,6 @@
 //! Timers of one Linux guest, beside others that compute.
 
-use super::descriptor::{Budget, Counted, Descriptor, Length, LinuxGuests, PerKind, Vms};
+use super::descriptor::{Budget, Counted, Descriptor, Length, LinuxGuests, LinuxImage, PerKind, Vms};
 use super::metric::Metric::{LatencyMax, LatencyP50, LatencyP99, Throughput};
 
 pub(super) static SUITE: Descriptor = Descriptor {
@@ -21,6 +21,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
         vms: Vms::PerSize { each: 1, besides: 0 },
         measures_boot: false,
         parameters: &[],
+        image: LinuxImage::Usual,
     }),
     headline: &[Throughput, LatencyP50, LatencyP99, LatencyMax],
     plotted: &[LatencyP50, LatencyP99, LatencyMax],

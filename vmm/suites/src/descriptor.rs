@@ -226,7 +226,18 @@ pub struct LinuxGuests {
     /// compared.
     pub measures_boot: bool,
     /// The parameters that `--set` takes with Linux guests.
-    pub parameters: &'static [&'static str],
+    pub parameters: &'static [Parameter],
+    /// The image that they boot.
+    pub image: LinuxImage,
+}
+
+/// The images of Linux guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinuxImage {
+    /// With few programs, so that guests are small and boot fast.
+    Usual,
+    /// With programs as well that are large with their libraries.
+    Large,
 }
 
 /// The unit that the sizes of a suite count.

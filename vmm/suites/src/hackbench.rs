@@ -1,12 +1,17 @@
 //! Groups of senders and receivers exchange a fixed number of messages.
 
 use super::descriptor::{
-    Budget, Builtin, Counted, Descriptor, Length, LinuxGuests, PerKind, ValueOf, VmWork, Vms, Work,
+    Budget, Builtin, Counted, Descriptor, Length, LinuxGuests, LinuxImage, PerKind, ValueOf, VmWork, Vms, Work,
 };
 use super::metric::Metric::{PeakMemory, RunTime, Throughput};
 use super::parameter::{CORRUPT, COUNT, Parameter, SPINS};
 use super::parts::{Role, Share};
 use super::source::{Claims, Source};
+
+const FAN: Parameter =
+    Parameter { key: "fan", range: 1..=64, default: Some(20), unit: "senders, and as many receivers, in a group" };
+const LOOPS: Parameter =
+    Parameter { key: "loops", range: COUNT, default: Some(100), unit: "messages of each sender to each receiver" };
 
 pub(super) static SUITE: Descriptor = Descriptor {
     name: "hackbench",
@@ -31,29 +36,16 @@ pub(super) static SUITE: Descriptor = Descriptor {
         parts: &[Share::all(Role::Own)],
         tells_roles: false,
         waits: true,
-        parameters: &[
-            SPINS,
-            Parameter {
-                key: "fan",
-                range: 1..=64,
-                default: Some(20),
-                unit: "senders, and as many receivers, in a group",
-            },
-            Parameter {
-                key: "loops",
-                range: COUNT,
-                default: Some(100),
-                unit: "messages of each sender to each receiver",
-            },
-            CORRUPT,
-        ],
+        parameters: &[SPINS, FAN, LOOPS, CORRUPT],
         model: None,
     }),
     linux: Some(LinuxGuests {
         sizes: PerKind { usual: &[1, 2, 4], quick: &[2], full: &[1, 2, 4] },
         vms: Vms::PerSize { each: 1, besides: 0 },
         measures_boot: false,
-        parameters: &["fan", "loops"],
+        // A guest's group has messages for about a second.
+        parameters: &[FAN, Parameter { default: Some(1000), ..LOOPS }],
+        image: LinuxImage::Usual,
     }),
     headline: &[Throughput, RunTime, PeakMemory],
     plotted: &[Throughput, RunTime],

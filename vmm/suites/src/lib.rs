@@ -36,8 +36,11 @@ mod interactive;
 mod mixed;
 mod netbench;
 mod partition;
+mod pigz;
 mod pingpong;
 mod probe;
+mod stress;
+mod sysbench;
 mod tbench;
 mod theft;
 mod threeway;
@@ -45,7 +48,7 @@ mod ticket;
 mod volano;
 mod weights;
 
-pub use descriptor::{Builtin, Counted, Descriptor, Length, LinuxGuests, Model, PerKind, RunKind, Vms};
+pub use descriptor::{Builtin, Counted, Descriptor, Length, LinuxGuests, LinuxImage, Model, PerKind, RunKind, Vms};
 pub use load::Load;
 pub use metric::{Better, Metric};
 pub use parameter::Parameter;
@@ -115,4 +118,10 @@ suites! {
     Tbench: tbench;
     /// Timers of one Linux guest, beside others that compute.
     Cyclictest: cyclictest;
+    /// Stressors of stress-ng that sleep and wake each other, in Linux guests.
+    Stress: stress;
+    /// Compression by many threads, in Linux guests.
+    Pigz: pigz;
+    /// Threads that take locks and yield, in Linux guests.
+    Sysbench: sysbench;
 }

@@ -88,9 +88,14 @@ impl Suite {
         self.descriptor().plotted
     }
 
-    /// The parameters of its built-in guests.
+    /// The parameters of its built-in guests; of its Linux guests, if it has no others.
     pub fn parameters(self) -> &'static [Parameter] {
-        self.builtin().map_or(&[], |guests| guests.parameters)
+        self.builtin().map_or_else(|| self.linux_parameters(), |guests| guests.parameters)
+    }
+
+    /// The parameters of its Linux guests.
+    pub fn linux_parameters(self) -> &'static [Parameter] {
+        self.descriptor().linux.as_ref().map_or(&[], |guests| guests.parameters)
     }
 
     /// Returns the parameter of this name.
@@ -243,8 +248,11 @@ mod tests {
                 assert!(default.is_none_or(|default| range.contains(&default)), "{suite}: {key}");
                 assert_eq!(suite.parameters().iter().filter(|other| other.key == *key).count(), 1, "{suite}: {key}");
             }
-            let of_linux = suite.descriptor().linux.iter().flat_map(|linux| linux.parameters);
-            of_linux.for_each(|key| assert!(suite.parameter(key).is_some(), "{suite}: {key}"));
+            for Parameter { key, range, default, .. } in suite.linux_parameters() {
+                assert!(default.is_some_and(|default| range.contains(&default)), "{suite}: {key}");
+                // One check of `--set` is for both kinds of guests.
+                assert_eq!(suite.parameter(key).map(|other| &other.range), Some(range), "{suite}: {key}");
+            }
         }
     }
 

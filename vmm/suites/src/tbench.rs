@@ -1,6 +1,6 @@
 //! Clients of tbench in one Linux guest, their servers in another.
 
-use super::descriptor::{Budget, Counted, Descriptor, Length, LinuxGuests, PerKind, Vms};
+use super::descriptor::{Budget, Counted, Descriptor, Length, LinuxGuests, LinuxImage, PerKind, Vms};
 use super::metric::Metric::{LatencyMax, Throughput};
 
 pub(super) static SUITE: Descriptor = Descriptor {
@@ -22,6 +22,7 @@ pub(super) static SUITE: Descriptor = Descriptor {
         vms: Vms::PerSize { each: 0, besides: 2 },
         measures_boot: false,
         parameters: &[],
+        image: LinuxImage::Usual,
     }),
     headline: &[Throughput, LatencyMax],
     plotted: &[Throughput, LatencyMax],

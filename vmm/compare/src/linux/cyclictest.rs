@@ -1,5 +1,9 @@
 //! cyclictest in one Linux guest, with a thread for each vCPU, while all vCPUs of the other guests compute. The delay
 //! of a wake has a part of the guest and a part of the scheduler. Policies differ by the latter.
+//!
+//! The program runs for a fixed time and not for a fixed number of wakes: it leaves out wakes that it is late for, so
+//! the number within the time tells how many it missed. The window is that time. The program's writing of its figures
+//! comes after it.
 
 use super::lab::{Lab, PATIENCE};
 use crate::cells::site::Site;
@@ -16,8 +20,9 @@ use stile_suites::Metric;
 
 /// Between two wakes of a thread, as in the suite `probe` (unit: us).
 const INTERVAL_US: u64 = 5000;
-/// Later wakes count as late as the latest one (unit: us): the program writes a line for each microsecond up to here.
-const MOST_US: u64 = 20_000;
+/// Later wakes count as late as the latest one of their thread (unit: us): the program writes a line for each
+/// microsecond up to here, which takes seconds on an emulated machine.
+const MOST_US: u64 = 50_000;
 /// The file in the guest to which the program writes its figures.
 const FIGURES: &str = "/tmp/figures.json";
 
@@ -25,10 +30,12 @@ pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
     let vms = site.planned.case.size;
     let lab = Lab::new(site, linux, vms);
     let vcpus = lab.shape.vcpus;
-    let loops = (site.planned.window.as_micros() as u64).div_ceil(INTERVAL_US).max(1);
+    // Whole seconds, as the program takes them.
+    let time = Duration::from_secs(site.planned.window.as_secs_f64().ceil().max(1.0) as u64);
     let wakes = format!(
-        "gate; cyclictest -q -m -p 80 -t {vcpus} -a -i {INTERVAL_US} -d 0 -l {loops} -h {MOST_US} \
-         --histfile=/dev/null --json={FIGURES}; cat {FIGURES}; idle"
+        "gate; cyclictest -q -m -p 80 -t {vcpus} -a -i {INTERVAL_US} -d 0 -D {} -h {MOST_US} \
+         --histfile=/dev/null --json={FIGURES}; cat {FIGURES}; idle",
+        time.as_secs()
     );
     // They begin when all have booted: beside them, booting takes as long as their number makes it.
     let computes = format!("gate; {}idle", "busybox md5sum /dev/zero &; ".repeat(vcpus as usize));
@@ -43,13 +50,18 @@ pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
     if !lab.until(&guests[1..], PATIENCE, |heard| heard.has_begun("idle"), "did not begin to compute")? {
         return Ok(None);
     }
-    let before = lab.read(&guests);
     lab.open(&guests[0])?;
-    let limit = PATIENCE + 10 * site.planned.window + Duration::from_secs(1);
-    if !lab.until(&guests[..1], limit, |heard| heard.ended("cyclictest").is_some(), "was not done")? {
+    if !lab.until(&guests[..1], PATIENCE, |heard| heard.has_begun("cyclictest"), "did not begin")? {
+        return Ok(None);
+    }
+    let before = lab.read(&guests);
+    if !site.sleep(time) {
         return Ok(None);
     }
     let window = lab.window(&guests, &before)?;
+    if !lab.until(&guests[..1], PATIENCE, |heard| heard.ended("cyclictest").is_some(), "was not done")? {
+        return Ok(None);
+    }
     if !lab.until(&guests[..1], PATIENCE, |heard| heard.ended("cat").is_some(), "did not tell its figures")? {
         return Ok(None);
     }
@@ -58,7 +70,7 @@ pub(crate) fn measure(site: &Site<'_>, linux: &Linux) -> Result<Measured, Compar
     let figures: Figures = serde_json::from_str(&text)
         .map_err(|error| lab.broken(&guests[0].vm, format!("tells figures that make no sense: {error}")))?;
     let mut values = activity(&window);
-    values.insert(Metric::Throughput, figures.wakes() as f64 / window.seconds);
+    values.insert(Metric::Throughput, figures.wakes() as f64 / time.as_secs_f64());
     values.extend(figures.latencies());
     let mut detail = detail(&window);
     detail["late_us"] = json!(figures.late());

@@ -133,7 +133,8 @@ impl Options {
 
     /// The value of a parameter that has a default: the last one that the user has set, else the default.
     pub(crate) fn number(&self, key: &str) -> u64 {
-        let default = || self.suite.parameter(key).and_then(|parameter| parameter.default);
+        let all = if self.linux.is_some() { self.suite.linux_parameters() } else { self.suite.parameters() };
+        let default = || all.iter().find(|parameter| parameter.key == key).and_then(|parameter| parameter.default);
         self.setting(key).or_else(default).expect("the suite has the parameter, and a default for it")
     }
 

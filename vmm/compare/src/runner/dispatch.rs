@@ -32,7 +32,9 @@ pub(super) fn measure<'a>(
         Suite::Partition => partition::measure(site),
         Suite::Boot => boot::measure(site),
         Suite::Hackbench | Suite::Volano => ending::measure(site),
-        suite @ (Suite::Tbench | Suite::Cyclictest) => Err(CompareError::NoGuests { suite, kind: "built-in" }),
+        suite @ (Suite::Tbench | Suite::Cyclictest | Suite::Stress | Suite::Pigz | Suite::Sysbench) => {
+            Err(CompareError::NoGuests { suite, kind: "built-in" })
+        }
     }
 }
 
@@ -46,6 +48,9 @@ fn of_linux(site: &Site<'_>, linux: &Linux) -> Result<Measured, CompareError> {
         Suite::Hackbench => linux::hackbench::measure(site, linux),
         Suite::Tbench => linux::tbench::measure(site, linux),
         Suite::Cyclictest => linux::cyclictest::measure(site, linux),
+        Suite::Stress => linux::stress::measure(site, linux),
+        Suite::Pigz => linux::pigz::measure(site, linux),
+        Suite::Sysbench => linux::sysbench::measure(site, linux),
         suite @ (Suite::Netbench
         | Suite::Ticket
         | Suite::Pingpong

@@ -4,11 +4,12 @@
 //! KVM_RUN and makes no exit: see [`crate::halt`]. Accesses to device registers are handled here, on the vCPU's thread.
 //! The work that a notification causes is done by the devices' worker, which KVM wakes without an exit.
 
+use super::exits::{self, Event};
 use super::msr_exits;
 use super::state::LinuxState;
 use super::steal::{self, StealTime};
 use crate::halt::Halting;
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
+use crate::vm::{Fault, Outcome, RetiredVcpu};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -26,14 +27,6 @@ pub(super) struct LinuxVcpu {
     pub(super) retired: Sender<RetiredVcpu>,
 }
 
-/// An exit.
-enum Event {
-    Handled,
-    Kicked,
-    Ends(Outcome),
-    Broken(FaultKind),
-}
-
 impl stile_sched::Vcpu for LinuxVcpu {
     fn run(&mut self) -> Stop {
         if self.vm.status.has_ended() {
@@ -41,7 +34,7 @@ impl stile_sched::Vcpu for LinuxVcpu {
         }
         self.vm.status.milestone(milestone::STARTED);
         match self.enter() {
-            Event::Handled => Stop::Exit,
+            Event::Handled | Event::Completes => Stop::Exit,
             Event::Kicked if Halting::is_halted(&self.fd) => Stop::Halted,
             Event::Kicked => Stop::Kicked,
             Event::Ends(outcome) => self.end(outcome),
@@ -80,45 +73,25 @@ impl stile_sched::Vcpu for LinuxVcpu {
 impl LinuxVcpu {
     /// Runs the guest until its next exit.
     fn enter(&mut self) -> Event {
-        match self.fd.run() {
-            Ok(VcpuExit::IoOut(port, data)) => match self.vm.port_write(port, data) {
-                Some(outcome) => Event::Ends(outcome),
-                None => Event::Handled,
-            },
-            Ok(VcpuExit::IoIn(port, data)) => {
-                self.vm.port_read(port, data);
-                Event::Handled
-            }
-            Ok(VcpuExit::MmioRead(address, data)) => {
-                self.vm.mmio_read(address, data);
-                Event::Handled
-            }
-            Ok(VcpuExit::MmioWrite(address, data)) => {
-                self.vm.mmio_write(address, data);
-                Event::Handled
-            }
-            Ok(VcpuExit::X86Rdmsr(exit)) => {
-                msr_exits::read(exit, |register| match register {
-                    steal::MSR => Some(self.steal.register()),
-                    _ => None,
-                });
-                Event::Handled
-            }
-            Ok(VcpuExit::X86Wrmsr(exit)) => {
+        let exit = match exits::run(&mut self.fd, &self.vm) {
+            Ok(event) => return event,
+            Err(exit) => exit,
+        };
+        match exit {
+            VcpuExit::X86Rdmsr(exit) => msr_exits::read(exit, |register| match register {
+                steal::MSR => Some(self.steal.register()),
+                _ => None,
+            }),
+            VcpuExit::X86Wrmsr(exit) => {
                 msr_exits::write(exit, |register, value| match register {
                     steal::MSR => self.steal.set_register(value, &self.vm.memory),
                     _ => None,
                 });
                 self.vm.keep_told_steal(self.index, self.steal.told());
-                Event::Handled
             }
-            Ok(VcpuExit::Intr) => Event::Kicked,
-            Ok(VcpuExit::Shutdown) => Event::Broken(FaultKind::TripleFault),
-            Ok(other) => Event::Broken(FaultKind::Kvm(format!("exit {other:?}"))),
-            // EAGAIN: the kernel has just started this vCPU, which waited for its start.
-            Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
-            Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
+            other => return exits::unknown(&other),
         }
+        Event::Handled
     }
 
     /// Ends this vCPU, and the VM with this outcome unless it has ended already.

@@ -15,6 +15,7 @@ use super::msrs::{APIC_BASE, apic_base};
 use super::pv_eoi::{PV_EOI, PvEoi};
 use crate::linux::apic::local::msr;
 use crate::linux::apic::{Effect, GeneralProtection, Startup};
+use crate::linux::exits::{self, Event};
 use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
 use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
@@ -44,16 +45,12 @@ pub(in crate::linux) struct UserVcpu {
 }
 
 /// An exit.
-enum Event {
-    Handled,
-    /// Handled, except for what KVM does at the next entry.
-    Completes,
+enum Exit {
+    /// One that any vCPU may make.
+    Common(Event),
     Halted,
-    Kicked,
     MsrRead,
     MsrWrite,
-    Ends(Outcome),
-    Broken(FaultKind),
 }
 
 /// What goes into KVM before an entry.
@@ -78,22 +75,22 @@ impl stile_sched::Vcpu for UserVcpu {
         }
         self.vm.status().milestone(milestone::STARTED);
         match self.enter() {
-            Event::Handled | Event::Completes => Stop::Exit,
-            Event::Halted => {
+            Exit::Common(Event::Handled | Event::Completes) => Stop::Exit,
+            Exit::Common(Event::Kicked) => Stop::Kicked,
+            Exit::Common(Event::Ends(outcome)) => self.end(outcome),
+            Exit::Common(Event::Broken(kind)) => self.broken(kind),
+            Exit::Halted => {
                 self.halted = true;
                 self.idles_until().map_or(Stop::Exit, Stop::Idle)
             }
-            Event::Kicked => Stop::Kicked,
-            Event::MsrRead => {
+            Exit::MsrRead => {
                 self.reads_msr();
                 Stop::Exit
             }
-            Event::MsrWrite => {
+            Exit::MsrWrite => {
                 self.writes_msr();
                 Stop::Exit
             }
-            Event::Ends(outcome) => self.end(outcome),
-            Event::Broken(kind) => self.broken(kind),
         }
     }
 
@@ -168,16 +165,16 @@ impl UserVcpu {
     }
 
     /// Runs the guest until its next exit.
-    fn enter(&mut self) -> Event {
+    fn enter(&mut self) -> Exit {
         let entry = self.look();
         let prepared = self.prepare(&entry);
-        let event = match prepared {
+        let exit = match prepared {
             Ok(()) => self.run_guest(),
-            Err(kind) => Event::Broken(kind),
+            Err(kind) => Exit::Common(Event::Broken(kind)),
         };
-        self.completes = matches!(event, Event::Completes);
+        self.completes = matches!(exit, Exit::Common(Event::Completes));
         self.leave();
-        event
+        exit
     }
 
     /// Looks at what is pending, and enters the guest for all that others know.
@@ -214,30 +211,14 @@ impl UserVcpu {
         alarm::set(entry.until, entry.now).map_err(|error| FaultKind::Kvm(format!("the host gives no timer: {error}")))
     }
 
-    fn run_guest(&mut self) -> Event {
-        match self.fd.run() {
-            Ok(VcpuExit::Hlt) => Event::Halted,
-            Ok(VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => Event::Handled,
-            Ok(VcpuExit::X86Rdmsr(_)) => Event::MsrRead,
-            Ok(VcpuExit::X86Wrmsr(_)) => Event::MsrWrite,
-            Ok(VcpuExit::IoOut(port, data)) => self.vm.port_write(port, data).map_or(Event::Handled, Event::Ends),
-            Ok(VcpuExit::IoIn(port, data)) => {
-                self.vm.port_read(port, data);
-                Event::Completes
-            }
-            Ok(VcpuExit::MmioRead(address, data)) => {
-                self.vm.mmio_read(address, data);
-                Event::Completes
-            }
-            Ok(VcpuExit::MmioWrite(address, data)) => {
-                self.vm.mmio_write(address, data);
-                Event::Handled
-            }
-            Ok(VcpuExit::Intr) => Event::Kicked,
-            Ok(VcpuExit::Shutdown) => Event::Broken(FaultKind::TripleFault),
-            Ok(other) => Event::Broken(FaultKind::Kvm(format!("exit {other:?}"))),
-            Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
-            Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
+    fn run_guest(&mut self) -> Exit {
+        match exits::run(&mut self.fd, &self.vm) {
+            Ok(event) => Exit::Common(event),
+            Err(VcpuExit::Hlt) => Exit::Halted,
+            Err(VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => Exit::Common(Event::Handled),
+            Err(VcpuExit::X86Rdmsr(_)) => Exit::MsrRead,
+            Err(VcpuExit::X86Wrmsr(_)) => Exit::MsrWrite,
+            Err(other) => Exit::Common(exits::unknown(&other)),
         }
     }
 

@@ -1,0 +1,51 @@
+//! KVM_RUN and the exits that vCPUs of both kinds handle alike: accesses to ports and device registers, kicks and
+//! failures. What concerns interrupt controllers and registers of the CPU is left to the caller.
+
+use super::state::LinuxState;
+use crate::vm::{FaultKind, Outcome};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+
+/// What came of an exit.
+pub(super) enum Event {
+    /// It is handled.
+    Handled,
+    /// It is handled, except for what KVM does at the next entry.
+    Completes,
+    /// Something kicked the thread.
+    Kicked,
+    /// The guest ended its VM.
+    Ends(Outcome),
+    /// The vCPU cannot go on.
+    Broken(FaultKind),
+}
+
+/// Runs the guest until its next exit. An exit of another kind comes back as an error.
+pub(super) fn run<'a>(fd: &'a mut VcpuFd, vm: &LinuxState) -> Result<Event, VcpuExit<'a>> {
+    let event = match fd.run() {
+        Ok(VcpuExit::IoOut(port, data)) => vm.port_write(port, data).map_or(Event::Handled, Event::Ends),
+        Ok(VcpuExit::IoIn(port, data)) => {
+            vm.port_read(port, data);
+            Event::Completes
+        }
+        Ok(VcpuExit::MmioRead(address, data)) => {
+            vm.mmio_read(address, data);
+            Event::Completes
+        }
+        Ok(VcpuExit::MmioWrite(address, data)) => {
+            vm.mmio_write(address, data);
+            Event::Handled
+        }
+        Ok(VcpuExit::Intr) => Event::Kicked,
+        Ok(VcpuExit::Shutdown) => Event::Broken(FaultKind::TripleFault),
+        Ok(other) => return Err(other),
+        // EAGAIN: the kernel has just started this vCPU, which waited for its start.
+        Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
+        Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
+    };
+    Ok(event)
+}
+
+/// What comes of an exit that nothing handles.
+pub(super) fn unknown(exit: &VcpuExit<'_>) -> Event {
+    Event::Broken(FaultKind::Kvm(format!("exit {exit:?}")))
+}
