@@ -16,7 +16,7 @@ mod state;
 mod vcpu;
 
 pub use on_switch::create_on_switch;
-pub use state::VmState;
+pub use state::{RESULTS_MAX, VmState};
 
 use crate::devices::{DeviceError, MmioDevice};
 use crate::vm::clock::TscClock;

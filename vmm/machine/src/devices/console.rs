@@ -2,8 +2,7 @@
 //! VM's console, and the user's input to the guest.
 //!
 //! Input is read one chunk at a time, and only when the guest has taken the chunk before. So a guest that does not read
-//! costs one chunk of memory. A terminal that is stopped stops the VM's worker, as it would stop any program that
-//! writes to it.
+//! costs one chunk of memory. The output must not block: see [`Console`](crate::vm::console::Console).
 
 use std::fmt;
 use std::io::{self, Read, Write};

@@ -5,7 +5,7 @@ use super::layout::Layout;
 use crate::devices::MmioDevice;
 use crate::vm::VmStatus;
 use crate::vm::clock::TscClock;
-use crate::vm::console::{Console, Sink};
+use crate::vm::console::{Console, Sink, harmless};
 use std::mem::offset_of;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
@@ -15,6 +15,9 @@ use stile_sched::{Nanos, Presence};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, Trigger};
+
+/// Most results that a VM keeps. Its guest's names have at most [`stile_abi::NAME_MAX`] bytes, so this is below 1 MiB.
+pub const RESULTS_MAX: usize = 4096;
 
 /// A device and its address. Its window is one page.
 pub(super) struct Mapped {
@@ -126,8 +129,15 @@ impl VmState {
         &self.gate
     }
 
-    pub(super) fn add_result(&self, name: &str, value: u64) {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), value));
+    /// Keeps a result. Returns false if there are [`RESULTS_MAX`] already.
+    pub(super) fn add_result(&self, name: &str, value: u64) -> bool {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = results.len() < RESULTS_MAX;
+        if has_room {
+            // The name goes to terminals.
+            results.push((harmless(name), value));
+        }
+        has_room
     }
 
     pub(super) fn console(&self) -> &Mutex<Console> {

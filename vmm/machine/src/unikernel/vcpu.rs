@@ -6,7 +6,7 @@
 use super::layout::{PAGE, STUBS};
 use super::registers::{Registers, general};
 use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
-use super::state::VmState;
+use super::state::{RESULTS_MAX, VmState};
 use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, has_error_code};
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -214,10 +214,10 @@ impl GuestVcpu {
             return self.breaks_abi("result", format!("the name at {from:#x} is not memory"));
         }
         match std::str::from_utf8(name) {
-            Ok(name) => self.vm.add_result(name, value),
-            Err(_) => return self.breaks_abi("result", "the name is not UTF-8".into()),
+            Ok(name) if self.vm.add_result(name, value) => Stop::Exit,
+            Ok(_) => self.breaks_abi("result", format!("more than {RESULTS_MAX} results")),
+            Err(_) => self.breaks_abi("result", "the name is not UTF-8".into()),
         }
-        Stop::Exit
     }
 
     /// A word of this vCPU's call block.

@@ -48,7 +48,7 @@ impl Attachment {
         let transport = Arc::new(MmioTransport::new(device, line, memory.clone()));
         let events = transport.device().queue_sizes().iter().map(|_| event()).collect::<io::Result<Arc<[_]>>>()?;
         let queue_events = events.iter().map(EventFd::try_clone).collect::<io::Result<_>>()?;
-        worker.serve(Arc::clone(&transport) as _, Arc::clone(&events))?;
+        worker.serve(name, Arc::clone(&transport) as _, Arc::clone(&events))?;
         let mmio = Arc::new(Front { transport, events, _worker: Arc::clone(worker) });
         Ok(Self { mmio, queue_events, interrupt })
     }

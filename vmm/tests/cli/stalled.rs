@@ -1,0 +1,122 @@
+//! Runs whose standard output is a full pipe that nobody reads, with a guest that prints without end.
+
+use super::program::{folder, stile};
+use rustix::io::ioctl_fionread;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::io::{PipeReader, Read, pipe};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use stile_machine::unikernel::image::forge::code;
+use stile_tests::{require_kvm, wait_for};
+use tempfile::TempDir;
+
+/// Writes a line to its serial port, over and over: mov edx, 0x3f8; then mov al, 'x'; out dx, al; mov al, '\n'; out dx,
+/// al; jmp.
+const CHATTER: [u8; 13] = [0xba, 0xf8, 0x03, 0, 0, 0xb0, b'x', 0xee, 0xb0, b'\n', 0xee, 0xeb, 0xf8];
+/// No sound run needs that long to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A run of the chatter and of a VM that computes, on one pCPU. It is killed if a test forgets it.
+struct Run {
+    child: Child,
+    unread: PipeReader,
+    folder: TempDir,
+}
+
+impl Run {
+    fn start(more: &[&str]) -> Self {
+        let vms =
+            "[[vm]]\nname = \"chatter\"\nimage = \"chatter.elf\"\n[[vm]]\nname = \"worker\"\nimage = \"builtin:hog\"\n";
+        let folder = folder(&format!("[host]\npcpus = [0]\n{vms}"));
+        fs::write(folder.path().join("chatter.elf"), code(&CHATTER)).unwrap();
+        let (unread, out) = pipe().unwrap();
+        let arguments = [&["run", "stile.toml", "--stats-json", "stats"], more].concat();
+        let child = stile(folder.path(), &arguments).stdout(out).stderr(Stdio::piped()).spawn().unwrap();
+        Self { child, unread, folder }
+    }
+
+    /// Waits until the pipe has taken as much as it can.
+    fn fills_the_pipe(&self) {
+        wait_for("the pipe is full", || ioctl_fionread(&self.unread).unwrap() > 65_536 - 4096);
+    }
+
+    /// CPU time of the VM that computes, as the run's last reading tells it.
+    fn worked(&self) -> f64 {
+        seconds(&self.folder.path().join("stats"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// How it ended, and what it told on standard error.
+    fn ends(mut self) -> (ExitStatus, String) {
+        let until = Instant::now() + PATIENCE;
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "the run does not end");
+            sleep(Duration::from_millis(20));
+        }
+        let mut told = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        (self.child.wait().unwrap(), told)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn seconds(stats: &Path) -> f64 {
+    let text = fs::read_to_string(stats).unwrap_or_default();
+    let last = text.split_inclusive('\n').rfind(|line| line.ends_with('\n'));
+    let reading = last.map(|line| serde_json::from_str::<Value>(line).expect("each line is JSON"));
+    reading.map_or(0.0, |reading| reading["vms"][1]["run_seconds"].as_f64().expect("a number"))
+}
+
+#[test]
+fn other_vms_run_on_and_the_run_ends_in_time_and_names_the_reader_and_what_was_lost() {
+    let _ = require_kvm!();
+    let run = Run::start(&[]);
+    run.fills_the_pipe();
+    let before = run.worked();
+    wait_for("the other VM runs on", || run.worked() > before + 1.5);
+    run.signal(Signal::TERM);
+    let (status, told) = run.ends();
+    assert_eq!(status.code(), Some(1), "{told}");
+    assert!(told.contains("standard output is not read"), "{told}");
+    assert!(told.contains("[chatter]") && told.contains("of its output were lost"), "{told}");
+}
+
+#[test]
+fn a_run_with_tables_and_a_time_limit_ends_in_time_too() {
+    let _ = require_kvm!();
+    let run = Run::start(&["--stats=0.05", "--for", "1.5"]);
+    let (status, told) = run.ends();
+    assert_eq!(status.code(), Some(1), "{told}");
+    assert!(told.contains("standard output is not read"), "{told}");
+}
+
+#[test]
+fn a_second_interrupt_ends_the_run_at_once() {
+    let _ = require_kvm!();
+    let run = Run::start(&[]);
+    run.fills_the_pipe();
+    let mut run = Some(run);
+    while let Some(mut now) = run.take() {
+        if now.child.try_wait().unwrap().is_some() {
+            let (status, told) = now.ends();
+            assert!(status.code() == Some(130) && !told.contains("is not read"), "{status}: {told}");
+            return;
+        }
+        now.signal(Signal::INT);
+        sleep(Duration::from_millis(50));
+        run = Some(now);
+    }
+}
