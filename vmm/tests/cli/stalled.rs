@@ -32,16 +32,20 @@ impl Run {
         let vms =
             "[[vm]]\nname = \"chatter\"\nimage = \"chatter.elf\"\n[[vm]]\nname = \"worker\"\nimage = \"builtin:hog\"\n";
         let folder = folder(&format!("[host]\npcpus = [0]\n{vms}"));
-        fs::write(folder.path().join("chatter.elf"), code(&CHATTER)).unwrap();
-        let (unread, out) = pipe().unwrap();
+        fs::write(folder.path().join("chatter.elf"), code(&CHATTER)).expect("the folder is this test's own");
+        let (unread, out) = pipe().expect("a process may make pipes");
         let arguments = [&["run", "stile.toml", "--stats-json", "stats"], more].concat();
-        let child = stile(folder.path(), &arguments).stdout(out).stderr(Stdio::piped()).spawn().unwrap();
+        let child = stile(folder.path(), &arguments)
+            .stdout(out)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("cargo built the program");
         Self { child, unread, folder }
     }
 
     /// Waits until the pipe has taken as much as it can.
     fn fills_the_pipe(&self) {
-        wait_for("the pipe is full", || ioctl_fionread(&self.unread).unwrap() > 65_536 - 4096);
+        wait_for("the pipe is full", || ioctl_fionread(&self.unread).expect("it is a pipe") > 65_536 - 4096);
     }
 
     /// CPU time of the VM that computes, as the run's last reading tells it.
@@ -50,19 +54,19 @@ impl Run {
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
     /// How it ended, and what it told on standard error.
     fn ends(mut self) -> (ExitStatus, String) {
         let until = Instant::now() + PATIENCE;
-        while self.child.try_wait().unwrap().is_none() {
+        while self.child.try_wait().expect("it is a child").is_none() {
             assert!(Instant::now() < until, "the run does not end");
             sleep(Duration::from_millis(20));
         }
         let mut told = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-        (self.child.wait().unwrap(), told)
+        self.child.stderr.take().expect("it is piped").read_to_string(&mut told).expect("it is text");
+        (self.child.wait().expect("it is a child"), told)
     }
 }
 
