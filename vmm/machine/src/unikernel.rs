@@ -4,6 +4,7 @@
 //! awaited and ended like any [`VcpuSet`].
 
 pub mod boot;
+mod debt;
 mod gate;
 pub mod image;
 pub mod layout;
@@ -23,6 +24,7 @@ use crate::vm::clock::TscClock;
 use crate::vm::console::Sink;
 use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
 use boot::{BootError, BootParams};
+use debt::Debt;
 use image::{Image, ImageError};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
@@ -130,7 +132,8 @@ impl Vm {
             };
             start.prepare(&fd, self.state.layout(), index)?;
             let (vm, retired) = (Arc::clone(&self.state), retired.clone());
-            Ok(Box::new(GuestVcpu { index, fd, registers: start.registers, spot: None, at_gate: false, vm, retired }))
+            let (registers, debt) = (start.registers, Debt::default());
+            Ok(Box::new(GuestVcpu { index, fd, registers, spot: None, at_gate: false, debt, vm, retired }))
         })
     }
 

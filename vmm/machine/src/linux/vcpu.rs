@@ -7,6 +7,7 @@
 use super::msr_exits;
 use super::state::LinuxState;
 use super::steal::{self, StealTime};
+use crate::devices::PendingWrite;
 use crate::halt::Halting;
 use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -21,6 +22,8 @@ pub(super) struct LinuxVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) halting: Halting,
+    /// A write to a busy device, which has to be done before the guest goes on.
+    pub(super) pending: Option<PendingWrite>,
     pub(super) steal: StealTime,
     pub(super) vm: Arc<LinuxState>,
     pub(super) retired: Sender<RetiredVcpu>,
@@ -38,6 +41,12 @@ impl stile_sched::Vcpu for LinuxVcpu {
     fn run(&mut self) -> Stop {
         if self.vm.status.has_ended() {
             return self.end(Outcome::Stopped);
+        }
+        if let Some(write) = self.pending.take() {
+            self.pending = self.vm.write_again(&write);
+        }
+        if self.pending.is_some() {
+            return Stop::Idle(PendingWrite::again());
         }
         self.vm.status.milestone(milestone::STARTED);
         match self.enter() {
@@ -94,7 +103,7 @@ impl LinuxVcpu {
                 Event::Handled
             }
             Ok(VcpuExit::MmioWrite(address, data)) => {
-                self.vm.mmio_write(address, data);
+                self.pending = self.vm.mmio_write(address, data);
                 Event::Handled
             }
             Ok(VcpuExit::X86Rdmsr(exit)) => {

@@ -2,7 +2,8 @@
 
 use super::gate::Gate;
 use super::layout::Layout;
-use crate::devices::MmioDevice;
+use crate::devices::virtio::Progress;
+use crate::devices::{MmioDevice, Written};
 use crate::vm::VmStatus;
 use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink, harmless};
@@ -163,14 +164,17 @@ impl VmState {
         self.device_at(address).map(|(device, offset)| device.read(offset, data)).is_some()
     }
 
-    pub(super) fn mmio_write(&self, address: u64, data: &[u8]) -> bool {
-        self.device_at(address).map(|(device, offset)| device.write(offset, data)).is_some()
+    /// Handles a write to an address without memory. `None`: there is no device.
+    pub(super) fn mmio_write(&self, address: u64, data: &[u8]) -> Option<Written> {
+        self.device_at(address).map(|(device, offset)| device.write(offset, data))
     }
 
-    /// Serves these queues of the network device. Returns false if there is no device.
-    pub(super) fn serve(&self, queues: Queues) -> bool {
-        let device = self.device.as_ref().map(|mapped| &mapped.device);
-        device.map(|device| queues.iter().for_each(|queue| device.notify(queue))).is_some()
+    /// Does a turn of the work in each of these queues of the network device. Returns those that have more, or `None`
+    /// if there is no device.
+    pub(super) fn serve(&self, queues: Queues) -> Option<Queues> {
+        let device = &self.device.as_ref()?.device;
+        let more = queues.iter().filter(|queue| device.notify(*queue) == Progress::More);
+        Some(more.fold(Queues::NONE, Queues::with))
     }
 
     fn device_at(&self, address: u64) -> Option<(&dyn MmioDevice, u64)> {

@@ -30,6 +30,8 @@ use super::{Device, MmioTransport, Progress, Tell};
 
 /// Events taken from the kernel at a time; a VM has about a dozen sources.
 const EVENTS: usize = 16;
+/// Pause while a vCPU is about to stop a device. It tries every 0.5 ms.
+const PAUSE: Duration = Duration::from_micros(100);
 /// How long the end of a VM waits for the turn under way. A sound turn takes some milliseconds, and on a slow disk a
 /// second.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,15 +48,26 @@ pub(super) trait Serve: Send + Sync {
 
 impl<D: Device> Serve for MmioTransport<D> {
     fn queue_turn(&self, queue: u16) -> Progress {
+        self.let_it_stop();
         Self::queue_turn(self, queue)
     }
 
     fn host_turn(&self) -> Progress {
-        self.device().host_ready()
+        self.let_it_stop();
+        Self::host_turn(self)
     }
 
     fn host_events(&self) -> Option<RawFd> {
         self.device().host_events()
+    }
+}
+
+impl<D: Device> MmioTransport<D> {
+    /// Waits a moment if a vCPU is about to stop the device or a queue. No turn begins before it has done so.
+    fn let_it_stop(&self) {
+        if self.is_stopping() {
+            thread::sleep(PAUSE);
+        }
     }
 }
 

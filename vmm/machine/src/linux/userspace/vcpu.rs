@@ -13,6 +13,7 @@ use super::apics::Apics;
 use super::inject::{self, Pristine};
 use super::msrs::{APIC_BASE, apic_base};
 use super::pv_eoi::{PV_EOI, PvEoi};
+use crate::devices::PendingWrite;
 use crate::linux::apic::local::msr;
 use crate::linux::apic::{Effect, GeneralProtection, Startup};
 use crate::linux::state::LinuxState;
@@ -41,6 +42,8 @@ pub(in crate::linux) struct UserVcpu {
     completes: bool,
     /// The class of the task priority with which the vCPU last entered the guest.
     class: u8,
+    /// A write to a busy device, which has to be done before the guest goes on.
+    pending: Option<PendingWrite>,
 }
 
 /// An exit.
@@ -72,6 +75,12 @@ impl stile_sched::Vcpu for UserVcpu {
         }
         if let Err(error) = self.start_up() {
             return self.broken(FaultKind::Kvm(format!("cannot start the vCPU: {error}")));
+        }
+        if let Some(write) = self.pending.take() {
+            self.pending = self.vm.write_again(&write);
+        }
+        if self.pending.is_some() {
+            return Stop::Idle(PendingWrite::again());
         }
         if let Some(until) = self.idles_until() {
             return Stop::Idle(until);
@@ -136,6 +145,7 @@ impl UserVcpu {
             halted: false,
             completes: false,
             class: 0,
+            pending: None,
         }
     }
 
@@ -230,7 +240,7 @@ impl UserVcpu {
                 Event::Completes
             }
             Ok(VcpuExit::MmioWrite(address, data)) => {
-                self.vm.mmio_write(address, data);
+                self.pending = self.vm.mmio_write(address, data);
                 Event::Handled
             }
             Ok(VcpuExit::Intr) => Event::Kicked,
