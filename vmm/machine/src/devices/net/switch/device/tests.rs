@@ -215,13 +215,14 @@ fn a_batch_notifies_the_receiver_once() {
 }
 
 #[test]
-fn a_guest_without_a_driver_costs_nobody_anything() {
+fn a_frame_for_a_guest_without_a_driver_is_counted_there_and_is_no_fault() {
     let switch = Switch::new();
     let mut a = Guest::new(&switch, 1, 0);
     let number = PortNumber::new(2).unwrap();
     let silent = NetDevice::attach(&switch, number, guest_memory(), bell()).unwrap();
     a.send(mac(2), b"x");
-    assert_eq!(silent.device().stats().drops.total(), 0);
+    let drops = silent.device().stats().drops;
+    assert_eq!((drops.receiver_down, drops.total(), a.device.device().stats().drops.total()), (1, 1, 0));
     assert_eq!(silent.line().faults(), 0);
 }
 
