@@ -225,6 +225,11 @@ pub fn reports_without_end() -> Program {
     )
 }
 
+/// Reads the first register of its device.
+pub fn reads_device() -> Program {
+    then_spin!("mov rax, [rdi + {device}]", "9: mov eax, [rax]"; device = offset_of!(BootInfo, device_mmio))
+}
+
 /// Counts an operation, idles until an event, again and again.
 pub fn steps_at_events() -> Program {
     program!(

@@ -9,7 +9,7 @@ use super::state::LinuxState;
 use super::steal::{self, StealTime};
 use crate::devices::PendingWrite;
 use crate::halt::Halting;
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -39,25 +39,9 @@ enum Event {
 
 impl stile_sched::Vcpu for LinuxVcpu {
     fn run(&mut self) -> Stop {
-        if self.vm.status.has_ended() {
-            return self.end(Outcome::Stopped);
-        }
-        if let Some(write) = self.pending.take() {
-            self.pending = self.vm.write_again(&write);
-        }
-        if self.pending.is_some() {
-            return Stop::Idle(PendingWrite::again());
-        }
-        self.vm.status.milestone(milestone::STARTED);
-        match self.enter() {
-            Event::Handled => Stop::Exit,
-            Event::Kicked if Halting::is_halted(&self.fd) => Stop::Halted,
-            Event::Kicked => Stop::Kicked,
-            Event::Ends(outcome) => self.end(outcome),
-            Event::Broken(kind) => {
-                let rip = self.fd.get_regs().map(|registers| registers.rip).ok();
-                self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
-            }
+        match caught(|| self.step()) {
+            Ok(stop) => stop,
+            Err(kind) => self.broken(kind),
         }
     }
 
@@ -87,6 +71,27 @@ impl stile_sched::Vcpu for LinuxVcpu {
 }
 
 impl LinuxVcpu {
+    /// Runs the guest to its next exit and does what that asks for, or what is left of that.
+    fn step(&mut self) -> Stop {
+        if self.vm.status.has_ended() {
+            return self.end(Outcome::Stopped);
+        }
+        if let Some(write) = self.pending.take() {
+            self.pending = self.vm.write_again(&write);
+        }
+        if self.pending.is_some() {
+            return Stop::Idle(PendingWrite::again());
+        }
+        self.vm.status.milestone(milestone::STARTED);
+        match self.enter() {
+            Event::Handled => Stop::Exit,
+            Event::Kicked if Halting::is_halted(&self.fd) => Stop::Halted,
+            Event::Kicked => Stop::Kicked,
+            Event::Ends(outcome) => self.end(outcome),
+            Event::Broken(kind) => self.broken(kind),
+        }
+    }
+
     /// Runs the guest until its next exit.
     fn enter(&mut self) -> Event {
         match self.fd.run() {
@@ -128,6 +133,11 @@ impl LinuxVcpu {
             Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
             Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
         }
+    }
+
+    fn broken(&mut self, kind: FaultKind) -> Stop {
+        let rip = self.fd.get_regs().map(|registers| registers.rip).ok();
+        self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
     }
 
     /// Ends this vCPU, and the VM with this outcome unless it has ended already.

@@ -9,7 +9,7 @@ use super::registers::{Registers, general};
 use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::{RESULTS_MAX, VmState};
 use crate::devices::Written;
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, has_error_code};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught, has_error_code};
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
@@ -56,26 +56,9 @@ enum Event {
 
 impl stile_sched::Vcpu for GuestVcpu {
     fn run(&mut self) -> Stop {
-        if self.vm.has_ended() {
-            return self.end(Outcome::Stopped);
-        }
-        if self.at_gate {
-            self.at_gate = !self.vm.gate().admits(self.index);
-            if self.at_gate {
-                return Stop::Idle(Time::NEVER);
-            }
-        }
-        if !self.debt.is_none()
-            && let Some(stop) = self.debt.pay(&self.vm)
-        {
-            return stop;
-        }
-        match self.enter() {
-            Event::Handled => Stop::Exit,
-            Event::Owes => between_turns(),
-            Event::Kicked => Stop::Kicked,
-            Event::Out { port, width, value } => self.output(port, width, value),
-            Event::Broken(kind) => self.broken(kind),
+        match caught(|| self.step()) {
+            Ok(stop) => stop,
+            Err(kind) => self.broken(kind),
         }
     }
 
@@ -103,6 +86,31 @@ impl stile_sched::Vcpu for GuestVcpu {
 }
 
 impl GuestVcpu {
+    /// Pays a part of the debt, or runs the guest to its next exit and does what that asks for.
+    fn step(&mut self) -> Stop {
+        if self.vm.has_ended() {
+            return self.end(Outcome::Stopped);
+        }
+        if self.at_gate {
+            self.at_gate = !self.vm.gate().admits(self.index);
+            if self.at_gate {
+                return Stop::Idle(Time::NEVER);
+            }
+        }
+        if !self.debt.is_none()
+            && let Some(stop) = self.debt.pay(&self.vm, self.index)
+        {
+            return stop;
+        }
+        match self.enter() {
+            Event::Handled => Stop::Exit,
+            Event::Owes => between_turns(),
+            Event::Kicked => Stop::Kicked,
+            Event::Out { port, width, value } => self.output(port, width, value),
+            Event::Broken(kind) => self.broken(kind),
+        }
+    }
+
     /// Runs the guest until its next exit.
     fn enter(&mut self) -> Event {
         match self.fd.run() {
@@ -205,7 +213,8 @@ impl GuestVcpu {
 
     fn kicks(&mut self, target: u32) -> Stop {
         if target == KICK_OTHERS {
-            (0..self.vm.vcpus()).filter(|&v| v != self.index).for_each(|v| self.vm.wake(v));
+            self.debt.kicks_others();
+            return self.debt.pay(&self.vm, self.index).unwrap_or(Stop::Exit);
         } else if target < self.vm.vcpus() {
             self.vm.wake(target);
         } else {

@@ -16,6 +16,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -137,9 +138,13 @@ impl Worker {
         shared.watch(shared.stop.as_raw_fd(), Source::Stop)?;
         let (runs, (running, ended)) = (Arc::clone(&shared), mpsc::channel::<()>());
         // The kernel keeps 15 characters of a name.
+        let (name, hears) = (vm.to_owned(), Arc::clone(&tell));
         let handle = thread::Builder::new().name(format!("dev {vm}")).spawn(move || {
             let _running = running;
-            runs.run();
+            if catch_unwind(AssertUnwindSafe(|| runs.run())).is_err() {
+                let device = runs.under_way();
+                hears(&format!("VM {name}: none of its devices works any more: stile panicked in {device}"));
+            }
         })?;
         Ok(Arc::new(Self { vm: vm.to_owned(), tell, shared, thread: Mutex::new(Some(Thread { handle, ended })) }))
     }
@@ -179,7 +184,6 @@ impl Worker {
                 self.vm,
                 self.shared.under_way()
             )),
-            // A worker that panicked has printed the reason.
             Ok(()) | Err(RecvTimeoutError::Disconnected) => drop(thread.handle.join()),
         }
     }

@@ -18,7 +18,7 @@ use crate::linux::apic::local::msr;
 use crate::linux::apic::{Effect, GeneralProtection, Startup};
 use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -70,6 +70,32 @@ struct Entry {
 
 impl stile_sched::Vcpu for UserVcpu {
     fn run(&mut self) -> Stop {
+        match caught(|| self.step()) {
+            Ok(stop) => stop,
+            Err(kind) => self.broken(kind),
+        }
+    }
+
+    fn waited(&mut self, total: Nanos, taken: Nanos) {
+        self.steal.set_missed(total + taken, &self.vm.memory);
+        self.vm.keep_told_steal(self.index, self.steal.told());
+    }
+
+    fn presence(&mut self, presence: Presence) {
+        self.steal.set_presence(presence, &self.vm.memory);
+    }
+
+    fn retired(self: Box<Self>, last: &Account) {
+        self.vm.status().keep(self.index, last);
+        let retired = self.retired.clone();
+        // The owner waits for all vCPUs of its VM before it drops the receiver.
+        let _ = retired.send(RetiredVcpu::of(self));
+    }
+}
+
+impl UserVcpu {
+    /// Runs the guest to its next exit and does what that asks for, or what is left of that.
+    fn step(&mut self) -> Stop {
         if self.vm.status().has_ended() {
             return self.end(Outcome::Stopped);
         }
@@ -106,24 +132,6 @@ impl stile_sched::Vcpu for UserVcpu {
         }
     }
 
-    fn waited(&mut self, total: Nanos, taken: Nanos) {
-        self.steal.set_missed(total + taken, &self.vm.memory);
-        self.vm.keep_told_steal(self.index, self.steal.told());
-    }
-
-    fn presence(&mut self, presence: Presence) {
-        self.steal.set_presence(presence, &self.vm.memory);
-    }
-
-    fn retired(self: Box<Self>, last: &Account) {
-        self.vm.status().keep(self.index, last);
-        let retired = self.retired.clone();
-        // The owner waits for all vCPUs of its VM before it drops the receiver.
-        let _ = retired.send(RetiredVcpu::of(self));
-    }
-}
-
-impl UserVcpu {
     /// The vCPU `index`, whose registers are set.
     pub(in crate::linux) fn new(
         index: u32,
