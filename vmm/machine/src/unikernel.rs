@@ -26,7 +26,7 @@ use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus,
 use boot::{BootError, BootParams};
 use debt::Debt;
 use image::{Image, ImageError};
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES};
+use kvm_bindings::CpuId;
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use layout::{Layout, LayoutError};
 use registers::Registers;
@@ -106,7 +106,7 @@ impl Vm {
         let params =
             BootParams { cmdline: spec.cmdline, tsc_khz: clock.khz(), device_mmio: device.as_ref().map(|d| d.base) };
         let root = boot::prepare(&memory, &layout, &image, &params)?;
-        let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(refused("its CPU features"))?;
+        let cpuid = vm::cpuid::supported(kvm).map_err(refused("its CPU features"))?;
         let status = Arc::new(VmStatus::new(spec.name, layout.vcpus));
         let state = VmState::new(Arc::clone(&status), layout, memory, clock, spec.console.clone(), device);
         let (vcpu_set, retired) = VcpuSet::new(status, created);

@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod console;
+pub(crate) mod cpuid;
 mod make;
 mod outcome;
 mod panics;

@@ -8,6 +8,7 @@ use super::stats::Stats;
 use super::terminal::Keyboard;
 use super::{ending, output, pipe, small};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -37,6 +38,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         output::not_there("--record", path, args.force)?;
     }
     guests.suit_host(args.try_linux)?;
+    raise_descriptors();
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
     let interrupted = super::interrupt::on_interrupt_or_end()?;
     let unread = Arc::new(AtomicBool::new(false));
@@ -77,6 +79,13 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         true => Err(Failure::Interrupted),
         false => ended,
     }
+}
+
+/// Raises the limit on open descriptors as far as this process may: the VMs share it.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it is refused, the limit stays, and what needs a descriptor beyond it says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn record(path: &Path, args: &RunArgs, config: &Config, domain: &dyn Domain) -> Result<Recorder, Failure> {
