@@ -31,7 +31,8 @@ pub(super) fn wait(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Hanging> {
     outcome
 }
 
-/// Prints how each VM ended. All have been waited for. If one failed, returns the error with which the program ends.
+/// Prints how each VM ended, of those that have. All have been waited for. If one failed, returns the error with which
+/// the program ends.
 pub(super) fn tell(vms: &[Box<dyn VirtualMachine>], printer: &Printer) -> Result<(), Failure> {
     let mut told = Ok(());
     let mut tell_one = |vm: &dyn VirtualMachine| {
@@ -39,7 +40,8 @@ pub(super) fn tell(vms: &[Box<dyn VirtualMachine>], printer: &Printer) -> Result
         told = std::mem::replace(&mut told, Ok(())).and(this);
         outcome
     };
-    let bad: Vec<Outcome> = vms.iter().map(|vm| tell_one(&**vm)).filter(|outcome| !outcome.is_well()).collect();
+    let ended = vms.iter().filter(|vm| vm.vcpu_set().wait_for(Duration::ZERO).is_some());
+    let bad: Vec<Outcome> = ended.map(|vm| tell_one(&**vm)).filter(|outcome| !outcome.is_well()).collect();
     let (Some(first), of) = (bad.first(), vms.len()) else { return told };
     let alike = bad.iter().all(|outcome| std::mem::discriminant(outcome) == std::mem::discriminant(first));
     Err(match first {

@@ -60,10 +60,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     vms.iter().for_each(|vm| vm.vcpu_set().stop());
     stats.clear();
     drop(keyboard);
-    if ending::wait(&vms).is_err() {
-        // To free the VMs and their domain would be to wait for them.
-        std::process::exit(1);
-    }
+    let hanging = ending::wait(&vms);
     let ended = ending::tell(&vms, &printer);
     let recorded = recorder.map_or(Ok(()), finish);
     let told = recorded.and(ended_by_user).and_then(|by_user| {
@@ -71,6 +68,12 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         printer.finish()?;
         Ok(by_user)
     });
+    if hanging.is_err() {
+        // To free the VMs and their domain would be to wait for them.
+        let failures = [told.err(), ended.err()];
+        failures.into_iter().flatten().for_each(|failure| failure.tell());
+        std::process::exit(1);
+    }
     // Dropping the VMs tells what of their output was lost.
     drop(vms);
     drop(linux);

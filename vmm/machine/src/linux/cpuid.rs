@@ -1,5 +1,4 @@
-//! CPUID of a Linux guest's vCPUs: the features of this host's KVM that guests may see ([`cpuid`]), with the topology of
-//! the VM.
+//! CPUID of a Linux guest's vCPUs: the features of this host's KVM that guests may see, with the topology of the VM.
 //!
 //! A VM is one package. Each vCPU is a core without siblings. The first two levels of cache belong to the core, the
 //! third to the package. Who tells the guest its steal time decides which of KVM's features go with it ([`StealTime`]).

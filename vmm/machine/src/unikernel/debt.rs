@@ -1,5 +1,5 @@
-//! Work that a vCPU has caused and not yet done: device work, and kicks of many vCPUs. It is done in turns, and after each
-//! turn the scheduler decides whether the vCPU goes on. The guest is not entered before all of it is done.
+//! Work that a vCPU has caused and not yet done: device work, and kicks of many vCPUs. It is done in turns, and after
+//! each turn the scheduler decides whether the vCPU goes on. The guest is not entered before all of it is done.
 
 use super::state::VmState;
 use crate::devices::{PendingWrite, Written};

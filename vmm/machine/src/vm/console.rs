@@ -4,6 +4,7 @@
 //! a reader that does not read stops no vCPU and no device. Text for which there is no room is lost; how much, is told
 //! when the console is dropped.
 
+mod loss;
 mod outlet;
 mod writer;
 
@@ -12,7 +13,6 @@ pub use writer::PATIENCE;
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
-use tracing::warn;
 
 /// Where the lines of a guest go.
 #[derive(Clone)]
@@ -28,8 +28,8 @@ pub enum Sink {
         /// The function.
         show: Arc<ShowLine>,
     },
-    /// A function that looks at the line at once, on the thread that printed it. The line begins with the VM's name. The
-    /// function must not wait for anything.
+    /// A function that looks at the line at once, on the thread that printed it. The line begins with the VM's name.
+    /// The function must not wait for anything.
     AtOnce(Arc<dyn Fn(&str) + Send + Sync>),
     /// A buffer that the caller reads. It takes [`BUFFER_MAX`] bytes.
     Buffer(Arc<Mutex<Vec<u8>>>),
@@ -173,12 +173,7 @@ impl Drop for Console {
             self.end_line();
         }
         let (Way::Lines(outlet) | Way::Raw(outlet)) = &self.way else { return };
-        let (Lost { bytes, error }, name, place) = (outlet.close(), &self.name, outlet.place());
-        match error {
-            _ if bytes == 0 => {}
-            Some(error) => warn!("[{name}] {bytes} bytes of its output were lost: {place}: {error}"),
-            None => warn!("[{name}] {bytes} bytes of its output were lost: {place} took it too slowly"),
-        }
+        loss::tell(&self.name, outlet.place(), &outlet.close());
     }
 }
 

@@ -1,8 +1,8 @@
 //! The features of this host's KVM that guests of either kind may see.
 //!
-//! Hidden are virtualisation inside of a guest, which is the part of KVM with the most faults, and performance counters,
-//! by which a guest measures what others do on its core. Bits and leaves: Intel's Software Developer's Manual, volume 2,
-//! CPUID; AMD's Architecture Programmer's Manual, volume 3, appendix E.
+//! Hidden are virtualisation inside of a guest, which is the part of KVM with the most faults, and performance
+//! counters, by which a guest measures what others do on its core. Bits and leaves: Intel's Software Developer's
+//! Manual, volume 2, CPUID; AMD's Architecture Programmer's Manual, volume 3, appendix E.
 
 use kvm_bindings::{CpuId, KVM_CAP_PMU_CAPABILITY, KVM_MAX_CPUID_ENTRIES, KVM_PMU_CAP_DISABLE};
 use kvm_bindings::{kvm_cpuid_entry2, kvm_enable_cap};

@@ -1,7 +1,8 @@
 //! Panics of the monitor while it works for a vCPU: they end the VM of that vCPU, and the thread lives on.
 //!
-//! Another VM's device may have been in use at that moment, when a frame was delivered to it. Its state is as sound as the
-//! point of the panic left it. Locks of the standard library are entered all the same, and parking_lot's do not notice.
+//! Another VM's device may have been in use at that moment, when a frame was delivered to it. Its state is as sound as
+//! the point of the panic left it. Locks of the standard library are entered all the same, and parking_lot's do not
+//! notice.
 
 use super::FaultKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,9 +1,9 @@
 //! An Ethernet switch without a thread: it forwards a frame on the sender's thread.
 //!
-//! A port's number decides its address, so the switch learns nothing. A frame whose source is not its port's own address
-//! is refused: no guest can take another one's place. A frame goes to the port of its destination, or nowhere. Frames for
-//! groups go to all other ports; each port may send a limited number of them (`flood`). It counts per port. It does not
-//! queue frames (the receiver does), look at what is in them, or connect to the host.
+//! A port's number decides its address, so the switch learns nothing. A frame whose source is not its port's own
+//! address is refused: no guest can take another one's place. A frame goes to the port of its destination, or nowhere.
+//! Frames for groups go to all other ports; each port may send a limited number of them (`flood`). It counts per port.
+//! It does not queue frames (the receiver does), look at what is in them, or connect to the host.
 //!
 //! Invariant: the table lock is taken for writing only when a port is attached or detached, and is never held during
 //! [`Sink::deliver`] or [`Sink::notify`].

@@ -4,10 +4,10 @@
 //! does not look at buffers and has no thread. Configuration spaces are constant, so their generation is always 0.
 //! There are no shared-memory regions.
 //!
-//! A turn of work reads `live`, under that lock, for as long as it lasts. A write that stops the device or a queue has to
-//! take the lock for writing, and never waits for it: if a turn is under way, the write has no effect, `stopping` keeps
-//! further turns from beginning, and the vCPU makes the write again later. So a vCPU does not wait on its pCPU for a
-//! disk, and when a write has stopped a queue, no work in it is under way.
+//! A turn of work reads `live`, under that lock, for as long as it lasts. A write that stops the device or a queue has
+//! to take the lock for writing, and never waits for it: if a turn is under way, the write has no effect, `stopping`
+//! keeps further turns from beginning, and the vCPU makes the write again later. So a vCPU does not wait on its pCPU
+//! for a disk, and when a write has stopped a queue, no work in it is under way.
 //!
 //! Lock order: the registers' lock comes before `live` and any lock of this device, and it is not held while a queue
 //! notification is processed, because that work reaches other devices.

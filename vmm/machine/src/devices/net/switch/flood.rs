@@ -1,7 +1,7 @@
 //! How many frames for many receivers a port may send.
 //!
-//! Such a frame costs its sender and every other port a copy. A guest needs a few of them: to find its peers' addresses,
-//! and for the announcements of its services.
+//! Such a frame costs its sender and every other port a copy. A guest needs a few of them: to find its peers'
+//! addresses, and for the announcements of its services.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use stile_sched::{Nanos, Time};
