@@ -38,6 +38,12 @@ pub(super) fn above(bar: &ProgressBar, printer: &Printer) -> Sink {
     Sink::Lines { place: STANDARD_OUTPUT.to_owned(), show: Arc::new(show) }
 }
 
+/// Columns and lines of the terminal. One that is not connected with a screen has none.
+fn size() -> (u16, u16) {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).map(|size| (size.ws_col, size.ws_row));
+    size.ok().filter(|(columns, lines)| *columns > 0 && *lines > 0).unwrap_or(SIZE)
+}
+
 /// A terminal that keeps what is drawn until the drawing is complete.
 #[derive(Debug)]
 struct Drawing {
@@ -63,11 +69,11 @@ impl Drawing {
 /// Control sequences as ECMA-48 has them.
 impl TermLike for Drawing {
     fn width(&self) -> u16 {
-        rustix::termios::tcgetwinsize(io::stdout()).map_or(SIZE.0, |size| size.ws_col)
+        size().0
     }
 
     fn height(&self) -> u16 {
-        rustix::termios::tcgetwinsize(io::stdout()).map_or(SIZE.1, |size| size.ws_row)
+        size().1
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {

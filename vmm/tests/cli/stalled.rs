@@ -1,11 +1,15 @@
-//! Runs whose standard output is a full pipe that nobody reads, with a guest that prints without end.
+//! Runs whose standard output is a full pipe or a terminal that nobody reads, with a guest that prints without end.
 
 use super::program::{folder, stile};
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 use std::fs;
-use std::io::{PipeReader, Read, pipe};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, pipe};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -23,17 +27,31 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A run of the chatter and of a VM that computes, on one pCPU. It is killed if a test forgets it.
 struct Run {
     child: Child,
-    unread: PipeReader,
+    unread: OwnedFd,
     folder: TempDir,
 }
 
 impl Run {
     fn start(more: &[&str]) -> Self {
+        let (unread, out) = pipe().expect("a process may make pipes");
+        Self::writing_to(out.into(), unread.into(), more)
+    }
+
+    /// With a terminal for its output.
+    fn on_terminal(size: Option<Winsize>, more: &[&str]) -> Self {
+        let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+        grantpt(&user).and_then(|()| unlockpt(&user)).expect("the terminal is this test's own");
+        size.into_iter().for_each(|size| tcsetwinsize(&user, size).expect("it may have any size"));
+        let path = ptsname(&user, Vec::new()).expect("it has a name").into_string().expect("of plain letters");
+        let terminal = OpenOptions::new().read(true).write(true).open(path).expect("it can be opened");
+        Self::writing_to(terminal.into(), user, more)
+    }
+
+    fn writing_to(out: Stdio, unread: OwnedFd, more: &[&str]) -> Self {
         let vms =
             "[[vm]]\nname = \"chatter\"\nimage = \"chatter.elf\"\n[[vm]]\nname = \"worker\"\nimage = \"builtin:hog\"\n";
         let folder = folder(&format!("[host]\npcpus = [0]\n{vms}"));
         fs::write(folder.path().join("chatter.elf"), code(&CHATTER)).expect("the folder is this test's own");
-        let (unread, out) = pipe().expect("a process may make pipes");
         let arguments = [&["run", "stile.toml", "--stats-json", "stats"], more].concat();
         let child = stile(folder.path(), &arguments)
             .stdout(out)
@@ -122,5 +140,34 @@ fn a_second_interrupt_ends_the_run_at_once() {
         now.signal(Signal::INT);
         sleep(Duration::from_millis(50));
         run = Some(now);
+    }
+}
+
+#[test]
+fn a_run_with_a_table_in_place_on_a_terminal_that_nobody_reads_ends_in_time_too() {
+    let _ = require_kvm!();
+    let run = Run::on_terminal(None, &["--stats=0.05", "--for", "1.5"]);
+    let (status, told) = run.ends();
+    assert_eq!(status.code(), Some(1), "{told}");
+    assert!(told.contains("standard output is not read"), "{told}");
+}
+
+#[test]
+fn a_table_in_place_stands_below_what_guests_print_on_terminals_of_any_size() {
+    let _ = require_kvm!();
+    let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    for size in [None, Some(size), Some(Winsize { ws_row: 1, ws_col: 1, ..size })] {
+        let run = Run::on_terminal(size, &["--stats=0.05", "--for", "0.5"]);
+        let mut shown = File::from(run.unread.try_clone().expect("a descriptor"));
+        let reader = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            // The terminal ends with an error when the program has gone.
+            let _ = shown.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let (status, told) = run.ends();
+        assert!(status.code() == Some(0) && !told.contains("panicked"), "{size:?}: {status}: {told}");
+        let shown = reader.join().unwrap();
+        assert!(shown.contains("[chatter] x") && shown.contains("[worker] stopped"), "{size:?}: {shown}");
     }
 }

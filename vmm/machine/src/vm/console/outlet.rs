@@ -9,6 +9,7 @@ use super::writer::{LOOK_EVERY, PATIENCE, TURN, Writer};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Most text that waits in one outlet (units: bytes). A kernel's messages from its boot fit.
@@ -206,7 +207,11 @@ impl Shared {
 
     /// Writes a piece, and counts it as written or lost.
     pub(super) fn write(&self, piece: &[u8]) {
-        let outcome = (self.write.lock().unwrap_or_else(PoisonError::into_inner))(piece);
+        let mut write = self.write.lock().unwrap_or_else(PoisonError::into_inner);
+        // A panic here must not end the thread, on which all text depends. Unwind-safe: nothing but the next write uses
+        // what a sink holds.
+        let outcome = catch_unwind(AssertUnwindSafe(|| write(piece)));
+        let outcome = outcome.unwrap_or_else(|_| Err(io::Error::other("stile panicked")));
         let mut queue = self.queue();
         queue.done += 1;
         if let Err(error) = outcome {

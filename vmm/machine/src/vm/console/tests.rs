@@ -106,3 +106,20 @@ fn a_failed_write_is_counted_with_its_error() {
     assert_eq!((bytes, error.map(|error| error.kind())), (5, Some(io::ErrorKind::StorageFull)));
     assert_eq!(outlet.close().bytes, 0);
 }
+
+#[test]
+fn a_panic_while_text_is_written_loses_it_and_nothing_else() {
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&written);
+    let mut first = true;
+    let write = move |text: &[u8]| {
+        assert!(!std::mem::replace(&mut first, false), "planted");
+        kept.lock().unwrap().extend_from_slice(text);
+        Ok(())
+    };
+    let outlet = Outlet::new("a test", Box::new(write));
+    assert!(outlet.put(b"lost") && outlet.put(b"kept"));
+    let Lost { bytes, error } = outlet.close();
+    assert_eq!((bytes, error.map(|error| error.to_string())), (4, Some("stile panicked".into())));
+    assert_eq!(*written.lock().unwrap(), b"kept");
+}

@@ -48,3 +48,32 @@ fn a_worker_that_is_through_ends_without_a_word() {
     drop(Worker::start("vm", Arc::new(move |text: &str| tell.lock().push(text.to_owned()))).unwrap());
     assert!(told.lock().is_empty());
 }
+
+/// A device in whose code there is a fault.
+struct Panics;
+
+impl Serve for Panics {
+    fn queue_turn(&self, _queue: u16) -> Progress {
+        panic!("planted");
+    }
+
+    fn host_turn(&self) -> Progress {
+        Progress::Done
+    }
+
+    fn host_events(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+#[test]
+fn a_panic_is_told_with_the_device_in_whose_turn_it_came_and_the_vm_can_end() {
+    let (tells, told) = mpsc::channel();
+    let tells = Mutex::new(tells);
+    let worker = Worker::start("vm", Arc::new(move |text: &str| tells.lock().send(text.to_owned()).unwrap())).unwrap();
+    let rings = event().unwrap();
+    rings.write(1).unwrap();
+    worker.serve("virtio-rng", Arc::new(Panics), Arc::new([rings])).unwrap();
+    assert_eq!(told.recv().unwrap(), "VM vm: none of its devices works any more: stile panicked in virtio-rng");
+    drop(worker);
+}
