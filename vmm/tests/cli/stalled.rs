@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
+use std::cell::Cell;
 use std::fs;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, pipe};
@@ -61,9 +62,17 @@ impl Run {
         Self { child, unread, folder }
     }
 
-    /// Waits until the pipe has taken as much as it can.
+    /// Waits until the pipe takes no more: it has taken more than half of what it holds, and nothing for a second. How
+    /// much it takes in all depends on the lengths of the pieces.
     fn fills_the_pipe(&self) {
-        wait_for("the pipe is full", || ioctl_fionread(&self.unread).expect("it is a pipe") > 65_536 - 4096);
+        let last = Cell::new((0, Instant::now()));
+        wait_for("the pipe is full", || {
+            let held = ioctl_fionread(&self.unread).expect("it is a pipe");
+            if held != last.get().0 {
+                last.set((held, Instant::now()));
+            }
+            held > 32_768 && last.get().1.elapsed() > Duration::from_secs(1)
+        });
     }
 
     /// CPU time of the VM that computes, as the run's last reading tells it.
