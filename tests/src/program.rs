@@ -206,6 +206,30 @@ pub fn rings(port: u16, value: u32, arguments: [i32; 3]) -> Program {
     program
 }
 
+/// Reports results without end, under a name that would clear a terminal.
+pub fn reports_without_end() -> Program {
+    program!(
+        "mov rbx, [rdi + {calls}]",
+        "mov dword ptr [rsp - 8], {name}",
+        "lea rax, [rsp - 8]",
+        "mov [rbx], rax",
+        "mov qword ptr [rbx + 8], 4",
+        "mov qword ptr [rbx + 16], 7",
+        "4:",
+        "mov edx, {result}",
+        "9: out dx, eax",
+        "jmp 4b";
+        calls = offset_of!(BootInfo, calls),
+        name = u32::from_le_bytes(*b"\x1b[2J"),
+        result = port::RESULT
+    )
+}
+
+/// Reads the first register of its device.
+pub fn reads_device() -> Program {
+    then_spin!("mov rax, [rdi + {device}]", "9: mov eax, [rax]"; device = offset_of!(BootInfo, device_mmio))
+}
+
 /// Counts an operation, idles until an event, again and again.
 pub fn steps_at_events() -> Program {
     program!(

@@ -18,7 +18,7 @@ mod screen;
 mod text;
 
 pub(crate) use filter::FilterError;
-pub(crate) use screen::stay_above;
+pub(crate) use screen::{stay_above, write_to_stderr};
 
 use screen::Screen;
 use std::sync::OnceLock;
@@ -56,6 +56,7 @@ static CHOSEN: OnceLock<Verbosity> = OnceLock::new();
 /// Shows diagnostics from now on, by the options and `STILE_LOG`.
 pub(crate) fn start(verbosity: Verbosity) -> Result<(), FilterError> {
     CHOSEN.get_or_init(|| verbosity);
+    screen::this_is_the_first_thread();
     let asked = filter::of(verbosity, std::env::var(filter::VARIABLE).ok().as_deref());
     // If the filter cannot be read, the options decide how that error is shown.
     let (filter, outcome) = asked.map_or_else(|wrong| (filter::of_options(verbosity), Err(wrong)), |f| (f, Ok(())));

@@ -61,7 +61,7 @@ pub mod port {
     /// The guest passed a milestone; value is one of [`super::milestone`], or any number from 0x100 on.
     pub const PROGRESS: u16 = 0x510;
     /// A named result: `args[0]` address and `args[1]` length of the UTF-8 name (at most [`super::NAME_MAX`] bytes),
-    /// `args[2]` the value.
+    /// `args[2]` the value. A VM that reports too many of them ends.
     pub const RESULT: u16 = 0x514;
     /// Block until the monitor opens the VM's gate, which it does for all VMs of a run at once. Events neither end
     /// this wait nor are they kept for the next idle.

@@ -11,4 +11,6 @@ pub mod net;
 pub mod virtio;
 pub mod vsock;
 
-pub use mmio::{DeviceError, MmioDevice};
+pub use mmio::{DeviceError, MmioDevice, Written};
+
+pub(crate) use mmio::PendingWrite;

@@ -208,7 +208,7 @@ impl LinuxVm {
                     irqchip::set_up_lines(&fd).map_err(refused("the vCPU's local APIC"))?;
                     enter_kernel(&fd, index, protocol)?;
                     let (halting, steal) = (Halting::default(), steal::StealTime::default());
-                    Ok(Box::new(LinuxVcpu { index, fd, halting, steal, vm, retired }))
+                    Ok(Box::new(LinuxVcpu { index, fd, halting, pending: None, steal, vm, retired }))
                 }
                 Some(apics) => {
                     let pristine = Pristine::of(&fd, index).map_err(refused("the vCPU's state after a reset"))?;

@@ -4,6 +4,7 @@
 //! awaited and ended like any [`VcpuSet`].
 
 pub mod boot;
+mod debt;
 mod gate;
 pub mod image;
 pub mod layout;
@@ -16,15 +17,16 @@ mod state;
 mod vcpu;
 
 pub use on_switch::create_on_switch;
-pub use state::VmState;
+pub use state::{RESULTS_MAX, VmState};
 
 use crate::devices::{DeviceError, MmioDevice};
 use crate::vm::clock::TscClock;
 use crate::vm::console::Sink;
 use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
 use boot::{BootError, BootParams};
+use debt::Debt;
 use image::{Image, ImageError};
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES};
+use kvm_bindings::CpuId;
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use layout::{Layout, LayoutError};
 use registers::Registers;
@@ -104,7 +106,7 @@ impl Vm {
         let params =
             BootParams { cmdline: spec.cmdline, tsc_khz: clock.khz(), device_mmio: device.as_ref().map(|d| d.base) };
         let root = boot::prepare(&memory, &layout, &image, &params)?;
-        let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(refused("its CPU features"))?;
+        let cpuid = vm::cpuid::supported(kvm).map_err(refused("its CPU features"))?;
         let status = Arc::new(VmStatus::new(spec.name, layout.vcpus));
         let state = VmState::new(Arc::clone(&status), layout, memory, clock, spec.console.clone(), device);
         let (vcpu_set, retired) = VcpuSet::new(status, created);
@@ -130,7 +132,8 @@ impl Vm {
             };
             start.prepare(&fd, self.state.layout(), index)?;
             let (vm, retired) = (Arc::clone(&self.state), retired.clone());
-            Ok(Box::new(GuestVcpu { index, fd, registers: start.registers, spot: None, at_gate: false, vm, retired }))
+            let (registers, debt) = (start.registers, Debt::default());
+            Ok(Box::new(GuestVcpu { index, fd, registers, spot: None, at_gate: false, debt, vm, retired }))
         })
     }
 

@@ -7,8 +7,10 @@
 
 pub mod clock;
 pub mod console;
+pub(crate) mod cpuid;
 mod make;
 mod outcome;
+mod panics;
 mod setup;
 mod status;
 mod vcpu_set;
@@ -21,6 +23,7 @@ pub use vcpu_set::{RetiredVcpu, VcpuSet};
 
 pub(crate) use make::{check_vcpus, map, refused, vm_with};
 pub(crate) use outcome::has_error_code;
+pub(crate) use panics::caught;
 pub(crate) use setup::follow_host;
 
 use stile_sched::Nanos;

@@ -1,18 +1,47 @@
-//! Prints how the VMs of a run ended, a line for each, and gives the program's exit code.
+//! Waits for the VMs of a run to end, prints how they ended, a line for each, and gives the program's exit code.
 
 use super::failure::Failure;
-use super::output;
+use super::printer::Printer;
+use std::time::{Duration, Instant};
+use stile_machine::vm::console;
 use stile_machine::vm::{Outcome, VirtualMachine};
 
-/// Prints how each VM ended. If one failed, returns the error with which the program ends.
-pub(super) fn tell(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
+/// How long the vCPUs of VMs that were stopped may take to leave their pCPUs. A sound one takes milliseconds. One that
+/// its host keeps in a system call may take for ever.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The VMs, which were stopped, do not end.
+pub(super) struct Hanging;
+
+/// Waits until all vCPUs of these stopped VMs are through, and all that their guests printed is written.
+pub(super) fn wait(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Hanging> {
+    let until = Instant::now() + PATIENCE;
+    let mut outcome = Ok(());
+    for vm in vms.iter().map(|vm| vm.vcpu_set()) {
+        if vm.wait_for(until.saturating_duration_since(Instant::now())).is_none() {
+            let name = vm.status().name();
+            tracing::error!(
+                remedy = "look for what keeps this process's threads: cat /proc/PID/task/*/wchan",
+                "[{name}] does not end: its vCPUs have not left the host's kernel for {PATIENCE:?}"
+            );
+            outcome = Err(Hanging);
+        }
+    }
+    console::settle();
+    outcome
+}
+
+/// Prints how each VM ended, of those that have. All have been waited for. If one failed, returns the error with which
+/// the program ends.
+pub(super) fn tell(vms: &[Box<dyn VirtualMachine>], printer: &Printer) -> Result<(), Failure> {
     let mut told = Ok(());
     let mut tell_one = |vm: &dyn VirtualMachine| {
-        let (outcome, this) = tell_one(vm);
+        let (outcome, this) = tell_one(vm, printer);
         told = std::mem::replace(&mut told, Ok(())).and(this);
         outcome
     };
-    let bad: Vec<Outcome> = vms.iter().map(|vm| tell_one(&**vm)).filter(|outcome| !outcome.is_well()).collect();
+    let ended = vms.iter().filter(|vm| vm.vcpu_set().wait_for(Duration::ZERO).is_some());
+    let bad: Vec<Outcome> = ended.map(|vm| tell_one(&**vm)).filter(|outcome| !outcome.is_well()).collect();
     let (Some(first), of) = (bad.first(), vms.len()) else { return told };
     let alike = bad.iter().all(|outcome| std::mem::discriminant(outcome) == std::mem::discriminant(first));
     Err(match first {
@@ -27,12 +56,12 @@ pub(super) fn tell(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
 }
 
 /// Prints how a VM ended. Returns the outcome, and whether it could be printed.
-fn tell_one(vm: &dyn VirtualMachine) -> (Outcome, Result<(), Failure>) {
+fn tell_one(vm: &dyn VirtualMachine, printer: &Printer) -> (Outcome, Result<(), Failure>) {
     let (outcome, name) = (vm.vcpu_set().wait(), vm.vcpu_set().status().name());
     let mut results = vm.results().into_iter();
-    let mut told = results.try_for_each(|(figure, value)| output::line(format_args!("[{name}] {figure} = {value}")));
+    let mut told = results.try_for_each(|(figure, value)| printer.line(format_args!("[{name}] {figure} = {value}")));
     match outcome.is_well() {
-        true => told = told.and_then(|()| output::line(format_args!("[{name}] {outcome}"))),
+        true => told = told.and_then(|()| printer.line(format_args!("[{name}] {outcome}"))),
         false => tracing::error!("[{name}] {outcome}"),
     }
     (outcome, told)

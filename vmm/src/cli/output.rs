@@ -27,7 +27,7 @@ pub(super) fn note(text: Arguments<'_>) {
 
 /// Writes this to standard error.
 pub(super) fn tell(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    crate::diagnostics::write_to_stderr(text.as_bytes());
 }
 
 /// Refuses to overwrite the file that `option` names, unless with `force`. A path that is not a regular file, such as

@@ -20,7 +20,7 @@ pub(super) fn run_all<'a>(
     divisions.iter().for_each(|division| info!("{division}"));
     let has_bar = diagnostics::show_progress() && std::io::stderr().is_terminal();
     let mut progress = Progress::new(plans.iter().map(Plan::estimate).sum(), has_bar);
-    progress.bar().into_iter().for_each(diagnostics::stay_above);
+    progress.bar().into_iter().for_each(|bar| diagnostics::stay_above(bar, None));
     let mut all = Ran { notes: divisions, ..Ran::default() };
     let mut planned = Duration::ZERO;
     for (plan, options) in plans.iter().zip(parts) {

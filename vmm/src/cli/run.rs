@@ -3,10 +3,12 @@
 use super::args::RunArgs;
 use super::failure::Failure;
 use super::guests::{Guests, Sinks, Vms};
+use super::printer::Printer;
 use super::stats::Stats;
 use super::terminal::Keyboard;
 use super::{ending, output, pipe, small};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,7 +21,7 @@ use stile_config::Config;
 use stile_host::open_kvm;
 use stile_machine::linux::LinuxState;
 use stile_machine::vm::VirtualMachine;
-use stile_machine::vm::console::Sink;
+use stile_machine::vm::console::{STANDARD_OUTPUT, Sink};
 use stile_recording::{Header, Recorded, Recorder, recordable};
 use stile_results::model::Params;
 use stile_sched::{Domain, VcpuId};
@@ -36,13 +38,15 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
         output::not_there("--record", path, args.force)?;
     }
     guests.suit_host(args.try_linux)?;
+    raise_descriptors();
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
-    let interrupted = super::interrupt::on_interrupt()?;
+    let interrupted = super::interrupt::on_interrupt_or_end()?;
     let unread = Arc::new(AtomicBool::new(false));
     pipe::tell_when_closed(&unread).map_err(Failure::run)?;
     let watched = Watched::new(&config).map_err(Failure::run)?;
     let domain = watched.domain();
-    let mut stats = Stats::new(args, config.host.pcpus.len(), domain)?;
+    let printer = Printer::new();
+    let mut stats = Stats::new(args, config.host.pcpus.len(), domain, &printer)?;
     let tell = Arc::new(|text: &str| warn!("{text}"));
     let sinks = Sinks { console: console(args, &config, &stats)?, tell };
     let recorder = args.record.as_deref().map(|path| record(path, args, &config, &**domain)).transpose()?;
@@ -56,15 +60,35 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     vms.iter().for_each(|vm| vm.vcpu_set().stop());
     stats.clear();
     drop(keyboard);
-    let ended = ending::tell(&vms);
-    recorder.map_or(Ok(()), finish)?;
-    let ended_by_user = ended_by_user?;
-    stats.finish(&vms)?;
-    match ended_by_user {
+    let hanging = ending::wait(&vms);
+    let ended = ending::tell(&vms, &printer);
+    let recorded = recorder.map_or(Ok(()), finish);
+    let told = recorded.and(ended_by_user).and_then(|by_user| {
+        stats.finish(&vms)?;
+        printer.finish()?;
+        Ok(by_user)
+    });
+    if hanging.is_err() {
+        // To free the VMs and their domain would be to wait for them.
+        let failures = [told.err(), ended.err()];
+        failures.into_iter().flatten().for_each(|failure| failure.tell());
+        std::process::exit(1);
+    }
+    // Dropping the VMs tells what of their output was lost.
+    drop(vms);
+    drop(linux);
+    match told? {
         _ if unread.load(Ordering::Relaxed) => Err(Failure::Unread),
         true => Err(Failure::Interrupted),
         false => ended,
     }
+}
+
+/// Raises the limit on open descriptors as far as this process may: the VMs share it.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // If it is refused, the limit stays, and what needs a descriptor beyond it says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn record(path: &Path, args: &RunArgs, config: &Config, domain: &dyn Domain) -> Result<Recorder, Failure> {
@@ -89,22 +113,25 @@ fn console(args: &RunArgs, config: &Config, stats: &Stats) -> Result<Sink, Failu
     if let Some(path) = &args.console {
         let cannot = |e| Failure::Input(miette::miette!("--console: cannot write {}: {e}", path.display()));
         let file = File::create(path).map_err(cannot)?;
-        return Ok(if alone { Sink::Raw(Arc::new(Mutex::new(file))) } else { lines(file) });
+        let place = path.display().to_string();
+        return Ok(match alone {
+            true => Sink::Raw { place, writer: Arc::new(Mutex::new(file)) },
+            false => lines(place, file),
+        });
     }
     let talks = alone && args.stats.is_none() && config.vms[0].kernel.is_some();
-    Ok(if talks { Sink::Raw(Arc::new(Mutex::new(io::stdout()))) } else { stats.console() })
+    let raw = || Sink::Raw { place: STANDARD_OUTPUT.to_owned(), writer: Arc::new(Mutex::new(io::stdout())) };
+    Ok(if talks { raw() } else { stats.console() })
 }
 
 fn is_alone(config: &Config) -> bool {
     config.vms.iter().map(|vm| vm.count).sum::<u32>() == 1
 }
 
-fn lines(file: File) -> Sink {
+fn lines(place: String, file: File) -> Sink {
     let file = Mutex::new(file);
-    Sink::Lines(Arc::new(move |line| {
-        // A full disk must not end the guest.
-        let _ = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
-    }))
+    let show = move |line: &str| writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
+    Sink::Lines { place, show: Arc::new(show) }
 }
 
 /// Gives the keyboard to a sole Linux guest that has the terminal.

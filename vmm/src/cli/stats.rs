@@ -5,16 +5,16 @@
 
 use super::args::RunArgs;
 use super::failure::Failure;
-use super::output;
-use crate::diagnostics;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use super::live;
+use super::printer::Printer;
+use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::Sink;
 use stile_metrics::table::{self, Frame};
-use stile_metrics::{Reading, json, summary};
+use stile_metrics::{Reading, VmReading, json, summary};
 use stile_report::table::Screen;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
@@ -40,6 +40,7 @@ pub(super) struct Stats {
     last: Option<Reading>,
     tables: Option<Tables>,
     json: Option<BufWriter<File>>,
+    printer: Printer,
 }
 
 /// Where tables are printed.
@@ -52,25 +53,31 @@ enum Tables {
 
 impl Stats {
     /// The statistics that the options ask for.
-    pub(super) fn new(args: &RunArgs, pcpus: usize, domain: &Arc<dyn Domain>) -> Result<Self, Failure> {
+    pub(super) fn new(
+        args: &RunArgs,
+        pcpus: usize,
+        domain: &Arc<dyn Domain>,
+        printer: &Printer,
+    ) -> Result<Self, Failure> {
         let json = args.stats_json.as_ref().map(|path| {
             let cannot = |e| Failure::Input(miette::miette!("--stats-json: cannot write {}: {e}", path.display()));
             File::create(path).map(BufWriter::new).map_err(cannot)
         });
         let json = json.transpose()?;
-        let tables = args.stats.map(|_| if std::io::stdout().is_terminal() { live() } else { Tables::Blocks });
+        let tables = args.stats.map(|_| match std::io::stdout().is_terminal() {
+            true => Tables::Live(live::table(printer)),
+            false => Tables::Blocks,
+        });
         let seconds = args.stats.or(json.is_some().then_some(1.0));
         let every = seconds.map(|seconds| Nanos((seconds * 1e9) as u64));
-        Ok(Self { domain: Arc::clone(domain), pcpus, every, began: monotonic(), last: None, tables, json })
+        let (domain, printer) = (Arc::clone(domain), printer.clone());
+        Ok(Self { domain, pcpus, every, began: monotonic(), last: None, tables, json, printer })
     }
 
     /// Returns where guests print lines, so that they do not break the table.
     pub(super) fn console(&self) -> Sink {
         match &self.tables {
-            Some(Tables::Live(bar)) => {
-                let bar = bar.clone();
-                Sink::Lines(Arc::new(move |line| bar.println(line)))
-            }
+            Some(Tables::Live(bar)) => live::above(bar, &self.printer),
             _ => Sink::Terminal,
         }
     }
@@ -87,7 +94,8 @@ impl Stats {
         match &self.tables {
             Some(Tables::Live(bar)) => bar.set_message(table::interval(&during, self.frame(now.at.since(since)))),
             Some(Tables::Blocks) => {
-                output::line(format_args!("{}", table::interval(&during, self.frame(now.at.since(since)))))?;
+                let table = table::interval(&during, self.frame(now.at.since(since)));
+                self.printer.line_if_read(format_args!("{table}"))?;
             }
             None => {}
         }
@@ -107,14 +115,15 @@ impl Stats {
         if self.every.is_none() {
             let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, None);
             warn_of_taken(&all);
-            return all.vms.iter().try_for_each(|vm| output::line(format_args!("[{}] {}", vm.name, summary::line(vm))));
+            let tell = |vm: &VmReading| self.printer.line(format_args!("[{}] {}", vm.name, summary::line(vm)));
+            return all.vms.iter().try_for_each(tell);
         }
         let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, self.last.as_ref());
         warn_of_taken(&all);
         self.write_json(&all, true)?;
         if self.tables.is_some() {
             let frame = Frame { rows: MOST_ROWS, ..self.frame(all.at.since(self.began)) };
-            output::line(format_args!("\n{}", table::totals(&all, frame).trim_end()))?;
+            self.printer.line(format_args!("\n{}", table::totals(&all, frame).trim_end()))?;
         }
         Ok(())
     }
@@ -136,13 +145,6 @@ impl Stats {
         let rows = if lines == 0 { MOST_ROWS } else { lines.saturating_sub(OTHER_ROWS).clamp(1, MOST_ROWS) };
         Frame { wall, pcpus: self.pcpus, width, rows }
     }
-}
-
-fn live() -> Tables {
-    let style = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout()).with_style(style);
-    diagnostics::stay_above(&bar);
-    Tables::Live(bar)
 }
 
 /// The guests' figures are not what they would be without the other programs.

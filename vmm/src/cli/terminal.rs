@@ -14,7 +14,7 @@ use rustix::termios::{InputModes, LocalModes, OptionalActions, SpecialCodeIndex,
 use signal_hook::consts::{SIGABRT, SIGHUP, SIGQUIT};
 use std::io::{self, IsTerminal, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use stile_machine::linux::LinuxState;
 use tracing::info;
@@ -35,7 +35,7 @@ static CHANGED: AtomicBool = AtomicBool::new(false);
 pub(super) struct Keyboard(());
 
 impl Keyboard {
-    /// Sends what is typed to this guest. Ctrl-A x sets `quit`.
+    /// Sends what is typed to this guest. Ctrl-A x sets `quit`, and a second one ends the program at once.
     pub(super) fn lead_to(guest: &Arc<LinuxState>, quit: &Arc<AtomicBool>) -> io::Result<Self> {
         let has_terminal = io::stdin().is_terminal();
         if has_terminal {
@@ -44,7 +44,8 @@ impl Keyboard {
             make_raw()?;
         }
         let keyboard = Self(());
-        let (guest, quit) = (Arc::clone(guest), Arc::clone(quit));
+        // The thread must not keep the guest: its console is finished when the guest is dropped.
+        let (guest, quit) = (Arc::downgrade(guest), Arc::clone(quit));
         let escape = has_terminal.then(Escape::default);
         // The thread may wait for a key for ever. It ends with the program.
         thread::Builder::new().name("keyboard".into()).spawn(move || read(&guest, &quit, escape))?;
@@ -59,19 +60,21 @@ impl Drop for Keyboard {
 }
 
 /// The thread: until input ends or the guest has ended.
-fn read(guest: &LinuxState, quit: &AtomicBool, mut escape: Option<Escape>) {
+fn read(guest: &Weak<LinuxState>, quit: &AtomicBool, mut escape: Option<Escape>) {
     let mut chunk = [0; CHUNK];
     let mut input = io::stdin().lock();
     while let Ok(length @ 1..) = input.read(&mut chunk) {
         let mut keys = Vec::with_capacity(length);
         match &mut escape {
             Some(escape) => {
-                if chunk[..length].iter().any(|key| escape.take(*key, &mut keys)) {
-                    quit.store(true, Ordering::Relaxed);
+                if chunk[..length].iter().any(|key| escape.take(*key, &mut keys)) && quit.swap(true, Ordering::Relaxed)
+                {
+                    end_at_once();
                 }
             }
             None => keys.extend_from_slice(&chunk[..length]),
         }
+        let Some(guest) = guest.upgrade() else { break };
         guest.serial().receive(&keys, || !guest.status().has_ended() && !quit.load(Ordering::Relaxed));
         if guest.status().has_ended() {
             break;
@@ -126,6 +129,12 @@ fn put_back() {
         // A terminal that is gone needs no restoring.
         let _ = tcsetattr(input, OptionalActions::Now, found);
     }
+}
+
+/// Ends the program with the exit code of an interrupt. Nothing is finished or freed. May run in a signal handler.
+pub(super) fn end_at_once() -> ! {
+    put_back();
+    signal_hook::low_level::exit(130)
 }
 
 fn put_back_whatever_happens() -> io::Result<()> {

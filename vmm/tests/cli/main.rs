@@ -15,5 +15,6 @@ mod program;
 mod recordings;
 mod run;
 mod simulation;
+mod stalled;
 mod terminal;
 mod verdicts;

@@ -126,7 +126,7 @@ fn ask_for(lab: &Lab<'_>) -> Result<Vec<Asked>, CompareError> {
         let name = format!("vm-{n}");
         let booted = Arc::new(OnceLock::new());
         let said = Arc::clone(&booted);
-        let console = Sink::Lines(Arc::new(move |line| note(line, &said)));
+        let console = Sink::AtOnce(Arc::new(move |line| note(line, &said)));
         let at = monotonic();
         let vm = lab.vm(&name, ORDERS, console, None, None).map_err(|source| lab.unmade(&name, source))?;
         let made = monotonic();

@@ -2,8 +2,7 @@
 //! VM's console, and the user's input to the guest.
 //!
 //! Input is read one chunk at a time, and only when the guest has taken the chunk before. So a guest that does not read
-//! costs one chunk of memory. A terminal that is stopped stops the VM's worker, as it would stop any program that
-//! writes to it.
+//! costs one chunk of memory. The output must not block: see [`Console`](crate::vm::console::Console).
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -26,6 +25,8 @@ const QUEUE_SIZE: u16 = 64;
 const CHAINS_PER_TURN: usize = 8;
 /// Bytes copied at a time (units: bytes).
 const CHUNK: usize = 4096;
+/// Most bytes in one chain of output (units: bytes). Drivers send 32 KiB at most.
+const BYTES_MAX: usize = 64 << 10;
 
 /// A guest's console.
 pub struct ConsoleDevice {
@@ -66,6 +67,7 @@ impl ConsoleDevice {
     }
 
     fn print(&self, mut request: Request<'_>) -> Result<u32, ChainError> {
+        request.must_not_read_over(BYTES_MAX)?;
         let mut output = self.output.lock();
         let mut chunk = [0; CHUNK];
         while let Ok(length @ 1..) = request.reader.read(&mut chunk) {

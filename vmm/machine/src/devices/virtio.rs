@@ -9,6 +9,7 @@
 //! nothing until it gets one. No driver can make the monitor panic, or loop without end over one chain.
 
 mod attachment;
+mod budget;
 mod buffers;
 mod chain;
 mod fault;
@@ -35,3 +36,5 @@ pub use mmio::{Device, MMIO_BYTES, MmioTransport, Progress};
 pub use requests::RequestQueue;
 pub use ring::Ring;
 pub use worker::Worker;
+
+pub(crate) use budget::Budget;

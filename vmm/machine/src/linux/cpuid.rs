@@ -1,9 +1,10 @@
-//! CPUID of a Linux guest's vCPUs: the features of this host's KVM, with the topology of the VM.
+//! CPUID of a Linux guest's vCPUs: the features of this host's KVM that guests may see, with the topology of the VM.
 //!
 //! A VM is one package. Each vCPU is a core without siblings. The first two levels of cache belong to the core, the
 //! third to the package. Who tells the guest its steal time decides which of KVM's features go with it ([`StealTime`]).
 
-use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
+use crate::vm::cpuid;
+use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 use kvm_ioctls::{Cap, Error, Kvm};
 
 /// Leaf 1, ECX: the x2APIC.
@@ -65,7 +66,7 @@ pub struct Features {
 impl Features {
     /// The CPUID of this host, for a VM with so many vCPUs.
     pub fn of_host(kvm: &Kvm, vcpus: u32, steal: StealTime) -> Result<Self, Error> {
-        let supported = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?;
+        let supported = cpuid::supported(kvm)?;
         Ok(Self::new(supported.as_slice(), vcpus, kvm.check_extension(Cap::TscDeadlineTimer), steal))
     }
 

@@ -2,6 +2,7 @@
 //! failures. What concerns interrupt controllers and registers of the CPU is left to the caller.
 
 use super::state::LinuxState;
+use crate::devices::PendingWrite;
 use crate::vm::{FaultKind, Outcome};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 
@@ -19,8 +20,13 @@ pub(super) enum Event {
     Broken(FaultKind),
 }
 
-/// Runs the guest until its next exit. An exit of another kind comes back as an error.
-pub(super) fn run<'a>(fd: &'a mut VcpuFd, vm: &LinuxState) -> Result<Event, VcpuExit<'a>> {
+/// Runs the guest until its next exit. An exit of another kind comes back as an error. A write to a device that has to be
+/// made again is left in `pending`.
+pub(super) fn run<'a>(
+    fd: &'a mut VcpuFd,
+    vm: &LinuxState,
+    pending: &mut Option<PendingWrite>,
+) -> Result<Event, VcpuExit<'a>> {
     let event = match fd.run() {
         Ok(VcpuExit::IoOut(port, data)) => vm.port_write(port, data).map_or(Event::Handled, Event::Ends),
         Ok(VcpuExit::IoIn(port, data)) => {
@@ -32,7 +38,7 @@ pub(super) fn run<'a>(fd: &'a mut VcpuFd, vm: &LinuxState) -> Result<Event, Vcpu
             Event::Completes
         }
         Ok(VcpuExit::MmioWrite(address, data)) => {
-            vm.mmio_write(address, data);
+            *pending = vm.mmio_write(address, data);
             Event::Handled
         }
         Ok(VcpuExit::Intr) => Event::Kicked,

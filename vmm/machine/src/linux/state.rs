@@ -6,6 +6,7 @@ use super::power;
 use super::serial::SerialPort;
 use super::userspace::Apics;
 use crate::devices::virtio::Attachment;
+use crate::devices::{PendingWrite, Written};
 use crate::vm::{Outcome, VmStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,14 +63,24 @@ impl LinuxState {
         }
     }
 
-    pub(super) fn mmio_write(&self, address: u64, data: &[u8]) {
-        match self.device_at(address) {
-            Some((device, offset)) => device.mmio.write(offset, data),
-            None => {
-                // A write to no register goes nowhere.
-                let _ = self.apics.as_ref().is_some_and(|apics| apics.write(address, data));
-            }
+    /// Handles a guest's write to an address without memory. Returns the write if its device is busy: the vCPU has to
+    /// make it again before it enters the guest.
+    pub(super) fn mmio_write(&self, address: u64, data: &[u8]) -> Option<PendingWrite> {
+        let Some((device, offset)) = self.device_at(address) else {
+            // A write to no register goes nowhere.
+            let _ = self.apics.as_ref().is_some_and(|apics| apics.write(address, data));
+            return None;
+        };
+        match device.mmio.write(offset, data) {
+            // The worker does the work of queues.
+            Written::Done | Written::More(_) => None,
+            Written::Busy => Some(PendingWrite::new(address, data)),
         }
+    }
+
+    /// Makes a write again that was refused before.
+    pub(super) fn write_again(&self, write: &PendingWrite) -> Option<PendingWrite> {
+        self.mmio_write(write.address(), write.data())
     }
 
     /// The steal time that the guest was last told for a vCPU; `None` if it has not asked.

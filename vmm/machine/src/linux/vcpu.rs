@@ -8,8 +8,9 @@ use super::exits::{self, Event};
 use super::msr_exits;
 use super::state::LinuxState;
 use super::steal::{self, StealTime};
+use crate::devices::PendingWrite;
 use crate::halt::Halting;
-use crate::vm::{Fault, Outcome, RetiredVcpu};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -22,6 +23,8 @@ pub(super) struct LinuxVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) halting: Halting,
+    /// A write to a busy device, which has to be done before the guest goes on.
+    pub(super) pending: Option<PendingWrite>,
     pub(super) steal: StealTime,
     pub(super) vm: Arc<LinuxState>,
     pub(super) retired: Sender<RetiredVcpu>,
@@ -29,19 +32,9 @@ pub(super) struct LinuxVcpu {
 
 impl stile_sched::Vcpu for LinuxVcpu {
     fn run(&mut self) -> Stop {
-        if self.vm.status.has_ended() {
-            return self.end(Outcome::Stopped);
-        }
-        self.vm.status.milestone(milestone::STARTED);
-        match self.enter() {
-            Event::Handled | Event::Completes => Stop::Exit,
-            Event::Kicked if Halting::is_halted(&self.fd) => Stop::Halted,
-            Event::Kicked => Stop::Kicked,
-            Event::Ends(outcome) => self.end(outcome),
-            Event::Broken(kind) => {
-                let rip = self.fd.get_regs().map(|registers| registers.rip).ok();
-                self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
-            }
+        match caught(|| self.step()) {
+            Ok(stop) => stop,
+            Err(kind) => self.broken(kind),
         }
     }
 
@@ -71,9 +64,30 @@ impl stile_sched::Vcpu for LinuxVcpu {
 }
 
 impl LinuxVcpu {
+    /// Runs the guest to its next exit and does what that asks for, or what is left of that.
+    fn step(&mut self) -> Stop {
+        if self.vm.status.has_ended() {
+            return self.end(Outcome::Stopped);
+        }
+        if let Some(write) = self.pending.take() {
+            self.pending = self.vm.write_again(&write);
+        }
+        if self.pending.is_some() {
+            return Stop::Idle(PendingWrite::again());
+        }
+        self.vm.status.milestone(milestone::STARTED);
+        match self.enter() {
+            Event::Handled | Event::Completes => Stop::Exit,
+            Event::Kicked if Halting::is_halted(&self.fd) => Stop::Halted,
+            Event::Kicked => Stop::Kicked,
+            Event::Ends(outcome) => self.end(outcome),
+            Event::Broken(kind) => self.broken(kind),
+        }
+    }
+
     /// Runs the guest until its next exit.
     fn enter(&mut self) -> Event {
-        let exit = match exits::run(&mut self.fd, &self.vm) {
+        let exit = match exits::run(&mut self.fd, &self.vm, &mut self.pending) {
             Ok(event) => return event,
             Err(exit) => exit,
         };
@@ -92,6 +106,11 @@ impl LinuxVcpu {
             other => return exits::unknown(&other),
         }
         Event::Handled
+    }
+
+    fn broken(&mut self, kind: FaultKind) -> Stop {
+        let rip = self.fd.get_regs().map(|registers| registers.rip).ok();
+        self.end(Outcome::Fault(Fault { vcpu: self.index, rip, kind }))
     }
 
     /// Ends this vCPU, and the VM with this outcome unless it has ended already.

@@ -10,7 +10,8 @@
 use super::boot::{self, BootError, BootParams};
 use super::image::{Image, ImageError};
 use super::layout::{Layout, LayoutError};
-use crate::devices::MmioDevice;
+use crate::devices::virtio::Progress;
+use crate::devices::{MmioDevice, Written};
 use crate::vm::Range;
 use std::io;
 use std::mem::offset_of;
@@ -90,14 +91,17 @@ impl MmioDevice for Reloader {
         data.fill(0);
     }
 
-    fn write(&self, _offset: u64, _data: &[u8]) {
+    fn write(&self, _offset: u64, _data: &[u8]) -> Written {
         if let Err(error) = self.reload() {
             // The first error is kept.
             let _ = self.failed.set(error);
         }
+        Written::Done
     }
 
-    fn notify(&self, _queue: u16) {}
+    fn notify(&self, _queue: u16) -> Progress {
+        Progress::Done
+    }
 }
 
 #[cfg(test)]
@@ -131,7 +135,7 @@ mod tests {
         for (at, value) in [(IMAGE_MIN_GPA + 3, 7u8), (BOOT_INFO_GPA + 64, 9), (reloader.layout.heap.start + 5, 1)] {
             memory.write_obj(value, GuestAddress(at)).unwrap();
         }
-        reloader.write(0, &[1, 0, 0, 0]);
+        assert_eq!(reloader.write(0, &[1, 0, 0, 0]), Written::Done);
         assert!(reloader.failed().is_none());
         assert!(bytes(&memory, below) == before, "boot structures, page tables and image are those of the first time");
         let heap = Range { start: reloader.layout.stacks.start, end: MEMORY as u64 };
@@ -143,7 +147,7 @@ mod tests {
         let (memory, reloader) = booted();
         let kept = [reloader.layout.calls.start, reloader.layout.gauge(0), reloader.layout.steal(0)].map(GuestAddress);
         kept.iter().for_each(|at| memory.write_obj(77u64, *at).unwrap());
-        reloader.write(0, &[1, 0, 0, 0]);
+        assert_eq!(reloader.write(0, &[1, 0, 0, 0]), Written::Done);
         assert!(kept.iter().all(|at| memory.read_obj::<u64>(*at).unwrap() == 77));
     }
 }

@@ -2,10 +2,11 @@
 
 use super::gate::Gate;
 use super::layout::Layout;
-use crate::devices::MmioDevice;
+use crate::devices::virtio::Progress;
+use crate::devices::{MmioDevice, Written};
 use crate::vm::VmStatus;
 use crate::vm::clock::TscClock;
-use crate::vm::console::{Console, Sink};
+use crate::vm::console::{Console, Sink, harmless};
 use std::mem::offset_of;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,9 @@ use stile_sched::{Nanos, Presence};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, Trigger};
+
+/// Most results that a VM keeps. Its guest's names have at most [`stile_abi::NAME_MAX`] bytes, so this is below 1 MiB.
+pub const RESULTS_MAX: usize = 4096;
 
 /// A device and its address. Its window is one page.
 pub(super) struct Mapped {
@@ -126,8 +130,15 @@ impl VmState {
         &self.gate
     }
 
-    pub(super) fn add_result(&self, name: &str, value: u64) {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), value));
+    /// Keeps a result. Returns false if there are [`RESULTS_MAX`] already.
+    pub(super) fn add_result(&self, name: &str, value: u64) -> bool {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = results.len() < RESULTS_MAX;
+        if has_room {
+            // The name goes to terminals.
+            results.push((harmless(name), value));
+        }
+        has_room
     }
 
     pub(super) fn console(&self) -> &Mutex<Console> {
@@ -153,14 +164,17 @@ impl VmState {
         self.device_at(address).map(|(device, offset)| device.read(offset, data)).is_some()
     }
 
-    pub(super) fn mmio_write(&self, address: u64, data: &[u8]) -> bool {
-        self.device_at(address).map(|(device, offset)| device.write(offset, data)).is_some()
+    /// Handles a write to an address without memory. `None`: there is no device.
+    pub(super) fn mmio_write(&self, address: u64, data: &[u8]) -> Option<Written> {
+        self.device_at(address).map(|(device, offset)| device.write(offset, data))
     }
 
-    /// Serves these queues of the network device. Returns false if there is no device.
-    pub(super) fn serve(&self, queues: Queues) -> bool {
-        let device = self.device.as_ref().map(|mapped| &mapped.device);
-        device.map(|device| queues.iter().for_each(|queue| device.notify(queue))).is_some()
+    /// Does a turn of the work in each of these queues of the network device. Returns those that have more, or `None`
+    /// if there is no device.
+    pub(super) fn serve(&self, queues: Queues) -> Option<Queues> {
+        let device = &self.device.as_ref()?.device;
+        let more = queues.iter().filter(|queue| device.notify(*queue) == Progress::More);
+        Some(more.fold(Queues::NONE, Queues::with))
     }
 
     fn device_at(&self, address: u64) -> Option<(&dyn MmioDevice, u64)> {

@@ -1,13 +1,15 @@
 //! A vCPU of a unikernel: KVM_RUN, and the work of each exit.
 //!
 //! All work that a vCPU causes (doorbells, device registers, and what devices do for them) is done here, on the thread
-//! that runs the vCPU, and so on its time.
+//! that runs the vCPU, and so on its time. It is done in turns: see [`super::debt`].
 
+use super::debt::{Debt, between_turns};
 use super::layout::{PAGE, STUBS};
 use super::registers::{Registers, general};
 use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
-use super::state::VmState;
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, has_error_code};
+use super::state::{RESULTS_MAX, VmState};
+use crate::devices::Written;
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught, has_error_code};
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
@@ -32,34 +34,31 @@ pub(super) struct GuestVcpu {
     pub(super) spot: Option<Spot>,
     /// The vCPU waits for its VM's gate to open.
     pub(super) at_gate: bool,
+    /// Device work that has to be done before the guest goes on.
+    pub(super) debt: Debt,
     pub(super) vm: Arc<VmState>,
     pub(super) retired: Sender<RetiredVcpu>,
 }
 
 /// An exit, with the data that it needs copied out of the shared run page.
 enum Event {
-    Out { port: u16, width: usize, value: u32 },
+    Out {
+        port: u16,
+        width: usize,
+        value: u32,
+    },
     Handled,
+    /// Handled but for the debt.
+    Owes,
     Kicked,
     Broken(FaultKind),
 }
 
 impl stile_sched::Vcpu for GuestVcpu {
     fn run(&mut self) -> Stop {
-        if self.vm.has_ended() {
-            return self.end(Outcome::Stopped);
-        }
-        if self.at_gate {
-            self.at_gate = !self.vm.gate().admits(self.index);
-            if self.at_gate {
-                return Stop::Idle(Time::NEVER);
-            }
-        }
-        match self.enter() {
-            Event::Handled => Stop::Exit,
-            Event::Kicked => Stop::Kicked,
-            Event::Out { port, width, value } => self.output(port, width, value),
-            Event::Broken(kind) => self.broken(kind),
+        match caught(|| self.step()) {
+            Ok(stop) => stop,
+            Err(kind) => self.broken(kind),
         }
     }
 
@@ -87,6 +86,31 @@ impl stile_sched::Vcpu for GuestVcpu {
 }
 
 impl GuestVcpu {
+    /// Pays a part of the debt, or runs the guest to its next exit and does what that asks for.
+    fn step(&mut self) -> Stop {
+        if self.vm.has_ended() {
+            return self.end(Outcome::Stopped);
+        }
+        if self.at_gate {
+            self.at_gate = !self.vm.gate().admits(self.index);
+            if self.at_gate {
+                return Stop::Idle(Time::NEVER);
+            }
+        }
+        if !self.debt.is_none()
+            && let Some(stop) = self.debt.pay(&self.vm, self.index)
+        {
+            return stop;
+        }
+        match self.enter() {
+            Event::Handled => Stop::Exit,
+            Event::Owes => between_turns(),
+            Event::Kicked => Stop::Kicked,
+            Event::Out { port, width, value } => self.output(port, width, value),
+            Event::Broken(kind) => self.broken(kind),
+        }
+    }
+
     /// Runs the guest until its next exit.
     fn enter(&mut self) -> Event {
         match self.fd.run() {
@@ -105,8 +129,12 @@ impl GuestVcpu {
                 false => Event::Broken(FaultKind::Unmapped { address, write: false }),
             },
             Ok(VcpuExit::MmioWrite(address, data)) => match self.vm.mmio_write(address, data) {
-                true => Event::Handled,
-                false => Event::Broken(FaultKind::Unmapped { address, write: true }),
+                Some(Written::Done) => Event::Handled,
+                Some(left) => {
+                    self.debt.written(address, data, left);
+                    Event::Owes
+                }
+                None => Event::Broken(FaultKind::Unmapped { address, write: true }),
             },
             Ok(VcpuExit::Intr) => Event::Kicked,
             Ok(VcpuExit::Shutdown) => Event::Broken(FaultKind::TripleFault),
@@ -168,18 +196,25 @@ impl GuestVcpu {
     }
 
     fn idles(&mut self, queues: Queues) -> Stop {
-        if !queues.is_empty() && !self.vm.serve(queues) {
+        let more = if queues.is_empty() { Some(queues) } else { self.vm.serve(queues) };
+        let Some(more) = more else {
             return self.breaks_abi("idle", "the VM has no network device to serve".into());
+        };
+        let until = match self.argument(0) {
+            NO_DEADLINE => Time::NEVER,
+            tsc => self.vm.clock().time_of(tsc),
+        };
+        if more.is_empty() {
+            return Stop::Idle(until);
         }
-        match self.argument(0) {
-            NO_DEADLINE => Stop::Idle(Time::NEVER),
-            tsc => Stop::Idle(self.vm.clock().time_of(tsc)),
-        }
+        self.debt.idles_after(more, until);
+        between_turns()
     }
 
     fn kicks(&mut self, target: u32) -> Stop {
         if target == KICK_OTHERS {
-            (0..self.vm.vcpus()).filter(|&v| v != self.index).for_each(|v| self.vm.wake(v));
+            self.debt.kicks_others();
+            return self.debt.pay(&self.vm, self.index).unwrap_or(Stop::Exit);
         } else if target < self.vm.vcpus() {
             self.vm.wake(target);
         } else {
@@ -214,10 +249,10 @@ impl GuestVcpu {
             return self.breaks_abi("result", format!("the name at {from:#x} is not memory"));
         }
         match std::str::from_utf8(name) {
-            Ok(name) => self.vm.add_result(name, value),
-            Err(_) => return self.breaks_abi("result", "the name is not UTF-8".into()),
+            Ok(name) if self.vm.add_result(name, value) => Stop::Exit,
+            Ok(_) => self.breaks_abi("result", format!("more than {RESULTS_MAX} results")),
+            Err(_) => self.breaks_abi("result", "the name is not UTF-8".into()),
         }
-        Stop::Exit
     }
 
     /// A word of this vCPU's call block.

@@ -1,6 +1,17 @@
-//! Collects a guest's text into lines and passes them to the sink that the user chose.
+//! Collects a guest's text into lines and passes them on to the sink that the user chose.
+//!
+//! What a guest prints is put into a bounded queue ([`Outlet`]), and one thread of the process writes it (`writer`). So
+//! a reader that does not read stops no vCPU and no device. Text for which there is no room is lost; how much, is told
+//! when the console is dropped.
 
-use std::io::Write;
+mod loss;
+mod outlet;
+mod writer;
+
+pub use outlet::{Lost, Outlet, ROOM, STANDARD_OUTPUT, Stalled, Write as WriteOut};
+pub use writer::PATIENCE;
+
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where the lines of a guest go.
@@ -10,63 +21,129 @@ pub enum Sink {
     Discard,
     /// Standard output, each line after the VM's name.
     Terminal,
-    /// A function that shows the line. The line begins with the VM's name.
-    Lines(Arc<dyn Fn(&str) + Send + Sync>),
-    /// A buffer that the caller reads.
+    /// A function that writes the line, on the process's writing thread. The line begins with the VM's name.
+    Lines {
+        /// The place to which it writes, for messages.
+        place: String,
+        /// The function.
+        show: Arc<ShowLine>,
+    },
+    /// A function that looks at the line at once, on the thread that printed it. The line begins with the VM's name.
+    /// The function must not wait for anything.
+    AtOnce(Arc<dyn Fn(&str) + Send + Sync>),
+    /// A buffer that the caller reads. It takes [`BUFFER_MAX`] bytes.
     Buffer(Arc<Mutex<Vec<u8>>>),
-    /// A writer that gets each byte as it comes, unchanged. It serves a user who types to the guest, and files that
-    /// keep the output as it is.
-    Raw(Arc<Mutex<dyn Write + Send>>),
+    /// A writer that gets each byte as it comes, unchanged, on the process's writing thread. It serves a user who types
+    /// to the guest, and files that keep the output as it is.
+    Raw {
+        /// The place to which it writes, for messages.
+        place: String,
+        /// The writer.
+        writer: Arc<Mutex<dyn Write + Send>>,
+    },
 }
+
+/// Writes a line, without its end.
+pub type ShowLine = dyn Fn(&str) -> io::Result<()> + Send + Sync;
 
 /// Longest line that is kept in one piece (units: bytes); a longer one is broken.
 const LINE_MAX: usize = 4096;
+/// Most text in a [`Sink::Buffer`] (units: bytes). What a guest prints after that is lost.
+pub const BUFFER_MAX: usize = 16 << 20;
 
 /// Collects a VM's bytes into lines.
 pub struct Console {
     name: String,
-    sink: Sink,
+    way: Way,
     line: Vec<u8>,
+}
+
+/// How the text leaves the console.
+enum Way {
+    Discard,
+    AtOnce(Arc<dyn Fn(&str) + Send + Sync>),
+    Buffer(Arc<Mutex<Vec<u8>>>),
+    Lines(Outlet),
+    Raw(Outlet),
+}
+
+impl Way {
+    fn of(name: &str, sink: Sink) -> Self {
+        match sink {
+            Sink::Discard => Self::Discard,
+            Sink::AtOnce(look) => Self::AtOnce(look),
+            Sink::Buffer(buffer) => Self::Buffer(buffer),
+            Sink::Terminal => lines(name, STANDARD_OUTPUT, |line| writeln!(io::stdout().lock(), "{line}")),
+            Sink::Lines { place, show } => lines(name, &place, move |line| show(line)),
+            Sink::Raw { place, writer } => Self::Raw(Outlet::new(
+                &place,
+                Box::new(move |bytes| {
+                    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+                    writer.write_all(bytes).and_then(|()| writer.flush())
+                }),
+            )),
+        }
+    }
+}
+
+/// The way of lines that `show` writes to `place`, after the VM's name.
+fn lines(name: &str, place: &str, show: impl Fn(&str) -> io::Result<()> + Send + 'static) -> Way {
+    let name = name.to_owned();
+    Way::Lines(Outlet::new(place, Box::new(move |line| show(&shown(&name, line)))))
+}
+
+/// The line with the VM's name, and without control characters that a terminal would obey.
+fn shown(name: &str, line: &[u8]) -> String {
+    format!("[{name}] {}", harmless(&String::from_utf8_lossy(line)))
+}
+
+/// The text without characters that a terminal would obey: control characters except tabs, and those that reverse the
+/// direction of text.
+pub fn harmless(text: &str) -> String {
+    let is_bad =
+        |c: char| (c.is_control() && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if is_bad(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Waits until all that was printed in this process has been written, as long as no write stalls.
+pub fn settle() {
+    writer::Writer::get().settle();
 }
 
 impl Console {
     /// A console of the VM `name`.
     pub fn new(name: &str, sink: Sink) -> Self {
-        Self { name: name.to_owned(), sink, line: Vec::new() }
+        Self { name: name.to_owned(), way: Way::of(name, sink), line: Vec::new() }
     }
 
     fn end_line(&mut self) {
-        match &self.sink {
-            Sink::Discard => {}
-            Sink::Terminal => {
-                // A closed terminal must not end the guest.
-                let _ = writeln!(std::io::stdout().lock(), "{}", self.shown());
-            }
-            Sink::Lines(show) => show(&self.shown()),
-            Sink::Buffer(buffer) => {
+        match &self.way {
+            Way::Discard | Way::Raw(_) => {}
+            Way::AtOnce(look) => look(&shown(&self.name, &self.line)),
+            Way::Buffer(buffer) => {
                 let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
-                buffer.extend_from_slice(&self.line);
-                buffer.push(b'\n');
+                if buffer.len() + self.line.len() < BUFFER_MAX {
+                    buffer.extend_from_slice(&self.line);
+                    buffer.push(b'\n');
+                }
             }
-            Sink::Raw(_) => {}
+            // The outlet counts what it does not take.
+            Way::Lines(outlet) => {
+                let _ = outlet.put(&self.line);
+            }
         }
         self.line.clear();
-    }
-
-    /// The line with the VM's name, and without control characters that a terminal would obey.
-    fn shown(&self) -> String {
-        let text = String::from_utf8_lossy(&self.line);
-        let text: String = text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
-        format!("[{}] {text}", self.name)
     }
 }
 
 impl Write for Console {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if let Sink::Raw(out) = &self.sink {
-            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-            // A closed writer must not end the guest.
-            let _ = out.write_all(bytes).and_then(|()| out.flush());
+    /// Takes all bytes, and never waits for a reader.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Way::Raw(outlet) = &self.way {
+            // As above. A piece that is longer than the outlet's room would never fit.
+            bytes.chunks(LINE_MAX).for_each(|bytes| {
+                let _ = outlet.put_joined(bytes);
+            });
             return Ok(bytes.len());
         }
         for &byte in bytes {
@@ -84,60 +161,21 @@ impl Write for Console {
 
     /// Does nothing. An incomplete line stays here until it is complete or the console is dropped. The serial port
     /// flushes after every byte.
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl Drop for Console {
+    /// Waits until the text is written, unless its place takes nothing.
     fn drop(&mut self) {
         if !self.line.is_empty() {
             self.end_line();
         }
+        let (Way::Lines(outlet) | Way::Raw(outlet)) = &self.way else { return };
+        loss::tell(&self.name, outlet.place(), &outlet.close());
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_become_lines_and_the_last_one_is_not_lost() {
-        let buffer = Arc::default();
-        let mut console = Console::new("vm", Sink::Buffer(Arc::clone(&buffer)));
-        console.write_all(b"one\r\ntw").unwrap();
-        console.write_all(b"o\nthree").unwrap();
-        drop(console);
-        assert_eq!(*buffer.lock().unwrap(), b"one\ntwo\nthree\n");
-    }
-
-    #[test]
-    fn lines_are_shown_with_the_name_and_without_control_characters() {
-        let shown = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&shown);
-        let mut console =
-            Console::new("vm", Sink::Lines(Arc::new(move |line| sink.lock().unwrap().push(line.to_owned()))));
-        console.write_all(b"a\x1b[2Jb\tc\n").unwrap();
-        assert_eq!(*shown.lock().unwrap(), ["[vm] a\u{fffd}[2Jb\tc"]);
-    }
-
-    #[test]
-    fn raw_bytes_come_at_once_and_unchanged() {
-        let kept = Arc::new(Mutex::new(Vec::new()));
-        let out: Arc<Mutex<dyn Write + Send>> = kept.clone();
-        let mut console = Console::new("vm", Sink::Raw(out));
-        console.write_all(b"login\x1b[0m: ").unwrap();
-        assert_eq!(*kept.lock().unwrap(), b"login\x1b[0m: ");
-    }
-
-    #[test]
-    fn bytes_flushed_one_by_one_stay_one_line() {
-        let buffer = Arc::default();
-        let mut console = Console::new("vm", Sink::Buffer(Arc::clone(&buffer)));
-        for byte in b"one\n" {
-            console.write_all(&[*byte]).unwrap();
-            console.flush().unwrap();
-        }
-        assert_eq!(*buffer.lock().unwrap(), b"one\n");
-    }
-}
+mod tests;

@@ -1,10 +1,13 @@
 //! The steps of making a VM that both kinds share: checking the number of vCPUs, mapping memory, registering it with
 //! KVM.
 
+use super::cpuid;
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Kvm, VmFd};
+use std::io;
 use stile_sched::domain::DomainError;
-use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MemoryRegionAddress};
+use vm_memory::MemoryRegionAddress;
+use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
 
 /// Why a VM of either kind could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,9 @@ pub enum MakeError {
         #[source]
         source: vm_memory::mmap::FromRangesError,
     },
+    /// The host does not leave guest memory out of core dumps.
+    #[error("guest memory cannot be left out of core dumps")]
+    Dumped(#[source] io::Error),
     /// KVM refused a request.
     #[error("KVM refused: {what}")]
     Kvm {
@@ -51,15 +57,26 @@ pub(crate) fn check_vcpus(kvm: &Kvm, asked: u32) -> Result<(), MakeError> {
     if asked == 0 || asked as usize > most { Err(MakeError::Vcpus { asked, most }) } else { Ok(()) }
 }
 
-/// Maps guest memory in these ranges.
+/// Maps guest memory in these ranges. It is not part of core dumps: what a guest holds is nobody else's business.
 pub(crate) fn map(ranges: &[(GuestAddress, usize)]) -> Result<GuestMemoryMmap, MakeError> {
     let bytes = ranges.iter().map(|(_, bytes)| *bytes as u64).sum();
-    GuestMemoryMmap::from_ranges(ranges).map_err(|source| MakeError::Memory { bytes, source })
+    let memory = GuestMemoryMmap::from_ranges(ranges).map_err(|source| MakeError::Memory { bytes, source })?;
+    memory.iter().try_for_each(leave_out_of_dumps).map_err(MakeError::Dumped)?;
+    Ok(memory)
+}
+
+#[allow(unsafe_code, reason = "advice on a mapping")]
+fn leave_out_of_dumps(region: &GuestRegionMmap) -> io::Result<()> {
+    let host = region.get_host_address(MemoryRegionAddress(0)).map_err(io::Error::other)?;
+    // SAFETY: the range is that of one mapping, which is not changed by this.
+    let refused = unsafe { libc::madvise(host.cast(), region.len() as usize, libc::MADV_DONTDUMP) };
+    if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// KVM's VM with this memory. Each thread that runs one of its vCPUs has to keep the memory alive.
 pub(crate) fn vm_with(kvm: &Kvm, memory: &GuestMemoryMmap) -> Result<VmFd, MakeError> {
     let fd = kvm.create_vm().map_err(refused("a new VM"))?;
+    cpuid::hide_counters(&fd);
     register(&fd, memory).map_err(refused("a memory region"))?;
     Ok(fd)
 }
@@ -79,4 +96,25 @@ fn register(fd: &VmFd, memory: &GuestMemoryMmap) -> Result<(), kvm_ioctls::Error
         unsafe { fd.set_user_memory_region(region) }?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guest_memory_is_not_part_of_core_dumps() {
+        let memory = map(&[(GuestAddress(0), 1 << 20), (GuestAddress(1 << 32), 1 << 20)]).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        for region in memory.iter() {
+            let host = region.get_host_address(MemoryRegionAddress(0)).unwrap() as usize;
+            let range = |line: &str| {
+                let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+                Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
+            };
+            let mut lines = maps.lines().skip_while(|line| !range(line).is_some_and(|range| range.contains(&host)));
+            let flags = lines.find(|line| line.starts_with("VmFlags:")).unwrap();
+            assert!(flags.split_whitespace().any(|flag| flag == "dd"), "{flags}");
+        }
+    }
 }

@@ -74,6 +74,8 @@ pub enum FaultKind {
     },
     /// KVM could not continue.
     Kvm(String),
+    /// The monitor panicked while it worked for this vCPU.
+    Monitor(String),
 }
 
 impl fmt::Display for Outcome {
@@ -126,6 +128,9 @@ impl fmt::Display for FaultKind {
             Self::Port { port, width } => write!(f, "{width}-byte access to port {port:#x}, which is no doorbell"),
             Self::Doorbell { name, why } => write!(f, "breaks the ABI at doorbell {name}: {why}"),
             Self::Kvm(why) => write!(f, "KVM gave up: {why}"),
+            Self::Monitor(why) => {
+                write!(f, "stile panicked while it worked for this vCPU, which is a fault of stile: {why}")
+            }
         }
     }
 }

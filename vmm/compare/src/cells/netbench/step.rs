@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stile_config::PolicyConfig;
 use stile_host::activity::{Activity, Sampler};
-use stile_machine::vm::console::Sink;
+use stile_machine::vm::console::{STANDARD_OUTPUT, Sink};
 use stile_results::model::Params;
 use stile_suites::{Metric, Setup, Suite};
 
@@ -79,12 +79,14 @@ impl Step {
     /// Where a guest's lines go: to the terminal, and into a file of the step.
     pub(super) fn console(&self, guest: &str) -> Sink {
         let file = self.folder.join(GUESTS).join(log(guest));
-        Sink::Lines(Arc::new(move |line| {
-            // A closed terminal or a full disk must not end the guest. The other of the two still gets its output.
-            let _ = writeln!(io::stdout().lock(), "{line}");
+        let place = format!("{STANDARD_OUTPUT} and {}", file.display());
+        let show = move |line: &str| {
+            // If the terminal is closed or the disk is full, the other of the two still gets the output.
+            let shown = writeln!(io::stdout().lock(), "{line}");
             let file = OpenOptions::new().append(true).create(true).open(&file);
-            let _ = file.and_then(|mut file| writeln!(file, "{line}"));
-        }))
+            file.and_then(|mut file| writeln!(file, "{line}")).and(shown)
+        };
+        Sink::Lines { place, show: Arc::new(show) }
     }
 
     /// Ends the step. Without a measurement it failed or was ended early.
@@ -223,8 +225,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("up/rsdl/4-clients/round-0");
         let step = Step::begin(folder.clone(), &json!({ "clients": 4 })).unwrap();
-        let Sink::Lines(show) = step.console("client-3") else { panic!("lines go to terminal and file") };
-        ["one", "two"].into_iter().for_each(|line| show(line));
+        let Sink::Lines { show, .. } = step.console("client-3") else { panic!("lines go to terminal and file") };
+        ["one", "two"].into_iter().for_each(|line| show(line).unwrap());
         let values = [(Metric::Throughput, 7.0), (Metric::DroppedFrames, 2.0)].into();
         step.finish(Some(&Measurement { params: Params::default(), values, detail: Value::Null })).unwrap();
         let text = |path: &str| fs::read_to_string(folder.join(path)).unwrap();
@@ -241,8 +243,10 @@ mod tests {
         let planned = CellPlan { round, policy: 0, case: Case { size: 4, setup }, window: Duration::ZERO };
         let folder = place(steps, &planned, "rsdl-3ms");
         let step = Step::begin(folder.clone(), &Value::Null).unwrap();
-        let Sink::Lines(show) = step.console(&Role::Newcomer.guest(2)) else { panic!("lines go to terminal and file") };
-        show("one");
+        let Sink::Lines { show, .. } = step.console(&Role::Newcomer.guest(2)) else {
+            panic!("lines go to terminal and file")
+        };
+        show("one").unwrap();
         let (params, values) = (Params::default(), [(Metric::DroppedFrames, 0.0)].into());
         step.finish(Some(&Measurement { params, values, detail: Value::Null })).unwrap();
         folder

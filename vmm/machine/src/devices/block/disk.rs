@@ -2,12 +2,12 @@
 //!
 //! Every position is checked against the disk's size before it gets here.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 /// Unit of virtio-blk (units: bytes).
@@ -187,13 +187,23 @@ impl Disk {
 
 /// Opens a file as a disk needs it and counts its sectors.
 fn examine(path: &Path, read_only: bool) -> Result<(File, u64), DiskError> {
-    let unopened = |source| DiskError::Open { path: path.to_owned(), source };
-    // This comes before opening: to open a pipe would wait for a program at the other end.
-    let kind = fs::metadata(path).map_err(unopened)?.file_type();
+    let unfit = || DiskError::Kind { path: path.to_owned() };
+    let unopened = |source: io::Error| match source.raw_os_error() {
+        // A folder, or a socket.
+        Some(libc::EISDIR | libc::ENXIO) => unfit(),
+        _ => DiskError::Open { path: path.to_owned(), source },
+    };
+    // To open a pipe must not wait for a program at the other end, and a terminal must not become this process's.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let opened = OpenOptions::new().read(true).write(!read_only).custom_flags(flags).open(path);
+    let mut file = opened.map_err(unopened)?;
+    // What was opened is judged, and not what the path names now.
+    let kind = file.metadata().map_err(unopened)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
-        return Err(DiskError::Kind { path: path.to_owned() });
+        return Err(unfit());
     }
-    let mut file = OpenOptions::new().read(true).write(!read_only).open(path).map_err(unopened)?;
+    let flags = fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK));
+    flags.map_err(|refused| unopened(refused.into()))?;
     // The metadata of a block device contain no size.
     let bytes = file.seek(SeekFrom::End(0)).map_err(unopened)?;
     match bytes {

@@ -156,3 +156,13 @@ fn a_receive_chain_without_room_turns_the_device_off() {
         assert!(!rig.is_ready(), "{buffer:?}");
     }
 }
+
+#[test]
+fn a_chain_of_many_megabytes_is_refused_and_not_copied() {
+    let (mut rig, screen) = rig(None);
+    // The same memory over and over, which costs the guest nothing.
+    rig.offer(TX, 0, &[(BUFFERS, 2 << 20, 0); 8]);
+    rig.ring(TX);
+    assert_eq!(screen.0.lock().len(), 0);
+    assert!(rig.fault().is_some_and(|fault| fault.contains("TooLarge")), "{:?}", rig.fault());
+}

@@ -59,6 +59,14 @@ impl PortNumber {
         Mac([0x52, 0x54, 0, 0, hi, lo])
     }
 
+    /// The port with this MAC, if a port has it.
+    pub fn with_mac(mac: Mac) -> Option<Self> {
+        match mac.0 {
+            [0x52, 0x54, 0, 0, hi, lo] => Self::new(u16::from_be_bytes([hi, lo])),
+            _ => None,
+        }
+    }
+
     /// The port's IPv4 address: 10.0.hi.lo.
     pub fn ip(self) -> Ipv4Addr {
         let [hi, lo] = self.get().to_be_bytes();
@@ -82,6 +90,10 @@ mod tests {
         assert_eq!(port.mac().to_string(), "52:54:00:00:12:34");
         assert_eq!(port.ip(), Ipv4Addr::new(10, 0, 0x12, 0x34));
         assert!(!port.mac().is_group());
+        assert_eq!(PortNumber::with_mac(port.mac()), Some(port));
+        for other in [Mac([0x52, 0x54, 0, 0, 0, 0]), Mac([0x52, 0x54, 0, 1, 0, 1]), Mac::behind_tap("tap0")] {
+            assert_eq!(PortNumber::with_mac(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -16,6 +16,10 @@ pub enum DropReason {
     Runt,
     /// Counted at the sender: its destination is at no other port.
     NoPort,
+    /// Counted at the sender: its source is not the sender's own address.
+    ForeignSource,
+    /// Counted at the sender: it was for many, and the sender has sent too many of those.
+    FloodLimit,
 }
 
 /// Frames that were not delivered, by reason; see [`DropReason`].
@@ -31,12 +35,17 @@ pub struct Drops {
     pub runt: u64,
     /// [`DropReason::NoPort`].
     pub no_port: u64,
+    /// [`DropReason::ForeignSource`].
+    pub foreign_source: u64,
+    /// [`DropReason::FloodLimit`].
+    pub flood_limit: u64,
 }
 
 impl Drops {
     /// Drops for any reason.
     pub fn total(&self) -> u64 {
-        self.queue_full + self.receiver_down + self.oversize + self.runt + self.no_port
+        let refused = self.foreign_source + self.flood_limit;
+        self.queue_full + self.receiver_down + self.oversize + self.runt + self.no_port + refused
     }
 }
 
@@ -66,6 +75,8 @@ impl AddAssign for PortStats {
         self.drops.oversize += other.drops.oversize;
         self.drops.runt += other.drops.runt;
         self.drops.no_port += other.drops.no_port;
+        self.drops.foreign_source += other.drops.foreign_source;
+        self.drops.flood_limit += other.drops.flood_limit;
     }
 }
 
@@ -81,6 +92,8 @@ pub(super) struct Counters {
     oversize: AtomicU64,
     runt: AtomicU64,
     no_port: AtomicU64,
+    foreign_source: AtomicU64,
+    flood_limit: AtomicU64,
 }
 
 impl Counters {
@@ -101,6 +114,8 @@ impl Counters {
             DropReason::Oversize => &self.oversize,
             DropReason::Runt => &self.runt,
             DropReason::NoPort => &self.no_port,
+            DropReason::ForeignSource => &self.foreign_source,
+            DropReason::FloodLimit => &self.flood_limit,
         };
         counter.fetch_add(1, Relaxed);
     }
@@ -117,6 +132,8 @@ impl Counters {
                 oversize: self.oversize.load(Relaxed),
                 runt: self.runt.load(Relaxed),
                 no_port: self.no_port.load(Relaxed),
+                foreign_source: self.foreign_source.load(Relaxed),
+                flood_limit: self.flood_limit.load(Relaxed),
             },
         }
     }

@@ -20,6 +20,10 @@ use crate::devices::virtio::{Fault, Line, Ring, write_chain};
 /// that never looks. There is no configuration key: a larger bound would only hide a guest that is too slow.
 pub const WAITING_MAX: usize = 256;
 
+/// Most descriptors of a buffer for a frame (units: descriptors). Drivers use one or two. The chain is walked on the
+/// sender's time.
+const DESCRIPTORS_MAX: u16 = 8;
+
 /// The receiving half.
 pub(super) struct Receiver {
     memory: GuestMemoryMmap,
@@ -129,7 +133,7 @@ impl State {
     /// requires. Returns whether a frame was moved.
     fn hand_out_waiting(&mut self, memory: &GuestMemoryMmap) -> Result<bool, Fault> {
         let mut moved = false;
-        loop {
+        for _ in 0..=WAITING_MAX {
             while let Some(first) = self.waiting.pop_front() {
                 if !self.fill(memory, &first)? {
                     self.waiting.push_front(first);
@@ -148,6 +152,8 @@ impl State {
                 return Ok(moved);
             }
         }
+        // Only a driver that takes buffers back comes here. It will ring.
+        Ok(moved)
     }
 
     /// Copies header and frame into the next posted buffer. Returns `false` if there is none.
@@ -155,7 +161,7 @@ impl State {
         let Some(ring) = &mut self.ring else { return Ok(false) };
         let Some(chain) = ring.take(memory)? else { return Ok(false) };
         let head = chain.head_index();
-        write_chain(memory, chain, bytes).map_err(|cause| ring.chain_fault(head, cause))?;
+        write_chain(memory, chain.at_most(DESCRIPTORS_MAX), bytes).map_err(|cause| ring.chain_fault(head, cause))?;
         ring.give_back(memory, head, bytes.len() as u32)?;
         Ok(true)
     }

@@ -1,16 +1,15 @@
-//! A learning Ethernet switch without a thread: it forwards a frame on the sender's thread.
+//! An Ethernet switch without a thread: it forwards a frame on the sender's thread.
 //!
-//! It learns the port of each source address, forwards to the port of a known destination, and floods all other frames.
-//! It counts per port. It does not queue frames (the receiver does), filter them, age addresses, or connect to the
-//! host.
+//! A port's number decides its address, so the switch learns nothing. A frame whose source is not its port's own
+//! address is refused: no guest can take another one's place. A frame goes to the port of its destination, or nowhere.
+//! Frames for groups go to all other ports; each port may send a limited number of them (`flood`). It counts per port.
+//! It does not queue frames (the receiver does), look at what is in them, or connect to the host.
 //!
-//! Invariants:
-//! * An address is learnt at one attached port at most.
-//! * A port learns at most [`MACS_PER_PORT`] addresses, so that a guest that invents addresses uses up only its own
-//!   share.
-//! * The table lock is never held during [`Sink::deliver`] or [`Sink::notify`].
+//! Invariant: the table lock is taken for writing only when a port is attached or detached, and is never held during
+//! [`Sink::deliver`] or [`Sink::notify`].
 
 pub(super) mod device;
+mod flood;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,11 +18,9 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::counters::Counters;
-use super::{DropReason, Frame, Mac, PortNumber, PortStats};
-
-/// Addresses learnt at one port: its own, and a few for a guest that bridges. There is no configuration key: frames to
-/// further addresses are flooded, which is slower but correct.
-const MACS_PER_PORT: usize = 16;
+use super::{DropReason, Frame, PortNumber, PortStats};
+use flood::FloodLimit;
+use stile_sched::time::monotonic;
 
 /// The receiver of a port's frames. Called from other ports' threads.
 pub trait Sink: Send + Sync {
@@ -65,13 +62,14 @@ pub struct Switch {
 struct Table {
     /// The ports in the order of attachment. Behind an `Arc` so that a flood can walk the list without the lock.
     slots: Arc<[Arc<Slot>]>,
-    learnt: HashMap<Mac, Arc<Slot>>,
+    by_number: HashMap<PortNumber, Arc<Slot>>,
 }
 
 struct Slot {
     number: PortNumber,
     sink: Arc<dyn Sink>,
     counters: Counters,
+    floods: FloodLimit,
 }
 
 /// One attached port, for its device. Dropping it detaches the port.
@@ -93,11 +91,12 @@ impl Switch {
 
     /// Attaches `sink` as port `number`.
     pub fn attach(self: &Arc<Self>, number: PortNumber, sink: Arc<dyn Sink>) -> Result<Port, AttachError> {
-        let slot = Arc::new(Slot { number, sink, counters: Counters::default() });
+        let slot = Arc::new(Slot { number, sink, counters: Counters::default(), floods: FloodLimit::default() });
         let mut table = self.table.write();
-        if table.slots.iter().any(|other| other.number == number) {
+        if table.by_number.contains_key(&number) {
             return Err(AttachError::InUse(number));
         }
+        table.by_number.insert(number, Arc::clone(&slot));
         table.slots = table.slots.iter().cloned().chain([Arc::clone(&slot)]).collect();
         drop(table);
         Ok(Port { switch: Arc::clone(self), slot })
@@ -123,33 +122,19 @@ impl Switch {
     fn detach(&self, slot: &Arc<Slot>) {
         let mut table = self.table.write();
         table.slots = table.slots.iter().filter(|other| !Arc::ptr_eq(other, slot)).cloned().collect();
-        table.learnt.retain(|_, at| !Arc::ptr_eq(at, slot));
+        table.by_number.remove(&slot.number);
         *self.retired.lock() += slot.counters.read();
     }
 
-    /// The receivers of a frame from `slot`: one port, or all others.
-    fn route(&self, slot: &Arc<Slot>, frame: &Frame) -> Route {
-        let (source, destination) = (frame.source(), frame.destination());
+    /// The receivers of a frame: one port, all, or none.
+    fn route(&self, frame: &Frame) -> Option<Route> {
+        let destination = frame.destination();
         let table = self.table.read();
-        let known = source.is_group() || table.learnt.get(&source).is_some_and(|at| Arc::ptr_eq(at, slot));
-        let route = match table.learnt.get(&destination) {
-            Some(to) if !destination.is_group() => Route::One(Arc::clone(to)),
-            _ => Route::Flood(Arc::clone(&table.slots)),
-        };
-        drop(table);
-        if !known {
-            self.learn(slot, source);
+        if destination.is_group() {
+            return Some(Route::Flood(Arc::clone(&table.slots)));
         }
-        route
-    }
-
-    fn learn(&self, slot: &Arc<Slot>, source: Mac) {
-        let mut table = self.table.write();
-        let here = table.learnt.values().filter(|at| Arc::ptr_eq(at, slot)).count();
-        // A port that was detached while its frame was on the way must not return to the table.
-        if here < MACS_PER_PORT && table.slots.iter().any(|attached| Arc::ptr_eq(attached, slot)) {
-            table.learnt.insert(source, Arc::clone(slot));
-        }
+        let to = PortNumber::with_mac(destination).and_then(|number| table.by_number.get(&number))?;
+        Some(Route::One(Arc::clone(to)))
     }
 }
 
@@ -171,15 +156,19 @@ impl Port {
 
     /// Sends a frame from this port. The caller holds no device's lock.
     pub fn send(&self, frame: &Frame, wakes: &mut Wakes) {
+        if frame.source() != self.slot.number.mac() {
+            return self.count_drop(DropReason::ForeignSource);
+        }
         self.slot.counters.sent(frame.length());
-        match self.switch.route(&self.slot, frame) {
-            Route::One(to) if Arc::ptr_eq(&to, &self.slot) => self.count_drop(DropReason::NoPort),
-            Route::One(to) => match to.take(frame) {
+        match self.switch.route(frame) {
+            Some(Route::One(to)) if !Arc::ptr_eq(&to, &self.slot) => match to.take(frame) {
                 Delivery::Quiet => {}
                 Delivery::Notify => wakes.add(to),
                 Delivery::Dropped(reason) => to.counters.dropped(reason),
             },
-            Route::Flood(slots) => self.flood(frame, &slots, wakes),
+            Some(Route::One(_)) | None => self.count_drop(DropReason::NoPort),
+            Some(Route::Flood(slots)) if self.slot.floods.admits(monotonic()) => self.flood(frame, &slots, wakes),
+            Some(Route::Flood(_)) => self.count_drop(DropReason::FloodLimit),
         }
     }
 
@@ -246,8 +235,7 @@ impl Drop for Wakes {
 
 impl fmt::Debug for Switch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let learnt: Vec<_> = self.table.read().learnt.iter().map(|(mac, at)| (*mac, at.number)).collect();
-        f.debug_struct("Switch").field("ports", &self.stats()).field("learnt", &learnt).finish_non_exhaustive()
+        f.debug_struct("Switch").field("ports", &self.stats()).finish_non_exhaustive()
     }
 }
 

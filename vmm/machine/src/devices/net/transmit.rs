@@ -3,7 +3,7 @@
 //!
 //! It runs on the thread of the vCPU that rang, or on the worker of its VM. Its lock is held while one frame is taken
 //! out, and not while the frame is delivered. If two vCPUs of a guest ring at the same time, their frames may overtake
-//! each other. A guest that feeds the queue from a second vCPU keeps the first one here, at its own expense.
+//! each other. After a turn the scheduler decides whether the vCPU goes on with the queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use vm_memory::GuestMemoryMmap;
 
 use super::{DropReason, Frame, MAX_FRAME};
-use crate::devices::virtio::{Fault, Line, Progress, Ring, read_chain};
+use crate::devices::virtio::{Budget, Fault, Line, Progress, Ring, read_chain};
 
 /// Frames in one turn: a full ring.
 const FRAMES_PER_TURN: usize = 256;
@@ -56,9 +56,12 @@ impl Transmitter {
 
     /// Sends the frames in the queue, at most one turn's worth.
     pub(super) fn send_some(&self, mut uplink: impl Uplink) -> Progress {
-        let mut frame = Frame::new();
+        let (mut frame, mut budget) = (Frame::new(), Budget::of_turn());
         for _ in 0..FRAMES_PER_TURN {
-            match self.take(&mut frame) {
+            if budget.is_spent() {
+                break;
+            }
+            match self.take(&mut frame, &mut budget) {
                 Ok(Taken::Frame) => uplink.send(&frame),
                 Ok(Taken::Unsendable(reason)) => uplink.count_drop(reason),
                 Ok(Taken::Empty { interrupt }) => {
@@ -77,7 +80,7 @@ impl Transmitter {
     }
 
     /// Takes the next frame out and gives its buffers back to the guest.
-    fn take(&self, frame: &mut Frame) -> Result<Taken, Fault> {
+    fn take(&self, frame: &mut Frame, budget: &mut Budget) -> Result<Taken, Fault> {
         let mut ring = self.ring.lock();
         let Some(ring) = ring.as_mut().filter(|_| !self.line.needs_reset()) else {
             return Ok(Taken::Empty { interrupt: false });
@@ -86,7 +89,9 @@ impl Transmitter {
             return Ok(Taken::Empty { interrupt: ring.wants_interrupt(&self.memory)? });
         };
         let head = chain.head_index();
-        let length = read_chain(&self.memory, chain, frame.buffer()).map_err(|cause| ring.chain_fault(head, cause))?;
+        let read = read_chain(&self.memory, chain, frame.buffer());
+        let (length, descriptors) = read.map_err(|cause| ring.chain_fault(head, cause))?;
+        budget.spend(descriptors, length.min(MAX_FRAME));
         ring.give_back(&self.memory, head, 0)?;
         Ok(match frame.filled(length) {
             Ok(()) => Taken::Frame,

@@ -15,8 +15,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::interrupt::Interrupt;
 use super::worker::event;
-use super::{Device, Line, MmioTransport, Worker};
-use crate::devices::{DeviceError, MmioDevice};
+use super::{Device, Line, MmioTransport, Progress, Worker};
+use crate::devices::{DeviceError, MmioDevice, Written};
 
 /// A device, ready to be attached to a VM.
 pub struct Attachment {
@@ -48,7 +48,7 @@ impl Attachment {
         let transport = Arc::new(MmioTransport::new(device, line, memory.clone()));
         let events = transport.device().queue_sizes().iter().map(|_| event()).collect::<io::Result<Arc<[_]>>>()?;
         let queue_events = events.iter().map(EventFd::try_clone).collect::<io::Result<_>>()?;
-        worker.serve(Arc::clone(&transport) as _, Arc::clone(&events))?;
+        worker.serve(name, Arc::clone(&transport) as _, Arc::clone(&events))?;
         let mmio = Arc::new(Front { transport, events, _worker: Arc::clone(worker) });
         Ok(Self { mmio, queue_events, interrupt })
     }
@@ -67,20 +67,28 @@ impl<D: Device> MmioDevice for Front<D> {
         self.transport.read(offset, data);
     }
 
-    fn write(&self, offset: u64, data: &[u8]) {
+    fn write(&self, offset: u64, data: &[u8]) -> Written {
         if offset == u64::from(VIRTIO_MMIO_QUEUE_NOTIFY) {
             let queue = data.try_into().ok().and_then(|data| u16::try_from(u32::from_le_bytes(data)).ok());
-            queue.into_iter().for_each(|queue| self.notify(queue));
-            return;
+            queue.into_iter().for_each(|queue| self.ring(queue));
+            return Written::Done;
         }
-        self.transport.write(offset, data);
-        if offset == u64::from(VIRTIO_MMIO_STATUS) {
+        let written = self.transport.write(offset, data);
+        if offset == u64::from(VIRTIO_MMIO_STATUS) && written == Written::Done {
             // The driver does not notify again of chains that it offered before it was ready.
             self.events.iter().for_each(ring);
         }
+        written
     }
 
-    fn notify(&self, queue: u16) {
+    fn notify(&self, queue: u16) -> Progress {
+        self.ring(queue);
+        Progress::Done
+    }
+}
+
+impl<D> Front<D> {
+    fn ring(&self, queue: u16) {
         self.events.get(usize::from(queue)).into_iter().for_each(ring);
     }
 }

@@ -37,6 +37,14 @@ pub enum ChainError {
         /// Bytes to be written.
         need: usize,
     },
+    /// Its buffers are larger than the device takes.
+    #[error("it holds {have} bytes where at most {most} are taken")]
+    TooLarge {
+        /// Bytes in the chain.
+        have: usize,
+        /// Bytes that are taken.
+        most: usize,
+    },
     /// A buffer lies outside of guest memory.
     #[error("a buffer lies outside of guest memory")]
     Memory(#[source] GuestMemoryError),
@@ -59,6 +67,11 @@ impl Chain {
     /// Its first descriptor, by which it is given back.
     pub fn head_index(&self) -> u16 {
         self.head
+    }
+
+    /// The same chain, but it may have no more than so many descriptors.
+    pub fn at_most(self, descriptors: u16) -> Self {
+        Self { longest: self.longest.min(descriptors), ..self }
     }
 
     /// Its descriptors, followed by an error if the end is not a real one. Each buffer lies in guest memory.
@@ -131,26 +144,37 @@ pub struct Request<'m> {
     pub reader: Buffers<'m>,
     /// Writes the answer.
     pub writer: Buffers<'m>,
+    /// Number of its descriptors.
+    pub descriptors: usize,
 }
 
 impl<'m> Request<'m> {
     /// Reads a chain from end to end.
     pub fn of(memory: &'m GuestMemoryMmap, chain: Chain) -> Result<Self, ChainError> {
-        let (mut reader, mut writer) = (Buffers::new(memory), Buffers::new(memory));
+        let (mut reader, mut writer, mut descriptors) = (Buffers::new(memory), Buffers::new(memory), 0);
         for descriptor in chain.walk(memory) {
             let descriptor = descriptor?;
+            descriptors += 1;
             let to = if descriptor.is_write_only() { &mut writer } else { &mut reader };
             to.push(descriptor.addr(), descriptor.len());
             if !descriptor.is_write_only() && !writer.is_empty() {
                 return Err(ChainError::Order);
             }
         }
-        Ok(Self { head: chain.head, reader, writer })
+        Ok(Self { head: chain.head, reader, writer, descriptors })
     }
 
     /// Checks that the driver wrote at least so many bytes.
     pub fn must_read(&self, need: usize) -> Result<(), ChainError> {
         enough(self.reader.available_bytes(), need)
+    }
+
+    /// Checks that the driver wrote no more than so many bytes.
+    pub fn must_not_read_over(&self, most: usize) -> Result<(), ChainError> {
+        match self.reader.available_bytes() {
+            have if have > most => Err(ChainError::TooLarge { have, most }),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that there is room for an answer of at least so many bytes.
@@ -163,11 +187,13 @@ fn enough(have: usize, need: usize) -> Result<(), ChainError> {
     if have < need { Err(ChainError::TooSmall { have, need }) } else { Ok(()) }
 }
 
-/// Copies the bytes that the driver put into a chain to `buf`, as many as fit. Returns how many the chain held.
-pub fn read_chain(memory: &GuestMemoryMmap, chain: Chain, buf: &mut [u8]) -> Result<usize, ChainError> {
-    let mut total = 0;
+/// Copies the bytes that the driver put into a chain to `buf`, as many as fit. Returns how many bytes the chain held,
+/// and how many descriptors.
+pub fn read_chain(memory: &GuestMemoryMmap, chain: Chain, buf: &mut [u8]) -> Result<(usize, usize), ChainError> {
+    let (mut total, mut descriptors) = (0, 0);
     for descriptor in chain.walk(memory) {
         let descriptor = descriptor?;
+        descriptors += 1;
         if descriptor.is_write_only() {
             return Err(ChainError::Direction);
         }
@@ -179,7 +205,7 @@ pub fn read_chain(memory: &GuestMemoryMmap, chain: Chain, buf: &mut [u8]) -> Res
         }
         total += descriptor.len() as usize;
     }
-    Ok(total)
+    Ok((total, descriptors))
 }
 
 /// Copies `data` into the buffers of a chain. It is walked no further than the data reach.

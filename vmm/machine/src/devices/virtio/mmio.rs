@@ -4,13 +4,19 @@
 //! does not look at buffers and has no thread. Configuration spaces are constant, so their generation is always 0.
 //! There are no shared-memory regions.
 //!
-//! Lock order: the registers' lock comes before any lock of this device, and it is not held while a queue notification
-//! is processed, because that work reaches other devices.
+//! A turn of work reads `live`, under that lock, for as long as it lasts. A write that stops the device or a queue has
+//! to take the lock for writing, and never waits for it: if a turn is under way, the write has no effect, `stopping`
+//! keeps further turns from beginning, and the vCPU makes the write again later. So a vCPU does not wait on its pCPU
+//! for a disk, and when a write has stopped a queue, no work in it is under way.
+//!
+//! Lock order: the registers' lock comes before `live` and any lock of this device, and it is not held while a queue
+//! notification is processed, because that work reaches other devices.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_mmio as reg;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
@@ -19,7 +25,7 @@ use vm_memory::GuestMemoryMmap;
 use super::queue_regs::{QueueRegs, set_half};
 use super::status::{NEEDS_RESET, Status, Step};
 use super::{Fault, Line, Ring};
-use crate::devices::MmioDevice;
+use crate::devices::{MmioDevice, Written};
 
 /// Size of a device's register window (units: bytes).
 pub const MMIO_BYTES: u64 = 0x1000;
@@ -80,6 +86,25 @@ pub struct MmioTransport<D> {
     memory: GuestMemoryMmap,
     line: Arc<Line>,
     registers: Mutex<Registers>,
+    /// The driver is ready, and the device works.
+    live: RwLock<bool>,
+    /// A write that stops something has found a turn under way. Relaxed: a turn that begins all the same is one more to
+    /// wait for.
+    stopping: AtomicBool,
+}
+
+/// Why a write to a register was not carried out.
+enum Refused {
+    /// It breaks the rules.
+    Fault(Fault),
+    /// A turn is under way.
+    Busy,
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
 }
 
 #[derive(Debug)]
@@ -113,7 +138,7 @@ impl<D: Device> MmioTransport<D> {
     /// Puts registers before a device. `line` is the line that the device uses, `memory` the memory of its VM.
     pub fn new(device: D, line: Arc<Line>, memory: GuestMemoryMmap) -> Self {
         let registers = Mutex::new(Registers::new(device.queue_sizes()));
-        Self { device, memory, line, registers }
+        Self { device, memory, line, registers, live: RwLock::new(false), stopping: AtomicBool::new(false) }
     }
 
     /// The device behind the registers.
@@ -143,12 +168,25 @@ impl<D: Device> MmioTransport<D> {
 
     /// Handles a guest's write of `data` at `offset` from the start of the window. Configuration space is read-only.
     /// Writes to it, and writes that are not one whole register, do nothing.
-    pub fn write(&self, offset: u64, data: &[u8]) {
-        let (Ok(data), Ok(offset)) = (<[u8; 4]>::try_from(data), u32::try_from(offset)) else { return };
-        if offset < reg::VIRTIO_MMIO_CONFIG
-            && let Err(fault) = self.write_register(offset, u32::from_le_bytes(data))
-        {
-            self.line.fault(fault);
+    pub fn write(&self, offset: u64, data: &[u8]) -> Written {
+        let (Ok(data), Ok(offset)) = (<[u8; 4]>::try_from(data), u32::try_from(offset)) else { return Written::Done };
+        let value = u32::from_le_bytes(data);
+        // This needs no register: the work may take long and reaches other devices.
+        if offset == reg::VIRTIO_MMIO_QUEUE_NOTIFY {
+            let queue = u16::try_from(value).ok();
+            let more = queue.filter(|queue| self.queue_turn(*queue) == Progress::More);
+            return more.map_or(Written::Done, Written::More);
+        }
+        if offset >= reg::VIRTIO_MMIO_CONFIG {
+            return Written::Done;
+        }
+        match self.write_register(offset, value) {
+            Ok(()) => Written::Done,
+            Err(Refused::Fault(fault)) => {
+                self.line.fault(fault);
+                Written::Done
+            }
+            Err(Refused::Busy) => Written::Busy,
         }
     }
 
@@ -180,14 +218,7 @@ impl<D: Device> MmioTransport<D> {
         }
     }
 
-    fn write_register(&self, offset: u32, value: u32) -> Result<(), Fault> {
-        // This comes before the lock: the work may take long and reaches other devices.
-        if offset == reg::VIRTIO_MMIO_QUEUE_NOTIFY {
-            if let Ok(queue) = u16::try_from(value) {
-                self.queue_notify(queue);
-            }
-            return Ok(());
-        }
+    fn write_register(&self, offset: u32, value: u32) -> Result<(), Refused> {
         let mut registers = self.registers.lock();
         match offset {
             reg::VIRTIO_MMIO_DEVICE_FEATURES_SEL => registers.device_features_sel = value,
@@ -212,52 +243,72 @@ impl<D: Device> MmioTransport<D> {
         Ok(())
     }
 
-    /// Handles a guest's notification of a queue. Does nothing if the device is not ready or has no such queue.
-    pub fn queue_notify(&self, queue: u16) {
-        while self.queue_turn(queue) == Progress::More {}
-    }
-
-    /// Does a bounded part of the work that waits in a queue. Otherwise like [`queue_notify`](Self::queue_notify).
+    /// Does a bounded part of the work that waits in a queue. Does nothing if the device is not ready or has no such
+    /// queue.
     pub fn queue_turn(&self, queue: u16) -> Progress {
-        let live = self.registers.lock().status.live() && !self.line.needs_reset();
-        if live { self.device.queue_notify(queue) } else { Progress::Done }
+        let Some(live) = self.begin_turn() else { return Progress::More };
+        if *live && !self.line.needs_reset() { self.device.queue_notify(queue) } else { Progress::Done }
     }
 
-    fn set_ready(&self, registers: &mut Registers, value: u32) -> Result<(), Fault> {
+    /// Takes a bounded part of what the host has for the device.
+    pub fn host_turn(&self) -> Progress {
+        let Some(_live) = self.begin_turn() else { return Progress::More };
+        self.device.host_ready()
+    }
+
+    /// Whether a vCPU waits for the end of a turn to stop the device or a queue.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Begins a turn, which lasts as long as the guard; `None` if a vCPU waits for its end to stop something.
+    fn begin_turn(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        if self.is_stopping() { None } else { Some(self.live.read()) }
+    }
+
+    /// Runs `stop` while no turn is under way.
+    fn between_turns(&self, stop: impl FnOnce(&mut bool)) -> Result<(), Refused> {
+        let live = self.live.try_write();
+        self.stopping.store(live.is_none(), Ordering::Relaxed);
+        stop(&mut *live.ok_or(Refused::Busy)?);
+        Ok(())
+    }
+
+    fn set_ready(&self, registers: &mut Registers, value: u32) -> Result<(), Refused> {
         let (index, status, event_idx) = (registers.queue_sel, registers.status, event_idx(registers.driver_features));
         let Some(queue) = registers.selected() else { return Ok(()) };
         let ready = value & 1 != 0;
         if ready {
             if !status.queues_open() || queue.ready {
-                return Err(Fault::QueueTime { queue: index, status: status.bits() });
+                return Err(Fault::QueueTime { queue: index, status: status.bits() }.into());
             }
             // Checked now, so that the fault is reported at the write that caused it; built again at the start.
             queue.build(index, &self.memory, event_idx)?;
         } else if status.live() {
             // Queue indexes are below the device's number of queues, so they fit.
-            self.device.set_ring(index as u16, None);
+            self.between_turns(|_| self.device.set_ring(index as u16, None))?;
         }
         queue.ready = ready;
         Ok(())
     }
 
-    fn set_status(&self, registers: &mut Registers, written: u8) -> Result<(), Fault> {
+    fn set_status(&self, registers: &mut Registers, written: u8) -> Result<(), Refused> {
         match registers.status.step(written) {
             Step::Reset => {
-                self.stop();
+                self.stop()?;
                 self.line.reset();
                 *registers = Registers::new(self.device.queue_sizes());
                 return Ok(());
             }
             Step::Breach => {
-                return Err(Fault::StatusOrder { current: registers.status.bits(), written });
+                return Err(Fault::StatusOrder { current: registers.status.bits(), written }.into());
             }
             // The driver reads the status back and finds FEATURES_OK clear.
             Step::CheckFeatures if !self.acceptable(registers.driver_features) => return Ok(()),
             // A faulty device stays off until the reset that it asked for.
             Step::Start if self.line.needs_reset() => return Ok(()),
             Step::Start => self.start(registers)?,
-            Step::GiveUp => self.stop(),
+            Step::GiveUp => self.stop()?,
             Step::CheckFeatures | Step::Note => {}
         }
         registers.status.set(written);
@@ -279,12 +330,17 @@ impl<D: Device> MmioTransport<D> {
         let rings = ready.map(ring).collect::<Result<Vec<_>, Fault>>()?;
         self.device.start(registers.driver_features);
         rings.into_iter().for_each(|(index, ring)| self.device.set_ring(index, Some(ring)));
+        // Turns of a device that is not live end at once.
+        *self.live.write() = true;
         Ok(())
     }
 
-    fn stop(&self) {
-        (0u16..).zip(self.device.queue_sizes()).for_each(|(index, _)| self.device.set_ring(index, None));
-        self.device.stop();
+    fn stop(&self) -> Result<(), Refused> {
+        self.between_turns(|live| {
+            *live = false;
+            (0u16..).zip(self.device.queue_sizes()).for_each(|(index, _)| self.device.set_ring(index, None));
+            self.device.stop();
+        })
     }
 }
 
@@ -293,12 +349,12 @@ impl<D: Device> MmioDevice for MmioTransport<D> {
         Self::read(self, offset, data);
     }
 
-    fn write(&self, offset: u64, data: &[u8]) {
-        Self::write(self, offset, data);
+    fn write(&self, offset: u64, data: &[u8]) -> Written {
+        Self::write(self, offset, data)
     }
 
-    fn notify(&self, queue: u16) {
-        self.queue_notify(queue);
+    fn notify(&self, queue: u16) -> Progress {
+        self.queue_turn(queue)
     }
 }
 

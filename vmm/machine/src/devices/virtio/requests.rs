@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use vm_memory::GuestMemoryMmap;
 
-use super::{ChainError, Fault, Line, Progress, Request, Ring};
+use super::{Budget, ChainError, Fault, Line, Progress, Request, Ring};
 
 /// A queue of requests.
 pub struct RequestQueue {
@@ -30,7 +30,8 @@ impl RequestQueue {
         *self.ring.lock() = ring;
     }
 
-    /// Answers at most `most` requests. `answer` returns how many bytes it wrote.
+    /// Answers at most `most` requests, and no more than a turn's budget permits. `answer` returns how many bytes it
+    /// wrote.
     pub fn turn(&self, most: usize, answer: impl FnMut(Request<'_>) -> Result<u32, ChainError>) -> Progress {
         let mut ring = self.ring.lock();
         let Some(ring) = ring.as_mut().filter(|_| !self.line.needs_reset()) else { return Progress::Done };
@@ -49,8 +50,11 @@ impl RequestQueue {
         most: usize,
         mut answer: impl FnMut(Request<'_>) -> Result<u32, ChainError>,
     ) -> Result<Progress, Fault> {
-        let mut progress = Progress::More;
+        let (mut progress, mut budget) = (Progress::More, Budget::of_turn());
         for answered in 0..most {
+            if budget.is_spent() {
+                break;
+            }
             let Some(chain) = ring.take_or_arm(&self.memory)? else {
                 if answered == 0 {
                     return Ok(Progress::Done);
@@ -59,7 +63,11 @@ impl RequestQueue {
                 break;
             };
             let head = chain.head_index();
-            let written = Request::of(&self.memory, chain).and_then(&mut answer);
+            let request = Request::of(&self.memory, chain).inspect(|request| {
+                let bytes = request.reader.available_bytes() + request.writer.available_bytes();
+                budget.spend(request.descriptors, bytes);
+            });
+            let written = request.and_then(&mut answer);
             let written = written.map_err(|cause| ring.chain_fault(head, cause))?;
             ring.give_back(&self.memory, head, written)?;
         }
@@ -75,3 +83,6 @@ impl fmt::Debug for RequestQueue {
         f.debug_struct("RequestQueue").field("ready", &self.ring.lock().is_some()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

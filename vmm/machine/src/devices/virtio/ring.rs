@@ -12,6 +12,9 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::{Chain, ChainError, Fault};
 
+/// How often the ring is looked at again because a chain came while the driver was asked to ring.
+const TRIES: u32 = 8;
+
 /// A virtqueue that the driver has set up.
 #[derive(Debug)]
 pub struct Ring {
@@ -39,13 +42,15 @@ impl Ring {
 
     /// Takes the next chain; if there is none, asks the driver to ring for the next one.
     pub fn take_or_arm(&mut self, memory: &GuestMemoryMmap) -> Result<Option<Chain>, Fault> {
-        loop {
+        for _ in 0..TRIES {
             match self.take(memory)? {
                 Some(chain) => return Ok(Some(chain)),
                 None if self.enable_kicks(memory)? => {}
                 None => return Ok(None),
             }
         }
+        // Only a driver that takes chains back comes here. It will ring.
+        Ok(None)
     }
 
     /// Leaves the chain that was taken last in the queue, as if it had not been taken.

@@ -7,6 +7,7 @@ use virtio_bindings::virtio_mmio as reg;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 use super::{Device, Line, MmioTransport, Notify, Progress};
+use crate::devices::Written;
 
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const NEXT: u16 = 1;
@@ -48,7 +49,12 @@ pub(crate) fn read32<D: Device>(device: &MmioTransport<D>, register: u32) -> u32
 }
 
 pub(crate) fn write32<D: Device>(device: &MmioTransport<D>, register: u32, value: u32) {
-    device.write(register.into(), &value.to_le_bytes());
+    // As a vCPU does, except that a device's turn is never on another thread here.
+    match device.write(register.into(), &value.to_le_bytes()) {
+        Written::Done => {}
+        Written::More(queue) => while device.queue_turn(queue) == Progress::More {},
+        Written::Busy => panic!("another thread has a turn"),
+    }
 }
 
 /// Walks through the initialisation up to FEATURES_OK.

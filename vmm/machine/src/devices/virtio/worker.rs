@@ -7,16 +7,21 @@
 //!
 //! The end has three steps:
 //! 1. The last [`Attachment`](super::Attachment) of the VM is dropped, and with it the [`Worker`].
-//! 2. Its drop rings `stop` and waits for the thread, at most for the turn under way.
-//! 3. The devices are dropped, and with them the host's resources that they hold.
+//! 2. Its drop rings `stop` and waits for the turn under way, at most for [`PATIENCE`]. If the turn has not ended then,
+//!    because the host does not answer, it says so and goes on.
+//! 3. When the thread has ended, the devices are dropped, and with them the host's resources that they hold.
 //!
 //! epoll comes from vmm-sys-util, which the tree has anyway. The crate event-manager would add subscribers that add and
 //! remove each other, which have no use here.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
@@ -26,6 +31,11 @@ use super::{Device, MmioTransport, Progress, Tell};
 
 /// Events taken from the kernel at a time; a VM has about a dozen sources.
 const EVENTS: usize = 16;
+/// Pause while a vCPU is about to stop a device. It tries every 0.5 ms.
+const PAUSE: Duration = Duration::from_micros(100);
+/// How long the end of a VM waits for the turn under way. A sound turn takes some milliseconds, and on a slow disk a
+/// second.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a worker needs of a device.
 pub(super) trait Serve: Send + Sync {
@@ -39,15 +49,26 @@ pub(super) trait Serve: Send + Sync {
 
 impl<D: Device> Serve for MmioTransport<D> {
     fn queue_turn(&self, queue: u16) -> Progress {
+        self.let_it_stop();
         Self::queue_turn(self, queue)
     }
 
     fn host_turn(&self) -> Progress {
-        self.device().host_ready()
+        self.let_it_stop();
+        Self::host_turn(self)
     }
 
     fn host_events(&self) -> Option<RawFd> {
         self.device().host_events()
+    }
+}
+
+impl<D: Device> MmioTransport<D> {
+    /// Waits a moment if a vCPU is about to stop the device or a queue. No turn begins before it has done so.
+    fn let_it_stop(&self) {
+        if self.is_stopping() {
+            thread::sleep(PAUSE);
+        }
     }
 }
 
@@ -56,17 +77,26 @@ pub struct Worker {
     vm: String,
     tell: Tell,
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
+}
+
+/// The thread, and a channel whose other end goes with it.
+struct Thread {
+    handle: JoinHandle<()>,
+    ended: Receiver<()>,
 }
 
 struct Shared {
     epoll: Epoll,
     stop: EventFd,
     devices: RwLock<Vec<Served>>,
+    /// Number of the source whose turn is under way, for messages.
+    turn: AtomicU64,
 }
 
 #[derive(Clone)]
 struct Served {
+    name: Arc<str>,
     device: Arc<dyn Serve>,
     queue_events: Arc<[EventFd]>,
 }
@@ -103,12 +133,20 @@ impl Source {
 impl Worker {
     /// Starts the worker of the VM `vm`. `tell` receives messages about devices that are turned off.
     pub fn start(vm: &str, tell: Tell) -> io::Result<Arc<Self>> {
-        let shared = Arc::new(Shared { epoll: Epoll::new()?, stop: event()?, devices: RwLock::default() });
+        let (devices, turn) = (RwLock::default(), AtomicU64::new(Source::Stop.number()));
+        let shared = Arc::new(Shared { epoll: Epoll::new()?, stop: event()?, devices, turn });
         shared.watch(shared.stop.as_raw_fd(), Source::Stop)?;
-        let runs = Arc::clone(&shared);
+        let (runs, (running, ended)) = (Arc::clone(&shared), mpsc::channel::<()>());
         // The kernel keeps 15 characters of a name.
-        let thread = thread::Builder::new().name(format!("dev {vm}")).spawn(move || runs.run())?;
-        Ok(Arc::new(Self { vm: vm.to_owned(), tell, shared, thread: Mutex::new(Some(thread)) }))
+        let (name, hears) = (vm.to_owned(), Arc::clone(&tell));
+        let handle = thread::Builder::new().name(format!("dev {vm}")).spawn(move || {
+            let _running = running;
+            if catch_unwind(AssertUnwindSafe(|| runs.run())).is_err() {
+                let device = runs.under_way();
+                hears(&format!("VM {name}: none of its devices works any more: stile panicked in {device}"));
+            }
+        })?;
+        Ok(Arc::new(Self { vm: vm.to_owned(), tell, shared, thread: Mutex::new(Some(Thread { handle, ended })) }))
     }
 
     /// Name of its VM.
@@ -121,8 +159,8 @@ impl Worker {
         &self.tell
     }
 
-    /// Serves `device` from now on, whenever one of its events rings.
-    pub(super) fn serve(&self, device: Arc<dyn Serve>, queue_events: Arc<[EventFd]>) -> io::Result<()> {
+    /// Serves `device` from now on, whenever one of its events rings. Messages call it `name`.
+    pub(super) fn serve(&self, name: &str, device: Arc<dyn Serve>, queue_events: Arc<[EventFd]>) -> io::Result<()> {
         let mut devices = self.shared.devices.write();
         let index = devices.len() as u32;
         for (queue, event) in (0u16..).zip(queue_events.iter()) {
@@ -131,19 +169,29 @@ impl Worker {
         if let Some(host) = device.host_events() {
             self.shared.watch(host, Source::Host { device: index })?;
         }
-        devices.push(Served { device, queue_events });
+        devices.push(Served { name: name.into(), device, queue_events });
         Ok(())
+    }
+
+    /// Ends the thread, and waits for it no longer than `patience`.
+    fn end(&self, patience: Duration) {
+        // This cannot fail: the counter of an event that is rung once does not overflow.
+        let _ = self.shared.stop.write(1);
+        let Some(thread) = self.thread.lock().take() else { return };
+        match thread.ended.recv_timeout(patience) {
+            Err(RecvTimeoutError::Timeout) => (self.tell)(&format!(
+                "VM {}: {} does not end: a call to the host has not returned for {patience:?}",
+                self.vm,
+                self.shared.under_way()
+            )),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => drop(thread.handle.join()),
+        }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // This cannot fail: the counter of an event that is rung once does not overflow.
-        let _ = self.shared.stop.write(1);
-        if let Some(thread) = self.thread.lock().take() {
-            // A worker that panicked has printed the reason.
-            let _ = thread.join();
-        }
+        self.end(PATIENCE);
     }
 }
 
@@ -188,7 +236,19 @@ impl Shared {
         }
     }
 
+    /// Name of the device whose turn is under way.
+    fn under_way(&self) -> String {
+        match Source::of(self.turn.load(Ordering::Relaxed)) {
+            Source::Stop => "its device worker".to_owned(),
+            Source::Queue { device, .. } | Source::Host { device } => {
+                self.served(device).map_or_else(String::new, |served| served.name.to_string())
+            }
+        }
+    }
+
     fn turn(&self, source: Source) -> Progress {
+        // Relaxed: it is read for a message.
+        self.turn.store(source.number(), Ordering::Relaxed);
         let (device, queue) = match source {
             Source::Stop => return Progress::Done,
             Source::Queue { device, queue } => (device, Some(queue)),
@@ -217,3 +277,6 @@ impl std::fmt::Debug for Worker {
         f.debug_struct("Worker").field("vm", &self.vm).field("devices", &devices).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

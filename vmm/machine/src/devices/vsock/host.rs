@@ -9,12 +9,16 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, open};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
 /// Longest path of a unix socket (units: bytes); `sun_path` with its NUL.
 const PATH_MAX: usize = 107;
 /// Longest suffix that a port adds to the path: `_4294967295` (units: bytes).
 const PORT_SUFFIX: usize = 11;
+
+/// Host programs that may wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// Why a path cannot be a VM's socket.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +93,7 @@ impl HostSocket {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(unbound(error)),
         }
-        let listener = UnixListener::bind(path).map_err(unbound)?;
+        let listener = listen_privately(path).map_err(unbound)?;
         let socket = Side::Path { path: path.to_owned(), listener };
         if let Side::Path { listener, .. } = &socket {
             listener.set_nonblocking(true).map_err(unbound)?;
@@ -151,11 +155,27 @@ impl HostSocket {
         };
         let mut path = OsString::from(&*path);
         path.push(format!("_{port}"));
+        // A link could lead the guest to any service of this host. What was found to be a socket is connected to by its
+        // descriptor, so that nobody can put a link in its place in between.
+        let found = open(path.as_os_str(), OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::Socket {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        connect(&socket, &SocketAddrUnix::new(path.as_os_str())?)?;
+        connect(&socket, &SocketAddrUnix::new(format!("/proc/self/fd/{}", found.as_raw_fd()))?)?;
         Ok(socket.into())
     }
+}
+
+/// A socket at `path` to which only the user of this process can connect.
+fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The path gets the mode of the socket when it is bound.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 impl Drop for Side {

@@ -18,8 +18,11 @@ use super::{GUEST_CID, HOST_CID};
 use crate::devices::virtio::Progress;
 
 /// Most connections of one VM at a time, including host programs that have not named a port yet. Each takes a
-/// descriptor, and up to 64 KiB.
-pub(super) const CONNECTIONS_MAX: usize = 1024;
+/// descriptor of the process, which all its VMs share, and up to 64 KiB.
+pub(super) const CONNECTIONS_MAX: usize = 256;
+/// Most host programs at a time that have not named a port yet. The one that has been silent for longest makes room for
+/// the next.
+pub(super) const GREETINGS_MAX: usize = 32;
 /// Most refusals that wait for room in the guest. While there are that many, no more packets are taken from it.
 const REFUSALS_MAX: usize = 64;
 /// Events taken from the kernel at a time.
@@ -50,6 +53,8 @@ pub(super) struct Table {
     /// Connections that may have a packet for the guest.
     queue: VecDeque<Id>,
     refusals: VecDeque<Header>,
+    /// Host programs that have not named a port, in the order in which they connected.
+    greetings: VecDeque<Id>,
     /// A host program may wait to be accepted.
     callers: bool,
     /// The last host program could not be accepted. That may change when a connection ends.
@@ -72,6 +77,7 @@ impl Table {
             ids: HashMap::new(),
             queue: VecDeque::new(),
             refusals: VecDeque::new(),
+            greetings: VecDeque::new(),
             callers: false,
             short_of_descriptors: false,
             next_id: LISTENER + 1,
@@ -85,6 +91,7 @@ impl Table {
         self.ids.clear();
         self.queue.clear();
         self.refusals.clear();
+        self.greetings.clear();
         self.short_of_descriptors = false;
     }
 
@@ -187,6 +194,7 @@ impl Table {
 
     fn remove(&mut self, id: Id) -> Option<Peer> {
         self.short_of_descriptors = false;
+        self.greetings.retain(|greeting| *greeting != id);
         self.peers.remove(&id)
     }
 
@@ -220,7 +228,9 @@ impl Table {
 
     /// Whether a host program may be let in.
     pub(super) fn may_accept(&self) -> bool {
-        self.callers && !self.short_of_descriptors && self.peers.len() < CONNECTIONS_MAX
+        // A silent program makes room for one that may speak.
+        let has_room = self.peers.len() < CONNECTIONS_MAX || self.greetings.len() >= GREETINGS_MAX;
+        self.callers && !self.short_of_descriptors && has_room
     }
 
     /// Accepts host programs that have connected, as long as there is room.
@@ -229,6 +239,8 @@ impl Table {
             let accepted = self.socket.accept().and_then(|stream| self.watch(&stream).map(|id| (id, stream)));
             match accepted {
                 Ok((id, stream)) => {
+                    self.make_room_for_greeting();
+                    self.greetings.push_back(id);
                     self.peers.insert(id, Peer::Greeting(stream, Vec::new()));
                     self.greet(id);
                 }
@@ -237,6 +249,15 @@ impl Table {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(_) => self.short_of_descriptors = true,
             }
+        }
+    }
+
+    /// Turns the host program away that has been silent for longest, if there are [`GREETINGS_MAX`] of them.
+    fn make_room_for_greeting(&mut self) {
+        if self.greetings.len() >= GREETINGS_MAX
+            && let Some(silent) = self.greetings.front().copied()
+        {
+            self.remove(silent);
         }
     }
 

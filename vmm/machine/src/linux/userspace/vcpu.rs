@@ -13,12 +13,13 @@ use super::apics::Apics;
 use super::inject::{self, Pristine};
 use super::msrs::{APIC_BASE, apic_base};
 use super::pv_eoi::{PV_EOI, PvEoi};
+use crate::devices::PendingWrite;
 use crate::linux::apic::local::msr;
 use crate::linux::apic::{Effect, GeneralProtection, Startup};
 use crate::linux::exits::{self, Event};
 use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -42,6 +43,8 @@ pub(in crate::linux) struct UserVcpu {
     completes: bool,
     /// The class of the task priority with which the vCPU last entered the guest.
     class: u8,
+    /// A write to a busy device, which has to be done before the guest goes on.
+    pending: Option<PendingWrite>,
 }
 
 /// An exit.
@@ -64,11 +67,43 @@ struct Entry {
 
 impl stile_sched::Vcpu for UserVcpu {
     fn run(&mut self) -> Stop {
+        match caught(|| self.step()) {
+            Ok(stop) => stop,
+            Err(kind) => self.broken(kind),
+        }
+    }
+
+    fn waited(&mut self, total: Nanos, taken: Nanos) {
+        self.steal.set_missed(total + taken, &self.vm.memory);
+        self.vm.keep_told_steal(self.index, self.steal.told());
+    }
+
+    fn presence(&mut self, presence: Presence) {
+        self.steal.set_presence(presence, &self.vm.memory);
+    }
+
+    fn retired(self: Box<Self>, last: &Account) {
+        self.vm.status().keep(self.index, last);
+        let retired = self.retired.clone();
+        // The owner waits for all vCPUs of its VM before it drops the receiver.
+        let _ = retired.send(RetiredVcpu::of(self));
+    }
+}
+
+impl UserVcpu {
+    /// Runs the guest to its next exit and does what that asks for, or what is left of that.
+    fn step(&mut self) -> Stop {
         if self.vm.status().has_ended() {
             return self.end(Outcome::Stopped);
         }
         if let Err(error) = self.start_up() {
             return self.broken(FaultKind::Kvm(format!("cannot start the vCPU: {error}")));
+        }
+        if let Some(write) = self.pending.take() {
+            self.pending = self.vm.write_again(&write);
+        }
+        if self.pending.is_some() {
+            return Stop::Idle(PendingWrite::again());
         }
         if let Some(until) = self.idles_until() {
             return Stop::Idle(until);
@@ -94,24 +129,6 @@ impl stile_sched::Vcpu for UserVcpu {
         }
     }
 
-    fn waited(&mut self, total: Nanos, taken: Nanos) {
-        self.steal.set_missed(total + taken, &self.vm.memory);
-        self.vm.keep_told_steal(self.index, self.steal.told());
-    }
-
-    fn presence(&mut self, presence: Presence) {
-        self.steal.set_presence(presence, &self.vm.memory);
-    }
-
-    fn retired(self: Box<Self>, last: &Account) {
-        self.vm.status().keep(self.index, last);
-        let retired = self.retired.clone();
-        // The owner waits for all vCPUs of its VM before it drops the receiver.
-        let _ = retired.send(RetiredVcpu::of(self));
-    }
-}
-
-impl UserVcpu {
     /// The vCPU `index`, whose registers are set.
     pub(in crate::linux) fn new(
         index: u32,
@@ -133,6 +150,7 @@ impl UserVcpu {
             halted: false,
             completes: false,
             class: 0,
+            pending: None,
         }
     }
 
@@ -212,7 +230,7 @@ impl UserVcpu {
     }
 
     fn run_guest(&mut self) -> Exit {
-        match exits::run(&mut self.fd, &self.vm) {
+        match exits::run(&mut self.fd, &self.vm, &mut self.pending) {
             Ok(event) => Exit::Common(event),
             Err(VcpuExit::Hlt) => Exit::Halted,
             Err(VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => Exit::Common(Event::Handled),

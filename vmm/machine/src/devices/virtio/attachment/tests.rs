@@ -85,7 +85,15 @@ fn guest(worker: &Arc<Worker>, turns: u32) -> Guest {
         Ok(Probe { calls: sender, turns: AtomicU32::new(turns), host: rings, line, ring: Mutex::default() })
     });
     let attachment = attachment.unwrap();
-    let write = |register: u32, value: u32| attachment.mmio.write(register.into(), &value.to_le_bytes());
+    let queues = bring_up_attached(&attachment, &memory);
+    Guest { attachment, host, calls, queues }
+}
+
+/// Brings a device with two queues up through its registers.
+fn bring_up_attached(attachment: &Attachment, memory: &GuestMemoryMmap) -> Vec<TestQueue> {
+    let write = |register: u32, value: u32| {
+        let _ = attachment.mmio.write(register.into(), &value.to_le_bytes());
+    };
     [0, 1, 3].iter().for_each(|status| write(reg::VIRTIO_MMIO_STATUS, *status));
     write(reg::VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1);
     write(reg::VIRTIO_MMIO_DRIVER_FEATURES, 1);
@@ -93,7 +101,7 @@ fn guest(worker: &Arc<Worker>, turns: u32) -> Guest {
     let queues: Vec<_> = (0..2).map(|index| TestQueue::new(memory.clone(), index, 16)).collect();
     queues.iter().for_each(|queue| queue.registers().for_each(|(register, value)| write(register, value)));
     write(reg::VIRTIO_MMIO_STATUS, 15);
-    Guest { attachment, host, calls, queues }
+    queues
 }
 
 impl Guest {
@@ -126,13 +134,13 @@ fn a_rung_event_and_a_notification_register_bring_the_worker_to_the_queue() {
     let guest = guest(&worker, 0).started();
     guest.attachment.queue_events[1].write(1).unwrap();
     assert_eq!(guest.next(), Some(1));
-    guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &0u32.to_le_bytes());
+    assert_eq!(guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &0u32.to_le_bytes()), Written::Done);
     assert_eq!(guest.next(), Some(0));
-    guest.attachment.mmio.notify(1);
+    assert_eq!(guest.attachment.mmio.notify(1), Progress::Done);
     assert_eq!(guest.next(), Some(1));
     // No queues, and nothing happens.
-    guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &7u32.to_le_bytes());
-    guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &[0]);
+    assert_eq!(guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &7u32.to_le_bytes()), Written::Done);
+    assert_eq!(guest.attachment.mmio.write(reg::VIRTIO_MMIO_QUEUE_NOTIFY.into(), &[0]), Written::Done);
     guest.host.write(1).unwrap();
     assert_eq!(guest.next(), None);
 }
@@ -207,4 +215,62 @@ fn a_fault_is_told_with_the_names_of_vm_and_device() {
     attachment.unwrap();
     let text = "VM web: virtio-probe: turned off until its driver resets it: queue 1 lies outside of guest memory";
     assert_eq!(*heard.lock(), [text]);
+}
+
+/// A device whose host does not answer, until the channel ends. Its queue is stopped under the same lock as in sound
+/// devices.
+struct Hangs {
+    began: Sender<()>,
+    answer: Mutex<Receiver<()>>,
+}
+
+impl Device for Hangs {
+    fn id(&self) -> u32 {
+        2
+    }
+    fn features(&self) -> u64 {
+        0
+    }
+    fn queue_sizes(&self) -> &'static [u16] {
+        &[64; 2]
+    }
+    fn config(&self) -> &[u8] {
+        &[]
+    }
+    fn set_ring(&self, _queue: u16, _ring: Option<Ring>) {
+        drop(self.answer.lock());
+    }
+    fn queue_notify(&self, _queue: u16) -> Progress {
+        let answer = self.answer.lock();
+        let _ = self.began.send(());
+        let _ = answer.recv();
+        Progress::Done
+    }
+}
+
+#[test]
+fn a_reset_and_the_stop_of_a_queue_do_not_wait_for_a_turn_under_way() {
+    let worker = worker();
+    let (memory, (began, begins), (answers, answer)) = (guest_memory(), mpsc::channel(), mpsc::channel());
+    let attachment = Attachment::new(&worker, "disk", &memory, |_| Ok(Hangs { began, answer: Mutex::new(answer) }));
+    let attachment = Arc::new(attachment.unwrap());
+    bring_up_attached(&attachment, &memory);
+    begins.recv_timeout(LIMIT).expect("a turn begins");
+    for (register, value) in [(reg::VIRTIO_MMIO_STATUS, 0u32), (reg::VIRTIO_MMIO_QUEUE_READY, 0)] {
+        let (through, passed) = mpsc::channel();
+        let of_vcpu = Arc::clone(&attachment);
+        thread::spawn(move || {
+            assert_eq!(of_vcpu.mmio.write(register.into(), &value.to_le_bytes()), Written::Busy);
+            // Another vCPU reads a register meanwhile.
+            of_vcpu.mmio.read(reg::VIRTIO_MMIO_STATUS.into(), &mut [0; 4]);
+            through.send(()).unwrap();
+        });
+        passed.recv_timeout(Duration::from_secs(5)).expect("the vCPU waits for the worker's turn on its pCPU");
+    }
+    drop(answers);
+    // The write is made again until the turn is over. No other turn begins meanwhile.
+    while attachment.mmio.write(reg::VIRTIO_MMIO_STATUS.into(), &[0; 4]) == Written::Busy {}
+    let mut status = [1; 4];
+    attachment.mmio.read(reg::VIRTIO_MMIO_STATUS.into(), &mut status);
+    assert_eq!(status, [0; 4]);
 }

@@ -104,9 +104,9 @@ fn accesses_that_are_not_one_register_do_nothing() {
     let mut two = [0xaa; 2];
     device.read(0, &mut two);
     assert_eq!(two, [0; 2]);
-    device.write(reg::VIRTIO_MMIO_STATUS.into(), &[1]);
-    device.write(0x104, &[9; 4]);
-    device.write(u64::MAX, &[9; 4]);
+    let _ = device.write(reg::VIRTIO_MMIO_STATUS.into(), &[1]);
+    let _ = device.write(0x104, &[9; 4]);
+    let _ = device.write(u64::MAX, &[9; 4]);
     assert_eq!(status(&device), 0);
     assert_eq!(device.line().faults(), 0);
 }
@@ -119,7 +119,7 @@ fn an_orderly_driver_gets_its_queues() {
     assert_eq!(device.device().features.load(Ordering::SeqCst), VERSION_1 | 1 << 5);
     queues[1].ring(&device);
     assert_eq!(device.device().notified.load(Ordering::SeqCst), 1 << 8);
-    MmioDevice::notify(&device, 0);
+    assert_eq!(MmioDevice::notify(&device, 0), Progress::Done);
     assert_eq!(device.device().notified.load(Ordering::SeqCst), 1 << 8 | 1);
     assert_eq!(bell.rung(), 0);
 }
@@ -193,7 +193,7 @@ fn notifications_before_the_start_or_after_a_fault_do_nothing() {
     let (device, _) = probe();
     let notify = || {
         write32(&device, reg::VIRTIO_MMIO_QUEUE_NOTIFY, 0);
-        MmioDevice::notify(&device, 0);
+        assert_eq!(MmioDevice::notify(&device, 0), Progress::Done);
     };
     notify();
     bring_up(&device, &guest_memory(), 0, 64);

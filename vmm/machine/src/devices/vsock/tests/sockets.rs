@@ -1,7 +1,8 @@
 //! The unix sockets on the host's side.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 
+use super::table::GREETINGS_MAX;
 use super::*;
 
 #[test]
@@ -34,4 +35,35 @@ fn a_socket_within_the_process_takes_one_connection_to_its_port_and_nobody_else(
     let mut heard = String::new();
     other.read_to_string(&mut heard).unwrap();
     assert_eq!(heard, "hello");
+}
+
+#[test]
+fn a_socket_is_its_owners_alone() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("sock");
+    let _socket = HostSocket::open(&path).unwrap();
+    assert_eq!(std::fs::symlink_metadata(&path).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_guests_connection_follows_no_link() {
+    let mut guest = Guest::new();
+    let elsewhere = TempDir::new().unwrap();
+    let _service = UnixListener::bind(elsewhere.path().join("service")).unwrap();
+    symlink(elsewhere.path().join("service"), guest.folder.path().join("sock_81")).unwrap();
+    guest.send(from_guest(81, op::REQUEST), b"");
+    let (header, _) = guest.expect(op::RESET);
+    assert_eq!((header.src_port, guest.connections()), (81, 0));
+}
+
+#[test]
+fn host_programs_that_say_nothing_give_way_to_those_that_come_later() {
+    let mut guest = Guest::new();
+    let silent: Vec<_> = (0..100).map(|_| guest.program(b"")).collect();
+    assert!(guest.connections() <= GREETINGS_MAX, "{}", guest.connections());
+    let (mut late, _) = guest.accept();
+    late.write_all(b"hello").unwrap();
+    guest.rig.host();
+    assert_eq!(guest.expect(op::DATA).1, b"hello");
+    drop(silent);
 }

@@ -58,8 +58,8 @@ impl Target for Guests {
     fn check(&mut self, rig: &mut Rig<NetDevice>) {
         rig.offer(0, 0, &[(BUFFERS, 2048, WRITE)]);
         rig.ring(0);
-        // The switch may have learnt that the guest is elsewhere; it floods what it does not know.
-        let frame = test_frame(number(77).mac(), number(2).mac(), b"still here");
+        // Whatever addresses the guest has claimed.
+        let frame = test_frame(number(1).mac(), number(2).mac(), b"still here");
         self.peer.send(&frame, &mut Wakes::new());
         assert_eq!(rig.used(0), Some((0, (HEADER_BYTES + frame.length()) as u32)));
         let stats = rig.device.device().stats();

@@ -215,13 +215,14 @@ fn a_batch_notifies_the_receiver_once() {
 }
 
 #[test]
-fn a_guest_without_a_driver_costs_nobody_anything() {
+fn a_frame_for_a_guest_without_a_driver_is_counted_there_and_is_no_fault() {
     let switch = Switch::new();
     let mut a = Guest::new(&switch, 1, 0);
     let number = PortNumber::new(2).unwrap();
     let silent = NetDevice::attach(&switch, number, guest_memory(), bell()).unwrap();
     a.send(mac(2), b"x");
-    assert_eq!(silent.device().stats().drops.total(), 0);
+    let drops = silent.device().stats().drops;
+    assert_eq!((drops.receiver_down, drops.total(), a.device.device().stats().drops.total()), (1, 1, 0));
     assert_eq!(silent.line().faults(), 0);
 }
 
@@ -332,4 +333,56 @@ fn a_port_outlives_a_delivery_in_flight() {
     a.send(mac(2), b"x");
     assert_eq!(a.device.device().stats().drops.no_port, 1);
     assert!(matches!(receiver.deliver(&Frame::new()), Delivery::Quiet));
+}
+
+/// A receiver during whose deliveries another vCPU of the sender makes the same frame available anew.
+struct Feeder {
+    memory: GuestMemoryMmap,
+    fed: std::sync::atomic::AtomicU16,
+}
+
+/// More than any turn may take.
+const FED_MAX: u16 = 5000;
+
+impl Sink for Feeder {
+    fn deliver(&self, _frame: &Frame) -> Delivery {
+        let fed = self.fed.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
+        if fed < FED_MAX {
+            TestQueue::new(self.memory.clone(), TX as u16, SIZE).claim_offered(fed + 1);
+        }
+        Delivery::Quiet
+    }
+
+    fn notify(&self) {}
+}
+
+#[test]
+fn a_queue_that_another_vcpu_feeds_goes_back_to_the_scheduler_after_a_turn() {
+    let switch = Switch::new();
+    let mut sender = Guest::new(&switch, 1, 0);
+    let feeder = Arc::new(Feeder { memory: sender.memory.clone(), fed: Default::default() });
+    let _port = switch.attach(PortNumber::new(2).unwrap(), Arc::clone(&feeder) as _).unwrap();
+    // Every entry of the ring names the same chain.
+    (0..SIZE).for_each(|_| sender.queues[TX].offer(0));
+    sender.queues[TX].claim_offered(0);
+    let ethernet = [&mac(2)[..], &mac(1), &[0x88, 0xb5]].concat();
+    sender.memory.write_slice(&ethernet, GuestAddress(TX_BUFFERS + HEADER_BYTES as u64)).unwrap();
+    sender.queues[TX].describe(0, TX_BUFFERS, (HEADER_BYTES + ethernet.len()) as u32, 0, 0);
+    sender.queues[TX].claim_offered(1);
+    let _ = sender.device.write(0x50, &(TX as u32).to_le_bytes());
+    assert_eq!(feeder.fed.load(std::sync::atomic::Ordering::SeqCst), 256);
+}
+
+#[test]
+fn a_receiver_with_buffers_of_few_bytes_costs_its_peers_few_descriptors() {
+    let (_switch, mut a, mut b) = pair(0);
+    // A chain of all descriptors, into which the frame would just fit.
+    (0..SIZE).for_each(|at| {
+        let next = if at + 1 < SIZE { NEXT } else { 0 };
+        b.queues[RX].describe(at, RX_BUFFERS, 2, WRITE | next, at + 1);
+    });
+    b.queues[RX].offer(0);
+    a.send(mac(2), b"hello");
+    assert!(matches!(b.first_fault(), Fault::Chain { cause: ChainError::Endless, .. }));
+    assert_eq!(a.device.line().faults(), 0);
 }
