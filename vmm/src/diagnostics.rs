@@ -8,8 +8,8 @@
 //! | debug | steps for an operator: VMs made, started and ended, domains made | with `-v` |
 //! | trace | such steps for each vCPU | with `-vv` |
 //!
-//! `STILE_LOG` has a filter, as [`Targets`](tracing_subscriber::filter::Targets) reads it, and takes precedence over `-v`
-//! and `-q`. Results of a command go to standard output and are not diagnostics.
+//! `STILE_LOG` has a filter, as [`Targets`](tracing_subscriber::filter::Targets) reads it, and takes precedence over
+//! `-v` and `-q`. Results of a command go to standard output and are not diagnostics.
 //!
 //! The code of scheduling decisions and of guests' exits has no diagnostics at all. `tests/structure` checks that.
 

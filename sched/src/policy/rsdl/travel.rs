@@ -16,8 +16,8 @@ use crate::policy::travel::{Front, Progress, Spare, Traveller};
 use crate::time::Time;
 
 impl Rsdl {
-    /// The next vCPU of the queue that has got least far, of those that may leave. Class rt stays: it has a budget where
-    /// it is.
+    /// The next vCPU of the queue that has got least far, of those that may leave. Class rt stays: it has a budget
+    /// where it is.
     pub(super) fn to_spare(&self) -> Option<Spare> {
         let head = |queue: &RunQueue| {
             let idle = || queue.idlers.head(&self.nodes).map(|(vcpu, _)| (vcpu, Stair::MAX));

@@ -125,8 +125,8 @@ proptest! {
         let all: u64 = ran.iter().sum();
         for (v, &nice) in nices.iter().enumerate() {
             let due = all * weight(nice) / weights;
-            // At each end: a quota under way; the stairs from which a slot takes a vCPU from elsewhere; and a lease until
-            // a slot looks there.
+            // At each end: a quota under way; the stairs from which a slot takes a vCPU from elsewhere; and a lease
+            // until a slot looks there.
             let stair = weight(nice) / LEVELS;
             let may_differ = (due / 50).max(2 * (2 * RR.0 + (DRIFT + 1) * stair));
             prop_assert!(ran[v].abs_diff(due) <= may_differ, "v{v} of nice {nice} got {} of {due}", ran[v]);

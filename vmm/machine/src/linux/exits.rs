@@ -20,8 +20,8 @@ pub(super) enum Event {
     Broken(FaultKind),
 }
 
-/// Runs the guest until its next exit. An exit of another kind comes back as an error. A write to a device that has to be
-/// made again is left in `pending`.
+/// Runs the guest until its next exit. An exit of another kind comes back as an error. A write to a device that has to
+/// be made again is left in `pending`.
 pub(super) fn run<'a>(
     fd: &'a mut VcpuFd,
     vm: &LinuxState,
