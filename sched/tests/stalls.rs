@@ -2,7 +2,9 @@
 //! pCPU costs the vCPU there nothing of its share.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use rustix::thread::{CpuSet, sched_getaffinity};
+mod one_cpu;
+
+use one_cpu::{a_cpu, policy};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -15,8 +17,6 @@ use stile_sched::domain::executors::{Executors, Switches};
 use stile_sched::domain::leases;
 use stile_sched::ledger::Account;
 use stile_sched::lock::LockRules;
-use stile_sched::policy::Rsdl;
-use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::{Attributes, Stop, Vcpu, VcpuId, kick};
 
 const VCPUS: usize = 8;
@@ -76,16 +76,6 @@ fn shares_beside_stalls(domain: &dyn Domain, cpu: usize) {
     assert!(charged * 4 < all * 5, "charged {runs:?} ns for {had:?}");
     let (least, most) = (had.iter().min().unwrap(), had.iter().max().unwrap());
     assert!(most * 4 < least * 5, "{had:?} ns of CPU time");
-}
-
-/// The last CPU that this process may use.
-fn a_cpu() -> usize {
-    let allowed = sched_getaffinity(None).unwrap();
-    (0..CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu)).unwrap()
-}
-
-fn policy() -> Box<Rsdl> {
-    Box::new(Rsdl::new(RsdlConfig::default(), 1))
 }
 
 #[test]

@@ -2,7 +2,10 @@
 //! thread that wants it as well.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+mod one_cpu;
+
+use one_cpu::{a_cpu, policy};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,8 +16,6 @@ use stile_sched::domain::executors::{Executors, Switches};
 use stile_sched::domain::leases;
 use stile_sched::ledger::Account;
 use stile_sched::lock::LockRules;
-use stile_sched::policy::Rsdl;
-use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::{Attributes, Nanos, Stop, Vcpu, VcpuId, kick};
 
 /// What a vCPU was told last of its wait and of what was taken, and its last account.
@@ -40,12 +41,6 @@ impl Vcpu for Hog {
     fn retired(self: Box<Self>, last: &Account) {
         self.0.lock().unwrap().2 = last.clone();
     }
-}
-
-/// The last CPU that this process may use.
-fn a_cpu() -> usize {
-    let allowed = sched_getaffinity(None).unwrap();
-    (0..CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu)).unwrap()
 }
 
 /// Lets two hogs run on one CPU beside a thread that computes there too, and returns their accounts.
@@ -83,10 +78,6 @@ fn was_told(told: &Told) {
     let (waited, taken, last) = told.lock().unwrap().clone();
     assert!(waited <= last.wait && waited.0 * 2 > last.wait.0, "{waited:?} told, {last:?}");
     assert!(taken <= last.taken && taken.0 * 2 > last.taken.0, "{taken:?} told, {last:?}");
-}
-
-fn policy() -> Box<Rsdl> {
-    Box::new(Rsdl::new(RsdlConfig::default(), 1))
 }
 
 /// What one CPU's worth of accounts must show.

@@ -1,7 +1,9 @@
 //! A slot's timer does not interrupt a vCPU whose lease has not ended and for which nothing is due.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use rustix::thread::{CpuSet, sched_getaffinity};
+mod one_cpu;
+
+use one_cpu::{a_cpu, policy};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +14,6 @@ use stile_sched::domain::executors::{Executors, Switches};
 use stile_sched::domain::leases;
 use stile_sched::ledger::Account;
 use stile_sched::lock::LockRules;
-use stile_sched::policy::Rsdl;
-use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::{Attributes, Stop, Time, Vcpu, kick};
 
 /// Wake-ups of the vCPU that blocks at once, and the time between two: longer than any lease.
@@ -63,16 +63,6 @@ fn interrupts_only_for_wakes(domain: &dyn Domain) {
     assert!(runs * 2 > WAKES, "the waiter ran {runs} times");
     // A timer that is left set at the end of the waiter's lease makes two interrupts of each wake-up.
     assert!(interrupts * 10 <= runs * 13, "{interrupts} interrupts, the waiter ran {runs} times");
-}
-
-/// The last CPU that this process may use.
-fn a_cpu() -> usize {
-    let allowed = sched_getaffinity(None).unwrap();
-    (0..CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu)).unwrap()
-}
-
-fn policy() -> Box<Rsdl> {
-    Box::new(Rsdl::new(RsdlConfig::default(), 1))
 }
 
 #[test]
