@@ -72,6 +72,17 @@ impl<P: Policy> SimMachine<P> {
         assert_eq!(self.shards.iter().map(|shard| shard.ledger.waiting()).sum::<usize>(), queued.len(), "waiting");
         let rings = |&v: &usize| self.ledger_of(v).alarm() != Time::NEVER;
         assert!(held.iter().all(rings), "nobody will let {held:?} go on");
+        self.check_slots(&queued);
+        let busy = |s: &SlotSim| {
+            let so_far = if s.current.is_some() { self.now.since(s.busy_since) } else { Nanos::ZERO };
+            (s.busy + so_far - s.told_taken).0
+        };
+        let ran: u64 = (0..self.vcpus.len()).map(|v| self.record(v).run.0).sum();
+        assert_eq!(ran, self.slots.iter().map(busy).sum::<u64>(), "CPU time is conserved");
+    }
+
+    /// Of these queued vCPUs none waits beside an idle slot of its shard, nor for long beside another idle slot.
+    fn check_slots(&mut self, queued: &[usize]) {
         let mut neglected = BTreeMap::new();
         for (i, s) in self.slots.iter().enumerate() {
             let told = s.told != Time::NEVER || s.asks.is_some();
@@ -84,7 +95,7 @@ impl<P: Policy> SimMachine<P> {
             if placed || told {
                 continue;
             }
-            for &v in &queued {
+            for &v in queued {
                 let vcpu = &self.vcpus[v];
                 let here = vcpu.shard == self.shard_of(i);
                 if here || self.may_leave(vcpu) {
@@ -96,11 +107,5 @@ impl<P: Policy> SimMachine<P> {
             }
         }
         self.audit.iter_mut().for_each(|audit| audit.neglected = std::mem::take(&mut neglected));
-        let busy = |s: &SlotSim| {
-            let so_far = if s.current.is_some() { self.now.since(s.busy_since) } else { Nanos::ZERO };
-            (s.busy + so_far - s.told_taken).0
-        };
-        let ran: u64 = (0..self.vcpus.len()).map(|v| self.record(v).run.0).sum();
-        assert_eq!(ran, self.slots.iter().map(busy).sum::<u64>(), "CPU time is conserved");
     }
 }
