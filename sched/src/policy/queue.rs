@@ -99,6 +99,12 @@ impl Queue {
         self.len
     }
 
+    /// The same queue, empty as it is, with this stair as the lowest in use.
+    pub(crate) fn from_stair(self, floor: u64) -> Self {
+        debug_assert_eq!(self.len, 0, "queued vCPUs have to move up");
+        Self { floor, ..self }
+    }
+
     /// Raises the lowest stair in use. vCPUs that are queued below it move up to it.
     pub(crate) fn raise_floor(&mut self, nodes: &mut Nodes, floor: u64) {
         while self.floor < floor {

@@ -282,3 +282,33 @@ proptest! {
         events.iter().for_each(|(event, span)| model.step(event, *span));
     }
 }
+
+/// A shard where little has run served a higher stair than the lowest of its queue, and a vCPU from far down fell out of
+/// the queue's window.
+#[test]
+fn a_vcpu_from_far_down_comes_to_a_shard_where_little_has_run() {
+    use Event::{Ask, Move, Settle, Take, Wake};
+    let wake = |v: u32, nice: i8, shard: usize| Wake(v, nice, Class::Normal, shard);
+    let yields = Why::Yield(Yield { wait: Wait::Message(VcpuId(3)), again: false });
+    let events = [
+        (wake(11, 18, 0), 0),
+        (wake(5, 0, 0), 0),
+        (wake(6, 0, 2), 0),
+        (Move(5, 2), 0),
+        (wake(6, 0, 0), 0),
+        (wake(11, 0, 0), 0),
+        (wake(5, 0, 0), 0),
+        (Settle, 0),
+        (wake(3, 0, 0), 19_128_471),
+        (Ask(3, Why::Check), 371_527),
+        (wake(0, 0, 0), 0),
+        (wake(0, 0, 0), 0),
+        (wake(8, -8, 1), 967_365),
+        (wake(3, 17, 5), 4_765_511),
+        (Ask(3, yields), 589_555),
+        (Take(3, 3), 9_569_121),
+        (Take(3, 2), 122),
+    ];
+    let mut model = Model::new(3, 1, false);
+    events.iter().for_each(|(event, span)| model.step(event, *span));
+}
