@@ -100,7 +100,7 @@ impl Queue {
     }
 
     /// The same queue, empty as it is, with this stair as the lowest in use.
-    pub(crate) fn from_stair(self, floor: u64) -> Self {
+    pub(crate) fn with_floor(self, floor: u64) -> Self {
         debug_assert_eq!(self.len, 0, "queued vCPUs have to move up");
         Self { floor, ..self }
     }

@@ -83,7 +83,7 @@ impl RunQueue {
     pub(super) fn new(config: &RsdlConfig) -> Self {
         let usual = Row::new(Nice::default(), config.rr_interval, config.variant);
         Self {
-            staircase: Queue::new().from_stair(kept(config) - LAG),
+            staircase: Queue::new().with_floor(kept(config) - LAG),
             rt: Queue::new(),
             idlers: Queue::new(),
             served: kept(config),

@@ -283,8 +283,8 @@ proptest! {
     }
 }
 
-/// A shard where little has run served a higher stair than the lowest of its queue, and a vCPU from far down fell out of
-/// the queue's window.
+/// A shard where little has run served a higher stair than the lowest of its queue's window. A vCPU from far down fell
+/// out of the window.
 #[test]
 fn a_vcpu_from_far_down_comes_to_a_shard_where_little_has_run() {
     use Event::{Ask, Move, Settle, Take, Wake};
