@@ -2,6 +2,7 @@
 
 pub(crate) mod bochs;
 mod missing;
+mod monitor;
 mod program;
 mod qemu;
 
@@ -117,6 +118,14 @@ impl Emulator {
         match self.kind {
             Kind::Svm => qemu::start(&self.program, boot),
             Kind::Vmx => bochs::start(&self.program, self.ips, boot),
+        }
+    }
+
+    /// Where the CPUs of a machine are that was started with this folder, as far as the emulator tells.
+    pub(crate) fn whereabouts(&self, folder: &Path) -> String {
+        match self.kind {
+            Kind::Svm => monitor::registers(&qemu::monitor(folder)),
+            Kind::Vmx => "this emulator does not tell where its CPUs are".to_owned(),
         }
     }
 

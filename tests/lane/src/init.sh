@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # The first process of the outer system: runs the tests of /lane/order and powers off. It tells on the second serial line which
-# test begins and how it ended; the first one has what tests print.
+# test begins and how it ended. The first one has what tests print.
 /bin/busybox --install -s /bin
 export PATH=/usr/bin:/bin HOME=/root TMPDIR=/tmp STILE_REQUIRE=kvm RUST_BACKTRACE=1
 mkdir -p /proc /sys /dev /tmp /root /run
@@ -15,15 +15,15 @@ while read -r module; do
     insmod "$module"
 done </lane/modules/order
 
-# Beside all tests; src/hold_keys.rs says what for.
-/lane/hold-keys &
-held=$!
-until [ -e /run/hold-keys ] || ! kill -0 $held; do sleep 0.1; done
+# Beside all tests; src/companion says what for.
+/lane/companion &
+companion=$!
+until [ -e /run/keys-held ] || ! kill -0 $companion; do sleep 0.1; done
 
 # What a test has left running must not disturb the next one.
 clear_away() {
     for process in /proc/[0-9]*; do
-        case ${process#/proc/} in 1 | $held) ;; *) kill -KILL "${process#/proc/}" 2>/dev/null ;; esac
+        case ${process#/proc/} in 1 | $companion) ;; *) kill -KILL "${process#/proc/}" 2>/dev/null ;; esac
     done
 }
 

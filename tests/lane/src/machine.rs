@@ -62,12 +62,13 @@ impl Machine {
     pub(crate) fn run(&self, scripts: &[Script], interrupted: &AtomicBool) -> Result<Vec<Verdict>, MachineError> {
         let told = self.system.folder().join("results");
         std::fs::write(&told, "").map_err(MachineError::Watch)?;
-        // Mitigations cost time and protect nothing here. The outer system sends results on the second serial line.
+        // Mitigations cost time and protect nothing here, and addresses are to be found in the kernel's table of
+        // symbols. The outer system sends results on the second serial line.
         let first = scripts.first().map_or("", |script| &script.name);
         let boot = Boot {
             kernel: self.system.kernel(),
             initramfs: &self.system.initramfs(),
-            command_line: format!("console=ttyS0 quiet mitigations=off lane.from={first}"),
+            command_line: format!("console=ttyS0 quiet nokaslr mitigations=off lane.from={first}"),
             told: &told,
             disk: self.disk.as_deref(),
             ahead: self.ahead,
@@ -94,9 +95,10 @@ impl Machine {
                 }
                 return Ok(watch.verdicts(Verdict::Ended));
             }
-            if let Some(why) = watch.overdue(now) {
+            if let Some((why, verdict)) = watch.overdue(now) {
                 eprintln!("\nhardware-lane: {why}; ending the machine");
-                return Ok(watch.verdicts(Verdict::Lost));
+                eprintln!("{}", self.emulator.whereabouts(self.system.folder()));
+                return Ok(watch.verdicts(verdict));
             }
             std::thread::sleep(PAUSE);
         }

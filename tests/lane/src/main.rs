@@ -181,7 +181,8 @@ fn run(
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The most machines that may end under one test: faults of the emulator (docs/adr/0019) also end whole machines.
+/// The most machines that may end or hang under one test: faults of the emulator (docs/adr/0019) also end whole
+/// machines.
 const MACHINES: u32 = 3;
 
 /// Returns the verdict on each test, on as many machines as it takes. `run` runs tests on a new machine.
@@ -195,7 +196,7 @@ fn verdicts<E>(
     while let rest @ [_, ..] = &scripts[all.len()..] {
         let mut verdicts = run(rest)?;
         verdicts[0] = verdicts[0].clone().on_machine(number);
-        match verdicts.iter().position(|verdict| *verdict == Verdict::Ended) {
+        match verdicts.iter().position(|verdict| matches!(verdict, Verdict::Ended | Verdict::Hung)) {
             Some(0) if number == MACHINES => {}
             Some(0) => {
                 verdicts.clear();
@@ -244,10 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn a_test_whose_machine_ended_begins_once_more_with_those_after_it() {
+    fn a_test_whose_machine_ended_or_hung_begins_once_more_with_those_after_it() {
         let again = Verdict::PassedAfterAll(Duration::from_secs(1), 2);
-        let machines: [&[Verdict]; 2] = [&[WELL, Verdict::Ended, Verdict::NotRun], &[WELL, WELL]];
-        assert_eq!(outcome(&machines), (vec![WELL, again, WELL], vec![3, 2]));
+        for end in [Verdict::Ended, Verdict::Hung] {
+            let machines: [&[Verdict]; 2] = [&[WELL, end, Verdict::NotRun], &[WELL, WELL]];
+            assert_eq!(outcome(&machines), (vec![WELL, again.clone(), WELL], vec![3, 2]));
+        }
     }
 
     #[test]
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_or_hung_is_not_tried_on_another_machine() {
+    fn what_failed_or_cannot_be_killed_is_not_tried_on_another_machine() {
         let machine = [Verdict::Failed(1), Verdict::Lost, Verdict::NotRun];
         assert_eq!(outcome(&[&machine]), (machine.to_vec(), vec![3]));
     }

@@ -209,7 +209,7 @@ fn add_programs(
     folder: &Path,
 ) -> Result<(), OuterError> {
     let mut all =
-        vec![("/usr/bin/stile".to_owned(), programs.stile), ("/lane/hold-keys".to_owned(), programs.hold_keys)];
+        vec![("/usr/bin/stile".to_owned(), programs.stile), ("/lane/companion".to_owned(), programs.companion)];
     all.extend(programs.whole_vm.into_iter().map(|(name, path)| (format!("/lane/whole-vm/{name}"), path)));
     all.extend(qemu.map(|qemu| ("/usr/bin/qemu-system-x86_64".to_owned(), qemu.to_owned())));
     for (path, program) in &all {

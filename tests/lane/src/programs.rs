@@ -25,7 +25,7 @@ pub(crate) struct Programs {
     /// stile.
     pub(crate) stile: PathBuf,
     /// The program that runs beside the tests.
-    pub(crate) hold_keys: PathBuf,
+    pub(crate) companion: PathBuf,
     /// The binaries of whole-VM tests, with their names; empty unless asked for.
     pub(crate) whole_vm: Vec<(String, PathBuf)>,
 }
@@ -88,12 +88,12 @@ pub(crate) fn build(profile: Profile, with_whole_vm_tests: bool) -> Result<Progr
         let found = built.iter().find(|built| built.kind == "bin" && built.name == wanted);
         found.map(|built| built.path.clone()).ok_or(ProgramError::Missing(wanted))
     };
-    let (stile, hold_keys) = (program("stile")?, program("hold-keys")?);
+    let (stile, companion) = (program("stile")?, program("companion")?);
     // The folder of their crate is the one above.
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("Cargo.toml");
     let is_whole_vm = |built: &Built| built.kind == "test" && built.manifest == manifest;
     let whole_vm = built.into_iter().filter(is_whole_vm).map(|built| (built.name, built.path)).collect();
-    Ok(Programs { stile, hold_keys, whole_vm })
+    Ok(Programs { stile, companion, whole_vm })
 }
 
 fn cargo(profile: Profile, arguments: &[&str]) -> Result<Vec<Built>, ProgramError> {

@@ -1,5 +1,5 @@
-//! Reads the outer system's second serial line: a line for the begin, a new try and the end of a test, and for the end
-//! of all.
+//! Reads the outer system's second serial line: a line for the begin, a new try and the end of a test, for a CPU that
+//! is alive, and for the end of all.
 //!
 //! The serial line is a file that grows. A last line without a line end is not complete yet.
 
@@ -15,6 +15,8 @@ pub(crate) enum Event {
     Again(String, Duration),
     /// A test ended, with this exit code.
     End(String, i32, Duration),
+    /// This CPU is alive.
+    Alive(usize),
     /// All were run.
     Done,
 }
@@ -35,7 +37,9 @@ pub(crate) enum Verdict {
     OverLimit(Duration),
     /// The machine ended during the test.
     Ended,
-    /// The machine hung during the test.
+    /// A CPU of the machine hung during the test.
+    Hung,
+    /// The test did not end, and the machine did not end it.
     Lost,
     /// The machine never began it.
     NotRun,
@@ -47,13 +51,14 @@ impl fmt::Display for Verdict {
             Self::Passed(time) => write!(f, "passed after {:.1} s", time.as_secs_f64()),
             Self::PassedAfterAll(time, tries) => write!(
                 f,
-                "passed after {:.1} s, by try {tries}: before, a guest or the machine ended as the emulator lets them at times",
+                "passed after {:.1} s, by try {tries}: before, a guest or the machine ended or hung as the emulator lets them at times",
                 time.as_secs_f64()
             ),
             Self::Failed(code) => write!(f, "FAILED with exit code {code}"),
             Self::OverLimit(limit) => write!(f, "FAILED: killed after its limit of {} s", limit.as_secs()),
             Self::Ended => f.write_str("FAILED: the machine it ran on ended"),
-            Self::Lost => f.write_str("FAILED: the machine it ran on hung"),
+            Self::Hung => f.write_str("FAILED: the machine it ran on hung"),
+            Self::Lost => f.write_str("FAILED: it did not end, nor could it be killed"),
             Self::NotRun => f.write_str("FAILED: not run, for the machine ended or hung before"),
         }
     }
@@ -96,6 +101,7 @@ fn event(line: &str) -> Option<Event> {
         ["begin", name, seconds] => Some(Event::Begin(name.to_owned(), at(seconds)?)),
         ["again", name, seconds] => Some(Event::Again(name.to_owned(), at(seconds)?)),
         ["end", name, code, seconds] => Some(Event::End(name.to_owned(), code.parse().ok()?, at(seconds)?)),
+        ["alive", cpu] => Some(Event::Alive(cpu.parse().ok()?)),
         ["done"] => Some(Event::Done),
         _ => None,
     }
@@ -110,9 +116,9 @@ mod tests {
         let at = Duration::from_millis;
         let begin = Event::Begin("unikernel".into(), at(5250));
         assert_eq!(events("begin unikernel 5.25\r\nend unikernel 1 7.00"), std::slice::from_ref(&begin));
-        let text = "begin unikernel 5.25\r\nnoise\nagain unikernel 6.5\nend unikernel 1 7.00\r\ndone\r\n";
+        let text = "begin unikernel 5.25\r\nnoise\nalive 1\nagain unikernel 6.5\nend unikernel 1 7.00\r\ndone\r\n";
         let (again, end) = (Event::Again("unikernel".into(), at(6500)), Event::End("unikernel".into(), 1, at(7000)));
-        assert_eq!(events(text), [begin, again, end, Event::Done]);
+        assert_eq!(events(text), [begin, Event::Alive(1), again, end, Event::Done]);
         assert_eq!(events(""), []);
     }
 

@@ -1,7 +1,13 @@
 //! QEMU: a machine with SVM.
 
 use super::{Boot, CPUS, MEMORY_MIB, Program, StartError, Started};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+
+/// The socket of its monitor.
+pub(super) fn monitor(folder: &Path) -> PathBuf {
+    folder.join("monitor")
+}
 
 pub(super) fn start(program: &Program, boot: &Boot<'_>) -> Result<Started, StartError> {
     let mut command = program.ends_with_this();
@@ -10,6 +16,7 @@ pub(super) fn start(program: &Program, boot: &Boot<'_>) -> Result<Started, Start
     command.arg("-kernel").arg(boot.kernel).arg("-initrd").arg(boot.initramfs);
     command.arg("-append").arg(format!("{} panic=-1", boot.command_line));
     command.args(["-serial", "stdio"]).arg("-serial").arg(format!("file:{}", boot.told.display()));
+    command.arg("-monitor").arg(format!("unix:{},server=on,wait=off", monitor(boot.folder).display()));
     if let Some(disk) = boot.disk {
         command.args(["-device", "virtio-blk-pci,drive=results", "-drive"]);
         command.arg(format!("if=none,id=results,format=raw,file={}", disk.display()));

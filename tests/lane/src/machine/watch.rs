@@ -2,12 +2,15 @@
 
 use crate::results::{Event, Verdict};
 use crate::script::Script;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// From start to first test; takes some 7 s on an idle host.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// Time beyond a test's limit, within which the outer system should have killed the test.
 const GRACE: Duration = Duration::from_secs(30);
+/// After so long without a sign of life a CPU has hung. A CPU that lives gives one every 5 s.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// The progress of the tests while the machine runs. Times are those of the host and count from its start, unless they
 /// are the machine's own.
@@ -26,6 +29,8 @@ pub(super) struct Watch<'a> {
     /// Number of tries of the test that runs.
     tries: u32,
     ended: Vec<(String, Verdict)>,
+    /// When each CPU that has given a sign of life gave the last one.
+    alive: BTreeMap<usize, Duration>,
     /// All tests were run, and the machine has only to end.
     pub(super) done: bool,
 }
@@ -33,7 +38,8 @@ pub(super) struct Watch<'a> {
 impl<'a> Watch<'a> {
     pub(super) fn new(scripts: &'a [Script], slowness: u32) -> Self {
         let (since, begun) = (Duration::ZERO, Duration::ZERO);
-        Self { scripts, slowness, seen: 0, current: None, since, begun, tries: 0, ended: Vec::new(), done: false }
+        let (ended, alive) = (Vec::new(), BTreeMap::new());
+        Self { scripts, slowness, seen: 0, current: None, since, begun, tries: 0, ended, alive, done: false }
     }
 
     pub(super) fn look(&mut self, events: &[Event], now: Duration) {
@@ -47,6 +53,10 @@ impl<'a> Watch<'a> {
                     self.ended.push((name.clone(), Verdict::of(*code, time, limit, self.tries)));
                     self.current = None;
                 }
+                Event::Alive(cpu) => {
+                    self.alive.insert(*cpu, now);
+                    continue;
+                }
                 Event::Done => self.done = true,
             }
             self.since = now;
@@ -58,16 +68,26 @@ impl<'a> Watch<'a> {
         self.scripts.iter().find(|script| script.name == name).map_or(Duration::ZERO, |script| script.limit)
     }
 
-    /// Why the machine is killed.
-    pub(super) fn overdue(&self, now: Duration) -> Option<String> {
-        let (limit, what) = match &self.current {
-            Some(name) => (self.limit(name) + GRACE, format!("test {name} did not end, nor could it be killed")),
-            None if self.done => (GRACE, "the outer system did not power off".to_owned()),
-            None if self.seen == 0 => (BOOT_LIMIT, "the outer system did not come to its first test".to_owned()),
-            None => (GRACE, "the outer system hangs between tests".to_owned()),
+    /// Why the machine is killed, and the verdict on the test that runs.
+    pub(super) fn overdue(&self, now: Duration) -> Option<(String, Verdict)> {
+        let silence = self.slowness * SILENCE;
+        let silent = self.alive.iter().find(|(_, heard)| !self.done && now - **heard > silence);
+        if let Some((cpu, _)) = silent {
+            return Some((format!("CPU {cpu} gave no sign of life for {} s", silence.as_secs()), Verdict::Hung));
+        }
+        let (limit, verdict, what) = match &self.current {
+            Some(name) => {
+                (self.limit(name) + GRACE, Verdict::Lost, format!("test {name} did not end, nor could it be killed"))
+            }
+            None if self.done => (GRACE, Verdict::Lost, "the outer system did not power off".to_owned()),
+            // Nothing of the tests runs in a machine that boots.
+            None if self.ended.is_empty() => {
+                (BOOT_LIMIT, Verdict::Hung, "the outer system did not come to its first test".to_owned())
+            }
+            None => (GRACE, Verdict::Lost, "the outer system hangs between tests".to_owned()),
         };
         let limit = self.slowness * limit;
-        (now - self.since > limit).then(|| format!("{what} within {} s", limit.as_secs()))
+        (now - self.since > limit).then(|| (format!("{what} within {} s", limit.as_secs()), verdict))
     }
 
     /// The verdict on each test. The first test that did not end has the verdict `last`.
@@ -134,10 +154,27 @@ mod tests {
         let scripts = [script("a")];
         let mut watch = Watch::new(&scripts, 1);
         assert_eq!(watch.overdue(BOOT_LIMIT), None);
-        assert!(watch.overdue(BOOT_LIMIT + MOMENT).is_some());
+        assert!(matches!(watch.overdue(BOOT_LIMIT + MOMENT), Some((_, Verdict::Hung))));
         watch.look(&[begin("a", 0)], BOOT_LIMIT);
         let last = BOOT_LIMIT + Duration::from_secs(10) + GRACE;
         assert_eq!(watch.overdue(last), None);
-        assert!(watch.overdue(last + MOMENT).is_some_and(|why| why.contains("test a")));
+        assert!(watch.overdue(last + MOMENT).is_some_and(|(why, _)| why.contains("test a")));
+    }
+
+    #[test]
+    fn a_machine_has_hung_when_one_of_its_cpus_has_been_silent_for_long() {
+        let scripts = [Script { limit: 2 * SILENCE, ..script("a") }];
+        let mut watch = Watch::new(&scripts, 1);
+        let mut events = vec![Event::Alive(0), Event::Alive(1), begin("a", 0)];
+        watch.look(&events, Duration::ZERO);
+        events.push(Event::Alive(0));
+        watch.look(&events, MOMENT);
+        assert_eq!(watch.overdue(SILENCE), None);
+        let (why, verdict) = watch.overdue(SILENCE + MOMENT / 2).unwrap();
+        assert!(why.contains("CPU 1"), "{why}");
+        assert_eq!(verdict, Verdict::Hung);
+        events.extend([end("a", 3), Event::Done]);
+        watch.look(&events, 2 * MOMENT);
+        assert_eq!(watch.overdue(GRACE), None);
     }
 }

@@ -1,5 +1,4 @@
-//! Runs in the outer system beside the tests, and holds what would otherwise make the kernel patch its code again and
-//! again.
+//! Holds what would otherwise make the kernel patch its code again and again.
 //!
 //! The kernel patches the code that tests some of its switches (static keys). The first user of a kind turns a key on,
 //! and the end of the last one turns it off. Such users are: a counter of context switches, as stile makes for every
@@ -10,26 +9,16 @@
 
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use std::io;
-use std::process::ExitCode;
-use stile_sched::kick::{self, Departure};
+use stile_sched::kick::Departure;
 
-/// Reports that all of them are held.
-const HELD: &str = "/run/hold-keys";
-
-fn main() -> ExitCode {
-    kick::block();
-    match hold() {
-        Ok(_held) => loop {
-            std::thread::park();
-        },
-        Err(error) => {
-            eprintln!("hold-keys: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// One user of each key.
+pub(crate) struct Keys {
+    _counter: Departure,
+    _vcpus: [(VmFd, VcpuFd); 2],
 }
 
-fn hold() -> io::Result<(Departure, [(VmFd, VcpuFd); 2])> {
+/// Becomes a user of each.
+pub(crate) fn hold() -> io::Result<Keys> {
     let counter = Departure::for_this_thread()?;
     let kvm = Kvm::new()?;
     let with_lapic = kvm.create_vm()?;
@@ -37,6 +26,5 @@ fn hold() -> io::Result<(Departure, [(VmFd, VcpuFd); 2])> {
     let idle = with_lapic.create_vcpu(0)?;
     let without = kvm.create_vm()?;
     let other = without.create_vcpu(0)?;
-    std::fs::write(HELD, "")?;
-    Ok((counter, [(with_lapic, idle), (without, other)]))
+    Ok(Keys { _counter: counter, _vcpus: [(with_lapic, idle), (without, other)] })
 }
