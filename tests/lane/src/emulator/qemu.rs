@@ -14,7 +14,8 @@ pub(super) fn start(program: &Program, boot: &Boot<'_>) -> Result<Started, Start
     command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-no-reboot"]);
     command.args(["-m", &MEMORY_MIB.to_string(), "-smp", &CPUS.to_string(), "-display", "none"]);
     command.arg("-kernel").arg(boot.kernel).arg("-initrd").arg(boot.initramfs);
-    command.arg("-append").arg(format!("{} panic=-1", boot.command_line));
+    // The emulated CPUs' counters are one. Without the word the kernel reads its time from a device, by a system call.
+    command.arg("-append").arg(format!("{} panic=-1 tsc=reliable", boot.command_line));
     command.args(["-serial", "stdio"]).arg("-serial").arg(format!("file:{}", boot.told.display()));
     command.arg("-monitor").arg(format!("unix:{},server=on,wait=off", monitor(boot.folder).display()));
     if let Some(disk) = boot.disk {

@@ -16,8 +16,10 @@ use stile_machine::vm::{Outcome, VcpuSet};
 use stile_recording::{Named, Names, Recorder};
 use stile_sched::Domain;
 
-/// Time between two checks on guests. Measured times have time stamps of their own.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Time between two checks on guests: a fiftieth of the time that they have taken, within these bounds. A check takes a
+/// pCPU from a guest. Measured times have time stamps of their own.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+const PAUSES: u32 = 50;
 
 /// The site of one cell.
 pub(crate) struct Site<'a> {
@@ -93,11 +95,12 @@ impl Site<'_> {
         &self,
         mut look: impl FnMut() -> Result<Option<T>, CompareError>,
     ) -> Result<Option<T>, CompareError> {
+        let begun = Instant::now();
         loop {
             if let Some(answer) = look()? {
                 return Ok(Some(answer));
             }
-            if !self.sleep(LOOK_EVERY) {
+            if !self.sleep((begun.elapsed() / PAUSES).clamp(PAUSE.0, PAUSE.1)) {
                 return Ok(None);
             }
         }
