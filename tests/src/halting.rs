@@ -267,7 +267,7 @@ impl Vcpu for Halter {
 }
 
 impl Halter {
-    fn kicked(&self) -> Stop {
-        if Halting::is_halted(&self.fd) { Stop::Halted } else { Stop::Kicked }
+    fn kicked(&mut self) -> Stop {
+        if self.halting.is_halted(&self.fd) { Stop::Halted } else { Stop::Kicked }
     }
 }

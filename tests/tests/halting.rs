@@ -11,7 +11,7 @@ use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos};
-use stile_tests::halting::HaltingRecipe;
+use stile_tests::halting::{HaltingGuest, HaltingRecipe};
 use stile_tests::{carrier, require_kvm, wait_for};
 
 const PERIOD: Nanos = Nanos::from_millis(2);
@@ -45,13 +45,27 @@ fn every_interrupt_reaches_a_vcpu_that_halts() {
     }
 }
 
+/// Exits for each of the next fifty interrupts of both vCPUs.
+fn exits_per_interrupt(guest: &HaltingGuest) -> f64 {
+    let count = || {
+        let interrupts = (0..2).map(|vcpu| guest.interrupts(vcpu)).sum::<u32>();
+        (interrupts, (0..2).map(|vcpu| guest.account(vcpu).exits).sum::<u64>())
+    };
+    let before = count();
+    wait_for("timers fire", || (0..2).all(|vcpu| guest.interrupts(vcpu) > 0) && count().0 >= before.0 + 50);
+    let after = count();
+    (after.1 - before.1) as f64 / f64::from(after.0 - before.0)
+}
+
 #[test]
-fn lapic_timers_wake_their_vcpus_whoever_keeps_their_time() {
+fn lapic_timers_wake_their_vcpus_whoever_keeps_their_time_for_an_exit_each() {
     let kvm = require_kvm!();
     for recipe in [HaltingRecipe::vcpus(2), HaltingRecipe::vcpus(2).keeping_time()] {
         for domain in domains() {
             let guest = recipe.timer(PERIOD).start(&kvm, &domain);
-            wait_for("timers fire", || (0..2).all(|vcpu| guest.interrupts(vcpu) >= 50));
+            // A thread that the host preempts makes exits as well. A kick that is left pending makes one each time.
+            let least = (0..20).map(|_| exits_per_interrupt(&guest)).find(|exits| *exits < 1.5);
+            assert!(least.is_some(), "more exits than halts");
             guest.stop();
         }
     }

@@ -41,29 +41,33 @@ pub struct Halting {
     keeps_time: bool,
     /// Wakes the dozing thread at the LAPIC's deadline.
     timer: Option<kick::Timer>,
+    /// The note, if it has been read since the vCPU left KVM_RUN, and no doze has begun.
+    noted: Option<u32>,
 }
 
 impl Default for Halting {
     fn default() -> Self {
-        Self { keeps_time: *has_preemption_timer(), timer: None }
+        Self { keeps_time: *has_preemption_timer(), timer: None, noted: None }
     }
 }
 
 impl Halting {
     /// Keeps the LAPIC's time itself, on any host.
     pub fn keeping_time() -> Self {
-        Self { keeps_time: true, timer: None }
+        Self { keeps_time: true, timer: None, noted: None }
     }
 
     /// Whether the vCPU, which has just left KVM_RUN, was waiting there.
-    pub fn is_halted(fd: &VcpuFd) -> bool {
-        state(fd).is_some_and(|state| state != KVM_MP_STATE_RUNNABLE)
+    pub fn is_halted(&mut self, fd: &VcpuFd) -> bool {
+        self.noted = state(fd);
+        self.noted.is_some_and(|state| state != KVM_MP_STATE_RUNNABLE)
     }
 
     /// Waits for an event that ends the halt, and returns true. Returns false if a kick came first. The guest does not
     /// run.
     pub fn doze(&mut self, fd: &mut VcpuFd) -> bool {
-        match state(fd) {
+        // KVM changes the note only inside its calls. An INIT that has come meanwhile ends the wait below, and shows then.
+        match self.noted.take().or_else(|| state(fd)) {
             Some(KVM_MP_STATE_HALTED) => {
                 if set_state(fd, KVM_MP_STATE_UNINITIALIZED).is_err() {
                     // After that it runs from time to time to find out.

@@ -176,7 +176,8 @@ impl<W: Word> Thread<'_, W> {
         self.meter.slept();
         self.since = now;
         self.halts.iter().for_each(|halts| halts.begins(self.shared));
-        if self.halts.is_some() {
+        // The kick for having left the CPU. Without it nothing is pending, or a look that costs an exit.
+        if self.halts.as_ref().is_some_and(Halts::is_armed) {
             self.drain();
         }
         self.lease_end = first_question(self.lease_end, now);

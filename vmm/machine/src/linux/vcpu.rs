@@ -78,7 +78,7 @@ impl LinuxVcpu {
         self.vm.status.milestone(milestone::STARTED);
         match self.enter() {
             Event::Handled | Event::Completes => Stop::Exit,
-            Event::Kicked if Halting::is_halted(&self.fd) => Stop::Halted,
+            Event::Kicked if self.halting.is_halted(&self.fd) => Stop::Halted,
             Event::Kicked => Stop::Kicked,
             Event::Ends(outcome) => self.end(outcome),
             Event::Broken(kind) => self.broken(kind),

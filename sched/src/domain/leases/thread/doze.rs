@@ -51,6 +51,11 @@ impl Halts {
         }
     }
 
+    /// Whether leaving the CPU kicks the thread, or has kicked it and the kick was not taken out.
+    pub(super) fn is_armed(&self) -> bool {
+        self.armed
+    }
+
     /// The vCPU is about to run on its slot.
     pub(super) fn watch(&mut self) {
         if let Some(departure) = &self.departure
@@ -83,9 +88,8 @@ impl<W: Word> Thread<'_, W> {
         }
         let event = self.vcpu.doze();
         let woken = self.me.parker.back();
-        if !event {
-            self.drain();
-        }
+        // Of another thread, of the vCPU's own timer, or for leaving the CPU. The next turn would end with it at once.
+        self.drain();
         woken || !event
     }
 }
