@@ -66,7 +66,8 @@ impl Halting {
     /// Waits for an event that ends the halt, and returns true. Returns false if a kick came first. The guest does not
     /// run.
     pub fn doze(&mut self, fd: &mut VcpuFd) -> bool {
-        // KVM changes the note only inside its calls. An INIT that has come meanwhile ends the wait below, and shows then.
+        // KVM changes the note only inside its calls. An INIT that has come meanwhile ends the wait below, and shows
+        // then.
         match self.noted.take().or_else(|| state(fd)) {
             Some(KVM_MP_STATE_HALTED) => {
                 if set_state(fd, KVM_MP_STATE_UNINITIALIZED).is_err() {
