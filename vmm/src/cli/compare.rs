@@ -7,7 +7,7 @@ use super::interrupt::on_interrupt;
 use super::outcome::{self, Outcome};
 use super::request::Request;
 use super::rounds::{recordings_possible, run_all};
-use super::{linux, simulation};
+use super::{jail, linux, simulation};
 use kvm_ioctls::Kvm;
 use serde_json::json;
 use std::path::Path;
@@ -35,6 +35,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let demands = Demands::new(demanded, keep.out.as_deref(), parts, false)?;
     parts.iter_mut().for_each(|options| options.reference.clone_from(&demands.reference));
     let out = keep.folder()?;
+    jail::of_comparison(args.no_jail, parts, &out, args.junit.as_deref())?;
     let outcome = measure(&kvm, parts, &out, keep.record)?;
     outcome::write(&out, parts, outcome, &demands)
 }
