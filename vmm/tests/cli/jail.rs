@@ -109,10 +109,10 @@ fn a_jailed_run_writes_its_outputs_wherever_they_are_named() {
 fn a_run_that_falls_back_to_the_hosts_scheduler_stays_in_the_jail() {
     let _ = require_kvm!();
     // 6 ms for each of 80 vCPUs, on two pCPUs or on a few more.
-    let config = "[policy]\nalgorithm = \"freelist\"\nstarvation_bound = \"20ms\"\non_starvation = \"fallback\"\n\
+    let config = "[policy]\nalgorithm = \"freelist\"\nstarvation_bound = \"100ms\"\non_starvation = \"fallback\"\n\
                   [[vm]]\nname = \"a\"\nimage = \"builtin:hog\"\nvcpus = 8\ncount = 10\n";
     let folder = folder(config);
-    let (status, _, stderr) = output(stile(folder.path(), &["run", "stile.toml", "--for", "3"]));
+    let (status, _, stderr) = output(stile(folder.path(), &["run", "stile.toml", "--for", "4"]));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.contains("the host's scheduler decides from now on"), "no fallback: {stderr}");
 }
