@@ -54,7 +54,7 @@ fn every_thread_of_every_mechanism_calls_the_hook_before_its_first_vcpu_runs() {
     let executors = Arc::new(Switchable::new(Arc::new(executors), &[0]));
     assert!(begun("pcpu 0"));
     runs_after_its_thread_has_begun(&*executors);
-    runs_after_its_thread_has_begun(&*Switchable::new(
+    runs_after_its_thread_has_begun(&Switchable::new(
         leases::start(&[0], policy(), rules, leases::Switches::default()),
         &[0],
     ));
