@@ -73,6 +73,7 @@ fn common() -> List {
         .with(&[c::SYS_fstat, c::SYS_newfstatat, c::SYS_statx, c::SYS_readlink, c::SYS_readlinkat, c::SYS_getcwd])
         .with(&[c::SYS_poll, c::SYS_ppoll])
         .with_only(c::SYS_openat, &[Argument::lacks(2, WRITING)])
+        .with_only(c::SYS_open, &[Argument::lacks(1, WRITING)])
         .with_only(c::SYS_prlimit64, &[Argument::is_null(2)])
         .with_only(c::SYS_fcntl, &[Argument::is(1, c::F_GETFD as i64), Argument::is(1, c::F_GETFL as i64)])
         .with_only(c::SYS_ioctl, &terminal())
@@ -141,7 +142,7 @@ fn control() -> List {
         .with(&carrier_only())
         .with_only(c::SYS_clone, &[Argument::has(0, THREAD)])
         .with(&[c::SYS_clone3])
-        .with(&[c::SYS_openat, c::SYS_access, c::SYS_faccessat, c::SYS_faccessat2, c::SYS_getdents64])
+        .with(&[c::SYS_openat, c::SYS_open, c::SYS_access, c::SYS_faccessat, c::SYS_faccessat2, c::SYS_getdents64])
         .with(&[c::SYS_stat, c::SYS_lstat, c::SYS_statfs, c::SYS_fstatfs, c::SYS_flock, c::SYS_fadvise64])
         .with(&[c::SYS_mkdir, c::SYS_mkdirat, c::SYS_rmdir, c::SYS_rename, c::SYS_renameat, c::SYS_renameat2])
         .with(&[
