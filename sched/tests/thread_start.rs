@@ -18,11 +18,11 @@ static BEGUN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn begins() {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
-    BEGUN.lock().unwrap().insert(name);
+    BEGUN.lock().expect("no thread panics with the lock").insert(name);
 }
 
 fn begun(name: &str) -> bool {
-    BEGUN.lock().unwrap().contains(name)
+    BEGUN.lock().expect("no thread panics with the lock").contains(name)
 }
 
 /// Tells, when it runs, whether its thread has begun as it should.
@@ -31,7 +31,7 @@ struct Witness(mpsc::Sender<bool>);
 impl Vcpu for Witness {
     fn run(&mut self) -> Stop {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        self.0.send(begun(&name)).unwrap();
+        self.0.send(begun(&name)).expect("the test listens");
         Stop::Done
     }
 
@@ -40,7 +40,7 @@ impl Vcpu for Witness {
 
 fn runs_after_its_thread_has_begun(domain: &dyn Domain) {
     let (sender, seen) = mpsc::channel();
-    let id = domain.add(Box::new(Witness(sender)), Attributes::default()).unwrap();
+    let id = domain.add(Box::new(Witness(sender)), Attributes::default()).expect("the host has threads");
     domain.wake(id);
     assert_eq!(seen.recv(), Ok(true));
 }
