@@ -29,7 +29,11 @@ struct Run(Child);
 impl Run {
     fn start(folder: &Path, more: &[&str], until: impl Fn(&BTreeMap<String, String>) -> bool) -> Self {
         let arguments = [&["run", "stile.toml"], more].concat();
-        let child = stile(folder, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let child = stile(folder, &arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("cargo built the program");
         let run = Self(child);
         for _ in 0..600 {
             if until(&threads(run.0.id())) {
