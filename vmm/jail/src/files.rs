@@ -3,7 +3,7 @@
 //! Descriptors that are open already are not affected. What a place names must exist when the jail is entered: Landlock
 //! knows files, not paths. To make a file, the right is needed for its folder.
 
-use crate::jail::JailError;
+use crate::error::JailError;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope, make_bitflags,

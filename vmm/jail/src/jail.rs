@@ -1,9 +1,10 @@
 //! Entering the jail, and narrowing it for a thread.
 
+use crate::error::JailError;
 use crate::files::{self, Place};
 use crate::kind::Kind;
 use crate::{EXIT_CODE, lists, privileges, refusal};
-use seccompiler::{BackendError, BpfProgram, apply_filter};
+use seccompiler::{BpfProgram, apply_filter};
 use std::fmt;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -43,35 +44,6 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Why the jail could not be entered.
-#[derive(Debug, thiserror::Error)]
-pub enum JailError {
-    /// A right could not be given up.
-    #[error("cannot give up rights: {what}")]
-    Rights {
-        /// What was tried.
-        what: &'static str,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A capability could not be dropped.
-    #[error("cannot drop capabilities")]
-    Capabilities(#[from] caps::errors::CapsError),
-    /// A list has no program.
-    #[error("a list of system calls cannot be made into a program")]
-    List(#[from] BackendError),
-    /// The kernel refused a list.
-    #[error("cannot install a list of system calls")]
-    Install(#[from] seccompiler::Error),
-    /// The kernel refused the rules for files.
-    #[error("cannot restrict files by Landlock")]
-    Files(#[from] landlock::RulesetError),
-    /// The process is in a jail already.
-    #[error("the process is in its jail already")]
-    Twice,
-}
-
 /// What threads need to narrow their rights.
 struct Entered {
     /// By [`Kind::index`]; `None` where the kernel has no filters.
@@ -91,7 +63,7 @@ impl Jail {
             return Err(JailError::Twice);
         }
         let mut missing = Vec::new();
-        privileges::give_up(&self)?;
+        privileges::give_up(self.interfaces, self.descriptors)?;
         if !files::restrict(&self.places, self.children)? {
             missing.push(Missing::Landlock);
         }
@@ -116,11 +88,6 @@ fn compile() -> Result<[BpfProgram; Kind::ALL.len()], JailError> {
         programs[kind.index()] = lists::of(kind).trapping()?;
     }
     Ok(programs)
-}
-
-/// Whether the process is in its jail.
-pub fn is_entered() -> bool {
-    ENTERED.get().is_some()
 }
 
 /// Gives up what the calling thread does not need, for good. Without a jail it does nothing. A thread that cannot be

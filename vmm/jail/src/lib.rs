@@ -15,6 +15,7 @@
 //! All threads share one address space. So a list bounds what code can do that has been misled on its thread, and not
 //! code that already writes memory of other threads.
 
+mod error;
 mod files;
 mod jail;
 mod kind;
@@ -24,8 +25,9 @@ mod offer;
 mod privileges;
 mod refusal;
 
+pub use error::JailError;
 pub use files::Place;
-pub use jail::{Jail, JailError, Missing, is_entered, narrow};
+pub use jail::{Jail, Missing, narrow};
 pub use kind::Kind;
 pub use offer::Offer;
 

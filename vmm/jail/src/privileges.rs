@@ -1,6 +1,6 @@
 //! Rights of the process besides files and system calls: capabilities, new privileges, dumps and limits.
 
-use crate::jail::{Jail, JailError};
+use crate::error::JailError;
 use crate::kind::Kind;
 use caps::{CapSet, Capability, CapsHashSet};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
@@ -9,14 +9,15 @@ use rustix::thread::set_no_new_privs;
 /// For scheduling: classes and nice values of threads, and the counter by which a thread learns that it left its CPU.
 const SCHEDULING: [Capability; 2] = [Capability::CAP_SYS_NICE, Capability::CAP_PERFMON];
 
-/// Gives up what no run needs. Threads that start later inherit it.
-pub(crate) fn give_up(jail: &Jail) -> Result<(), JailError> {
+/// Gives up what no run needs. Threads that start later inherit it. With `interfaces`, root can attach to interfaces of
+/// the host. `descriptors` is the most that may be open.
+pub(crate) fn give_up(interfaces: bool, descriptors: Option<u64>) -> Result<(), JailError> {
     let failed = |what| move |error: rustix::io::Errno| JailError::Rights { what, source: error.into() };
     set_no_new_privs(true).map_err(failed("new privileges"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("being dumped and traced"))?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, none).map_err(failed("core dumps"))?;
-    if let Some(most) = jail.descriptors {
+    if let Some(most) = descriptors {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         let most = maximum.map_or(most, |maximum| most.min(maximum));
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
@@ -24,7 +25,7 @@ pub(crate) fn give_up(jail: &Jail) -> Result<(), JailError> {
     }
     let mut kept = vec![Capability::CAP_DAC_OVERRIDE];
     kept.extend(SCHEDULING);
-    kept.extend(jail.interfaces.then_some(Capability::CAP_NET_ADMIN));
+    kept.extend(interfaces.then_some(Capability::CAP_NET_ADMIN));
     keep(&kept)
 }
 

@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "a signal handler reads what the kernel tells of the signal, and ends the process")]
 
 use crate::EXIT_CODE;
-use crate::jail::JailError;
+use crate::error::JailError;
 use libc::{c_int, c_void, siginfo_t};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
