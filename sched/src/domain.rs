@@ -31,8 +31,10 @@ mod spin_probe;
 #[cfg(test)]
 #[cfg_attr(shuttle, allow(dead_code, reason = "most tests that use it are not modelled"))]
 pub(crate) mod testing;
+mod thread_start;
 pub mod watchdog;
 mod whereabouts;
 
 pub use contract::Domain;
 pub use error::DomainError;
+pub use thread_start::on_thread_start;

@@ -8,6 +8,7 @@
 //! //! | 3 | KVM cannot be used here, or cannot run Linux guests |
 //! | 4 | a Linux guest asked for a reboot, and nothing else went wrong |
 //! | 5 | a Linux guest's kernel panicked, and nothing else went wrong |
+//! | 6 | the jail refused a system call |
 //! | 130 | ended by Ctrl-C; what was measured is kept |
 //!
 //! A write to a closed pipe ends the program with SIGPIPE.
@@ -21,6 +22,7 @@ mod failure;
 mod guest_images;
 mod guests;
 mod interrupt;
+mod jail;
 mod linux;
 mod live;
 mod outcome;

@@ -1,5 +1,6 @@
 //! What every thread that runs vCPUs does first.
 
+use super::thread_start;
 use crate::ids::Nice;
 use crate::kick;
 
@@ -8,6 +9,7 @@ pub(super) const STACK_BYTES: usize = 128 * 1024;
 
 /// What every thread that runs vCPUs does first.
 pub(super) fn enter_thread(cpus: &rustix::thread::CpuSet) {
+    thread_start::begin();
     kick::block();
     // A model's threads are all one thread of the host.
     if cfg!(all(test, shuttle)) {

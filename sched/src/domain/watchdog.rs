@@ -18,6 +18,7 @@ pub use report::{Cause, Meanwhile, Starvation};
 
 use super::contract::{Domain, STRETCH};
 use super::parker::Parker;
+use super::thread_start;
 use crate::ids::VcpuId;
 use crate::ledger::Seen;
 use crate::sync::{AtomicBool, Ordering, thread};
@@ -74,6 +75,7 @@ impl Watchdog {
         let stop = Arc::new(Stop::default());
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
+            thread_start::begin();
             let pcpus = domain.trace().map_or(1, |trace| trace.rings().len());
             let absence = Absence::new(pcpus);
             let bounds = Bounds::new(rules.bound);

@@ -42,6 +42,7 @@ mod workload;
 
 pub use cells::netbench::step::{STEPS, remove_steps};
 pub use error::CompareError;
+pub use linux::outside::stay_outside;
 pub use plan::case::Case;
 pub use plan::linux::{Linux, Peer};
 pub use plan::options::{Hint, Options, default_policies, labelled};

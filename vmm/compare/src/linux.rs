@@ -10,6 +10,7 @@ pub(super) mod boot;
 pub(super) mod cyclictest;
 pub(super) mod hackbench;
 mod lab;
+pub(super) mod outside;
 pub(super) mod peer;
 pub(super) mod pigz;
 pub(super) mod stress;

@@ -65,6 +65,7 @@ pub fn diagnose(facts: HostFacts, vm_memory: u64) -> Diagnosis {
     findings.extend([
         judge::halts(&facts),
         judge::realtime(&facts),
+        judge::jail(&facts),
         judge::autogroups(&facts),
         judge::clock(&facts),
         judge::load(&facts),
@@ -80,6 +81,7 @@ mod tests {
     use crate::KvmUnavailable;
     use crate::facts::Live;
     use crate::fake::{FakeHost, live};
+    use stile_jail::Offer;
 
     fn diagnosis(host: &FakeHost, live: Live) -> Diagnosis {
         diagnose(HostFacts::read(&host.root(), live), 16 << 20)
@@ -165,6 +167,21 @@ mod tests {
         assert_eq!(halts.state, State::Warn);
         assert!(halts.fact.contains("Permission denied") && halts.remedy.unwrap().contains("perf_event_paranoid=1"));
         assert_eq!(finding(&diagnosis(&FakeHost::vmx(), live()), "halts").state, State::Good);
+    }
+
+    #[test]
+    fn what_is_missing_of_the_jail_warns_with_what_is_lost() {
+        let jail = |filters, landlock| {
+            let answers = Live { jail: Offer { filters, landlock }, ..live() };
+            finding(&diagnosis(&FakeHost::vmx(), answers), "jail")
+        };
+        let whole = jail(true, Some(7));
+        assert_eq!((whole.state, whole.fact.as_str()), (State::Good, "filters of system calls; Landlock, version 7"));
+        for (filters, landlock, lost) in [(true, None, "all files"), (false, Some(7), "any system call")] {
+            let part = jail(filters, landlock);
+            assert!(part.state == State::Warn && part.consequence.contains(lost) && part.remedy.is_some(), "{part:?}");
+        }
+        assert_eq!(jail(false, None).fact, "no filters of system calls; no Landlock");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::cpu::{CpuFacts, allowed_cpus};
 use super::kvm::{self, Capability, KvmFacts, KvmUnavailable};
 use super::realtime::{RealtimeFacts, try_fifo};
 use super::root::HostRoot;
+use stile_jail::Offer;
 use stile_sched::kick::Departure;
 
 /// Commit that this binary was built from, "unknown" outside a git checkout.
@@ -30,6 +31,8 @@ pub struct HostFacts {
     /// Why a thread cannot be notified when it leaves its CPU; `None`: it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub departures_refused: Option<String>,
+    /// What its kernel offers for a jail.
+    pub jail: JailFacts,
     /// Its memory.
     pub memory: MemoryFacts,
     /// Load averages over 1, 5 and 15 minutes.
@@ -49,6 +52,15 @@ pub struct KernelFacts {
     pub clocksource: Option<String>,
     /// Whether a session's threads share one place among the kernel's own, see [`super::AutogroupsOff`].
     pub autogroups: bool,
+}
+
+/// What the kernel offers to bind a process and its threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct JailFacts {
+    /// It filters system calls.
+    pub filters: bool,
+    /// Version of Landlock's interface; `None`: it is not there or off.
+    pub landlock: Option<i32>,
 }
 
 /// The host's memory (units: bytes).
@@ -71,6 +83,8 @@ pub struct Live {
     pub fifo_refused: Option<String>,
     /// Why a counter of context switches is refused, if it is.
     pub departures_refused: Option<String>,
+    /// What the kernel offers for a jail.
+    pub jail: Offer,
 }
 
 impl Live {
@@ -81,6 +95,7 @@ impl Live {
             kvm: kvm::probe(),
             fifo_refused: try_fifo().err().map(|error| error.to_string()),
             departures_refused: Departure::for_this_thread().err().map(|error| error.to_string()),
+            jail: Offer::of_kernel(),
         }
     }
 }
@@ -103,6 +118,7 @@ impl HostFacts {
             kvm: KvmFacts::read(root, &cpu, live.kvm),
             realtime: RealtimeFacts::read(root, live.fifo_refused),
             departures_refused: live.departures_refused,
+            jail: JailFacts { filters: live.jail.filters, landlock: live.jail.landlock },
             memory: memory(&root.text("/proc/meminfo").unwrap_or_default()),
             load: root.text("/proc/loadavg").as_deref().and_then(load),
             steal_ticks: root.text("/proc/stat").as_deref().and_then(steal_ticks),

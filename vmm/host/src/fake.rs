@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use stile_jail::Offer;
 use tempfile::TempDir;
 
 use super::facts::Live;
@@ -83,6 +84,7 @@ impl FakeHost {
 
 /// Answers of a host where everything is there and permitted.
 pub(super) fn live() -> Live {
+    let jail = Offer { filters: true, landlock: Some(7) };
     let capabilities = CAPABILITIES.iter().map(|used| Capability { name: used.name, value: 1 }).collect();
-    Live { allowed: (0..4).collect(), kvm: Ok(capabilities), fifo_refused: None, departures_refused: None }
+    Live { allowed: (0..4).collect(), kvm: Ok(capabilities), fifo_refused: None, departures_refused: None, jail }
 }

@@ -224,6 +224,27 @@ pub(super) fn realtime(facts: &HostFacts) -> Finding {
     }
 }
 
+pub(super) fn jail(facts: &HostFacts) -> Finding {
+    let filters = if facts.jail.filters { "filters of system calls" } else { "no filters of system calls" };
+    let landlock =
+        facts.jail.landlock.map_or("no Landlock".to_owned(), |version| format!("Landlock, version {version}"));
+    let fact = format!("{filters}; {landlock}");
+    match (facts.jail.filters, facts.jail.landlock) {
+        (true, Some(_)) => {
+            let consequence = "`stile run` and `stile compare` give up files and system calls that they do not need";
+            Finding::new("jail", State::Good, fact, consequence)
+        }
+        (filters, _) => {
+            let (lost, fix) = match filters {
+                true => ("keep access to all files of their user", "lsm=landlock,... on the kernel's command line"),
+                false => ("can make any system call", "a kernel with CONFIG_SECCOMP_FILTER"),
+            };
+            let consequence = format!("`stile run` and `stile compare` {lost}; guests run all the same");
+            Finding::new("jail", State::Warn, fact, consequence).remedy(fix)
+        }
+    }
+}
+
 pub(super) fn autogroups(facts: &HostFacts) -> Finding {
     if !facts.kernel.autogroups {
         return Finding::new("autogroups", State::Good, "off", "the kernel's own threads get their turn under load");

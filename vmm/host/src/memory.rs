@@ -2,17 +2,42 @@
 
 use super::HostRoot;
 use std::fs;
+use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 /// Size of a page's entry in proc_pid_pagemap(5) (units: bytes).
 const PAGE_ENTRY: usize = 8;
+
+/// Files of this process that only its user may open.
+struct Own {
+    /// proc_pid_pagemap(5), which is read.
+    pages: Option<fs::File>,
+    /// proc_pid_clear_refs(5), which is written.
+    peak: Option<fs::File>,
+}
+
+/// The files, opened at the first call.
+fn own() -> &'static Own {
+    static OWN: OnceLock<Own> = OnceLock::new();
+    OWN.get_or_init(|| Own {
+        pages: fs::File::open("/proc/self/pagemap").ok(),
+        peak: fs::OpenOptions::new().write(true).open("/proc/self/clear_refs").ok(),
+    })
+}
+
+/// Opens the files of this process from which its memory is read. To be called before the process becomes
+/// non-dumpable, since these files are root's from then on.
+pub fn open_files() {
+    own();
+}
 
 /// Resets the peak: from now on it is the peak since this call. Returns false where the kernel does not allow that; the
 /// peak is then that of the process's whole life.
 pub fn forget_peak() -> bool {
     // 5: "reset the peak resident set size", of proc_pid_clear_refs(5).
-    fs::write("/proc/self/clear_refs", "5").is_ok()
+    own().peak.as_ref().is_some_and(|mut file| file.write_all(b"5").is_ok())
 }
 
 /// The most memory that was resident at a time since [`forget_peak`] (units: bytes); `None` where the kernel does not
@@ -45,7 +70,7 @@ pub fn resident_within(range: Range<usize>) -> Option<u64> {
     let page = rustix::param::page_size();
     let pages = range.start / page..range.end.div_ceil(page);
     let mut map = vec![0; pages.len() * PAGE_ENTRY];
-    let file = fs::File::open("/proc/self/pagemap").ok()?;
+    let file = own().pages.as_ref()?;
     file.read_exact_at(&mut map, (pages.start * PAGE_ENTRY) as u64).ok()?;
     // The highest bit of an entry is set if the page is resident.
     let there = map.chunks_exact(PAGE_ENTRY).filter(|entry| entry[PAGE_ENTRY - 1] & 0x80 != 0).count();

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stile_config::PolicyConfig;
+use stile_jail::Kind;
 use stile_machine::vm::VcpuSet;
 use stile_sched::ledger::Event;
 use stile_sched::{Domain, Nanos, ledger};
@@ -94,9 +95,10 @@ impl Recorder {
             out.write_all(header.line()?.as_bytes())?;
             out.flush()?;
             let ending = Arc::clone(&ending);
-            std::thread::Builder::new()
-                .name("recorder".into())
-                .spawn(move || keep_up(out, Drain::new(trace, held_back), &ending))
+            std::thread::Builder::new().name("recorder".into()).spawn(move || {
+                stile_jail::narrow(Kind::Output);
+                keep_up(out, Drain::new(trace, held_back), &ending)
+            })
         };
         let thread = begin().map_err(|source| RecordError::File { path: path.to_owned(), source })?;
         Ok(Self { path: path.to_owned(), header, names: Mutex::default(), thread: Some(thread), ending })

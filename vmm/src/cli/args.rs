@@ -179,6 +179,9 @@ pub(super) struct RunArgs {
     /// Start Linux guests on hosts where they are known not to run
     #[arg(long)]
     pub(super) try_linux: bool,
+    /// Run without the jail, which bounds what the process can do if a guest takes it over
+    #[arg(long)]
+    pub(super) no_jail: bool,
 }
 
 #[derive(Debug, Args)]
@@ -234,6 +237,9 @@ pub(super) struct CompareArgs {
     /// Start Linux guests on hosts where they are known not to run
     #[arg(long)]
     pub(super) try_linux: bool,
+    /// Run without the jail, which bounds what the process can do if a guest takes it over
+    #[arg(long)]
+    pub(super) no_jail: bool,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help = policies())]
     pub(super) policies: Vec<PolicyConfig>,
     /// The policy that ratios refer to, one of those compared; by default host. `stile show FILE --reference POLICY`

@@ -7,9 +7,9 @@ use super::interrupt::on_interrupt;
 use super::outcome::{self, Outcome};
 use super::request::Request;
 use super::rounds::{recordings_possible, run_all};
-use super::{linux, simulation};
+use super::{jail, linux, simulation};
 use kvm_ioctls::Kvm;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use stile_compare::{Options, Plan, Ran, Runner, STEPS};
 use stile_host::{AutogroupsOff, HostFacts, open_kvm};
@@ -35,13 +35,15 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let demands = Demands::new(demanded, keep.out.as_deref(), parts, false)?;
     parts.iter_mut().for_each(|options| options.reference.clone_from(&demands.reference));
     let out = keep.folder()?;
-    let outcome = measure(&kvm, parts, &out, keep.record)?;
+    // The probes of the host are more than the jail permits.
+    let host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
+    jail::of_comparison(args.no_jail, parts, &out, args.junit.as_deref())?;
+    let outcome = measure(&kvm, host, parts, &out, keep.record)?;
     outcome::write(&out, parts, outcome, &demands)
 }
 
-/// Runs all parts with guests.
-fn measure(kvm: &Kvm, parts: &[Options], out: &Path, record: bool) -> Result<Outcome, Failure> {
-    let mut host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
+/// Runs all parts with guests on this host.
+fn measure(kvm: &Kvm, mut host: Value, parts: &[Options], out: &Path, record: bool) -> Result<Outcome, Failure> {
     let interrupted = on_interrupt()?;
     let journal = Journal::create(out).map_err(Failure::input)?;
     let (autogroups, notes) = autogroups_off();

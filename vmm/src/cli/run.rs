@@ -6,7 +6,7 @@ use super::guests::{Guests, Sinks, Vms};
 use super::printer::Printer;
 use super::stats::Stats;
 use super::terminal::Keyboard;
-use super::{ending, output, pipe, small};
+use super::{ending, jail, output, pipe, small};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
@@ -40,6 +40,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     guests.suit_host(args.try_linux)?;
     raise_descriptors();
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
+    jail::of_run(args, &config)?;
     let interrupted = super::interrupt::on_interrupt_or_end()?;
     let unread = Arc::new(AtomicBool::new(false));
     pipe::tell_when_closed(&unread).map_err(Failure::run)?;
@@ -54,6 +55,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm.vcpu_set())));
     let _watchdog = watched.watch(names(&vms), Box::new(|text| warn!("{text}"))).map_err(Failure::run)?;
     let keyboard = keyboard(args, &vms, &linux, &interrupted)?;
+    jail::all_is_open();
     vms.iter().for_each(|vm| vm.vcpu_set().start());
     let ended_by_user = wait(&vms, [&interrupted, &unread], args.limit, &mut stats);
     // Whatever ends the run, guests are stopped and the recording is finished before anything is printed.

@@ -16,6 +16,7 @@ use std::io::{self, IsTerminal, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
+use stile_jail::Kind;
 use stile_machine::linux::LinuxState;
 use tracing::info;
 
@@ -48,7 +49,10 @@ impl Keyboard {
         let (guest, quit) = (Arc::downgrade(guest), Arc::clone(quit));
         let escape = has_terminal.then(Escape::default);
         // The thread may wait for a key for ever. It ends with the program.
-        thread::Builder::new().name("keyboard".into()).spawn(move || read(&guest, &quit, escape))?;
+        thread::Builder::new().name("keyboard".into()).spawn(move || {
+            stile_jail::narrow(Kind::Device);
+            read(&guest, &quit, escape);
+        })?;
         Ok(keyboard)
     }
 }
@@ -120,7 +124,7 @@ fn make_raw() -> io::Result<()> {
 }
 
 /// Restores the terminal, once. May run in a signal handler: it takes no lock and allocates nothing.
-fn put_back() {
+pub(super) fn put_back() {
     if CHANGED.swap(false, Ordering::AcqRel)
         && let Some(found) = FOUND.get()
     {

@@ -7,6 +7,7 @@ mod comparisons;
 mod configuration;
 mod diagnostics;
 mod guest_images;
+mod jail;
 mod kept;
 mod linux;
 mod outputs;

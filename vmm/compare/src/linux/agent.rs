@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use stile_abi::linux::{OPEN, REPORT_PORT, Report};
+use stile_jail::Kind;
 use stile_machine::devices::vsock::HostSocket;
 use stile_sched::Time;
 use stile_sched::time::monotonic;
@@ -98,7 +99,10 @@ impl Agent {
         let (socket, guest) = HostSocket::inside(REPORT_PORT)?;
         let heard = Arc::new(Mutex::new(Heard::default()));
         let (lines, takes) = (BufReader::new(guest.try_clone()?), Arc::clone(&heard));
-        let hear = move || lines.lines().map_while(Result::ok).for_each(|line| takes.lock().take(&line, monotonic()));
+        let hear = move || {
+            stile_jail::narrow(Kind::Device);
+            lines.lines().map_while(Result::ok).for_each(|line| takes.lock().take(&line, monotonic()));
+        };
         let hears = std::thread::Builder::new().name("agent".to_owned()).spawn(hear)?;
         Ok((Self { heard, guest, hears: Some(hears) }, socket))
     }

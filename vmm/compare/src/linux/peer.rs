@@ -5,6 +5,7 @@
 
 use super::boot::{self, Batch, ORDERS, note};
 use super::lab::{PATIENCE, cmdline, shape};
+use super::outside::outside;
 use crate::cells::at_once::at_once;
 use crate::cells::site::Site;
 use crate::error::CompareError;
@@ -106,20 +107,25 @@ fn batch(site: &Site<'_>, linux: &Linux, peer: &Peer) -> Result<Option<Batch>, C
     if all_booted.is_none() {
         return Ok(None);
     }
-    let monitor = all.iter().map(|running| memory::resident_beside_largest(running.child.id())).sum();
+    let processes: Vec<u32> = all.iter().map(|running| running.child.id()).collect();
+    let monitor = outside(move || processes.into_iter().map(memory::resident_beside_largest).sum());
+    let monitor = monitor.map_err(CompareError::other)?;
     let booted = all.iter().filter_map(|running| Some((running.asked, *running.booted.get()?))).collect();
     Ok(Some(Batch { booted, monitor }))
 }
 
-/// Starts a process on these pCPUs, and notes the first report of its guest. Binds this thread to them as well, since a
-/// process inherits the affinity of the thread that starts it.
+/// Starts a process on these pCPUs, and notes the first report of its guest. Binds the thread that starts it to them as
+/// well, since a process inherits that thread's affinity.
 fn start(mut command: Command, program: &Path, pcpus: &CpuList) -> Result<Running, PeerError> {
     let failed = |source| PeerError::Start { program: program.to_owned(), source };
     let asked = monotonic();
     let mut set = rustix::thread::CpuSet::new();
     pcpus.iter().for_each(|cpu| set.set(cpu as usize));
-    rustix::thread::sched_setaffinity(None, &set).map_err(|error| failed(error.into()))?;
-    let child = command.spawn().map_err(failed)?;
+    let spawn = move || {
+        rustix::thread::sched_setaffinity(None, &set)?;
+        command.spawn()
+    };
+    let child = outside(spawn).flatten().map_err(failed)?;
     let mut running = Running { child, asked, booted: Arc::default() };
     if let Some(serial) = running.child.stdout.take() {
         let said = Arc::clone(&running.booted);

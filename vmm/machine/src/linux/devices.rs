@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use stile_jail::Kind;
 use vm_memory::GuestMemoryMmap;
 
 use crate::devices::DeviceError;
@@ -82,7 +83,9 @@ pub struct DeviceConfig<'a> {
 
 /// Starts the worker of these devices. Returns their makers, in the order of their addresses.
 pub fn prepare<'a>(config: DeviceConfig<'_>) -> Result<Vec<AttachmentMaker<'a>>, Unavailable> {
-    let mut makers = Makers::new(config.name, config.tell)?;
+    let connects = config.socket.as_ref().is_some_and(HostSocket::connects);
+    let kind = if connects { Kind::DeviceWithSockets } else { Kind::Device };
+    let mut makers = Makers::new(config.name, kind, config.tell)?;
     makers.add_port(config.port);
     makers.add_tap(config.tap);
     makers.add_disk(config.disk);
@@ -98,8 +101,8 @@ struct Makers<'a> {
 }
 
 impl<'a> Makers<'a> {
-    fn new(name: &str, tell: Tell) -> Result<Self, Unavailable> {
-        let worker = Worker::start(name, tell).map_err(no_worker)?;
+    fn new(name: &str, kind: Kind, tell: Tell) -> Result<Self, Unavailable> {
+        let worker = Worker::start(name, kind, tell).map_err(no_worker)?;
         Ok(Self { worker, made: Vec::new() })
     }
 

@@ -24,6 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use stile_jail::Kind;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -131,8 +132,9 @@ impl Source {
 }
 
 impl Worker {
-    /// Starts the worker of the VM `vm`. `tell` receives messages about devices that are turned off.
-    pub fn start(vm: &str, tell: Tell) -> io::Result<Arc<Self>> {
+    /// Starts the worker of the VM `vm`, a thread of this kind. `tell` receives messages about devices that are turned
+    /// off.
+    pub fn start(vm: &str, kind: Kind, tell: Tell) -> io::Result<Arc<Self>> {
         let (devices, turn) = (RwLock::default(), AtomicU64::new(Source::Stop.number()));
         let shared = Arc::new(Shared { epoll: Epoll::new()?, stop: event()?, devices, turn });
         shared.watch(shared.stop.as_raw_fd(), Source::Stop)?;
@@ -140,6 +142,7 @@ impl Worker {
         // The kernel keeps 15 characters of a name.
         let (name, hears) = (vm.to_owned(), Arc::clone(&tell));
         let handle = thread::Builder::new().name(format!("dev {vm}")).spawn(move || {
+            stile_jail::narrow(kind);
             let _running = running;
             if catch_unwind(AssertUnwindSafe(|| runs.run())).is_err() {
                 let device = runs.under_way();

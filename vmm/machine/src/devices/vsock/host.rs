@@ -127,6 +127,11 @@ impl HostSocket {
         }
     }
 
+    /// Whether sockets of the host are connected to it.
+    pub fn connects(&self) -> bool {
+        matches!(self.0, Side::Path { .. })
+    }
+
     /// The next host program that has connected, if any.
     pub(super) fn accept(&self) -> io::Result<UnixStream> {
         let Side::Path { listener, .. } = &self.0 else { return Err(io::ErrorKind::WouldBlock.into()) };

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use stile_jail::Kind;
 use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Time};
 
@@ -52,7 +53,10 @@ impl Writer {
         WRITER.get_or_init(|| {
             let writer: &'static Self = Box::leak(Box::default());
             // A process that has no thread left for this cannot run VMs either, and says so there.
-            let _ = std::thread::Builder::new().name("consoles".into()).spawn(|| writer.run());
+            let _ = std::thread::Builder::new().name("consoles".into()).spawn(|| {
+                stile_jail::narrow(Kind::Output);
+                writer.run();
+            });
             writer
         })
     }

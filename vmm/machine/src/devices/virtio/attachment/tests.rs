@@ -5,6 +5,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use stile_jail::Kind;
 use virtio_bindings::virtio_mmio as reg;
 
 use super::*;
@@ -74,7 +75,7 @@ struct Guest {
 }
 
 fn worker() -> Arc<Worker> {
-    Worker::start("test", Arc::new(|_: &str| {})).unwrap()
+    Worker::start("test", Kind::Device, Arc::new(|_: &str| {})).unwrap()
 }
 
 /// A device that has `turns` turns more than it was asked for, brought up through its registers.
@@ -205,7 +206,8 @@ fn a_device_that_cannot_be_made_says_why() {
 fn a_fault_is_told_with_the_names_of_vm_and_device() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let ears = Arc::clone(&heard);
-    let worker = Worker::start("web", Arc::new(move |text: &str| ears.lock().push(text.to_owned()))).unwrap();
+    let worker =
+        Worker::start("web", Kind::Device, Arc::new(move |text: &str| ears.lock().push(text.to_owned()))).unwrap();
     let memory = guest_memory();
     let (calls, _) = mpsc::channel();
     let attachment = Attachment::new(&worker, "virtio-probe", &memory, |line| {

@@ -27,7 +27,8 @@ impl Serve for Hangs {
 fn the_end_of_a_vm_names_the_device_whose_host_does_not_answer_and_goes_on() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
-    let worker = Worker::start("vm", Arc::new(move |text: &str| tell.lock().push(text.to_owned()))).unwrap();
+    let worker =
+        Worker::start("vm", Kind::Device, Arc::new(move |text: &str| tell.lock().push(text.to_owned()))).unwrap();
     let ((began, begins), (answers, answer)) = (mpsc::channel(), mpsc::channel());
     let rings = event().unwrap();
     let rung = rings.try_clone().unwrap();
@@ -45,7 +46,7 @@ fn the_end_of_a_vm_names_the_device_whose_host_does_not_answer_and_goes_on() {
 fn a_worker_that_is_through_ends_without_a_word() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
-    drop(Worker::start("vm", Arc::new(move |text: &str| tell.lock().push(text.to_owned()))).unwrap());
+    drop(Worker::start("vm", Kind::Device, Arc::new(move |text: &str| tell.lock().push(text.to_owned()))).unwrap());
     assert!(told.lock().is_empty());
 }
 
@@ -70,7 +71,9 @@ impl Serve for Panics {
 fn a_panic_is_told_with_the_device_in_whose_turn_it_came_and_the_vm_can_end() {
     let (tells, told) = mpsc::channel();
     let tells = Mutex::new(tells);
-    let worker = Worker::start("vm", Arc::new(move |text: &str| tells.lock().send(text.to_owned()).unwrap())).unwrap();
+    let worker =
+        Worker::start("vm", Kind::Device, Arc::new(move |text: &str| tells.lock().send(text.to_owned()).unwrap()))
+            .unwrap();
     let rings = event().unwrap();
     rings.write(1).unwrap();
     worker.serve("virtio-rng", Arc::new(Panics), Arc::new([rings])).unwrap();

@@ -1,0 +1,47 @@
+//! Rights of the process besides files and system calls: capabilities, new privileges, dumps and limits.
+
+use crate::error::JailError;
+use crate::kind::Kind;
+use caps::{CapSet, Capability, CapsHashSet};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::thread::set_no_new_privs;
+
+/// For scheduling: classes and nice values of threads, and the counter by which a thread learns that it left its CPU.
+const SCHEDULING: [Capability; 2] = [Capability::CAP_SYS_NICE, Capability::CAP_PERFMON];
+
+/// Gives up what no run needs. Threads that start later inherit it. With `interfaces`, root can attach to interfaces of
+/// the host. `descriptors` is the most that may be open.
+pub(crate) fn give_up(interfaces: bool, descriptors: Option<u64>) -> Result<(), JailError> {
+    let failed = |what| move |error: rustix::io::Errno| JailError::Rights { what, source: error.into() };
+    set_no_new_privs(true).map_err(failed("new privileges"))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("being dumped and traced"))?;
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, none).map_err(failed("core dumps"))?;
+    if let Some(most) = descriptors {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let most = maximum.map_or(most, |maximum| most.min(maximum));
+        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        setrlimit(Resource::Nofile, limit).map_err(failed("descriptors"))?;
+    }
+    let mut kept = vec![Capability::CAP_DAC_OVERRIDE];
+    kept.extend(SCHEDULING);
+    kept.extend(interfaces.then_some(Capability::CAP_NET_ADMIN));
+    keep(&kept)
+}
+
+/// Keeps of the calling thread's capabilities those that its kind needs.
+pub(crate) fn keep_for(kind: Kind) -> Result<(), JailError> {
+    keep(if kind.schedules() { &SCHEDULING } else { &[] })
+}
+
+/// Drops the calling thread's capabilities but for these, so far as it has them.
+fn keep(wanted: &[Capability]) -> Result<(), JailError> {
+    let had = caps::read(None, CapSet::Permitted)?;
+    if had.is_empty() {
+        return Ok(());
+    }
+    let kept: CapsHashSet = wanted.iter().copied().filter(|capability| had.contains(capability)).collect();
+    caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
+    caps::set(None, CapSet::Effective, &kept)?;
+    Ok(caps::set(None, CapSet::Permitted, &kept)?)
+}
