@@ -54,7 +54,7 @@ pub const KEPT: usize = 1 << 14;
 /// Whether events are recorded at all: the feature `trace`.
 pub const RECORDS: bool = cfg!(feature = "trace");
 
-/// The longest time that an [event](What::Taken) has room for; what the host takes beyond it at once counts as run.
+/// The longest time that an event has room for. What the host [takes](What::Taken) beyond it at once counts as run.
 const LONGEST_TAKEN: Nanos = Nanos(u32::MAX as u64);
 
 /// A policy with its accounts.
@@ -220,6 +220,29 @@ impl<P: Policy> Ledger<P> {
         self.record(Some(slot), now, What::Taken { slot, time });
     }
 
+    /// As [`Policy::overran`].
+    pub fn overran(&mut self, slot: Slot, now: Time) {
+        let now = self.advance(now);
+        self.policy.overran(self.local(slot));
+        self.record(Some(slot), now, What::Overran { slot });
+    }
+
+    /// As [`Policy::charge`]. A vCPU that is not known pays nothing.
+    pub fn charge(&mut self, vcpu: VcpuId, time: Nanos, now: Time) {
+        let mut left = time;
+        while left > Nanos::ZERO && self.books.charged(vcpu, left.min(LONGEST_TAKEN)) {
+            let (now, time) = (self.advance(now), left.min(LONGEST_TAKEN));
+            self.policy.charge(vcpu, time, now);
+            self.record(self.books.last_slot(vcpu), now, What::Charge { vcpu, time });
+            left = left - time;
+        }
+    }
+
+    /// As [`Policy::lets_work`].
+    pub fn lets_work(&self, vcpu: VcpuId) -> Time {
+        self.policy.lets_work(vcpu)
+    }
+
     /// As [`Policy::steals`].
     pub fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         let now = self.advance(now);
@@ -352,7 +375,10 @@ impl<P: Policy> Ledger<P> {
     /// begins, `None` if this was the last. It reads the ledger's own books: a policy that forgets a waiting vCPU
     /// cannot hide it.
     pub fn look(&self, from: VcpuId, most: usize, seen: &mut Vec<Seen>) -> Option<VcpuId> {
-        look::look(&self.books, from, most, seen)
+        let before = seen.len();
+        let next = look::look(&self.books, from, most, seen);
+        seen[before..].iter_mut().for_each(|seen| seen.owes = self.policy.owes(seen.vcpu, self.now));
+        next
     }
 
     /// What the policy knows of a vCPU.

@@ -52,6 +52,7 @@ mod travel;
 mod yield_counts;
 
 pub use built_in::BuiltIn;
+pub(crate) use capped::Budget;
 pub use capped::Capped;
 pub use contract::Policy;
 pub use credit2::Credit2;

@@ -5,6 +5,7 @@ pub(crate) mod harness;
 mod held_back;
 mod o1;
 mod old;
+mod overruns;
 mod properties;
 mod queues;
 mod regressions;

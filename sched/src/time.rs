@@ -106,6 +106,19 @@ pub(crate) fn monotonic() -> Time {
     Time(crate::model::clock())
 }
 
+/// The model has no CPUs.
+#[cfg(all(test, shuttle))]
+pub(crate) fn thread_cpu_time() -> Nanos {
+    Nanos::ZERO
+}
+
+/// The calling thread's CPU time. Cost: a system call.
+#[cfg(not(all(test, shuttle)))]
+pub fn thread_cpu_time() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
 /// CLOCK_MONOTONIC, the clock of a [`domain`](crate::domain).
 #[cfg(not(all(test, shuttle)))]
 pub fn monotonic() -> Time {

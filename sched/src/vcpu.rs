@@ -56,7 +56,7 @@ use crate::wait::Yield;
 pub trait Vcpu: Send {
     /// Runs the guest, and does the device work it causes, until there is something for the scheduler to know.
     ///
-    /// Returns [`Stop::Kicked`] soon after the running thread gets the kick signal of
+    /// Returns [`Stop::Kicked`], or [`Stop::Overran`], soon after the running thread gets the kick signal of
     /// [`kick`](crate::kick), also if the signal came before the call.
     fn run(&mut self) -> Stop;
 
@@ -118,6 +118,9 @@ pub enum Stop {
     Idle(Time),
     /// It was kicked.
     Kicked,
+    /// It was kicked while its thread worked for it, where a kick does not end the work: what it ran beyond its lease
+    /// is its own doing.
+    Overran,
     /// It was kicked, and waits inside [`Vcpu::run`] for an event that only that sees.
     Halted,
     /// It is done for good.

@@ -6,6 +6,7 @@ use crate::histogram::Histogram;
 use crate::ids::VcpuId;
 use crate::kick;
 use crate::ledger::{Account, Seen, Totals, Trace, Usage};
+use crate::time::{Nanos, Time};
 use crate::vcpu::Vcpu;
 use std::fmt;
 use std::sync::Arc;
@@ -67,6 +68,13 @@ pub trait Domain: Send + Sync {
 
     /// Ends a vCPU: it stops running soon and is given to [`Vcpu::retired`]. Unknown ids are ignored.
     fn retire(&self, vcpu: VcpuId);
+
+    /// Another thread has used so much CPU time for a vCPU, as the one that serves its VM's devices does. The vCPU pays
+    /// for it as its policy says, and its VM's cap counts it. Returns when the cap lets the thread go on; a time that
+    /// has passed means at once. Unknown ids pay nothing.
+    fn charge(&self, _vcpu: VcpuId, _time: Nanos) -> Time {
+        Time(0)
+    }
 
     /// What became of a vCPU's time, and how often what happened to it; `None` if it ended: [`Vcpu::retired`] was given
     /// the last account. The baseline without a policy knows the three times, exits, turns, migrations, and what kind

@@ -6,12 +6,22 @@
 //! tells how long a thread was kept waiting (`/proc/thread-self/schedstat`, Documentation/scheduler/sched-stats.rst).
 //! Without that file nothing is noticed.
 
+use crate::policy::Lease;
 use crate::time::{Nanos, Time};
 
 /// The least that is noticed, and the shortest turn that is looked at.
 pub(super) const NOTICED: Nanos = Nanos::from_millis(1);
 /// Sleeps after which the clock is read anew: each hides the few microseconds of CPU time that it takes itself.
 const SLEEPS: u32 = 64;
+
+/// Whether a vCPU went on beyond a lease that ended then, or if it had no end, for as long since it last asked as is
+/// [noticed](NOTICED).
+pub(super) fn overran(lease_end: Time, since: Time, now: Time) -> bool {
+    match lease_end {
+        Time::NEVER => now.since(since) >= NOTICED,
+        end => now > end + Lease::LATE,
+    }
+}
 
 /// Watches the calling thread.
 #[derive(Debug, Default)]
@@ -72,14 +82,8 @@ impl CpuMeter {
 #[cfg(not(all(test, shuttle)))]
 mod host {
     use crate::time::Nanos;
-    use rustix::time::{ClockId, clock_gettime};
+    pub(super) use crate::time::thread_cpu_time as cpu_time;
     use std::fs;
-
-    /// The calling thread's CPU time.
-    pub(super) fn cpu_time() -> Nanos {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    }
 
     /// For how long the calling thread could run and had no CPU; nothing where the kernel does not tell.
     pub(super) fn kept_waiting() -> Nanos {
@@ -93,9 +97,7 @@ mod host {
 mod host {
     use crate::time::Nanos;
 
-    pub(super) fn cpu_time() -> Nanos {
-        Nanos::ZERO
-    }
+    pub(super) use crate::time::thread_cpu_time as cpu_time;
 
     pub(super) fn kept_waiting() -> Nanos {
         Nanos::ZERO
@@ -108,6 +110,14 @@ mod tests {
     use crate::time::monotonic;
     use std::thread::sleep;
     use std::time::Duration;
+
+    #[test]
+    fn a_vcpu_overran_if_it_went_on_for_longer_than_a_kick_takes() {
+        let (end, late) = (Time(5_000_000), Lease::LATE);
+        assert!(!overran(end, Time(0), end + late));
+        assert!(overran(end, Time(0), end + late + Nanos(1)));
+        assert!(!overran(Time::NEVER, end, Time(end.0 + NOTICED.0 - 1)) && overran(Time::NEVER, end, end + NOTICED));
+    }
 
     #[test]
     fn what_a_thread_sleeps_by_itself_is_not_taken() {

@@ -48,7 +48,7 @@ use crate::lock::{Caller, LockRules};
 use crate::policy::{Policy, YieldCounts};
 use crate::shards::ShardPlan;
 use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
-use crate::time::monotonic;
+use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::Vcpu;
 use shared::{Act, Entry, Gone, LockedState, ShardShared, Shared, SlotShared};
 use std::io;
@@ -250,6 +250,19 @@ impl Domain for Executors {
             Ok(gone) => gone.into_iter().for_each(Gone::give_back),
             Err(slot) => self.shared.perform(Act::Ask(slot), Some(kick::this_thread())),
         }
+    }
+
+    fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
+        if self.shared.events.len() <= vcpu.index() {
+            return Time(0);
+        }
+        let (until, act) = {
+            let (_, mut state) = self.shared.lock_of(vcpu);
+            state.ledger.charge(vcpu, time, monotonic());
+            (state.ledger.lets_work(vcpu), self.shared.tell_watcher(&mut state))
+        };
+        act.into_iter().for_each(|act| self.shared.perform(act, None));
+        until
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {

@@ -29,6 +29,7 @@ use crate::ids::VcpuId;
 use crate::kick;
 use crate::ledger::{Account, Seen, Totals, Trace};
 use crate::sync::{Mutex, RwLock};
+use crate::time::{Nanos, Time};
 use crate::vcpu::Vcpu;
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -116,6 +117,10 @@ impl Domain for Switchable {
 
     fn retire(&self, vcpu: VcpuId) {
         self.with(|domain| domain.retire(vcpu));
+    }
+
+    fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
+        self.with(|domain| domain.charge(vcpu, time))
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {

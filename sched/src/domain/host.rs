@@ -1,10 +1,11 @@
 //! The baseline: a thread per vCPU, and the host's own scheduler decides.
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
-//! accounts, not counted here; a vCPU that halts inside its run is left to wait there. It also goes on with the vCPUs
-//! of a domain that another mechanism gave up (`host/adopt.rs`).
+//! accounts, not counted here. vCPUs that have a cap are held to it (`host/caps.rs`). A vCPU that halts inside its run
+//! is left to wait there. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
 
 mod adopt;
+mod caps;
 mod host_times;
 
 use super::carrier_thread::{STACK_BYTES, enter_thread, set_nice};
@@ -19,9 +20,10 @@ use crate::attributes::{Attributes, Class};
 use crate::ids::VcpuId;
 use crate::kick;
 use crate::ledger::{Account, Totals};
-use crate::sync::{AtomicBool, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
-use crate::time::{Time, monotonic};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
+use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::{Presence, Stop, Vcpu};
+use caps::{GroupCap, Groups, Slices};
 use host_times::{HostAccount, HostTimes, Idle, of_thread};
 use rustix::thread::CpuSet;
 use std::io;
@@ -43,6 +45,7 @@ pub struct HostThreads {
     yields: HostYield,
     vcpus: RwLock<Vec<Option<Arc<Record>>>>,
     ids: Mutex<IdAllocator>,
+    groups: Groups,
     /// Counts of vCPUs that have ended.
     ended: Arc<Mutex<Sums>>,
 }
@@ -61,13 +64,19 @@ struct Record {
     parker: Parker,
     retiring: AtomicBool,
     counts: Counts,
+    /// The cap that it is held to.
+    cap: Option<Arc<GroupCap>>,
+    /// What other threads used for it (unit: ns).
+    devices: AtomicU64,
 }
 
 impl Record {
-    fn new(born: Time, halts: bool) -> Self {
+    fn new(born: Time, halts: bool, cap: Option<Arc<GroupCap>>) -> Self {
         Self {
             born,
             halts,
+            cap,
+            devices: AtomicU64::new(0),
             before: None,
             idle: Idle::default(),
             times: HostTimes::default(),
@@ -84,7 +93,14 @@ impl HostThreads {
     pub fn new(cpus: &[usize], yields: HostYield) -> Self {
         let mut set = CpuSet::new();
         cpus.iter().for_each(|&cpu| set.set(cpu));
-        Self { cpus: set, yields, vcpus: RwLock::default(), ids: Mutex::default(), ended: Arc::default() }
+        Self {
+            cpus: set,
+            yields,
+            vcpus: RwLock::default(),
+            ids: Mutex::default(),
+            groups: Groups::default(),
+            ended: Arc::default(),
+        }
     }
 
     /// Makes a vCPU known.
@@ -103,7 +119,8 @@ impl HostThreads {
 
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
-        let record = Arc::new(Record::new(monotonic(), vcpu.halts_inside()));
+        let cap = attributes.group.map(|group| self.groups.join(group));
+        let record = Arc::new(Record::new(monotonic(), vcpu.halts_inside(), cap));
         let id = self.ids.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
         self.enter(id, Arc::clone(&record));
         let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
@@ -155,6 +172,12 @@ impl Domain for HostThreads {
         }
     }
 
+    fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
+        let Some(record) = self.record(vcpu) else { return Time(0) };
+        record.devices.fetch_add(time.0, Relaxed);
+        record.cap.as_ref().map_or(Time(0), |cap| cap.charge(time, monotonic()))
+    }
+
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
         let record = self.record(vcpu)?;
         Some(account_of(&record))
@@ -186,12 +209,19 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: 
         record.parker.wait(until);
         record.idle.end(until, monotonic());
     }
+    // A host that has no timer left does not hold a vCPU to its cap.
+    let mut slices = record.cap.clone().and_then(|cap| Slices::new(cap).ok());
+    let mut asks = true;
     while !record.retiring.load(Relaxed) {
+        if asks && let Some(slices) = &mut slices {
+            held_back(slices, record);
+        }
         let stop = vcpu.run();
         record.counts.exit();
+        asks = !matches!(stop, Stop::Exit);
         match stop {
             Stop::Exit => {}
-            Stop::Kicked | Stop::Halted => {
+            Stop::Kicked | Stop::Overran | Stop::Halted => {
                 kick::drain();
             }
             Stop::Idle(until) => {
@@ -215,6 +245,19 @@ fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: 
     vcpu.retired(&account_of(record));
 }
 
+/// Returns once the vCPU's cap lets it run, or it has to end. An event that comes meanwhile ends its next idleness.
+fn held_back(slices: &mut Slices, record: &Record) {
+    let mut woken = false;
+    while !record.retiring.load(Relaxed)
+        && let Some(until) = slices.waits_until(monotonic())
+    {
+        woken |= record.parker.wait(until);
+    }
+    if woken {
+        record.parker.wake();
+    }
+}
+
 /// A vCPU's account, by what the host says of its thread.
 fn account_of(record: &Record) -> Account {
     let (times, host) = record.times.now(record);
@@ -225,6 +268,7 @@ fn account_of(record: &Record) -> Account {
         // Each switch ended a turn, and there is one that none has ended yet.
         turns: host.switches + u64::from(record.thread.get().is_some()),
         migrations: host.migrations,
+        devices: Nanos(record.devices.load(Relaxed)),
         ..Account::default()
     };
     record.counts.read().enter(&mut account, |outcomes| &mut outcomes.untold);

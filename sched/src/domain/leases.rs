@@ -79,7 +79,7 @@ use crate::shards::ShardPlan;
 use crate::slot::Up;
 use crate::slot::{SlotWord, Smp, Word};
 use crate::sync::{AtomicBool, Ordering, mpsc, thread as threads};
-use crate::time::monotonic;
+use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::Vcpu;
 use alarm::Alarm;
 use gate::Gate;
@@ -291,6 +291,16 @@ impl<W: Word> Domain for Leases<W> {
         };
         record.parker.wake();
         kick::send(record.thread());
+    }
+
+    fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
+        if self.shared.records.get(vcpu).is_none() {
+            return Time(0);
+        }
+        // No vCPU gets or loses a slot by it, and none that is held back goes on earlier.
+        let (_, mut state) = self.shared.lock_of(vcpu);
+        state.ledger.charge(vcpu, time, monotonic());
+        state.ledger.lets_work(vcpu)
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {

@@ -5,6 +5,9 @@
 //! vCPUs at a time, and costs the scheduler's own path nothing: since when a vCPU waits, the ledger knows anyway. The
 //! caller that started the watchdog decides what to do about a starved vCPU.
 //!
+//! A vCPU that has used CPU time beyond its leases may have to wait until that is paid
+//! ([`Policy::owes`](crate::policy::Policy::owes)); its bound holds from then on.
+//!
 //! A bound counts CPU time that others may use first. It knows nothing of switches and kicks, for which there is a
 //! margin (`bounds.rs`), nor of what the host takes from the pCPUs, which is found out (`absence.rs`) and not blamed on
 //! the policy.
@@ -79,7 +82,15 @@ impl Watchdog {
             let pcpus = domain.trace().map_or(1, |trace| trace.rings().len());
             let absence = Absence::new(pcpus);
             let bounds = Bounds::new(rules.bound);
-            let watch = Watch { domain, bounds, tell: rules.tell, absence, told: HashMap::new(), seen: Vec::new() };
+            let watch = Watch {
+                domain,
+                bounds,
+                tell: rules.tell,
+                absence,
+                told: HashMap::new(),
+                owed: HashMap::new(),
+                seen: Vec::new(),
+            };
             watch.until(&stopped);
         })?;
         Ok(Self { stop, thread: Some(thread) })
@@ -104,6 +115,8 @@ struct Watch {
     absence: Absence,
     /// When a vCPU was reported, and with which cause.
     told: HashMap<VcpuId, (Time, Cause)>,
+    /// When a vCPU was last seen to wait for what it owes: its bound holds from then on.
+    owed: HashMap<VcpuId, Time>,
     seen: Vec<Seen>,
 }
 
@@ -137,6 +150,9 @@ impl Watch {
         self.absence.sample(&self.domain.threads(), planned, now);
         self.see();
         self.bounds.update(&self.seen, now);
+        let seen = &self.seen;
+        self.owed.retain(|vcpu, _| seen.iter().any(|seen| seen.vcpu == *vcpu && seen.waits.is_some()));
+        self.owed.extend(seen.iter().filter(|seen| seen.owes && seen.waits.is_some()).map(|seen| (seen.vcpu, now)));
         self.told.retain(|_, (told, _)| now.since(*told) < QUIET);
         let mut overdue: Vec<Overdue> = self.seen.iter().filter_map(|seen| self.judge(*seen, now)).collect();
         // That the host was excused is no reason to keep quiet of the scheduler.
@@ -162,7 +178,7 @@ impl Watch {
     }
 
     fn judge(&self, seen: Seen, now: Time) -> Option<Overdue> {
-        let since = seen.waits?;
+        let since = seen.waits?.max(self.owed.get(&seen.vcpu).copied().unwrap_or_default());
         let bound = self.bounds.of(seen.attributes, now)?;
         let cause = bounds::judge(now.since(since), bound, self.absence.since(since))?;
         Some(Overdue { seen, since, bound, cause })

@@ -44,6 +44,8 @@ pub struct Account {
     pub steals: u64,
     /// Its yields.
     pub yields: Yielded,
+    /// CPU time that threads which serve its VM's devices used for it, beside `run`.
+    pub devices: Nanos,
     /// Run beyond the end of a lease.
     pub overrun: Nanos,
     /// Run by others on leases that this one passed on by a yield.
@@ -140,6 +142,7 @@ impl Account {
         self.migrations += other.migrations;
         self.steals += other.steals;
         self.yields = self.yields.with(&other.yields, |a, b| a + b);
+        self.devices += other.devices;
         self.overrun += other.overrun;
         self.lent += other.lent;
         self.borrowed += other.borrowed;
@@ -161,6 +164,7 @@ impl Account {
             migrations: self.migrations.saturating_sub(earlier.migrations),
             steals: self.steals.saturating_sub(earlier.steals),
             yields: self.yields.with(&earlier.yields, u64::saturating_sub),
+            devices: self.devices - earlier.devices,
             overrun: self.overrun - earlier.overrun,
             lent: self.lent - earlier.lent,
             borrowed: self.borrowed - earlier.borrowed,

@@ -144,6 +144,14 @@ impl Books {
         time
     }
 
+    /// A vCPU caused so much CPU time on other threads. False: there is no such vCPU.
+    pub(super) fn charged(&mut self, vcpu: VcpuId, time: Nanos) -> bool {
+        let entry = self.vcpus.get_mut(vcpu.index()).and_then(Option::as_mut);
+        let Some(entry) = entry.filter(|entry| entry.state != State::Ended) else { return false };
+        entry.account.devices += time;
+        true
+    }
+
     /// A vCPU that has just been reported as blocked had done nothing on its slot since then.
     pub(super) fn idled(&mut self, vcpu: VcpuId, since: Time) {
         let entry = self.entry(vcpu);

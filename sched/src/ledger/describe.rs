@@ -26,6 +26,8 @@ pub fn describe(event: &Event, name: &dyn Fn(VcpuId) -> String) -> String {
             format!("the shard of {slot} takes over that others are on stair {stair} with quotas of {quota}, {waits}")
         }
         What::Taken { slot, time } => format!("{slot}: the host took {} from its vCPU", span(time)),
+        What::Overran { slot } => format!("{slot}: its vCPU ran on beyond its lease by its own doing"),
+        What::Charge { vcpu, time } => format!("{} pays for {} on other threads", name(vcpu), span(time)),
         What::Idled { vcpu, since } => format!("{} had idled for {}", name(vcpu), span(event.time.since(since))),
         What::Gap { lost } => format!("{lost} events are missing"),
         What::Remove { vcpu } => format!("{} left while it did not run", name(vcpu)),

@@ -107,6 +107,18 @@ pub enum What {
         /// How far that is. The quota is shorter than 4 s.
         front: Front,
     },
+    /// The vCPU on a slot ran on beyond its lease by its own doing.
+    Overran {
+        /// The slot.
+        slot: Slot,
+    },
+    /// A vCPU pays for CPU time that it caused on other threads.
+    Charge {
+        /// The vCPU.
+        vcpu: VcpuId,
+        /// How much; shorter than 4 s.
+        time: Nanos,
+    },
     /// A vCPU that has just been reported as blocked had done nothing on its slot for a while.
     Idled {
         /// The vCPU.
@@ -167,6 +179,8 @@ mod kind {
     pub(super) const DEPART: u8 = 9;
     pub(super) const ARRIVE: u8 = 10;
     pub(super) const KEEP_UP: u8 = 11;
+    pub(super) const OVERRAN: u8 = 12;
+    pub(super) const CHARGE: u8 = 13;
     pub(super) const ASK: u8 = 16;
 }
 
@@ -205,6 +219,11 @@ impl Event {
             What::Taken { slot, time } => {
                 let lease = u32::try_from(time.0).unwrap_or(u32::MAX);
                 Packed { kind: kind::TAKEN, slot: slot.0, lease, ..none }
+            }
+            What::Overran { slot } => Packed { kind: kind::OVERRAN, slot: slot.0, ..none },
+            What::Charge { vcpu, time } => {
+                let lease = u32::try_from(time.0).unwrap_or(u32::MAX);
+                Packed { kind: kind::CHARGE, vcpu: vcpu.0, lease, ..none }
             }
             What::Idled { vcpu, since } => {
                 Packed { kind: kind::IDLED, vcpu: vcpu.0, ..none }.with_number(self.time.since(since).0)
@@ -271,6 +290,8 @@ impl Event {
             kind::WAKE => What::Wake { vcpu, by: somebody(packed.target), placement: placement_of(packed)? },
             kind::RESUME => What::Resume { vcpu, placement: placement_of(packed)? },
             kind::STEAL => What::Steal { slot: slot(packed.slot)?, thief: vcpu, taken: packed.detail != 0 },
+            kind::OVERRAN => What::Overran { slot: slot(packed.slot)? },
+            kind::CHARGE => What::Charge { vcpu, time: Nanos(packed.lease.into()) },
             kind::TAKEN => What::Taken { slot: slot(packed.slot)?, time: Nanos(packed.lease.into()) },
             kind::IDLED => What::Idled { vcpu, since: time - Nanos(packed.number()) },
             kind::DEPART => What::Depart { vcpu },
@@ -447,6 +468,9 @@ mod tests {
         let steals =
             (slots(), vcpus(), any::<bool>()).prop_map(|(slot, thief, taken)| What::Steal { slot, thief, taken });
         let takes = (slots(), 0..1u64 << 32).prop_map(|(slot, ns)| What::Taken { slot, time: Nanos(ns) });
+        let overruns = slots().prop_map(|slot| What::Overran { slot });
+        let charges = (vcpus(), 0..1u64 << 32).prop_map(|(vcpu, ns)| What::Charge { vcpu, time: Nanos(ns) });
+        let told = prop_oneof![takes, overruns, charges];
         let removes = vcpus().prop_map(|vcpu| What::Remove { vcpu });
         let time = 1u64 << 40;
         let naps = (vcpus(), 0..=time).prop_map(|(vcpu, since)| What::Idled { vcpu, since: Time(since) });
@@ -468,7 +492,7 @@ mod tests {
             .prop_map(|(run, kick, pause, held)| Decision { run, kick, pause, held });
         let asks = (slots(), prop::option::of(vcpus()), reasons(), decisions)
             .prop_map(|(slot, vcpu, why, decision)| What::Ask { slot, vcpu, why, decision });
-        prop_oneof![adds, wakes, resumes, steals, takes, removes, departs, arrives, keeps, naps, gaps, asks]
+        prop_oneof![adds, wakes, resumes, steals, told, removes, departs, arrives, keeps, naps, gaps, asks]
             .prop_map(move |what| Event { time: Time(time), what })
     }
 

@@ -73,7 +73,8 @@ impl Figures {
             What::Resume { placement, .. } => self.books.resumed(placement, now),
             What::Taken { slot, time } => _ = self.books.taken(slot, time, now),
             What::Arrive { placement: Some(placement), .. } => self.books.resumed(placement, now),
-            What::Steal { .. } | What::Gap { .. } => {}
+            What::Charge { vcpu, time } => _ = self.books.charged(vcpu, time),
+            What::Overran { .. } | What::Steal { .. } | What::Gap { .. } => {}
             What::Depart { .. } | What::Arrive { .. } | What::KeepUp { .. } => {}
         }
         true

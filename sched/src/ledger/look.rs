@@ -15,6 +15,8 @@ pub struct Seen {
     pub attributes: Attributes,
     /// Since when it could run and has no slot.
     pub waits: Option<Time>,
+    /// It may wait longer than its policy promises, as it has used so much beyond its leases.
+    pub owes: bool,
 }
 
 /// Appends the vCPUs whose ids lie among the `most` from this one on. Returns the id with which the next stretch
@@ -23,7 +25,7 @@ pub(super) fn look(books: &Books, from: VcpuId, most: usize, seen: &mut Vec<Seen
     let end = from.index() + most;
     seen.extend(books.stretch(from.index()..end).map(|(vcpu, entry)| {
         let waits = (entry.state == State::Waiting).then_some(entry.since);
-        Seen { vcpu, attributes: entry.attributes, waits }
+        Seen { vcpu, attributes: entry.attributes, waits, owes: false }
     }));
     (end < books.ids()).then_some(VcpuId(end as u32))
 }

@@ -132,6 +132,14 @@ impl Replay {
                 policy.taken(local(slot), time);
                 event.what
             }
+            What::Overran { slot } => {
+                policy.overran(local(slot));
+                event.what
+            }
+            What::Charge { vcpu, time } => {
+                policy.charge(vcpu, time, now);
+                event.what
+            }
             What::Resume { .. } => {
                 let Resumed { vcpu, placement } = policy.tick(now)?;
                 What::Resume { vcpu, placement: placement.plus(first) }
@@ -170,7 +178,9 @@ impl Replay {
     fn is_between_shards(&self, what: &What) -> bool {
         let away = |vcpu: VcpuId| self.departed.contains_key(&vcpu);
         match *what {
-            What::Wake { vcpu, .. } | What::Remove { vcpu } | What::Resume { vcpu, .. } => away(vcpu),
+            What::Wake { vcpu, .. } | What::Remove { vcpu } | What::Resume { vcpu, .. } | What::Charge { vcpu, .. } => {
+                away(vcpu)
+            }
             What::Depart { vcpu } | What::Steal { thief: vcpu, .. } => away(vcpu),
             What::Ask { decision, .. } => decision.run.is_some_and(|lease| away(lease.vcpu)),
             _ => false,
@@ -182,9 +192,11 @@ impl Replay {
         let of = |vcpu| self.shards.get(&vcpu).copied().unwrap_or(Shard(0));
         match *what {
             What::Add { slot, .. } | What::Arrive { slot, .. } | What::KeepUp { slot, .. } => self.plan.of(slot),
-            What::Taken { slot, .. } | What::Ask { slot, .. } | What::Steal { slot, .. } => self.plan.of(slot),
+            What::Overran { slot } | What::Taken { slot, .. } | What::Ask { slot, .. } | What::Steal { slot, .. } => {
+                self.plan.of(slot)
+            }
             What::Remove { vcpu } | What::Wake { vcpu, .. } | What::Resume { vcpu, .. } => of(vcpu),
-            What::Depart { vcpu } | What::Idled { vcpu, .. } => of(vcpu),
+            What::Depart { vcpu } | What::Idled { vcpu, .. } | What::Charge { vcpu, .. } => of(vcpu),
             What::Gap { .. } => Shard(0),
         }
     }

@@ -150,7 +150,7 @@ impl Spans {
         let vcpu = |vcpu: VcpuId| vcpu.index() < MOST_VCPUS;
         match *what {
             What::Add { vcpu: v, slot: s, .. } => vcpu(v) && slot(s),
-            What::Remove { vcpu: v } | What::Idled { vcpu: v, .. } => vcpu(v),
+            What::Remove { vcpu: v } | What::Idled { vcpu: v, .. } | What::Charge { vcpu: v, .. } => vcpu(v),
             What::Wake { vcpu: v, placement, .. } | What::Resume { vcpu: v, placement } => {
                 vcpu(v) && placement.slot().is_none_or(slot)
             }
@@ -158,7 +158,7 @@ impl Spans {
             What::Arrive { vcpu: v, slot: s, placement } => {
                 vcpu(v) && slot(s) && placement.and_then(Placement::slot).is_none_or(slot)
             }
-            What::Taken { slot: s, .. } | What::KeepUp { slot: s, .. } => slot(s),
+            What::Taken { slot: s, .. } | What::KeepUp { slot: s, .. } | What::Overran { slot: s } => slot(s),
             What::Steal { slot: s, thief, .. } => slot(s) && vcpu(thief),
             What::Ask { slot: s, vcpu: before, decision: Decision { run, kick, .. }, .. } => {
                 let next = run.map(|lease| lease.vcpu);
@@ -182,7 +182,8 @@ impl Spans {
                 What::Depart { vcpu } => waits(vcpu) || idles(vcpu),
                 What::Arrive { vcpu, placement: Some(_), .. } => waits(vcpu),
                 What::Arrive { vcpu, placement: None, .. } => idles(vcpu),
-                What::Taken { slot, .. } => self.on(slot).is_some(),
+                What::Taken { slot, .. } | What::Overran { slot } => self.on(slot).is_some(),
+                What::Charge { vcpu, .. } => self.now(vcpu).is_some(),
                 What::Ask { slot, vcpu, decision, why } => {
                     let stays = !matches!(why, Why::Block | Why::Retire);
                     let free = |next| waits(next) || stays && vcpu == Some(next);
@@ -217,7 +218,7 @@ impl Spans {
                 }
             }
             What::Taken { slot, time } => self.taken(slot, time, at, closed),
-            What::Idled { .. } => {}
+            What::Idled { .. } | What::Overran { .. } | What::Charge { .. } => {}
             What::Gap { .. } => {
                 self.finish(closed);
                 self.now.clear();

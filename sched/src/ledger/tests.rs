@@ -178,6 +178,8 @@ fn another_policy_object_that_is_told_the_same_answers_the_same() {
             What::Ask { slot, why, decision, .. } => assert_eq!(fresh.next(slot, why, event.time), decision),
             What::Resume { vcpu, placement } => assert_eq!(fresh.tick(event.time), Some(Resumed { vcpu, placement })),
             What::Taken { slot, time } => fresh.taken(slot, time),
+            What::Overran { slot } => fresh.overran(slot),
+            What::Charge { vcpu, time } => fresh.charge(vcpu, time, event.time),
             _ => unreachable!("none of these is among them"),
         }
     }

@@ -15,6 +15,8 @@ pub struct Usage {
     pub idle_ns: u64,
     /// On a pCPU, while the host ran something else there (units: ns).
     pub taken_ns: u64,
+    /// CPU time that threads which serve its VM's devices used for it (units: ns).
+    pub devices_ns: u64,
     /// Exits to the monitor.
     pub exits: u64,
 }
@@ -28,6 +30,7 @@ impl Usage {
             throttled_ns: account.throttled.0,
             idle_ns: account.idle.0,
             taken_ns: account.taken.0,
+            devices_ns: account.devices.0,
             exits: account.exits,
         }
     }
@@ -41,6 +44,7 @@ impl Usage {
             throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
             taken_ns: self.taken_ns.saturating_sub(earlier.taken_ns + back),
+            devices_ns: self.devices_ns.saturating_sub(earlier.devices_ns),
             exits: self.exits.saturating_sub(earlier.exits),
         }
     }

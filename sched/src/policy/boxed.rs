@@ -38,6 +38,22 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).taken(slot, time);
     }
 
+    fn overran(&mut self, slot: Slot) {
+        (**self).overran(slot);
+    }
+
+    fn charge(&mut self, vcpu: VcpuId, time: Nanos, now: Time) {
+        (**self).charge(vcpu, time, now);
+    }
+
+    fn lets_work(&self, vcpu: VcpuId) -> Time {
+        (**self).lets_work(vcpu)
+    }
+
+    fn owes(&self, vcpu: VcpuId, now: Time) -> bool {
+        (**self).owes(vcpu, now)
+    }
+
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {
         (**self).steals(slot, thief, now)
     }

@@ -15,8 +15,9 @@
 //!    neither frozen nor released together. A VM is not stopped for the rest of a period, as by the kernel's `cpu.max`,
 //!    and a lock's holder goes on within the period.
 //! 4. *Bound.* Where nothing is overdrawn, every turn comes within half a period. No vCPU is frozen for more than
-//!    thrice that: then it goes on with a sliver on credit, so that a debt, however large, slows a group down without
-//!    stopping a vCPU.
+//!    thrice that: then it goes on with a sliver on credit, so that a debt which a stall of the host made, however
+//!    large, slows a group down without stopping a vCPU. There is no credit for what the group made by itself: what its
+//!    vCPUs [overran](Policy::overran), and [what other threads did](Policy::charge) for it, is paid first.
 //! 5. *Sleep.* A blocked vCPU keeps what is left of its slice. When it is woken it needs one, as in 2.
 //! 6. *Events.* The driver's: an event for a frozen vCPU is one for a vCPU that waits. It does not start it and is not
 //!    lost.
@@ -39,7 +40,7 @@ use crate::deadlines::Deadlines;
 use crate::ids::{Slot, VcpuId};
 use crate::time::{Nanos, Time};
 use crate::wait::Wait;
-use budget::Budget;
+pub(crate) use budget::Budget;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -55,10 +56,18 @@ pub struct Capped {
     groups: Vec<Option<Group>>,
     /// By vCPU; `None`: without a cap.
     members: Vec<Option<Member>>,
-    /// The vCPU that runs on each slot, and since when.
-    slots: Box<[Option<(VcpuId, Time)>]>,
+    slots: Box<[Option<Turn>]>,
     /// When the first frozen vCPU of each group goes on.
     resumes: Deadlines,
+}
+
+/// The vCPU that runs on a slot.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    vcpu: VcpuId,
+    since: Time,
+    /// It ran on beyond its lease by its own doing.
+    overran: bool,
 }
 
 /// vCPUs under one cap.
@@ -66,6 +75,8 @@ pub struct Capped {
 struct Group {
     id: GroupId,
     budget: Budget,
+    /// Until then the group pays for what it made by itself beyond its slices, and has no credit.
+    owes_until: Time,
     members: u32,
     /// In the order in which they were frozen, except that those that were given a slice come first.
     frozen: VecDeque<VcpuId>,
@@ -104,6 +115,11 @@ impl Capped {
         self.members.get(vcpu.index()).is_some_and(Option::is_some)
     }
 
+    fn group_of(&self, vcpu: VcpuId) -> Option<&Group> {
+        let member = self.members.get(vcpu.index())?.as_ref()?;
+        self.groups[member.group].as_ref()
+    }
+
     /// A vCPU with a cap, and its group.
     fn both(&mut self, vcpu: VcpuId) -> Option<(&mut Member, &mut Group)> {
         let member = self.members.get_mut(vcpu.index())?.as_mut()?;
@@ -120,6 +136,7 @@ impl Capped {
         let group = self.groups[index].get_or_insert_with(|| Group {
             id: to.id,
             budget: Budget::new(to.cap, now),
+            owes_until: Time(0),
             members: 0,
             frozen: VecDeque::new(),
             first: None,
@@ -180,13 +197,13 @@ impl Capped {
         self.watch(index);
     }
 
-    /// A vCPU ran for so long.
-    fn charge(&mut self, vcpu: VcpuId, ran: Nanos, now: Time) {
+    /// A vCPU ran for so long; it may have gone beyond its lease by its own doing.
+    fn charge_run(&mut self, vcpu: VcpuId, ran: Nanos, overran: bool, now: Time) {
         let Some((member, group)) = self.both(vcpu) else { return };
         let beyond = ran.saturating_sub(member.slice);
         member.slice = member.slice.saturating_sub(ran);
         if beyond > Nanos::ZERO {
-            group.budget.overdraw(beyond, now);
+            group.overdraw(beyond, overran, now);
             let index = member.group;
             self.watch(index);
         }
@@ -210,8 +227,8 @@ impl Capped {
 
     /// Why the policy within is asked: it takes a vCPU that may not run on for a blocked one.
     fn reason(&mut self, slot: Slot, why: Why, now: Time) -> Why {
-        let Some((vcpu, since)) = self.slots[slot.index()].take() else { return why };
-        self.charge(vcpu, now.since(since), now);
+        let Some(Turn { vcpu, since, overran }) = self.slots[slot.index()].take() else { return why };
+        self.charge_run(vcpu, now.since(since), overran, now);
         match why {
             Why::Block => return why,
             Why::Retire => {
@@ -233,6 +250,16 @@ impl Capped {
     }
 }
 
+impl Group {
+    /// CPU time beyond what was drawn, which the group may have made by itself.
+    fn overdraw(&mut self, time: Nanos, itself: bool, now: Time) {
+        self.budget.overdraw(time, now);
+        if itself {
+            self.owes_until = self.budget.ready(self.members);
+        }
+    }
+}
+
 impl Member {
     /// When it goes on, being the first of those frozen.
     fn due(&self, group: &Group) -> Time {
@@ -241,7 +268,8 @@ impl Member {
             return since;
         }
         let round = u64::from(group.members) * group.budget.turn(group.members).0;
-        group.budget.ready(group.members).min(since + Nanos(PATIENCE * round))
+        let on_credit = (since + Nanos(PATIENCE * round)).max(group.owes_until);
+        group.budget.ready(group.members).min(on_credit)
     }
 
     /// Goes on, by a slice it has, one that is ready, or a sliver on credit.
@@ -295,7 +323,7 @@ impl Policy for Capped {
         let mut decision = self.inner.next(slot, within, now);
         decision.held = within == Why::Block && why != Why::Block;
         if let Some(lease) = &mut decision.run {
-            self.slots[slot.index()] = Some((lease.vcpu, now));
+            self.slots[slot.index()] = Some(Turn { vcpu: lease.vcpu, since: now, overran: false });
             if let Some((member, group)) = self.both(lease.vcpu) {
                 debug_assert!(member.slice >= LEAST && member.frozen.is_none(), "{}: {member:?}", lease.vcpu);
                 // It may have been drawn while the group was smaller, or grown by what a yielder gave.
@@ -311,10 +339,32 @@ impl Policy for Capped {
     }
 
     fn taken(&mut self, slot: Slot, time: Nanos) {
-        if let Some((_, since)) = &mut self.slots[slot.index()] {
-            *since = *since + time;
+        if let Some(turn) = &mut self.slots[slot.index()] {
+            turn.since = turn.since + time;
         }
         self.inner.taken(slot, time);
+    }
+
+    fn overran(&mut self, slot: Slot) {
+        self.slots[slot.index()].iter_mut().for_each(|turn| turn.overran = true);
+        self.inner.overran(slot);
+    }
+
+    fn charge(&mut self, vcpu: VcpuId, time: Nanos, now: Time) {
+        if let Some((member, group)) = self.both(vcpu) {
+            group.overdraw(time, true, now);
+            let index = member.group;
+            self.watch(index);
+        }
+        self.inner.charge(vcpu, time, now);
+    }
+
+    fn lets_work(&self, vcpu: VcpuId) -> Time {
+        self.group_of(vcpu).map_or(Time(0), |group| group.budget.ready(group.members))
+    }
+
+    fn owes(&self, vcpu: VcpuId, now: Time) -> bool {
+        self.group_of(vcpu).is_some_and(|group| now < group.owes_until) || self.inner.owes(vcpu, now)
     }
 
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {

@@ -110,6 +110,25 @@ pub trait Policy: Send {
     /// that time. A driver tells of what it notices.
     fn taken(&mut self, _slot: Slot, _time: Nanos) {}
 
+    /// The vCPU on this slot ran on beyond its lease by its own doing: its thread was at work for it, where no kick
+    /// reaches it. Told right before the slot asks. Without this a policy may take a late question for a stall that the
+    /// host did not tell of ([`Lease::LATE`](super::Lease::LATE)), and forgive it.
+    fn overran(&mut self, _slot: Slot) {}
+
+    /// This vCPU has caused CPU time that is in no lease: that of a thread which serves its VM's devices. It pays as if
+    /// it had run so long.
+    fn charge(&mut self, _vcpu: VcpuId, _time: Nanos, _now: Time) {}
+
+    /// When the cap of this vCPU's VM lets other threads go on that [work](Self::charge) for the VM.
+    fn lets_work(&self, _vcpu: VcpuId) -> Time {
+        Time(0)
+    }
+
+    /// Whether a vCPU may wait longer than the policy promises, because it has used so much beyond its leases.
+    fn owes(&self, _vcpu: VcpuId, _now: Time) -> bool {
+        false
+    }
+
     /// A queued vCPU, whose thread runs on the slot's pCPU, asks for the slot in place of the vCPU there. That vCPU was
     /// given the slot, and its thread has not begun to run. True: they are exchanged. The thief is placed on the slot,
     /// which asks next ([`Why::Free`]), and the other goes back to its place in the run queue. Only among equals, and

@@ -105,6 +105,11 @@ pub struct Lease {
     pub until: Time,
 }
 
+impl Lease {
+    /// How late a question can come after the end of a lease if nothing held it up. Kicks take microseconds.
+    pub const LATE: Nanos = Nanos::from_micros(250);
+}
+
 impl Decision {
     /// The longest pause.
     pub const PAUSE_MAX: Nanos = Nanos(u16::MAX as u64);

@@ -138,6 +138,7 @@ impl Policy for Rsdl {
 
     fn woken_by(&mut self, vcpu: VcpuId, waker: VcpuId) {
         self.votes_for_waker(vcpu, waker);
+        self.wakes_next = Some((vcpu, waker));
     }
 
     fn next(&mut self, slot: Slot, why: Why, now: Time) -> Decision {
@@ -169,6 +170,18 @@ impl Policy for Rsdl {
 
     fn taken(&mut self, slot: Slot, time: Nanos) {
         self.takes_off(slot, time);
+    }
+
+    fn overran(&mut self, slot: Slot) {
+        self.slots[slot.index()].overran = true;
+    }
+
+    fn charge(&mut self, vcpu: VcpuId, time: Nanos, now: Time) {
+        self.pays_for_work(vcpu, time, now);
+    }
+
+    fn owes(&self, vcpu: VcpuId, _: Time) -> bool {
+        self.stands_too_deep(vcpu)
     }
 
     fn steals(&mut self, slot: Slot, thief: VcpuId, now: Time) -> bool {

@@ -43,6 +43,8 @@ pub struct Traveller {
     pub queued: bool,
     /// The stair it stands on.
     pub stair: u64,
+    /// So many stairs of that it owes: they keep it waiting, and move no other vCPU along.
+    pub owes: u64,
     /// What it has used of its quota there.
     pub used: Nanos,
     /// It waits for another vCPU, and its last yield said so.

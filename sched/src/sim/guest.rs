@@ -34,6 +34,24 @@ pub enum Guest {
         /// It has computed.
         yielding: bool,
     },
+    /// Computes, and has its thread do device work after every stretch.
+    Device {
+        /// How long it computes.
+        stretch: Nanos,
+        /// How long a turn of device work takes.
+        turn: Nanos,
+        /// It has computed.
+        working: bool,
+    },
+    /// Wakes a vCPU after every stretch.
+    Waker {
+        /// The vCPU.
+        wakes: usize,
+        /// How long it computes.
+        stretch: Nanos,
+        /// It has computed.
+        waking: bool,
+    },
     /// Takes a lock again and again.
     Locker {
         /// The number of the lock.
@@ -131,6 +149,16 @@ impl Guest {
         Self::Yielder { stretch, says, yielding: false }
     }
 
+    /// Has its thread do device work after every stretch.
+    pub fn device(stretch: Nanos, turn: Nanos) -> Self {
+        Self::Device { stretch, turn, working: false }
+    }
+
+    /// Wakes this vCPU after every stretch.
+    pub fn waker(wakes: usize, stretch: Nanos) -> Self {
+        Self::Waker { wakes, stretch, waking: false }
+    }
+
     /// A client of this server, which begins with this one of the world's exchanges.
     pub fn requester(server: usize, exchange: u32) -> Self {
         Self::Requester { server, exchange, phase: Phase::Apart }
@@ -155,7 +183,7 @@ impl Guest {
     pub(super) fn start(&self) -> Nanos {
         match self {
             Self::Hog => LONG,
-            Self::Yielder { stretch, .. } => *stretch,
+            Self::Yielder { stretch, .. } | Self::Device { stretch, .. } | Self::Waker { stretch, .. } => *stretch,
             Self::Locker { gap, .. } => *gap,
             _ => Nanos(100),
         }
@@ -178,6 +206,18 @@ impl Guest {
             Self::Yielder { stretch, says, yielding } => {
                 *yielding = !*yielding;
                 if *yielding { Step::Yield(Yield { wait: *says, again: false }) } else { Step::Compute(*stretch) }
+            }
+            Self::Device { stretch, turn, working } => {
+                *working = !*working;
+                if *working { Step::Device(*turn) } else { Step::Compute(*stretch) }
+            }
+            Self::Waker { wakes, stretch, waking } => {
+                *waking = !*waking;
+                if !*waking {
+                    return Step::Compute(*stretch);
+                }
+                world.events.push(*wakes);
+                Step::Kick
             }
             Self::Client { work, sleep, phase } => {
                 if *phase == Phase::Working {

@@ -200,6 +200,21 @@ impl<P: Policy> SimMachine<P> {
         self.stalls(slot.index(), span);
     }
 
+    /// A thread beside the slots has used so much CPU time for a vCPU. Returns when the cap of the vCPU's VM lets it go
+    /// on.
+    pub fn charge(&mut self, v: usize, time: Nanos) -> Time {
+        let shard = self.vcpus[v].shard;
+        let ledger = &mut self.shards[shard.index()].ledger;
+        let alarm = ledger.alarm();
+        ledger.charge(VcpuId(v as u32), time, self.now);
+        self.now = ledger.now();
+        let until = ledger.lets_work(VcpuId(v as u32));
+        if self.shards[shard.index()].ledger.alarm() != alarm {
+            self.plan(self.shards[shard.index()].slots.start);
+        }
+        until
+    }
+
     /// Forgets the waits recorded so far, as a measured window begins; all other counts only grow.
     pub fn forget_waits(&mut self) {
         self.world.forget_waits();

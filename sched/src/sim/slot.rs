@@ -34,6 +34,10 @@ pub(super) struct SlotSim {
     pub(super) taken: Nanos,
     /// What the policy was told that the host took.
     pub(super) told_taken: Nanos,
+    /// Its vCPU's thread does device work.
+    pub(super) at_work: bool,
+    /// When its lease ends.
+    pub(super) lease_end: Time,
     /// It is about to ask.
     pub(super) asks: Option<Asks>,
     /// Events that its vCPU sends by the exit that it makes.
@@ -60,6 +64,8 @@ impl SlotSim {
             stalled: Time(0),
             taken: Nanos::ZERO,
             told_taken: Nanos::ZERO,
+            at_work: false,
+            lease_end: Time::NEVER,
             asks: None,
             sends: Vec::new(),
             deadlines: BTreeSet::new(),

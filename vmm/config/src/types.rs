@@ -157,7 +157,7 @@ pub enum Mechanism {
 pub enum OnStarvation {
     /// A message on stderr, with the events that led to it, at most once a minute for each vCPU.
     Report,
-    /// The message, and the host's scheduler takes over all vCPUs for the rest of the run.
+    /// The message, and the host's scheduler takes over all vCPUs for the rest of the run. Caps hold on.
     Fallback,
 }
 

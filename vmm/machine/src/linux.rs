@@ -38,7 +38,7 @@ pub use payload::{Payload, PayloadError};
 pub use state::LinuxState;
 
 use crate::devices::DeviceError;
-use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt};
+use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt, Payer};
 use crate::halt::{self, Halting};
 use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink};
@@ -57,7 +57,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use stile_sched::attributes::Attributes;
-use stile_sched::{Domain, Nanos};
+use stile_sched::{Domain, Nanos, Time};
 use userspace::{Apics, Pin, Pristine, UserVcpu};
 use vcpu::LinuxVcpu;
 use vm_memory::GuestMemoryMmap;
@@ -170,6 +170,7 @@ impl LinuxVm {
         vm.connect()?;
         let start = Start { features: &features, protocol: &protocol, looks: Looks::new(kvm) };
         vm.add_vcpus(&start, spec.attributes, domain, &retired)?;
+        vm.charge_devices();
         Ok(vm)
     }
 
@@ -184,6 +185,13 @@ impl LinuxVm {
             }
         }
         Ok(())
+    }
+
+    /// Has the VM pay for the CPU time of the threads that serve its devices.
+    fn charge_devices(&self) {
+        for device in &self.state.devices {
+            device.worker().charge_to(Arc::new(PayingVm(Arc::clone(&self.state.status))));
+        }
     }
 
     /// Leads an interrupt line to this input of the VM's I/O APIC.
@@ -225,6 +233,15 @@ impl LinuxVm {
     /// The state that the vCPUs share.
     pub fn state(&self) -> &Arc<LinuxState> {
         &self.state
+    }
+}
+
+/// A VM that pays for the thread that serves its devices.
+struct PayingVm(Arc<VmStatus>);
+
+impl Payer for PayingVm {
+    fn pays(&self, time: Nanos) -> Time {
+        self.0.charge(time)
     }
 }
 

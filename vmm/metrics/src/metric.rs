@@ -93,6 +93,16 @@ pub static TAKEN: Metric<Sample> = Metric {
     ..time(|s| Some(Value::Time(s.account.taken)))
 };
 
+/// Used by threads that serve its VM's devices.
+pub static DEVICES: Metric<Sample> = Metric {
+    name: "devices_seconds",
+    heading: "devices",
+    told_by_host: true,
+    help: "CPU time that the thread which serves the devices of a Linux guest used for it, beside run. The vCPUs of a VM \
+           are charged for it in turn, and the VM's cap counts it.",
+    ..time(|s| Some(Value::Time(s.account.devices)))
+};
+
 /// Waiting for an event.
 pub static IDLE: Metric<Sample> = Metric {
     name: "idle_seconds",
@@ -209,11 +219,12 @@ pub static SWITCHES: Metric<DomainSample> = Metric {
 };
 
 /// The figures of a vCPU; their sums are those of a VM.
-pub static OF_VCPUS: [&Metric<Sample>; 15] = [
+pub static OF_VCPUS: [&Metric<Sample>; 16] = [
     &RUN,
     &WAIT,
     &THROTTLED,
     &TAKEN,
+    &DEVICES,
     &IDLE,
     &STEAL,
     &WAITS,
@@ -291,7 +302,9 @@ mod tests {
     fn what_the_host_does_not_tell_is_not_known() {
         let host = Sample::default();
         let known: Vec<_> = OF_VCPUS.iter().filter(|m| m.value(&host).is_some()).map(|m| m.name).collect();
-        assert_eq!(known, ["run_seconds", "wait_seconds", "idle_seconds", "turns", "migrations", "yields", "exits"]);
+        let (times, counts) =
+            (["run_seconds", "wait_seconds", "devices_seconds", "idle_seconds"], ["turns", "migrations"]);
+        assert_eq!(known, [&times[..], &counts, &["yields", "exits"]].concat());
         let policy = Sample { by_policy: true, steal: Some(Nanos(1)), ..Sample::default() };
         assert!(OF_VCPUS.iter().all(|m| m.value(&policy).is_some()));
     }

@@ -4,8 +4,8 @@
 //! wrapped. A value that is not known is `-`, never 0.
 
 use super::metric::{
-    BORROWED, EXITS, IDLE, KICKS, LENT, MIGRATIONS, Metric, OVERRUN, RUN, STEAL, STEALS, SWITCHES, TAKEN, THROTTLED,
-    TURNS, Value, WAIT, WAITS, YIELDS,
+    BORROWED, DEVICES, EXITS, IDLE, KICKS, LENT, MIGRATIONS, Metric, OVERRUN, RUN, STEAL, STEALS, SWITCHES, TAKEN,
+    THROTTLED, TURNS, Value, WAIT, WAITS, YIELDS,
 };
 use super::reading::{Reading, Sample, VmReading};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
@@ -90,7 +90,7 @@ fn during() -> Vec<Column> {
     ]
 }
 
-fn in_all() -> [Column; 12] {
+fn in_all() -> [Column; 13] {
     [
         Column(&RUN, Show::Number, 0),
         Column(&RUN, Show::Share, 1),
@@ -100,6 +100,7 @@ fn in_all() -> [Column; 12] {
         Column(&IDLE, Show::Number, 0),
         Column(&IDLE, Show::Share, 2),
         Column(&TAKEN, Show::Number, 3),
+        Column(&DEVICES, Show::Number, 4),
         Column(&STEAL, Show::Number, 3),
         Column(&OVERRUN, Show::Number, 4),
         Column(&LENT, Show::Number, 5),
@@ -340,7 +341,7 @@ mod tests {
         host.domain.by_policy = false;
         let text = totals(&host, frame());
         assert!(text.contains("- kicks") && text.contains("40 switches"), "{text}");
-        let times = ["a", "1", "500", "ms", "50.0", "400", "ms", "40.0", "-", "100", "ms", "10.0", "-", "-", "-"];
+        let times = ["a", "1", "500", "ms", "50.0", "400", "ms", "40.0", "-", "100", "ms", "10.0", "-", "0", "-", "-"];
         assert_eq!(row(&text, "a "), times);
         let events = text.rsplit("\n\n").next().unwrap();
         assert_eq!(row(events, "a "), ["a", "1", "-", "-", "-", "7", "0", "-", "6", "-", "-", "-", "1.23k"]);

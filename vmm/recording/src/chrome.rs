@@ -94,6 +94,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 let args = json!({"us": time.0 as f64 / 1e3});
                 self.instant(track_of(slot), at, "taken by the host", args)
             }
+            What::Overran { slot } => self.instant(track_of(slot), at, "overran its lease", Value::Null),
             What::Ask { slot, vcpu, why, decision } => {
                 let next = decision.run.map(|lease| lease.vcpu);
                 if let (Why::Yield(y), Some(vcpu)) = (why, vcpu) {
@@ -116,7 +117,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 self.arrows.clear();
                 self.instant(Track { pid: PCPUS, tid: 1 }, at, "events lost", json!({"events": lost}))
             }
-            What::Add { .. } | What::Idled { .. } | What::Steal { .. } => Ok(()),
+            What::Add { .. } | What::Charge { .. } | What::Idled { .. } | What::Steal { .. } => Ok(()),
             What::Depart { .. } | What::Arrive { .. } | What::KeepUp { .. } => Ok(()),
         }
     }

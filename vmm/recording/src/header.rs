@@ -7,7 +7,7 @@ use stile_host::{CpuList, Neighbours};
 use stile_results::model::Params;
 
 /// Version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Value of the field `format`.
 pub(super) const FORMAT: &str = "stile recording";
 /// Room for the numbers that are known at the end (units: bytes).

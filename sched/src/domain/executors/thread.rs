@@ -4,7 +4,7 @@ use super::shared::{Act, DUE_AT_ONCE, Gone, LockedState, ShardShared, Shared, Sl
 use super::turn_length::TurnLength;
 use crate::domain::carried::set_carried;
 use crate::domain::carrier_thread::enter_thread;
-use crate::domain::cpu_meter::CpuMeter;
+use crate::domain::cpu_meter::{CpuMeter, overran};
 use crate::domain::moves::Moves;
 use crate::domain::pause::pause;
 use crate::domain::spin_probe::SpinProbe;
@@ -37,6 +37,8 @@ struct CurrentVcpu {
 struct Stopped {
     why: Why,
     until: Time,
+    /// Its thread was at work for it: if it comes late, that is its own doing.
+    at_work: bool,
 }
 
 /// Room for what due deadlines and a decision ask of others.
@@ -81,6 +83,7 @@ pub(super) fn execute(shared: &Shared, slot: Slot, cpu: usize, ready: &SyncSende
         timer,
         armed,
         ask_at,
+        lease_end: Time::NEVER,
         meter: CpuMeter::default(),
         turns,
         since: monotonic(),
@@ -108,6 +111,7 @@ struct Executor<'a> {
     armed: Time,
     /// When the policy wants to be asked, or a deadline or the alarm comes.
     ask_at: Time,
+    lease_end: Time,
     meter: CpuMeter,
     turns: TurnLength,
     /// When it last asked, or stopped waiting.
@@ -138,7 +142,7 @@ impl Executor<'_> {
                     Why::Yield(y)
                 }
                 // A vCPU that halts inside keeps its executor waiting: it belongs under leases.
-                Stop::Kicked | Stop::Halted => match self.kicked(&mut current) {
+                Stop::Kicked | Stop::Overran | Stop::Halted => match self.kicked(&mut current) {
                     Some(why) => why,
                     None => continue,
                 },
@@ -149,7 +153,8 @@ impl Executor<'_> {
                 Stop::Done => Why::Retire,
             };
             let until = if let Stop::Idle(until) = stop { until } else { Time::NEVER };
-            return self.ask(Some(current), Stopped { why, until });
+            let at_work = !matches!(stop, Stop::Kicked | Stop::Halted);
+            return self.ask(Some(current), Stopped { why, until, at_work });
         }
     }
 
@@ -198,7 +203,7 @@ impl Executor<'_> {
             self.meter.slept();
         }
         self.since = monotonic();
-        self.ask(None, Stopped { why: Why::Free, until: Time::NEVER })
+        self.ask(None, Stopped { why: Why::Free, until: Time::NEVER, at_work: false })
     }
 
     /// Tells the policy why the current vCPU stopped, and takes up what it decides.
@@ -219,9 +224,13 @@ impl Executor<'_> {
             let now = monotonic();
             let taken = taken + CpuMeter::until_asked(looked, now);
             self.turns.learn(now.since(self.since));
+            let overran = stopped.at_work && overran(self.lease_end + taken, self.since + taken, now);
             self.since = now;
             if taken > Nanos::ZERO && current.is_some() {
                 state.ledger.taken(self.slot, taken, now);
+            }
+            if overran && current.is_some() {
+                state.ledger.overran(self.slot, now);
             }
             self.wake_due(&mut state, now, &mut after.acts);
             let next = self.answer(&mut state, current, stopped, now, &mut after);
@@ -310,6 +319,7 @@ impl Executor<'_> {
         self.stamp_word(before, next);
         next.into_iter().for_each(|vcpu| self.shared.division.whereabouts.waits(vcpu, false));
         let lease_end = decision.run.map_or(Time::NEVER, |lease| lease.until);
+        self.lease_end = lease_end;
         self.ask_at = lease_end.min(state.deadlines(self.slot).earliest());
         if let Some(current) = &mut current {
             current.probe.plan(now, lease_end != Time::NEVER);

@@ -55,7 +55,9 @@ impl HostThreads {
                 adopted.ended.push((vcpu, account));
                 continue;
             }
-            let record = Arc::new(Record { before: Some(Box::new(account)), ..Record::new(at, vcpu.halts_inside()) });
+            let cap = attributes.group.map(|group| self.groups.join(group));
+            let before = Some(Box::new(account));
+            let record = Arc::new(Record { before, ..Record::new(at, vcpu.halts_inside(), cap) });
             if event {
                 record.parker.wake();
             }

@@ -72,6 +72,8 @@ pub(super) struct Stopped {
     pub(super) until: Time,
     /// The event is one that only the vCPU sees.
     pub(super) dozes: bool,
+    /// Its thread was at work for it: if it comes late, that is its own doing.
+    pub(super) at_work: bool,
 }
 
 impl<W: Word> Shared<W> {

@@ -14,7 +14,7 @@ use super::shared::{Asker, HOME, Shared, Stopped};
 use crate::attributes::{Attributes, Class};
 use crate::domain::carried::set_carried;
 use crate::domain::carrier_thread::enter_thread;
-use crate::domain::cpu_meter::CpuMeter;
+use crate::domain::cpu_meter::{CpuMeter, overran};
 use crate::domain::division::Division;
 use crate::domain::moves::Moves;
 use crate::domain::pause::pause;
@@ -185,7 +185,7 @@ impl<W: Word> Thread<'_, W> {
         // Kicks may just have been drained, but what they were for shows.
         let told = self.me.retiring.load(Ordering::Relaxed) || self.shared.ending.load(Ordering::Relaxed);
         if told || self.word(slot).is_wanted() {
-            let stopped = Stopped { why: Why::Check, until: Time::NEVER, dozes: false };
+            let stopped = Stopped { why: Why::Check, until: Time::NEVER, dozes: false, at_work: false };
             if let Some(next) = self.ask(slot, stopped) {
                 return next;
             }
@@ -224,19 +224,19 @@ impl<W: Word> Thread<'_, W> {
                 }
                 Why::Yield(y)
             }
-            Stop::Kicked => self.kicked(slot)?,
+            Stop::Kicked | Stop::Overran => self.kicked(slot)?,
             Stop::Idle(until) => {
                 self.probe.idles();
-                return Some(Stopped { why: Why::Block, until, dozes: false });
+                return Some(Stopped { why: Why::Block, until, dozes: false, at_work: true });
             }
             Stop::Halted => {
                 self.drain();
                 self.probe.idles();
-                return Some(Stopped { why: Why::Block, until: Time::NEVER, dozes: true });
+                return Some(Stopped { why: Why::Block, until: Time::NEVER, dozes: true, at_work: false });
             }
             Stop::Done => Why::Retire,
         };
-        Some(Stopped { why, until: Time::NEVER, dozes: false })
+        Some(Stopped { why, until: Time::NEVER, dozes: false, at_work: stop != Stop::Kicked })
     }
 
     /// Why to ask after a kick; `None`: it was only a look, and the vCPU goes on.
@@ -323,6 +323,9 @@ impl<W: Word> Thread<'_, W> {
             taken += std::mem::take(&mut self.late);
             if taken > Nanos::ZERO {
                 state.ledger.taken(slot, taken, now);
+            }
+            if stopped.at_work && overran(self.lease_end + taken, self.since + taken, now) {
+                state.ledger.overran(slot, now);
             }
             let answer = self.shared.answer(state, slot, stopped, now, acts);
             if !matches!(answer, Answer::GoesOn { .. }) {

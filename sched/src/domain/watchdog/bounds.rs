@@ -111,7 +111,12 @@ mod tests {
     }
 
     fn seen(classes: &[Class]) -> Vec<Seen> {
-        let seen = |(id, &class): (usize, _)| Seen { vcpu: VcpuId(id as u32), attributes: kind(class), waits: None };
+        let seen = |(id, &class): (usize, _)| Seen {
+            vcpu: VcpuId(id as u32),
+            attributes: kind(class),
+            waits: None,
+            owes: false,
+        };
         classes.iter().enumerate().map(seen).collect()
     }
 

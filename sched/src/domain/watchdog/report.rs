@@ -161,7 +161,8 @@ fn concerns(event: &Event, me: VcpuId) -> bool {
         What::Add { vcpu, .. } | What::Remove { vcpu } | What::Wake { vcpu, .. } => vcpu == me,
         What::Resume { vcpu, .. } | What::Idled { vcpu, .. } => vcpu == me,
         What::Depart { vcpu } | What::Arrive { vcpu, .. } => vcpu == me,
-        What::Taken { .. } | What::Gap { .. } | What::KeepUp { .. } => false,
+        What::Charge { vcpu, .. } => vcpu == me,
+        What::Taken { .. } | What::Overran { .. } | What::Gap { .. } | What::KeepUp { .. } => false,
         What::Steal { thief, .. } => thief == me,
         What::Ask { vcpu, decision, .. } => vcpu == Some(me) || decision.run.is_some_and(|lease| lease.vcpu == me),
     }

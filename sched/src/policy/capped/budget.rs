@@ -21,7 +21,7 @@ use crate::time::{Nanos, Time};
 
 /// What a group may draw.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     cap: Cap,
     /// When all that was drawn is paid.
     paid: Time,
@@ -29,17 +29,17 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Nothing has been drawn.
-    pub(super) fn new(cap: Cap, now: Time) -> Self {
+    pub(crate) fn new(cap: Cap, now: Time) -> Self {
         Self { cap, paid: now }
     }
 
     /// When the next slice can be drawn.
-    pub(super) fn ready(&self, members: u32) -> Time {
+    pub(crate) fn ready(&self, members: u32) -> Time {
         self.paid + self.turn(members) - self.ahead()
     }
 
     /// Draws a slice, ready or not. A member that has kept a rest of its last slice draws what is missing of one.
-    pub(super) fn draw(&mut self, members: u32, kept: Nanos, now: Time) -> Nanos {
+    pub(crate) fn draw(&mut self, members: u32, kept: Nanos, now: Time) -> Nanos {
         let slice = self.slice(members);
         match kept {
             Nanos::ZERO => self.pay(self.turn(members), now),
@@ -49,13 +49,13 @@ impl Budget {
     }
 
     /// What a member has at most when it comes to run.
-    pub(super) fn slice(&self, members: u32) -> Nanos {
+    pub(crate) fn slice(&self, members: u32) -> Nanos {
         Nanos(self.cap.budget().0 / self.turns(members))
     }
 
     /// The time in which the cap yields a slice; rounded up, since a nanosecond too little in each would exceed the
     /// cap.
-    pub(super) fn turn(&self, members: u32) -> Nanos {
+    pub(crate) fn turn(&self, members: u32) -> Nanos {
         Nanos(self.cap.period().0.div_ceil(self.turns(members)))
     }
 
@@ -65,7 +65,7 @@ impl Budget {
     }
 
     /// CPU time used beyond what was drawn.
-    pub(super) fn overdraw(&mut self, ran: Nanos, now: Time) {
+    pub(crate) fn overdraw(&mut self, ran: Nanos, now: Time) {
         let (ran, period) = (u128::from(ran.0), u128::from(self.cap.period().0));
         let span = (ran * period).div_ceil(u128::from(self.cap.budget().0));
         self.pay(Nanos(u64::try_from(span).unwrap_or(u64::MAX)), now);

@@ -1,6 +1,6 @@
 //! Charging: running moves a vCPU down the staircase, sleeping never does.
 
-use super::limits::{COMPUTES, DEEPEST, LAG, LATE, STAYS, WORKS, deepest};
+use super::limits::{COMPUTES, DEEPEST, KICK_COST, LAG, LATE, STAYS, WORKS, deepest};
 use super::matrix::{LEVELS, Stair};
 use super::scale::Scale;
 use super::sleepers::Sleepers;
@@ -18,10 +18,17 @@ impl Rsdl {
         let (from, unbroken) = (s.charged, now.since(s.since));
         s.charged = now;
         let lender = s.lender;
-        // A vCPU cannot go on beyond its lease by itself: a kick ends it. What follows is a stall that the host may not
-        // even tell of.
-        let to = if s.endless { now } else { now.min(s.lease_end + LATE) };
-        let paid = if self.time.contended { to.since(from.max(self.time.turned)) } else { Nanos::ZERO };
+        // A vCPU cannot go on beyond its lease while it runs: a kick ends it. What follows is a stall that the host may
+        // not even tell of, unless the driver knows that the vCPU's thread was at work for it.
+        let overran = std::mem::take(&mut s.overran);
+        let from_paid = from.max(self.time.turned);
+        let in_time = match s.endless {
+            true if overran => now.min(from_paid + LATE),
+            true => now,
+            false => now.min(s.lease_end + LATE),
+        };
+        let beyond = if overran && self.time.contended { now.since(in_time.max(from_paid)) } else { Nanos::ZERO };
+        let paid = if self.time.contended { in_time.since(from_paid) } else { Nanos::ZERO };
         let v = self.vcpus[vcpu.index()].as_mut().expect("a running vCPU is known");
         if unbroken >= COMPUTES {
             (v.waits, v.waited_for) = (false, None);
@@ -35,10 +42,73 @@ impl Rsdl {
         let lender = lender.filter(|lender| self.vcpus[lender.index()].is_some());
         let payer = lender.unwrap_or(vcpu);
         match self.vcpu(payer).class {
-            Class::Normal | Class::Batch => self.pay(payer, paid),
+            Class::Normal | Class::Batch => {
+                self.pay(payer, paid);
+                self.pays_beyond(vcpu, beyond);
+            }
             Class::Rt => self.slots[slot.index()].rt_budget.use_up(now.since(from)),
             Class::Idle => {}
         }
+    }
+
+    /// See [`Policy::charge`](crate::policy::Policy::charge). As for what it runs, a vCPU pays while vCPUs wait.
+    pub(super) fn pays_for_work(&mut self, vcpu: VcpuId, time: Nanos, now: Time) {
+        self.time.now = now;
+        if self.time.contended && self.vcpus.get(vcpu.index()).is_some_and(Option::is_some) {
+            self.pays_beyond(vcpu, time);
+        }
+    }
+
+    /// A vCPU pays for what was in no lease. It may come to stand as far down as that takes, and moves no other vCPU
+    /// along. With a [budget](super::budgets) for each stair, it falls no further than these are kept.
+    pub(super) fn pays_beyond(&mut self, vcpu: VcpuId, time: Nanos) {
+        let mut left = self.scale.nominal(time);
+        let home = self.home(vcpu);
+        let (served, is_limited) = (self.queues[home].served, self.queues[home].budgets.is_some());
+        let v = self.vcpu(vcpu);
+        if left == Nanos::ZERO || !matches!(v.class, Class::Normal | Class::Batch) {
+            return;
+        }
+        let before = v.stair;
+        while v.used + left >= v.row.quota {
+            left = left.saturating_sub(v.row.quota.saturating_sub(v.used));
+            (v.stair, v.used) = (v.row.after(v.stair), Nanos::ZERO);
+        }
+        v.used += left;
+        if is_limited && v.stair > before {
+            v.stair = v.row.at_or_after(v.stair.min(served + 2 * deepest(v.row)).max(before));
+            let (stair, left) = (v.stair, v.row.quota.saturating_sub(v.used));
+            self.grant(home, stair, left);
+        }
+    }
+
+    /// A wake makes the slot ask. The vCPU that caused it pays for that, and the one there does not: the waker, or if
+    /// that is not known here, the woken one.
+    pub(super) fn pays_for_kick(&mut self, slot: Slot, woken: VcpuId, waker: Option<VcpuId>) {
+        let known = |waker: &VcpuId| self.vcpus.get(waker.index()).is_some_and(Option::is_some);
+        let payer = waker.filter(known).unwrap_or(woken);
+        // An exit of its own is no kick.
+        if self.slots[slot.index()].current == Some(payer) || !self.time.contended {
+            return;
+        }
+        if matches!(self.vcpu(payer).class, Class::Normal | Class::Batch) {
+            self.pays_beyond(payer, KICK_COST);
+            self.slots[slot.index()].charged = self.slots[slot.index()].charged + KICK_COST;
+        }
+    }
+
+    /// Where a vCPU stands as far as that moves others: what it owes beyond keeps it alone waiting.
+    pub(super) fn moves_others_to(&mut self, vcpu: VcpuId) -> Stair {
+        let home = self.home(vcpu);
+        let served = self.queues[home].served;
+        let v = self.vcpu(vcpu);
+        v.stair.min(served + 2 * deepest(v.row))
+    }
+
+    /// Whether a vCPU stands further down than the wait bound reckons with.
+    pub(super) fn stands_too_deep(&self, vcpu: VcpuId) -> bool {
+        let v = self.vcpus.get(vcpu.index()).and_then(Option::as_ref);
+        v.is_some_and(|v| v.stair > self.queues[v.home].served + deepest(v.row))
     }
 
     /// The host took so much of the time since a slot's vCPU was last charged. Its lease lasts so much longer.
@@ -90,8 +160,10 @@ impl Rsdl {
         }
         let (served, deepest) = (q.served, deepest(v.row));
         if v.stair > served + deepest {
-            let further = (v.stair - served - deepest).min(deepest);
-            v.stair = v.stair.min(served + further + deepest);
+            // One that stood beyond has more to pay, and does not move others by that.
+            let owed = before.saturating_sub(served + deepest);
+            let further = (v.stair - served - deepest - owed).min(deepest);
+            v.stair = v.stair.min(served + further + deepest + owed);
             self.serve(home, served + further);
         }
         let q = self.queue(home);

@@ -3,6 +3,7 @@
 
 use super::config::RsdlConfig;
 use super::matrix::{Row, Stair};
+use crate::policy::decision::Lease;
 use crate::policy::queue::WINDOW;
 use crate::time::Nanos;
 
@@ -21,17 +22,21 @@ pub(super) fn kept(config: &RsdlConfig) -> Stair {
     LAG + if config.per_pcpu_queues || config.shares { 3 * DRIFT } else { 0 }
 }
 
-/// How late a kick can end a lease at the cost of its vCPU. Kicks take microseconds.
-pub(super) const LATE: Nanos = Nanos::from_micros(250);
+/// How late a kick can end a lease at the cost of its vCPU, unless that was late by its own doing.
+pub(super) const LATE: Nanos = Lease::LATE;
+/// What a kick takes from the vCPU that is made to leave: the exit, and the way back. Whoever caused the kick pays it.
+pub(super) const KICK_COST: Nanos = Nanos::from_micros(5);
+/// vCPUs that owe more than their place shows, and are put further back in one pick.
+pub(super) const PUT_BACK: usize = 8;
 /// Unbroken running that ends a wait: a vCPU that computes this long has got what it yielded for.
 pub(super) const COMPUTES: Nanos = Nanos::from_millis(1);
 /// Unbroken running after which yields are forgiven anew.
 pub(super) const WORKS: Nanos = Nanos::from_micros(200);
 /// How far below the served stair a vCPU can fall.
 pub(super) const DEEPEST: Stair = WINDOW - LAG - 2;
-/// How far a vCPU can fall beyond two steps of its row. A vCPU that gets there moves the served stair along. So a vCPU
-/// that always lets others through saves up no more than that. What a stalled host adds beyond that at once is
-/// forgiven.
+/// How far a vCPU can fall beyond two steps of its row by what it runs on its leases. A vCPU that gets there moves the
+/// served stair along. So a vCPU that always lets others through saves up no more than that. What a stalled host adds
+/// beyond that at once is forgiven. What a vCPU made a thread do beyond its leases is not: it may stand further down.
 pub(super) const DEBT: Stair = 8;
 /// How far below the head a vCPU may stand and still be let past it: one quota's step at nice 0.
 pub(crate) const REACH: Stair = 2;

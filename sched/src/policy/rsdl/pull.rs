@@ -115,6 +115,7 @@ impl Rsdl {
             self.vcpu(vcpu).home = to;
             return;
         }
+        let moves_to = self.moves_others_to(vcpu);
         self.weighs_on_home(vcpu, false);
         let from = std::mem::replace(&mut self.vcpu(vcpu).home, to);
         self.queue(from).residents -= 1;
@@ -122,7 +123,7 @@ impl Rsdl {
         self.weighs_on_home(vcpu, true);
         let (stair, left) = (self.vcpu(vcpu).stair, self.quota_left(vcpu));
         // A queue that was long without contention may be far behind.
-        self.serve(to, stair.saturating_sub(DEEPEST));
+        self.serve(to, moves_to.saturating_sub(DEEPEST));
         self.grant(to, stair, left);
     }
 }

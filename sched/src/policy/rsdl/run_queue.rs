@@ -3,7 +3,7 @@
 use super::budgets::Budgets;
 use super::clock::Pace;
 use super::config::RsdlConfig;
-use super::limits::{DEEPEST, LAG, kept};
+use super::limits::{DEEPEST, LAG, PUT_BACK, kept};
 use super::matrix::{Row, Stair, Variant};
 use super::sleepers::Sleepers;
 use super::state::Rsdl;
@@ -183,7 +183,7 @@ impl Rsdl {
             self.dequeue(vcpu);
             return Some(vcpu);
         }
-        let Some((vcpu, stair)) = self.head_after_minor_rotations(slot) else {
+        let Some((vcpu, stair)) = self.head_that_owes_nothing(slot, at_most) else {
             let (vcpu, _) = self.queues[slot].idlers.head(&self.nodes)?;
             self.dequeue(vcpu);
             return Some(vcpu);
@@ -206,6 +206,23 @@ impl Rsdl {
             self.vcpus[later.index()].iter().for_each(|v| prefetch(&**v));
         }
         self.dequeue(vcpu);
+    }
+
+    /// The next vCPU of the staircase. One that was charged while it waited, or that owes more than its place showed,
+    /// is put further back, if another waits.
+    fn head_that_owes_nothing(&mut self, slot: Slot, at_most: Stair) -> Option<(VcpuId, Stair)> {
+        for _ in 0..PUT_BACK {
+            let (vcpu, stair) = self.head_after_minor_rotations(slot)?;
+            let q = &self.queues[slot];
+            let end = q.served - LAG + WINDOW - 1;
+            if self.vcpu(vcpu).stair.min(end) <= stair || self.queues[slot].staircase.len() == 1 {
+                return Some((vcpu, stair));
+            }
+            self.serve(slot, stair.min(at_most));
+            self.dequeue(vcpu);
+            self.enqueue(vcpu, Join::Tail(0));
+        }
+        self.head_after_minor_rotations(slot)
     }
 
     fn head_after_minor_rotations(&mut self, slot: Slot) -> Option<(VcpuId, Stair)> {

@@ -78,6 +78,8 @@ pub(super) struct SlotState {
     /// ever.
     pub(super) lender: Option<VcpuId>,
     pub(super) rt_budget: RtBudget,
+    /// Its vCPU ran on beyond its lease by its own doing.
+    pub(super) overran: bool,
 }
 
 /// The policy.
@@ -112,6 +114,8 @@ pub struct Rsdl {
     pub(super) time: FreeTime,
     /// How often a vCPU that waits has made progress.
     pub(super) progress: u64,
+    /// The vCPU that is woken next, and the one that wakes it.
+    pub(super) wakes_next: Option<(VcpuId, VcpuId)>,
     /// The home of the next vCPU that is added.
     pub(super) next_home: usize,
     /// The next slot to look at, where one of them is enough.
@@ -136,6 +140,7 @@ impl Rsdl {
             contested: None,
             lender: None,
             rt_budget: RtBudget::new(),
+            overran: false,
         };
         Self {
             config,
@@ -158,6 +163,7 @@ impl Rsdl {
             others_wait: false,
             time: FreeTime::new(),
             progress: 0,
+            wakes_next: None,
             next_home: 0,
             probe: 0,
         }

@@ -50,11 +50,12 @@ impl Rsdl {
 
     pub(super) fn sends_off(&mut self, vcpu: VcpuId, now: Time) -> Option<Traveller> {
         let queued = self.nodes.contains(vcpu);
+        let moves_to = self.moves_others_to(vcpu);
         let v = self.vcpu(vcpu);
         if v.class == Class::Rt || v.on.is_some() {
             return None;
         }
-        let traveller = Traveller { queued, stair: v.stair, used: v.used, waits: v.waits };
+        let traveller = Traveller { queued, stair: v.stair, owes: v.stair - moves_to, used: v.used, waits: v.waits };
         self.time.now = now;
         self.remove(vcpu);
         Some(traveller)
@@ -69,7 +70,7 @@ impl Rsdl {
         let before = std::mem::replace(&mut v.home, slot);
         self.queue(before).residents -= 1;
         self.queue(slot).residents += 1;
-        self.serve(slot, traveller.stair.saturating_sub(DEEPEST));
+        self.serve(slot, (traveller.stair - traveller.owes).saturating_sub(DEEPEST));
         if !traveller.queued {
             return None;
         }

@@ -16,7 +16,12 @@ impl Rsdl {
         let home = self.home(vcpu);
         let lowest = self.keeps(home);
         self.catch_up(vcpu, lowest);
-        self.arrives_at_home(vcpu, now)
+        let waker = self.wakes_next.take().filter(|&(woken, _)| woken == vcpu).map(|(_, waker)| waker);
+        let placement = self.arrives_at_home(vcpu, now);
+        if let Placement::Preempt(slot) = placement {
+            self.pays_for_kick(slot, vcpu, waker);
+        }
+        placement
     }
 
     /// See [`Policy::resume`](crate::policy::Policy::resume). What a sleeper gains would let a hog under a cap stand

@@ -10,6 +10,8 @@ pub(in crate::sim) enum Step {
     Compute(Nanos),
     /// Runs until [`Guest::ready`](super::Guest::ready), but not longer than this.
     Spin(Nanos),
+    /// Makes an exit by which its thread works for it so long. No kick reaches the thread meanwhile.
+    Device(Nanos),
     /// Yields.
     Yield(Yield),
     /// Waits for an event, or for this time.

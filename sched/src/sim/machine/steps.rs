@@ -2,7 +2,7 @@
 
 use super::{LATE_KEPT, SimMachine};
 use crate::ids::{Shard, Slot, VcpuId};
-use crate::policy::{Decision, Placement, Policy, Why};
+use crate::policy::{Decision, Lease, Placement, Policy, Why};
 use crate::sim::guest::step::Step;
 use crate::sim::slot::Asks;
 use crate::sim::vcpu::Place;
@@ -99,13 +99,17 @@ impl<P: Policy> SimMachine<P> {
             Step::Compute(span) => (self.draw.about(span, self.noise), false),
             Step::Spin(span) => (self.draw.about(span, self.noise), true),
             // It looks anew as soon as it is back.
-            Step::Yield(_) | Step::Idle(_) | Step::Kick => (Nanos::ZERO, false),
+            Step::Device(_) | Step::Yield(_) | Step::Idle(_) | Step::Kick => (Nanos::ZERO, false),
         };
         match step {
             Step::Compute(_) | Step::Spin(_) => {
                 if let Some(leave) = interrupted {
                     self.ask(slot, Why::Check, leave);
                 }
+            }
+            Step::Device(turn) => {
+                self.slots[slot].at_work = true;
+                self.ask(slot, Why::Exit, self.costs.leave + turn);
             }
             Step::Yield(y) => self.ask(slot, Why::Yield(y), self.costs.leave),
             Step::Kick => self.ask(slot, Why::Exit, self.costs.leave),
@@ -148,13 +152,17 @@ impl<P: Policy> SimMachine<P> {
         }
         self.world.events.append(&mut self.slots[slot].sends);
         self.deliver((asks.why == Why::Exit).then_some(slot));
+        // After device work it looks whether its lease has ended.
+        let s = &self.slots[slot];
+        let wanted = s.wanted || s.at_work && s.timer <= self.now;
         let stays = match asks.why {
             Why::Yield(y) => self.is_alone(slot, y),
-            Why::Exit => !self.slots[slot].wanted && self.policy().keeps_slot_over_exits(),
+            Why::Exit => !wanted && self.policy().keeps_slot_over_exits(),
             _ => false,
         };
-        let why = if asks.why == Why::Exit && self.slots[slot].wanted { Why::Check } else { asks.why };
+        let why = if asks.why == Why::Exit && wanted { Why::Check } else { asks.why };
         if stays {
+            self.slots[slot].at_work = false;
             let back = self.costs.exit - self.costs.leave;
             self.slots[slot].from = self.now + self.exits(back);
             return;
@@ -249,6 +257,11 @@ impl<P: Policy> SimMachine<P> {
             self.slots[slot].told_taken += taken;
             self.now = ledger.now();
         }
+        let s = &mut self.slots[slot];
+        if std::mem::take(&mut s.at_work) && s.current.is_some() && self.now > s.lease_end + Lease::LATE {
+            ledger.overran(Slot(slot as u16), self.now);
+            self.now = ledger.now();
+        }
         self.decisions += 1;
         let decision = ledger.next(Slot(slot as u16), why, self.now);
         self.now = ledger.now();
@@ -312,6 +325,7 @@ impl<P: Policy> SimMachine<P> {
         s.from = now + self.costs.lock + back + decision.pause + std::mem::take(&mut s.delayed);
         // A timer that is set earlier is left, as the executors leave it: it costs a question.
         let armed = Some(s.timer).filter(|&at| at > now).unwrap_or(Time::NEVER);
+        s.lease_end = lease_end;
         s.timer = armed.min(lease_end).min(s.deadline());
         if let Some(kick) = decision.kick {
             self.want(kick.index(), Nanos::ZERO);

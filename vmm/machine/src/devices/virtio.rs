@@ -35,6 +35,6 @@ pub use line::{Line, Notify, Tell};
 pub use mmio::{Device, MMIO_BYTES, MmioTransport, Progress};
 pub use requests::RequestQueue;
 pub use ring::Ring;
-pub use worker::Worker;
+pub use worker::{Payer, Worker};
 
 pub(crate) use budget::Budget;

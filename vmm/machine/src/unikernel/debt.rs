@@ -63,8 +63,8 @@ impl Debt {
         if let Some(from) = self.kicks.take() {
             let to = vm.vcpus().min(from.saturating_add(KICKS));
             (from..to).filter(|&vcpu| vcpu != index).for_each(|vcpu| vm.wake(vcpu));
-            if to < vm.vcpus() {
-                self.kicks = Some(to);
+            self.kicks = (to < vm.vcpus()).then_some(to);
+            if self.kicks.is_some() || to - from > KICKS / 2 {
                 return Some(between_turns());
             }
         }
@@ -80,5 +80,5 @@ impl Debt {
 
 /// What the scheduler learns between two turns. A kick is looked for here, as the guest is not entered.
 pub(super) fn between_turns() -> Stop {
-    if kick::is_pending() { Stop::Kicked } else { Stop::Exit }
+    if kick::is_pending() { Stop::Overran } else { Stop::Exit }
 }

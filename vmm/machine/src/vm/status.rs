@@ -1,10 +1,11 @@
 //! The status of a VM of either kind, which its vCPUs and its owner share.
 
 use super::Outcome;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
-use stile_sched::{Domain, Time, VcpuId};
+use stile_sched::{Domain, Nanos, Time, VcpuId};
 use tracing::{Span, debug, trace};
 
 /// The domain of the vCPUs, and their ids in it.
@@ -19,6 +20,8 @@ pub struct VmStatus {
     members: OnceLock<Members>,
     /// The last account of each vCPU that has ended.
     last: Box<[OnceLock<Box<Account>>]>,
+    /// The vCPU that pays next for work of other threads, of as many as there are.
+    pays_next: AtomicUsize,
     /// Held while the vCPUs are retired; see [`VmStatus::end`].
     ending: Mutex<()>,
     outcome: OnceLock<Outcome>,
@@ -36,6 +39,7 @@ impl VmStatus {
             name: name.to_owned(),
             members: OnceLock::new(),
             last: (0..vcpus).map(|_| OnceLock::new()).collect(),
+            pays_next: AtomicUsize::new(0),
             ending: Mutex::default(),
             outcome: OnceLock::new(),
             span: tracing::info_span!("vm", vm = name),
@@ -115,6 +119,17 @@ impl VmStatus {
         {
             members.domain.wake(id);
         }
+    }
+
+    /// A thread that serves the VM's devices has used so much CPU time. Its vCPUs pay for it, one after the other.
+    /// Returns when the VM's cap lets the thread go on; a time that has passed means at once.
+    pub(crate) fn charge(&self, time: Nanos) -> Time {
+        let Some(members) = self.members.get().filter(|members| !self.has_ended() && !members.ids.is_empty()) else {
+            return Time(0);
+        };
+        // Relaxed: it is a turn, and may be given twice.
+        let turn = self.pays_next.fetch_add(1, Ordering::Relaxed);
+        members.domain.charge(members.ids[turn % members.ids.len()], time)
     }
 
     /// Ends the VM. The first outcome counts. When this returns, the domain has been told to retire every vCPU, also if

@@ -68,7 +68,8 @@ impl Transmitter {
                     if interrupt {
                         self.line.used_buffers();
                     }
-                    return Progress::Done;
+                    // After a long turn the thread looks whether it is wanted, before it comes back and finds nothing.
+                    return if budget.is_much_used() { Progress::More } else { Progress::Done };
                 }
                 Err(fault) => {
                     self.line.fault(fault);

@@ -26,6 +26,14 @@ pub struct Attachment {
     pub queue_events: Vec<EventFd>,
     /// How the device interrupts the guest.
     pub interrupt: Arc<Interrupt>,
+    worker: Arc<Worker>,
+}
+
+impl Attachment {
+    /// The worker that serves the device.
+    pub fn worker(&self) -> &Arc<Worker> {
+        &self.worker
+    }
 }
 
 /// Makes a device for a VM, given its memory.
@@ -50,7 +58,7 @@ impl Attachment {
         let queue_events = events.iter().map(EventFd::try_clone).collect::<io::Result<_>>()?;
         worker.serve(name, Arc::clone(&transport) as _, Arc::clone(&events))?;
         let mmio = Arc::new(Front { transport, events, _worker: Arc::clone(worker) });
-        Ok(Self { mmio, queue_events, interrupt })
+        Ok(Self { mmio, queue_events, interrupt, worker: Arc::clone(worker) })
     }
 }
 

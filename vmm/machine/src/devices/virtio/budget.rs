@@ -24,6 +24,11 @@ impl Budget {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
+    /// Whether the turn may have taken long: a sixteenth of the budget is used up.
+    pub(crate) fn is_much_used(&self) -> bool {
+        self.descriptors <= DESCRIPTORS - DESCRIPTORS / 16 || self.bytes <= BYTES - BYTES / 16
+    }
+
     /// Whether the turn has to end.
     pub(crate) fn is_spent(&self) -> bool {
         self.descriptors == 0 || self.bytes == 0

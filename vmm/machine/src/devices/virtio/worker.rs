@@ -5,6 +5,11 @@
 //! never waits in a loop, and a device that is flooded does not hold up the others. Files are read and written here. A
 //! slow disk holds up the devices of its own VM and no others.
 //!
+//! What the thread uses of its CPU is the VM's ([`Payer`]). It reads its CPU clock after each round of turns, and as
+//! soon as [`LEAST_CHARGE`] has come together, the VM is charged. If the VM's cap is used up, the thread pauses between
+//! two rounds until the cap lets it go on. Then it makes one round at least: the vCPUs, which wait for the same cap,
+//! may have been served first. It holds no lock meanwhile, so a device can be stopped, and the end wakes it.
+//!
 //! The end has three steps:
 //! 1. The last [`Attachment`](super::Attachment) of the VM is dropped, and with it the [`Worker`].
 //! 2. Its drop rings `stop` and waits for the turn under way, at most for [`PATIENCE`]. If the turn has not ended then,
@@ -17,14 +22,16 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use stile_jail::Kind;
+use stile_sched::time::{monotonic, thread_cpu_time};
+use stile_sched::{Nanos, Time};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -37,6 +44,18 @@ const PAUSE: Duration = Duration::from_micros(100);
 /// How long the end of a VM waits for the turn under way. A sound turn takes some milliseconds, and on a slow disk a
 /// second.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// CPU time that is charged at once: some ten times what it costs to charge it.
+const LEAST_CHARGE: Nanos = Nanos::from_micros(50);
+
+/// A wait of a pause (unit: ms). Longer pauses take several.
+const LONGEST_WAIT: u64 = 10_000;
+
+/// Pays for a worker's CPU time.
+pub trait Payer: Send + Sync {
+    /// The worker has used so much. Returns when it may go on; a time that has passed means at once.
+    fn pays(&self, time: Nanos) -> Time;
+}
 
 /// What a worker needs of a device.
 pub(super) trait Serve: Send + Sync {
@@ -89,8 +108,12 @@ struct Thread {
 
 struct Shared {
     epoll: Epoll,
+    /// Watches `stop` alone, for pauses.
+    ends: Epoll,
     stop: EventFd,
     devices: RwLock<Vec<Served>>,
+    /// Without one, the worker's time is charged to nobody.
+    payer: OnceLock<Arc<dyn Payer>>,
     /// Number of the source whose turn is under way, for messages.
     turn: AtomicU64,
 }
@@ -136,7 +159,10 @@ impl Worker {
     /// off.
     pub fn start(vm: &str, kind: Kind, tell: Tell) -> io::Result<Arc<Self>> {
         let (devices, turn) = (RwLock::default(), AtomicU64::new(Source::Stop.number()));
-        let shared = Arc::new(Shared { epoll: Epoll::new()?, stop: event()?, devices, turn });
+        let (epoll, ends, stop, payer) = (Epoll::new()?, Epoll::new()?, event()?, OnceLock::new());
+        let ended = EpollEvent::new(EventSet::IN, Source::Stop.number());
+        ends.ctl(ControlOperation::Add, stop.as_raw_fd(), ended)?;
+        let shared = Arc::new(Shared { epoll, ends, stop, devices, payer, turn });
         shared.watch(shared.stop.as_raw_fd(), Source::Stop)?;
         let (runs, (running, ended)) = (Arc::clone(&shared), mpsc::channel::<()>());
         // The kernel keeps 15 characters of a name.
@@ -160,6 +186,11 @@ impl Worker {
     /// The receiver of messages about devices that are turned off.
     pub fn tell(&self) -> &Tell {
         &self.tell
+    }
+
+    /// Has this payer pay for the worker's CPU time from now on. Only the first call counts.
+    pub fn charge_to(&self, payer: Arc<dyn Payer>) {
+        let _ = self.shared.payer.set(payer);
     }
 
     /// Serves `device` from now on, whenever one of its events rings. Messages call it `name`.
@@ -206,6 +237,7 @@ impl Shared {
     fn run(&self) {
         let mut events = [EpollEvent::default(); EVENTS];
         let mut again: Vec<Source> = Vec::new();
+        let mut bill = Bill::new();
         loop {
             let timeout = if again.is_empty() { -1 } else { 0 };
             let ready = match self.epoll.wait(timeout, &mut events) {
@@ -225,6 +257,26 @@ impl Shared {
                 }
             }
             again = turns.into_iter().filter(|source| self.turn(*source) == Progress::More).collect();
+            if let Some(payer) = self.payer.get() {
+                self.pause_until(bill.settle(&**payer));
+            }
+        }
+    }
+
+    /// Waits until then, or until the end is asked for. A pause is a millisecond too long at most: epoll has no finer
+    /// time, and what is charged too late is paid all the same.
+    fn pause_until(&self, until: Time) {
+        let mut stop = [EpollEvent::default()];
+        while let left = until.since(monotonic())
+            && left > Nanos::ZERO
+        {
+            let millis = left.0.div_ceil(1_000_000).min(LONGEST_WAIT);
+            match self.ends.wait(millis as i32, &mut stop) {
+                // A signal.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) => {}
+                _ => return,
+            }
         }
     }
 
@@ -266,6 +318,28 @@ impl Shared {
 
     fn served(&self, device: u32) -> Option<Served> {
         self.devices.read().get(device as usize).cloned()
+    }
+}
+
+/// What the calling thread has used of its CPU, and nobody has paid for.
+struct Bill {
+    /// Its CPU clock, as far as that is paid for.
+    paid: Nanos,
+}
+
+impl Bill {
+    fn new() -> Self {
+        Self { paid: thread_cpu_time() }
+    }
+
+    /// Has the payer pay, unless it is too little yet. Returns when the thread may go on.
+    fn settle(&mut self, payer: &dyn Payer) -> Time {
+        let used = thread_cpu_time() - self.paid;
+        if used < LEAST_CHARGE {
+            return Time::default();
+        }
+        self.paid += used;
+        payer.pays(used)
     }
 }
 

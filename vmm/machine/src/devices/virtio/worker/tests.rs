@@ -80,3 +80,73 @@ fn a_panic_is_told_with_the_device_in_whose_turn_it_came_and_the_vm_can_end() {
     assert_eq!(told.recv().unwrap(), "VM vm: none of its devices works any more: stile panicked in virtio-rng");
     drop(worker);
 }
+
+/// A device that never has done its work.
+struct Busy;
+
+impl Serve for Busy {
+    fn queue_turn(&self, _queue: u16) -> Progress {
+        let begun = thread_cpu_time();
+        while thread_cpu_time() - begun < Nanos::from_micros(200) {}
+        Progress::More
+    }
+
+    fn host_turn(&self) -> Progress {
+        Progress::Done
+    }
+
+    fn host_events(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// Tells what it pays, and until when the worker pauses then.
+struct Pays(Mutex<Sender<(Nanos, Time)>>, fn() -> Time);
+
+impl Payer for Pays {
+    fn pays(&self, time: Nanos) -> Time {
+        let until = (self.1)();
+        // The test may have seen enough.
+        let _ = self.0.lock().send((time, until));
+        until
+    }
+}
+
+fn busy_worker(until: fn() -> Time) -> (Arc<Worker>, Receiver<(Nanos, Time)>) {
+    let worker = Worker::start("vm", Kind::Device, Arc::new(|text: &str| panic!("{text}"))).unwrap();
+    let (pays, paid) = mpsc::channel();
+    worker.charge_to(Arc::new(Pays(Mutex::new(pays), until)));
+    let rings = event().unwrap();
+    rings.write(1).unwrap();
+    worker.serve("virtio-net", Arc::new(Busy), Arc::new([rings])).unwrap();
+    (worker, paid)
+}
+
+#[test]
+fn the_cpu_time_of_turns_is_paid_in_full() {
+    let (worker, paid) = busy_worker(Time::default);
+    let turns = 100;
+    let sum = paid.iter().take(turns).fold(Nanos::ZERO, |sum, (time, _)| sum + time);
+    assert!(sum >= Nanos::from_micros(200 * turns as u64), "{sum:?}");
+    drop(worker);
+}
+
+#[test]
+fn a_worker_whose_vm_has_used_up_its_cap_pauses_before_its_next_round() {
+    let (worker, paid) = busy_worker(|| monotonic() + Nanos::from_millis(20));
+    let mut until = paid.recv().unwrap().1;
+    for _ in 0..3 {
+        let (_, next) = paid.recv().unwrap();
+        assert!(next >= until + Nanos::from_millis(20), "a round was made in the pause");
+        until = next;
+    }
+    drop(worker);
+}
+
+#[test]
+fn the_end_does_not_wait_for_a_pause() {
+    let (worker, paid) = busy_worker(|| Time::NEVER);
+    paid.recv().unwrap();
+    drop(worker);
+    assert!(paid.recv().is_err(), "no round follows");
+}
