@@ -57,6 +57,8 @@ while read -r name limit; do
     done
     echo "end $name $code $(uptime)" >/dev/ttyS1
 done </run/order
+# From here on none but this shell uses the line, and what it tells is sent before the machine is off.
+kill $companion && wait $companion
 echo "done" >/dev/ttyS1
 sync
 poweroff -f

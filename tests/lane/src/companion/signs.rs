@@ -28,10 +28,10 @@ fn of_cpu(cpu: usize) -> io::Result<()> {
     let mut only = CpuSet::new();
     only.set(cpu);
     sched_setaffinity(None, &only)?;
-    let mut line = OpenOptions::new().write(true).open(LINE)?;
     loop {
-        // One write, so that no other line comes between.
-        line.write_all(format!("alive {cpu}\n").as_bytes())?;
+        // One write, so that no other line comes between. The last to close the line waits until all is sent, so nothing
+        // must hold it open.
+        OpenOptions::new().write(true).open(LINE)?.write_all(format!("alive {cpu}\n").as_bytes())?;
         std::thread::sleep(PERIOD);
     }
 }
