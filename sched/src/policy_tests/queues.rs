@@ -1,6 +1,7 @@
 //! A run queue for each slot: vCPUs stay where they are, and no slot falls behind.
 
 use super::harness::{audited, of_nice};
+use crate::attributes::{Attributes, Class};
 use crate::ids::Slot;
 use crate::policy::Rsdl;
 use crate::policy::rsdl::RsdlConfig;
@@ -58,5 +59,20 @@ fn hogs_that_cannot_be_shared_out_evenly_have_equal_time() {
         let runs = || all.iter().map(|&v| machine.record(v).run.0);
         let (least, most) = (runs().min().unwrap(), runs().max().unwrap());
         assert!(most * 100 <= least * 103, "{hogs} hogs on {slots} slots: {least} to {most} ns");
+    }
+}
+
+#[test]
+fn two_of_class_idle_share_the_slot_that_the_others_leave_wherever_they_wait() {
+    let idle = Attributes { class: Class::Idle, ..Attributes::default() };
+    let normal = of_nice(0);
+    for attributes in [[normal, idle, idle, normal, normal], [idle, normal, idle, normal, normal]] {
+        let mut machine = machine(true, 4);
+        let all = attributes.map(|attributes| (attributes.class, machine.start(attributes, Guest::Hog, 0)));
+        machine.run(Nanos::from_millis(2000));
+        let of_class = all.iter().filter(|(class, _)| *class == Class::Idle);
+        let runs: Vec<u64> = of_class.map(|&(_, v)| machine.record(v).run.0).collect();
+        let (least, most) = (runs[0].min(runs[1]), runs[0].max(runs[1]));
+        assert!(least * 10 >= most * 9, "{runs:?}");
     }
 }

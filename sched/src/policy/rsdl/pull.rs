@@ -11,6 +11,8 @@
 //! 3. *The other slot should have asked long ago*, as its vCPU's lease has ended: the host has taken its pCPU. Then the
 //!    next vCPU of either queue runs here, in the order of a single queue.
 //! 4. *Its vCPU yields and none waits here*: the next of another queue, if a yield could let that one through here.
+//! 5. *Its next vCPU is of class idle*, which has no stairs, *and one of that class has waited longer elsewhere*: that
+//!    one.
 //!
 //! Each question looks at one other queue, in turn.
 //!
@@ -26,7 +28,7 @@ use crate::ids::{Slot, VcpuId};
 type Head = (Slot, (VcpuId, Stair));
 
 impl Rsdl {
-    /// Before a slot without a vCPU picks: rules 1 to 3.
+    /// Before a slot without a vCPU picks: rules 1 to 3 and 5.
     pub(super) fn pulls(&mut self, slot: Slot) {
         if self.queued == 0 || self.queues.are_one() {
             return;
@@ -40,7 +42,7 @@ impl Rsdl {
         self.pulls_from_one_behind(slot, FAR);
     }
 
-    /// Rules 2 and 3, with this drift.
+    /// Rules 2 and 3, with this drift, and rule 5.
     pub(super) fn pulls_from_one_behind(&mut self, slot: Slot, drift: Stair) {
         let q = &self.queues[slot];
         if self.queued == 0 || self.queues.are_one() || q.len() == 0 || q.rt.len() > 0 {
@@ -48,9 +50,25 @@ impl Rsdl {
         }
         let own = q.staircase.head(&self.nodes);
         let Some(other) = self.another_queue(slot) else { return };
-        let Some(theirs) = self.queues[other].staircase.head(&self.nodes) else { return };
-        if own.is_none_or(|own| self.falls_behind((slot, own), (other, theirs), drift)) {
-            self.pull(slot, theirs.0);
+        match self.queues[other].staircase.head(&self.nodes) {
+            Some(theirs) if own.is_none_or(|own| self.falls_behind((slot, own), (other, theirs), drift)) => {
+                self.pull(slot, theirs.0);
+            }
+            None if own.is_none() => self.pulls_idler(slot, other),
+            _ => {}
+        }
+    }
+
+    /// Rule 5.
+    fn pulls_idler(&mut self, slot: Slot, other: Slot) {
+        let next = |slot| {
+            let (vcpu, _) = self.queues[slot].idlers.head(&self.nodes)?;
+            Some((self.nodes.place(vcpu), vcpu))
+        };
+        if let (Some((place, _)), Some((theirs, vcpu))) = (next(slot), next(other))
+            && theirs < place
+        {
+            self.pull(slot, vcpu);
         }
     }
 
