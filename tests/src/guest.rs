@@ -210,15 +210,20 @@ impl Guest {
         self.wait()
     }
 
-    /// Waits until each of these vCPUs has counted `more` operations on top of those it has now.
+    /// Waits until each of these vCPUs has counted `more` operations on top of those it has now. One that makes no
+    /// progress for a minute does not get on; where each operation is slow, all of them may take longer.
     #[track_caller]
     pub fn progresses(&self, vcpus: impl IntoIterator<Item = u32>, more: u64) {
         let goals: Vec<_> = vcpus.into_iter().map(|vcpu| (vcpu, self.ops(vcpu) + more)).collect();
         for (vcpu, goal) in goals {
-            wait_for(&format!("{} vCPU {vcpu} gets on", self.state().name()), || {
-                assert_eq!(self.state().outcome(), None, "ended instead of getting on: {}", self.console());
-                self.ops(vcpu) >= goal
-            });
+            let mut counted = self.ops(vcpu);
+            while counted < goal {
+                wait_for(&format!("{} vCPU {vcpu} gets on from {counted} to {goal}", self.state().name()), || {
+                    assert_eq!(self.state().outcome(), None, "ended instead of getting on: {}", self.console());
+                    self.ops(vcpu) > counted
+                });
+                counted = self.ops(vcpu);
+            }
         }
     }
 
