@@ -126,3 +126,11 @@ pub enum Stop {
     /// It is done for good.
     Done,
 }
+
+impl Stop {
+    /// Whether the vCPU's thread was at work for it when it stopped. If it comes late then, that is its own doing. A
+    /// kick that reached it in its guest ended its run at once.
+    pub(crate) fn is_of_work(self) -> bool {
+        !matches!(self, Self::Kicked | Self::Halted)
+    }
+}

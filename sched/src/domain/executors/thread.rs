@@ -153,8 +153,7 @@ impl Executor<'_> {
                 Stop::Done => Why::Retire,
             };
             let until = if let Stop::Idle(until) = stop { until } else { Time::NEVER };
-            let at_work = !matches!(stop, Stop::Kicked | Stop::Halted);
-            return self.ask(Some(current), Stopped { why, until, at_work });
+            return self.ask(Some(current), Stopped { why, until, at_work: stop.is_of_work() });
         }
     }
 

@@ -209,7 +209,7 @@ impl<W: Word> Thread<'_, W> {
 
     /// What there is to ask after a stop; `None`: nothing, the vCPU goes on.
     fn reason(&mut self, slot: Slot, stop: Stop) -> Option<Stopped> {
-        let wanted = self.word(slot).is_wanted();
+        let (wanted, at_work) = (self.word(slot).is_wanted(), stop.is_of_work());
         let why = match stop {
             Stop::Exit if wanted => Why::Check,
             Stop::Exit if self.shared.policy.keeps_slot_over_exits => return None,
@@ -227,16 +227,16 @@ impl<W: Word> Thread<'_, W> {
             Stop::Kicked | Stop::Overran => self.kicked(slot)?,
             Stop::Idle(until) => {
                 self.probe.idles();
-                return Some(Stopped { why: Why::Block, until, dozes: false, at_work: true });
+                return Some(Stopped { why: Why::Block, until, dozes: false, at_work });
             }
             Stop::Halted => {
                 self.drain();
                 self.probe.idles();
-                return Some(Stopped { why: Why::Block, until: Time::NEVER, dozes: true, at_work: false });
+                return Some(Stopped { why: Why::Block, until: Time::NEVER, dozes: true, at_work });
             }
             Stop::Done => Why::Retire,
         };
-        Some(Stopped { why, until: Time::NEVER, dozes: false, at_work: stop != Stop::Kicked })
+        Some(Stopped { why, until: Time::NEVER, dozes: false, at_work })
     }
 
     /// Why to ask after a kick; `None`: it was only a look, and the vCPU goes on.
