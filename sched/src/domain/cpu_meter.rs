@@ -7,7 +7,7 @@
 //! Without that file nothing is noticed.
 
 use crate::policy::Lease;
-use crate::time::{Nanos, Time};
+use crate::time::{Nanos, Time, thread_cpu_time};
 
 /// The least that is noticed, and the shortest turn that is looked at.
 pub(super) const NOTICED: Nanos = Nanos::from_millis(1);
@@ -74,7 +74,7 @@ impl CpuMeter {
 
     /// CPU time since the last reading.
     fn cpu_time(&mut self) -> Nanos {
-        let cpu = host::cpu_time();
+        let cpu = thread_cpu_time();
         cpu - std::mem::replace(&mut self.cpu, cpu)
     }
 }
@@ -82,7 +82,6 @@ impl CpuMeter {
 #[cfg(not(all(test, shuttle)))]
 mod host {
     use crate::time::Nanos;
-    pub(super) use crate::time::thread_cpu_time as cpu_time;
     use std::fs;
 
     /// For how long the calling thread could run and had no CPU; nothing where the kernel does not tell.
@@ -96,8 +95,6 @@ mod host {
 #[cfg(all(test, shuttle))]
 mod host {
     use crate::time::Nanos;
-
-    pub(super) use crate::time::thread_cpu_time as cpu_time;
 
     pub(super) fn kept_waiting() -> Nanos {
         Nanos::ZERO
@@ -146,7 +143,7 @@ mod tests {
             let measured = s.spawn(move || {
                 on_one_cpu();
                 let mut meter = CpuMeter::default();
-                let (begin, cpu) = (monotonic(), host::cpu_time());
+                let (begin, cpu) = (monotonic(), thread_cpu_time());
                 let (mut since, mut taken) = (begin, Nanos::ZERO);
                 while since < ends {
                     while monotonic() < since + turn {}
@@ -155,7 +152,7 @@ mod tests {
                     since = monotonic();
                     taken += CpuMeter::until_asked(looked, since);
                 }
-                (since.since(begin), host::cpu_time() - cpu, taken)
+                (since.since(begin), thread_cpu_time() - cpu, taken)
             });
             measured.join().expect("it does not panic")
         })
