@@ -106,9 +106,7 @@ fn of_type(number: u64) -> Argument {
 fn carrier() -> List {
     waking(common())
         .with_only(c::SYS_ioctl, &[of_type(KVM_TYPE), of_type(PERF_TYPE)])
-        .with(&[c::SYS_rt_sigtimedwait, c::SYS_rt_sigpending])
-        .with(&[c::SYS_timer_create, c::SYS_timer_delete])
-        .with(&[c::SYS_sched_setscheduler, c::SYS_setpriority, c::SYS_perf_event_open])
+        .with(&carrier_only())
         .with_only(c::SYS_fcntl, &[c::F_SETFL as i64, F_SETSIG, F_SETOWN_EX].map(|command| Argument::is(1, command)))
         .with_only(c::SYS_clone, &[Argument::has(0, THREAD)])
         .with(&[c::SYS_clone3])
@@ -162,7 +160,7 @@ fn control() -> List {
         .with(&[c::SYS_membarrier, c::SYS_mincore, c::SYS_mlock, c::SYS_munlock, c::SYS_sync_file_range])
 }
 
-/// What carriers need besides [`device`]: they start from the first thread and inherit its list.
+/// What carriers need and devices do not. The first thread, which starts carriers, must have it as well.
 fn carrier_only() -> [i64; 7] {
     [
         c::SYS_rt_sigtimedwait,
