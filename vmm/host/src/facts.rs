@@ -32,7 +32,7 @@ pub struct HostFacts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub departures_refused: Option<String>,
     /// What its kernel offers for a jail.
-    pub jail: JailFacts,
+    pub jail: Offer,
     /// Its memory.
     pub memory: MemoryFacts,
     /// Load averages over 1, 5 and 15 minutes.
@@ -52,15 +52,6 @@ pub struct KernelFacts {
     pub clocksource: Option<String>,
     /// Whether a session's threads share one place among the kernel's own, see [`super::AutogroupsOff`].
     pub autogroups: bool,
-}
-
-/// What the kernel offers to bind a process and its threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct JailFacts {
-    /// It filters system calls.
-    pub filters: bool,
-    /// Version of Landlock's interface; `None`: it is not there or off.
-    pub landlock: Option<i32>,
 }
 
 /// The host's memory (units: bytes).
@@ -118,7 +109,7 @@ impl HostFacts {
             kvm: KvmFacts::read(root, &cpu, live.kvm),
             realtime: RealtimeFacts::read(root, live.fifo_refused),
             departures_refused: live.departures_refused,
-            jail: JailFacts { filters: live.jail.filters, landlock: live.jail.landlock },
+            jail: live.jail,
             memory: memory(&root.text("/proc/meminfo").unwrap_or_default()),
             load: root.text("/proc/loadavg").as_deref().and_then(load),
             steal_ticks: root.text("/proc/stat").as_deref().and_then(steal_ticks),

@@ -8,11 +8,11 @@ use std::ptr;
 const CREATE_RULESET_VERSION: libc::c_uint = 1;
 
 /// The parts of a jail that not every kernel has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Offer {
     /// It filters system calls.
     pub filters: bool,
-    /// Version of Landlock's interface, if it is there and on.
+    /// Version of Landlock's interface; `None`: it is not there or off.
     pub landlock: Option<i32>,
 }
 
