@@ -16,10 +16,11 @@ use stile_machine::vm::{Outcome, VcpuSet};
 use stile_recording::{Named, Names, Recorder};
 use stile_sched::Domain;
 
-/// Time between two checks on guests: a fiftieth of the time that they have taken, within these bounds. A check takes a
-/// pCPU from a guest. Measured times have time stamps of their own.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
-const PAUSES: u32 = 50;
+/// Time between two checks on guests: this part of the time that they have taken, within the bounds that follow. A
+/// check takes a pCPU from a guest. Measured times have time stamps of their own.
+const PAUSE_PART: u32 = 50;
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// The site of one cell.
 pub(crate) struct Site<'a> {
@@ -100,7 +101,7 @@ impl Site<'_> {
             if let Some(answer) = look()? {
                 return Ok(Some(answer));
             }
-            if !self.sleep((begun.elapsed() / PAUSES).clamp(PAUSE.0, PAUSE.1)) {
+            if !self.sleep((begun.elapsed() / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX)) {
                 return Ok(None);
             }
         }
