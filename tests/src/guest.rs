@@ -7,6 +7,7 @@ use std::mem::offset_of;
 use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use stile_abi::{Gauge, Presence, Steal};
 use stile_machine::devices::MmioDevice;
 use stile_machine::devices::net::{NetDevice, PortNumber, Switch, VmEvents};
@@ -20,6 +21,8 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// Enough for any guest of these tests. The host maps only the pages that they touch.
 const MEMORY: u64 = 32 << 20;
+/// For operations that each take part of a minute.
+const SLOWEST: Duration = Duration::from_secs(600);
 
 /// The description of a guest.
 #[derive(Debug, Clone)]
@@ -211,13 +214,14 @@ impl Guest {
     }
 
     /// Waits until each of these vCPUs has counted `more` operations on top of those it has now. One that makes no
-    /// progress for a minute does not get on; where each operation is slow, all of them may take longer.
+    /// progress for a minute does not get on. Where each operation is slow, all of them may take ten minutes.
     #[track_caller]
     pub fn progresses(&self, vcpus: impl IntoIterator<Item = u32>, more: u64) {
         let goals: Vec<_> = vcpus.into_iter().map(|vcpu| (vcpu, self.ops(vcpu) + more)).collect();
         for (vcpu, goal) in goals {
-            let mut counted = self.ops(vcpu);
+            let (begun, mut counted) = (Instant::now(), self.ops(vcpu));
             while counted < goal {
+                assert!(begun.elapsed() < SLOWEST, "vCPU {vcpu} came from {} to {counted} of {goal}", goal - more);
                 wait_for(&format!("{} vCPU {vcpu} gets on from {counted} to {goal}", self.state().name()), || {
                     assert_eq!(self.state().outcome(), None, "ended instead of getting on: {}", self.console());
                     self.ops(vcpu) > counted
