@@ -3,8 +3,7 @@
 //! It is loaded like a Linux kernel (an ELF file without PVH's note, entered in 64-bit mode). Every vCPU runs here: the
 //! one that boots starts the others by INIT and start-up messages. It prints a line for each test on the serial port,
 //! and powers off if all passed; else it resets. The word `ticks` on its command line makes it count timer interrupts
-//! and nothing else, `pv` as the second word with ends of interrupts that need no exit. The word `turns` makes its
-//! vCPUs take turns by spinning, and nothing else.
+//! and nothing else, `pv` as the second word with ends of interrupts that need no exit.
 #![cfg_attr(feature = "guest", no_std, no_main)]
 #![cfg_attr(
     feature = "guest",
@@ -25,8 +24,6 @@ mod memory;
 mod serial;
 #[cfg(feature = "guest")]
 mod suite;
-#[cfg(feature = "guest")]
-mod turns;
 
 #[cfg(not(feature = "guest"))]
 fn main() {}

@@ -2,7 +2,7 @@
 
 use crate::assembly::{CPUS, RING0_MANUAL, RING0_PV, RING0_SKIPPED};
 use crate::cpus::{ANSWER, ASK};
-use crate::{apic, cpu, cpus, say, turns};
+use crate::{apic, cpu, cpus, say};
 use core::sync::atomic::Ordering::SeqCst;
 
 const PERIODIC: u64 = 1 << 17;
@@ -53,12 +53,6 @@ extern "C" fn ring0_main() -> ! {
         tick();
         say!("{TICKS} ticks, offers {offered}, {} taken", RING0_SKIPPED[0].load(SeqCst));
         end(true);
-    }
-    if has_word(words, b"turns") {
-        turns::begin(vcpus());
-        let started = start();
-        turns::take(0);
-        end(started);
     }
     let mut passed = true;
     for (name, test) in TESTS {

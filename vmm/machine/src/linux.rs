@@ -13,7 +13,6 @@ pub mod acpi;
 pub mod apic;
 pub mod boot;
 pub mod cmdline;
-mod code;
 pub mod cpuid;
 pub mod devices;
 pub mod entry;
@@ -42,9 +41,7 @@ use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt, Payer};
 use crate::halt::{self, Halting};
 use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink};
-use crate::vm::{
-    self, Looks, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with,
-};
+use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
 use boot::BootError;
 use cpuid::{Features, StealTime};
 use kernel::Protocol;
@@ -168,8 +165,7 @@ impl LinuxVm {
         let state = Arc::new(LinuxState { status, memory, serial, devices, apics, tells_panic, steal });
         let vm = Self { state, vcpu_set, fd };
         vm.connect()?;
-        let start = Start { features: &features, protocol: &protocol, looks: Looks::new(kvm) };
-        vm.add_vcpus(&start, spec.attributes, domain, &retired)?;
+        vm.add_vcpus(&features, &protocol, spec.attributes, domain, &retired)?;
         vm.charge_devices();
         Ok(vm)
     }
@@ -205,26 +201,27 @@ impl LinuxVm {
 
     fn add_vcpus(
         &self,
-        start: &Start<'_>,
+        features: &Features,
+        protocol: &Protocol,
         attributes: Attributes,
         domain: Arc<dyn Domain>,
         retired: &Sender<RetiredVcpu>,
     ) -> Result<(), MakeError> {
         self.vcpu_set.enlist(domain, attributes, |index| {
             let fd = self.fd.create_vcpu(u64::from(index)).map_err(refused("a vCPU"))?;
-            prepare(&fd, index, start.features)?;
-            let (vm, retired, looks) = (Arc::clone(&self.state), retired.clone(), start.looks);
+            prepare(&fd, index, features)?;
+            let (vm, retired) = (Arc::clone(&self.state), retired.clone());
             match &self.state.apics {
                 None => {
                     irqchip::set_up_lines(&fd).map_err(refused("the vCPU's local APIC"))?;
-                    enter_kernel(&fd, index, start.protocol)?;
+                    enter_kernel(&fd, index, protocol)?;
                     let (halting, steal) = (Halting::default(), steal::StealTime::default());
-                    Ok(Box::new(LinuxVcpu { index, fd, halting, looks, pending: None, steal, vm, retired }))
+                    Ok(Box::new(LinuxVcpu { index, fd, halting, pending: None, steal, vm, retired }))
                 }
                 Some(apics) => {
                     let pristine = Pristine::of(&fd, index).map_err(refused("the vCPU's state after a reset"))?;
-                    enter_kernel(&fd, index, start.protocol)?;
-                    Ok(Box::new(UserVcpu::new(index, (fd, looks), pristine, Arc::clone(apics), vm, retired)))
+                    enter_kernel(&fd, index, protocol)?;
+                    Ok(Box::new(UserVcpu::new(index, fd, pristine, Arc::clone(apics), vm, retired)))
                 }
             }
         })
@@ -295,13 +292,6 @@ fn prepare(fd: &VcpuFd, index: u32, features: &Features) -> Result<(), MakeError
     fd.set_fpu(&entry::fpu()).map_err(refused("the vCPU's floating-point state"))?;
     vm::follow_host(fd).map_err(refused("the host's TSC for the vCPU"))?;
     vm::kickable(fd).map_err(refused("a signal mask for the vCPU"))
-}
-
-/// How all vCPUs start.
-struct Start<'a> {
-    features: &'a Features,
-    protocol: &'a Protocol,
-    looks: Looks,
 }
 
 /// Gives the boot vCPU the registers with which it enters the kernel.

@@ -10,7 +10,9 @@ pub mod image;
 pub mod layout;
 mod on_switch;
 pub mod paging;
+mod registers;
 pub mod reload;
+mod spin;
 mod state;
 mod vcpu;
 
@@ -20,15 +22,14 @@ pub use state::{RESULTS_MAX, VmState};
 use crate::devices::{DeviceError, MmioDevice};
 use crate::vm::clock::TscClock;
 use crate::vm::console::Sink;
-use crate::vm::{
-    self, Looks, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with,
-};
+use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
 use boot::{BootError, BootParams};
 use debt::Debt;
 use image::{Image, ImageError};
 use kvm_bindings::CpuId;
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use layout::{Layout, LayoutError};
+use registers::Registers;
 use state::Mapped;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -110,7 +111,7 @@ impl Vm {
         let state = VmState::new(Arc::clone(&status), layout, memory, clock, spec.console.clone(), device);
         let (vcpu_set, retired) = VcpuSet::new(status, created);
         let vm = Self { state: Arc::new(state), vcpu_set, fd };
-        let start = Start { cpuid, entry: image.entry, root, looks: Looks::new(kvm) };
+        let start = Start { cpuid, entry: image.entry, root, registers: Registers::new(kvm) };
         vm.add_vcpus(first, &start, spec.attributes, domain, &retired)?;
         Ok(vm)
     }
@@ -131,8 +132,8 @@ impl Vm {
             };
             start.prepare(&fd, self.state.layout(), index)?;
             let (vm, retired) = (Arc::clone(&self.state), retired.clone());
-            let (looks, debt) = (start.looks, Debt::default());
-            Ok(Box::new(GuestVcpu { index, fd, looks, at_gate: false, debt, vm, retired }))
+            let (registers, debt) = (start.registers, Debt::default());
+            Ok(Box::new(GuestVcpu { index, fd, registers, spot: None, at_gate: false, debt, vm, retired }))
         })
     }
 
@@ -175,7 +176,7 @@ struct Start {
     cpuid: CpuId,
     entry: u64,
     root: u64,
-    looks: Looks,
+    registers: Registers,
 }
 
 impl Start {

@@ -12,7 +12,6 @@ mod make;
 mod outcome;
 mod panics;
 mod setup;
-mod spin;
 mod status;
 mod vcpu_set;
 
@@ -26,7 +25,6 @@ pub(crate) use make::{check_vcpus, map, refused, vm_with};
 pub(crate) use outcome::has_error_code;
 pub(crate) use panics::caught;
 pub(crate) use setup::follow_host;
-pub(crate) use spin::Looks;
 
 use stile_sched::Nanos;
 

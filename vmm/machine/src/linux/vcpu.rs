@@ -4,28 +4,25 @@
 //! KVM_RUN and makes no exit: see [`crate::halt`]. Accesses to device registers are handled here, on the vCPU's thread.
 //! The work that a notification causes is done by the devices' worker, which KVM wakes without an exit.
 
-use super::code;
 use super::exits::{self, Event};
 use super::msr_exits;
 use super::state::LinuxState;
 use super::steal::{self, StealTime};
 use crate::devices::PendingWrite;
 use crate::halt::Halting;
-use crate::vm::{Fault, FaultKind, Looks, Outcome, RetiredVcpu, caught};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
-use stile_sched::{Nanos, Presence, Stop, Yield};
+use stile_sched::{Nanos, Presence, Stop};
 
 /// One vCPU of a VM.
 pub(super) struct LinuxVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) halting: Halting,
-    /// Looks whether the vCPU spins.
-    pub(super) looks: Looks,
     /// A write to a busy device, which has to be done before the guest goes on.
     pub(super) pending: Option<PendingWrite>,
     pub(super) steal: StealTime,
@@ -47,10 +44,6 @@ impl stile_sched::Vcpu for LinuxVcpu {
 
     fn doze(&mut self) -> bool {
         self.halting.doze(&mut self.fd)
-    }
-
-    fn spins(&mut self) -> Option<Yield> {
-        self.looks.look(&mut self.fd, |fd, from, bytes| code::read(fd, &self.vm.memory, from, bytes))
     }
 
     fn waited(&mut self, total: Nanos, taken: Nanos) {

@@ -5,9 +5,12 @@
 
 use super::debt::{Debt, between_turns};
 use super::layout::{PAGE, STUBS};
+use super::registers::{Registers, general};
+use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::{RESULTS_MAX, VmState};
 use crate::devices::Written;
-use crate::vm::{Fault, FaultKind, Looks, Outcome, RetiredVcpu, caught, has_error_code};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught, has_error_code};
+use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
 use std::sync::mpsc::Sender;
@@ -26,8 +29,9 @@ const FAULT_LAST: u16 = port::FAULT + 31;
 pub(super) struct GuestVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
-    /// Looks whether the vCPU spins.
-    pub(super) looks: Looks,
+    pub(super) registers: Registers,
+    /// Where the vCPU was spinning at the last look, if it was.
+    pub(super) spot: Option<Spot>,
     /// The vCPU waits for its VM's gate to open.
     pub(super) at_gate: bool,
     /// Device work that has to be done before the guest goes on.
@@ -59,8 +63,10 @@ impl stile_sched::Vcpu for GuestVcpu {
     }
 
     fn spins(&mut self) -> Option<Yield> {
-        // Guest memory is mapped one to one.
-        self.looks.look(&mut self.fd, |_, from, code| self.vm.memory().read(code, GuestAddress(from)).ok())
+        let spot = self.registers.read(&self.fd).and_then(|registers| self.spot(&registers));
+        self.registers.come_with_exits(&mut self.fd, spot.is_some());
+        let before = std::mem::replace(&mut self.spot, spot);
+        spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
     }
 
     fn waited(&mut self, total: Nanos, _taken: Nanos) {
@@ -136,6 +142,16 @@ impl GuestVcpu {
             Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
             Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),
         }
+    }
+
+    /// The spot where the guest spins, if it does.
+    fn spot(&self, registers: &kvm_regs) -> Option<Spot> {
+        // Guest memory is mapped one to one.
+        let start = registers.rip.saturating_sub(LOOP_MAX as u64);
+        let next = (registers.rip - start) as usize;
+        let mut code = [0; LOOP_MAX + AHEAD];
+        let length = self.vm.memory().read(&mut code[..next + AHEAD], GuestAddress(start)).ok()?;
+        Some(Spin::around(&code[..length], next)?.spot(start, general(registers)))
     }
 
     /// Handles a port write: a doorbell, the serial port, or an exception stub.

@@ -16,18 +16,17 @@ use super::pv_eoi::{PV_EOI, PvEoi};
 use crate::devices::PendingWrite;
 use crate::linux::apic::local::msr;
 use crate::linux::apic::{Effect, GeneralProtection, Startup};
-use crate::linux::code;
 use crate::linux::exits::{self, Event};
 use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
-use crate::vm::{Fault, FaultKind, Looks, Outcome, RetiredVcpu, caught};
+use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
 use stile_sched::time::monotonic;
-use stile_sched::{Nanos, Presence, Stop, Time, Yield, kick};
+use stile_sched::{Nanos, Presence, Stop, Time, kick};
 
 /// One vCPU of a VM.
 pub(in crate::linux) struct UserVcpu {
@@ -46,8 +45,6 @@ pub(in crate::linux) struct UserVcpu {
     class: u8,
     /// A write to a busy device, which has to be done before the guest goes on.
     pending: Option<PendingWrite>,
-    /// Looks whether the vCPU spins.
-    looks: Looks,
 }
 
 /// An exit.
@@ -74,10 +71,6 @@ impl stile_sched::Vcpu for UserVcpu {
             Ok(stop) => stop,
             Err(kind) => self.broken(kind),
         }
-    }
-
-    fn spins(&mut self) -> Option<Yield> {
-        self.looks.look(&mut self.fd, |fd, from, bytes| code::read(fd, self.vm.memory(), from, bytes))
     }
 
     fn waited(&mut self, total: Nanos, taken: Nanos) {
@@ -139,7 +132,7 @@ impl UserVcpu {
     /// The vCPU `index`, whose registers are set.
     pub(in crate::linux) fn new(
         index: u32,
-        (fd, looks): (VcpuFd, Looks),
+        fd: VcpuFd,
         pristine: Pristine,
         apics: Arc<Apics>,
         vm: Arc<LinuxState>,
@@ -158,7 +151,6 @@ impl UserVcpu {
             completes: false,
             class: 0,
             pending: None,
-            looks,
         }
     }
 

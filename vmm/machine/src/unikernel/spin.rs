@@ -9,25 +9,20 @@
 //! say what the vCPU waits for, such as the ticket that it has drawn. Two waits with equal values in all of these
 //! registers are taken for one wait.
 
-mod looks;
-mod registers;
-
-pub(crate) use looks::Looks;
-
+use super::registers::GENERAL;
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
-use registers::GENERAL;
 
 /// Longest loop that may be nothing but waiting (units: bytes). Loops of the usual locks are half as long. A loop that
 /// contains a critical section beside its PAUSE is longer.
-const LOOP_MAX: usize = 64;
+pub(super) const LOOP_MAX: usize = 64;
 /// Longest instruction (units: bytes).
 const INSTRUCTION_MAX: usize = 15;
 /// Bytes of code that have to be known after the start of the next instruction.
-const AHEAD: usize = LOOP_MAX + INSTRUCTION_MAX;
+pub(super) const AHEAD: usize = LOOP_MAX + INSTRUCTION_MAX;
 
 /// A loop that does nothing but wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Spin {
+pub(super) struct Spin {
     /// Offset of its first instruction in the code.
     first: usize,
     /// The general registers that it writes, one bit for each.
@@ -36,14 +31,14 @@ struct Spin {
 
 /// What a vCPU waits for, as far as it can be seen. Equal as long as the vCPU spins in one loop for one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Spot {
+pub(super) struct Spot {
     first: u64,
     registers: [u64; GENERAL],
 }
 
 impl Spin {
     /// The waiting loop around the instruction at offset `next`, which the vCPU executes next; `None` if there is none.
-    fn around(code: &[u8], next: usize) -> Option<Self> {
+    pub(super) fn around(code: &[u8], next: usize) -> Option<Self> {
         let back = instructions(code, next)
             .take_while(|i| i.ip() - (next as u64) < LOOP_MAX as u64)
             .find(|i| branches(i) && i.near_branch_target() <= next as u64)?;
@@ -58,7 +53,7 @@ impl Spin {
     }
 
     /// The spot of a vCPU in this loop. The code begins at this address, and the vCPU has these general registers.
-    fn spot(self, code: u64, mut registers: [u64; GENERAL]) -> Spot {
+    pub(super) fn spot(self, code: u64, mut registers: [u64; GENERAL]) -> Spot {
         for (number, register) in registers.iter_mut().enumerate() {
             if self.writes & 1 << number != 0 {
                 *register = 0;
