@@ -49,7 +49,7 @@ fn halted_vcpus_cost_next_to_nothing() {
         let policy = Rsdl::new(RsdlConfig::default(), cpus.len());
         let switches = Switches { departures, ..Switches::default() };
         let domain: Arc<dyn Domain> = leases::start(&cpus, Box::new(policy), LockRules::default(), switches);
-        let told = if departures { "departures" } else { "a watcher" };
+        let told = if departures { "departures" } else { "lookouts" };
 
         let guest = HaltingRecipe::vcpus(64).start(&kvm, &domain);
         settle(&guest, 64);

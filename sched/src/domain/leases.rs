@@ -44,6 +44,7 @@ mod decisions;
 mod evacuation;
 mod gate;
 mod locked_state;
+mod lookout;
 mod moves;
 mod record;
 mod rt_boost;
@@ -77,7 +78,7 @@ use crate::policy::{Policy, YieldCounts};
 use crate::shards::ShardPlan;
 #[cfg(target_arch = "x86_64")]
 use crate::slot::Up;
-use crate::slot::{SlotWord, Smp, Word};
+use crate::slot::{Smp, Word};
 use crate::sync::{AtomicBool, Ordering, mpsc, thread as threads};
 use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::Vcpu;
@@ -99,7 +100,8 @@ pub struct Switches {
     pub steal: bool,
     /// A vCPU that is seen spinning at a kick yields, and is looked at earlier from then on.
     pub spin_detection: bool,
-    /// A thread whose vCPU halts inside is kicked by leaving its CPU, where that is permitted; else a watcher looks.
+    /// A thread whose vCPU halts inside is kicked by leaving its CPU, where that is permitted; else lookouts
+    /// and a watcher look.
     pub departures: bool,
 }
 
@@ -166,7 +168,7 @@ impl<W: Word> Leases<W> {
             policy: traits,
             shards: plan.shards().zip(policies).map(shard).collect(),
             division: Division::new(plan),
-            slots: cpus.iter().map(|&cpu| SlotShared { word: SlotWord::default(), cpu }).collect(),
+            slots: cpus.iter().map(|&cpu| SlotShared::on(cpu)).collect(),
             records: Records::default(),
             rt_boost: RtBoost::new(cpus.len(), switches.rt_boost),
             alarm: Alarm::default(),
@@ -229,7 +231,8 @@ impl<W: Word> Leases<W> {
             kick::send(record.thread());
         }
         let (alarm, watcher) = (self.shared.alarm.end(), self.shared.watcher.end());
-        for thread in threads.into_iter().map(|(_, thread)| thread).chain(alarm).chain(watcher) {
+        let lookouts = self.shared.slots.iter().filter_map(|slot| slot.lookout.end());
+        for thread in threads.into_iter().map(|(_, thread)| thread).chain(alarm).chain(watcher).chain(lookouts) {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
             let _ = thread.join();
         }

@@ -11,6 +11,8 @@ sleep "$pause"
 echo "-- stile $*"
 timeout -s INT "$seconds" stile "$@"
 code=$?
+# The machine may be off before its serial line has sent all of it.
+cp /tmp/printed output.txt
 
 tar -c -f $disk -C /tmp/out . && sync || exit 1
 exit $code

@@ -27,7 +27,7 @@ pub(super) struct Records(Box<[OnceLock<Box<[Record]>>]>);
 pub(super) struct Record {
     pub(super) events: Events,
     pub(super) parker: Parker,
-    /// Its thread is not kicked when the vCPU halts inside, so the watcher looks.
+    /// Its thread is not kicked when the vCPU halts inside, so lookouts and the watcher look.
     pub(super) watched: AtomicBool,
     /// The vCPU is to end. Set under the lock, before a wake and a kick; its thread looks after each of them.
     pub(super) retiring: AtomicBool,

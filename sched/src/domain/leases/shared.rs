@@ -4,6 +4,7 @@ use super::acts::{Act, Acts};
 use super::alarm::Alarm;
 use super::gate::Gate;
 use super::locked_state::{Entry, LockedState};
+use super::lookout::Lookout;
 use super::record::Records;
 use super::rt_boost::RtBoost;
 use super::watcher::Watcher;
@@ -54,6 +55,14 @@ pub(super) struct SlotShared<W> {
     pub(super) word: SlotWord<W>,
     /// The host's number of the pCPU.
     pub(super) cpu: usize,
+    pub(super) lookout: Lookout,
+}
+
+impl<W: Word> SlotShared<W> {
+    /// Of this CPU of the host.
+    pub(super) fn on(cpu: usize) -> Self {
+        Self { word: SlotWord::default(), cpu, lookout: Lookout::default() }
+    }
 }
 
 /// The thread that takes a turn with the lock.

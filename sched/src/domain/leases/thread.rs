@@ -104,7 +104,9 @@ pub(super) fn carry<W: Word>(
                 thread.end_boost();
                 thread.slot = Some(slot);
                 thread.tell(Presence::Here);
-                thread.run(slot, since)
+                let next = thread.run(slot, since);
+                thread.halts.iter().for_each(|halts| halts.ends(&shared.slots[slot.index()]));
+                next
             }
             Break(end) => Break(end),
         };
@@ -191,7 +193,8 @@ impl<W: Word> Thread<'_, W> {
             }
         }
         loop {
-            self.halts.iter_mut().for_each(Halts::watch);
+            let on = &self.shared.slots[slot.index()];
+            self.halts.iter_mut().for_each(|halts| halts.watch(on));
             let stop = self.vcpu.run();
             self.me.counts.exit();
             let Some(stopped) = self.reason(slot, stop) else { continue };

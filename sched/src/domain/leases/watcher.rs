@@ -1,5 +1,5 @@
 //! The watcher: a thread that finds a vCPU that halted while it holds a slot, where the kernel refuses to kick a thread
-//! for leaving its CPU.
+//! for leaving its CPU, and where another program keeps the pCPU's [lookout](super::lookout) from running.
 //!
 //! A thread that holds a slot and has used no CPU time from one look to the next is kicked. If it did not halt but was
 //! kept from running, that costs an exit. So a halt is found within two periods. A look costs some half a microsecond
@@ -24,8 +24,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// Between two looks: 1000 of them in a second take some 5 ms.
-const PERIOD: Nanos = Nanos::from_millis(1);
+/// Between two looks: 250 of them in a second take some 1.3 ms.
+const PERIOD: Nanos = Nanos::from_millis(4);
 
 /// The thread, as others see it.
 #[derive(Debug, Default)]
@@ -117,7 +117,7 @@ impl<W: Word> Shared<W> {
 }
 
 /// CPU time of a thread of this process; `None` if it has ended.
-fn cpu_time(thread: kick::ThreadId) -> Option<Nanos> {
+pub(super) fn cpu_time(thread: kick::ThreadId) -> Option<Nanos> {
     // As the C library makes the clock of a thread: its number inverted, and the bits for "one thread" and "scheduled".
     let clock = (!thread.0 << 3) | 6;
     let mut time = MaybeUninit::<libc::timespec>::uninit();

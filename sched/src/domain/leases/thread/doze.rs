@@ -2,8 +2,8 @@
 //! it.
 //!
 //! * *A vCPU that halts while it holds a slot* is made to come out: its thread leaves the CPU by halting, and that
-//!   kicks it ([`kick::Departure`]). Where the kernel refuses this, the [watcher](super::super::watcher) does. It then
-//!   blocks or naps as any vCPU that waits.
+//!   kicks it ([`kick::Departure`]). Where the kernel refuses this, the pCPU's
+//!   [lookout](super::super::lookout) does. It then blocks or naps as any vCPU that waits.
 //! * *Without a slot* its thread dozes: it waits inside, but in a way that ends with the event and runs no guest code
 //!   ([`Vcpu::doze`]). So there is nothing to bound and nothing to charge between waking and the lease, and the thread
 //!   may be boosted ([`rt_boost`](super::super::rt_boost)). An event then is what a deadline is to others: the thread
@@ -14,7 +14,7 @@
 
 use super::Thread;
 use crate::domain::leases::record::Record;
-use crate::domain::leases::shared::Shared;
+use crate::domain::leases::shared::{Shared, SlotShared};
 use crate::kick;
 use crate::slot::Word;
 use crate::sync::Ordering;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// How a thread learns that its vCPU has halted.
 pub(super) struct Halts {
-    /// `None`: the watcher kicks it.
+    /// `None`: a lookout or the watcher kicks it.
     departure: Option<kick::Departure>,
     armed: bool,
 }
@@ -39,6 +39,7 @@ impl Halts {
         let departure = if shared.departures { kick::Departure::for_this_thread().ok() } else { None };
         if departure.is_none() {
             shared.watch_halts()?;
+            shared.look_out()?;
             me.watched.store(true, Ordering::Relaxed);
         }
         Ok(Some(Self { departure, armed: false }))
@@ -57,11 +58,21 @@ impl Halts {
     }
 
     /// The vCPU is about to run on its slot.
-    pub(super) fn watch(&mut self) {
-        if let Some(departure) = &self.departure
-            && !std::mem::replace(&mut self.armed, true)
-        {
-            departure.arm();
+    pub(super) fn watch<W>(&mut self, slot: &SlotShared<W>) {
+        match &self.departure {
+            None => slot.lookout.watch(),
+            Some(departure) => {
+                if !std::mem::replace(&mut self.armed, true) {
+                    departure.arm();
+                }
+            }
+        }
+    }
+
+    /// The vCPU gives its slot up.
+    pub(super) fn ends<W>(&self, slot: &SlotShared<W>) {
+        if self.departure.is_none() {
+            slot.lookout.leave();
         }
     }
 }
