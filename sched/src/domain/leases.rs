@@ -54,6 +54,7 @@ mod steal;
 #[cfg(not(shuttle))]
 mod tests;
 mod thread;
+mod thread_clock;
 mod watcher;
 
 use super::carried::carried;

@@ -193,8 +193,9 @@ pub(super) fn halts(facts: &HostFacts) -> Finding {
             Finding::new("halts", State::Good, "the kernel tells a thread that it leaves its CPU", consequence)
         }
         Some(reason) => {
-            let consequence = "a thread looks every millisecond for halted vCPUs: under a policy a vCPU of a Linux guest keeps \
-                               its pCPU for up to 2 ms after it halts; unikernel guests are not affected";
+            let consequence = "a thread of the class idle on each pCPU finds halted vCPUs: where another program keeps the pCPU \
+                               busy, a vCPU of a Linux guest keeps it for up to 8 ms after it halts under a policy; unikernel \
+                               guests are not affected";
             let fact = format!("a counter of context switches is refused ({reason})");
             Finding::new("halts", State::Warn, fact, consequence)
                 .remedy("allow it (CAP_PERFMON, or `sudo sysctl kernel.perf_event_paranoid=1`) for Linux guests")

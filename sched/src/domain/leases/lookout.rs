@@ -1,5 +1,5 @@
-//! The lookouts: a thread for each pCPU that finds a vCPU that halted while it holds a slot, where the kernel refuses to
-//! kick a thread for leaving its CPU.
+//! The lookouts: a thread for each pCPU that finds a vCPU that halted while it holds a slot, where the kernel refuses
+//! to kick a thread for leaving its CPU.
 //!
 //! A lookout is bound to its pCPU and in the host's class *idle*, so the host runs it when nothing else wants the pCPU.
 //! That is when the vCPU's thread has left it. The lookout kicks that thread and sleeps until the thread asks to be
@@ -10,17 +10,14 @@
 //!
 //! On a pCPU that another program keeps busy, a lookout comes late. The [watcher](super::watcher) is for that.
 
-use super::shared::Shared;
-use super::watcher::cpu_time;
+use super::thread_clock::cpu_time;
 use crate::attributes::Class;
 use crate::domain::carrier_thread::{STACK_BYTES, enter_thread};
 use crate::domain::host_class;
 use crate::domain::parker::Parker;
-use crate::ids::Slot;
 use crate::kick::{self, ThreadId};
-use crate::slot::Word;
 use crate::sync::{
-    AtomicI32, Mutex, Ordering,
+    AtomicBool, AtomicI32, Mutex, Ordering,
     thread::{self, JoinHandle},
 };
 use crate::time::Time;
@@ -31,16 +28,28 @@ use std::sync::Arc;
 /// No thread has this number.
 const NOBODY: i32 = 0;
 
-/// The lookout of one slot's pCPU, as others see it.
+/// The lookout of one pCPU, as others see it.
 #[derive(Debug, Default)]
 pub(super) struct Lookout {
     /// The thread to kick once it has left the pCPU.
     watched: AtomicI32,
     parker: Parker,
     thread: Mutex<Option<JoinHandle<()>>>,
+    ending: AtomicBool,
 }
 
 impl Lookout {
+    /// Starts the thread, unless it runs, for this CPU of the host.
+    pub(super) fn start(self: &Arc<Self>, cpu: usize) -> io::Result<()> {
+        let mut thread = self.thread.lock();
+        if thread.is_none() {
+            let lookout = Arc::clone(self);
+            let started = thread::Builder::new().name(format!("lookout {cpu}")).stack_size(STACK_BYTES);
+            *thread = Some(started.spawn(move || lookout.look_from(cpu))?);
+        }
+        Ok(())
+    }
+
     /// The calling thread is about to run its vCPU on the pCPU, and is kicked if it leaves it. Cost: a load, or if it
     /// was kicked or has just come, a wake.
     pub(super) fn watch(&self) {
@@ -60,8 +69,24 @@ impl Lookout {
 
     /// The domain ends.
     pub(super) fn end(&self) -> Option<JoinHandle<()>> {
+        self.ending.store(true, Ordering::Relaxed);
         self.parker.wake();
         self.thread.lock().take()
+    }
+
+    /// The life of the thread.
+    fn look_from(&self, cpu: usize) {
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        enter_thread(&only);
+        // Any thread may lower itself. Should the kernel refuse it all the same, the watcher does the work: as an
+        // ordinary thread this one would take turns with the vCPU's.
+        if host_class::enter(Class::Idle).is_err() {
+            return;
+        }
+        while !self.ending.load(Ordering::Relaxed) {
+            self.look();
+        }
     }
 
     /// Looks once at the thread that is watched, or waits for one.
@@ -78,37 +103,6 @@ impl Lookout {
         // Whoever takes the number out kicks: so there is one kick for each time that a thread asked.
         if stands && self.watched.compare_exchange(number, NOBODY, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             kick::send(thread);
-        }
-    }
-}
-
-impl<W: Word> Shared<W> {
-    /// Starts the threads, unless they run.
-    pub(super) fn look_out(self: &Arc<Self>) -> io::Result<()> {
-        for (index, slot) in self.slots.iter().enumerate() {
-            let mut thread = slot.lookout.thread.lock();
-            if thread.is_none() {
-                let shared = Arc::clone(self);
-                let started = thread::Builder::new().name(format!("lookout {index}")).stack_size(STACK_BYTES);
-                *thread = Some(started.spawn(move || shared.look_from(Slot(index as u16)))?);
-            }
-        }
-        Ok(())
-    }
-
-    /// The life of a thread.
-    fn look_from(&self, slot: Slot) {
-        let slot = &self.slots[slot.index()];
-        let mut only = CpuSet::new();
-        only.set(slot.cpu);
-        enter_thread(&only);
-        // Any thread may lower itself. Should the kernel refuse it all the same, the watcher does the work: as an
-        // ordinary thread this one would take turns with the vCPU's.
-        if host_class::enter(Class::Idle).is_err() {
-            return;
-        }
-        while !self.ending.load(Ordering::Relaxed) {
-            slot.lookout.look();
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::sync::AtomicBool;
 use crate::time::{Nanos, Time, monotonic};
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
+use std::sync::Arc;
 
 thread_local! {
     /// The domain whose vCPU the thread carries, by its address.
@@ -55,13 +56,13 @@ pub(super) struct SlotShared<W> {
     pub(super) word: SlotWord<W>,
     /// The host's number of the pCPU.
     pub(super) cpu: usize,
-    pub(super) lookout: Lookout,
+    pub(super) lookout: Arc<Lookout>,
 }
 
 impl<W: Word> SlotShared<W> {
     /// Of this CPU of the host.
     pub(super) fn on(cpu: usize) -> Self {
-        Self { word: SlotWord::default(), cpu, lookout: Lookout::default() }
+        Self { word: SlotWord::default(), cpu, lookout: Arc::default() }
     }
 }
 

@@ -5,9 +5,9 @@
 //! kept from running, that costs an exit. So a halt is found within two periods. A look costs some half a microsecond
 //! for each slot and the lock of its shard, whatever the number of vCPUs. While no such vCPU holds a slot, the watcher
 //! sleeps.
-#![allow(unsafe_code, reason = "the CPU clock of another thread: rustix names no such clock")]
 
 use super::shared::Shared;
+use super::thread_clock::cpu_time;
 use crate::domain::carrier_thread::{STACK_BYTES, enter_thread};
 use crate::domain::moves::Moves;
 use crate::domain::parker::Parker;
@@ -21,7 +21,6 @@ use crate::sync::{
 use crate::time::{Nanos, Time, monotonic};
 use rustix::thread::CpuSet;
 use std::io;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// Between two looks: 250 of them in a second take some 1.3 ms.
@@ -113,33 +112,5 @@ impl<W: Word> Shared<W> {
     fn is_watched(&self, vcpu: VcpuId) -> bool {
         let record = self.records.of(vcpu);
         record.watched.load(Ordering::Relaxed) && record.account.runs()
-    }
-}
-
-/// CPU time of a thread of this process; `None` if it has ended.
-pub(super) fn cpu_time(thread: kick::ThreadId) -> Option<Nanos> {
-    // As the C library makes the clock of a thread: its number inverted, and the bits for "one thread" and "scheduled".
-    let clock = (!thread.0 << 3) | 6;
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: room for the time; a clock that does not exist is refused.
-    if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
-        return None;
-    }
-    // SAFETY: the call succeeded and has filled it in.
-    let time = unsafe { time.assume_init() };
-    Some(Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
-}
-
-#[cfg(test)]
-#[cfg(not(any(loom, shuttle)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_uses_cpu_time_while_it_computes_and_an_unknown_one_has_none() {
-        let me = kick::this_thread();
-        let before = cpu_time(me).unwrap();
-        crate::testing::wait_for(|| cpu_time(me).unwrap() > before);
-        assert_eq!(cpu_time(kick::ThreadId(i32::MAX >> 4)), None);
     }
 }

@@ -39,7 +39,7 @@ impl Halts {
         let departure = if shared.departures { kick::Departure::for_this_thread().ok() } else { None };
         if departure.is_none() {
             shared.watch_halts()?;
-            shared.look_out()?;
+            shared.slots.iter().try_for_each(|slot| slot.lookout.start(slot.cpu))?;
             me.watched.store(true, Ordering::Relaxed);
         }
         Ok(Some(Self { departure, armed: false }))
