@@ -11,7 +11,7 @@ use super::cpu::{CpuFacts, allowed_cpus};
 use super::kvm::{self, Capability, KvmFacts, KvmUnavailable};
 use super::realtime::{RealtimeFacts, try_fifo};
 use super::root::HostRoot;
-use stile_jail::Offer;
+use stile_jail::{Offer, as_carrier};
 use stile_sched::kick::Departure;
 
 /// Commit that this binary was built from, "unknown" outside a git checkout.
@@ -79,13 +79,14 @@ pub struct Live {
 }
 
 impl Live {
-    /// Asks the running host. Opens KVM once and starts a thread that ends at once; leaves nothing behind.
+    /// Asks the running host. Opens KVM once and starts threads that end at once; leaves nothing behind. What threads
+    /// that run vCPUs may do is asked with the capabilities that the jail leaves them.
     pub fn ask() -> Self {
         Self {
             allowed: allowed_cpus().unwrap_or_default(),
             kvm: kvm::probe(),
-            fifo_refused: try_fifo().err().map(|error| error.to_string()),
-            departures_refused: Departure::for_this_thread().err().map(|error| error.to_string()),
+            fifo_refused: as_carrier(try_fifo).err().map(|error| error.to_string()),
+            departures_refused: as_carrier(Departure::for_this_thread).err().map(|error| error.to_string()),
             jail: Offer::of_kernel(),
         }
     }

@@ -197,8 +197,9 @@ pub(super) fn halts(facts: &HostFacts) -> Finding {
                                busy, a vCPU of a Linux guest keeps it for up to 8 ms after it halts under a policy; unikernel \
                                guests are not affected";
             let fact = format!("a counter of context switches is refused ({reason})");
-            Finding::new("halts", State::Warn, fact, consequence)
-                .remedy("allow it (CAP_PERFMON, or `sudo sysctl kernel.perf_event_paranoid=1`) for Linux guests")
+            Finding::new("halts", State::Warn, fact, consequence).remedy(
+                "allow it for Linux guests: `sudo sysctl kernel.perf_event_paranoid=1`, or CAP_PERFMON where that is 2",
+            )
         }
     }
 }

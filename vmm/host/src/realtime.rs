@@ -5,7 +5,6 @@
 #![allow(unsafe_code)] // sched_setscheduler has no safe wrapper among the project's dependencies
 
 use std::io;
-use std::thread;
 
 use serde::Serialize;
 
@@ -37,14 +36,10 @@ impl RealtimeFacts {
     }
 }
 
-/// Takes SCHED_FIFO on a new thread, and gives it back. No other thread's class changes.
+/// Takes SCHED_FIFO on the calling thread, and gives it back.
 pub(super) fn try_fifo() -> io::Result<()> {
-    let attempt = || {
-        set_class(libc::SCHED_FIFO, LOWEST_PRIORITY)?;
-        set_class(libc::SCHED_OTHER, 0)
-    };
-    let thread = thread::Builder::new().name("rt-probe".to_owned()).spawn(attempt)?;
-    thread.join().unwrap_or_else(|_| Err(io::Error::other("the probing thread panicked")))
+    set_class(libc::SCHED_FIFO, LOWEST_PRIORITY)?;
+    set_class(libc::SCHED_OTHER, 0)
 }
 
 /// Puts the calling thread into a scheduling class.

@@ -30,6 +30,7 @@ pub use files::Place;
 pub use jail::{Jail, Missing, narrow};
 pub use kind::Kind;
 pub use offer::Offer;
+pub use privileges::as_carrier;
 
 /// Exit code of a process that made a refused system call.
 pub const EXIT_CODE: i32 = 6;

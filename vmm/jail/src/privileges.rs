@@ -34,6 +34,21 @@ pub(crate) fn keep_for(kind: Kind) -> Result<(), JailError> {
     keep(if kind.schedules() { &SCHEDULING } else { &[] })
 }
 
+/// Answers a question on a thread of its own, which has the capabilities of a jailed thread that runs vCPUs.
+///
+/// # Errors
+/// A thread that cannot be started, or cannot give capabilities up, is an error of the question.
+pub fn as_carrier<T: Send>(question: impl FnOnce() -> std::io::Result<T> + Send) -> std::io::Result<T> {
+    let answer = || {
+        keep_for(Kind::Carrier).map_err(std::io::Error::other)?;
+        question()
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("rights-probe".to_owned()).spawn_scoped(scope, answer)?;
+        thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the probing thread panicked")))
+    })
+}
+
 /// Drops the calling thread's capabilities but for these, so far as it has them.
 fn keep(wanted: &[Capability]) -> Result<(), JailError> {
     let had = caps::read(None, CapSet::Permitted)?;
@@ -44,4 +59,18 @@ fn keep(wanted: &[Capability]) -> Result<(), JailError> {
     caps::set(None, CapSet::Inheritable, &CapsHashSet::new())?;
     caps::set(None, CapSet::Effective, &kept)?;
     Ok(caps::set(None, CapSet::Permitted, &kept)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_asked_with_the_capabilities_of_scheduling_alone_and_the_asker_keeps_its_own() {
+        let held = || caps::read(None, CapSet::Effective).map_err(std::io::Error::other);
+        let before = held().unwrap();
+        let of_a_carrier = as_carrier(held).unwrap();
+        assert!(of_a_carrier.iter().all(|capability| SCHEDULING.contains(capability)), "{of_a_carrier:?}");
+        assert_eq!(held().unwrap(), before);
+    }
 }
