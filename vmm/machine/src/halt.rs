@@ -23,6 +23,7 @@ use kvm_bindings::{
     KVM_MP_STATE_UNINITIALIZED, kvm_enable_cap, kvm_mp_state,
 };
 use kvm_ioctls::{Error, VcpuFd, VmFd};
+use lapic::LapicTimer;
 use std::sync::OnceLock;
 use stile_sched::kick;
 use stile_sched::time::monotonic;
@@ -37,8 +38,8 @@ const LOOK_MAX: Nanos = Nanos::from_millis(64);
 /// Lets the thread of one vCPU wait.
 #[derive(Debug)]
 pub struct Halting {
-    /// Whether KVM stops the LAPIC's timer during a doze.
-    keeps_time: bool,
+    /// If KVM stops the LAPIC's timer during a doze.
+    keeps_time: Option<LapicTimer>,
     /// Wakes the dozing thread at the LAPIC's deadline.
     timer: Option<kick::Timer>,
     /// The note, if it has been read since the vCPU left KVM_RUN, and no doze has begun.
@@ -47,14 +48,14 @@ pub struct Halting {
 
 impl Default for Halting {
     fn default() -> Self {
-        Self { keeps_time: *has_preemption_timer(), timer: None, noted: None }
+        Self { keeps_time: has_preemption_timer().then(LapicTimer::default), timer: None, noted: None }
     }
 }
 
 impl Halting {
     /// Keeps the LAPIC's time itself, on any host.
     pub fn keeping_time() -> Self {
-        Self { keeps_time: true, timer: None, noted: None }
+        Self { keeps_time: Some(LapicTimer::default()), timer: None, noted: None }
     }
 
     /// Whether the vCPU, which has just left KVM_RUN, was waiting there.
@@ -105,10 +106,7 @@ impl Halting {
 
     /// When the LAPIC's timer fires, if KVM does not keep its time here.
     fn deadline(&mut self, fd: &VcpuFd) -> Time {
-        if !self.keeps_time {
-            return Time::NEVER;
-        }
-        let Some(span) = lapic::fires_in(fd) else { return Time::NEVER };
+        let Some(span) = self.keeps_time.as_mut().and_then(|timer| timer.fires_in(fd)) else { return Time::NEVER };
         if self.timer.is_none() {
             self.timer = kick::Timer::for_this_thread().ok();
         }

@@ -6,6 +6,7 @@
 
 mod doze;
 mod rest;
+mod rest_length;
 
 use super::decisions::Answer;
 use super::locked_state::Left;
@@ -30,6 +31,7 @@ use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::{Presence, Stop, Vcpu};
 use doze::Halts;
 use rest::Rest;
+use rest_length::RestLength;
 use rustix::thread::CpuSet;
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -89,6 +91,7 @@ pub(super) fn carry<W: Word>(
         timer,
         armed: Time::NEVER,
         lease_end: Time::NEVER,
+        rests: RestLength::default(),
         probe: SpinProbe::default(),
         slot: None,
         boosted: None,
@@ -144,6 +147,7 @@ struct Thread<'a, W> {
     armed: Time,
     /// When the policy wants to be asked; kept over a nap.
     lease_end: Time,
+    rests: RestLength,
     probe: SpinProbe,
     /// The slot it last ran on, to whose pCPU it is bound.
     slot: Option<Slot>,
@@ -375,10 +379,10 @@ impl<W: Word> Thread<'_, W> {
         self.arm(self.lease_end.min(self.probe.next()));
     }
 
-    /// The thread is about to wait. A timer that fires meanwhile would interrupt another vCPU for nothing. If it has
-    /// just fired, its kick costs the next turn an exit.
-    fn unsets_timer(&mut self) {
-        if self.armed != Time::NEVER {
+    /// The thread is about to wait. A timer that fires meanwhile would interrupt another vCPU for nothing, so it is
+    /// unset, unless the wait will be over by then. If it has just fired, its kick costs the next turn an exit.
+    fn unsets_timer(&mut self, now: Time) {
+        if self.armed != Time::NEVER && !self.rests.is_over_by(self.armed, now) {
             self.timer.set(Time::NEVER);
             self.armed = Time::NEVER;
         }

@@ -9,27 +9,36 @@ const CURRENT_COUNT: usize = 0x390;
 const DIVIDE: usize = 0x3e0;
 /// Bit of the timer's entry in the local vector table.
 const MASKED: u32 = 1 << 16;
-const MODE: u32 = 3 << 17;
-const MODE_TSC_DEADLINE: u32 = 2 << 17;
 
 const IA32_TSC: u32 = 0x10;
 const IA32_TSC_DEADLINE: u32 = 0x6e0;
 
-/// Time from now until the timer fires; `None` if it does not run.
-pub(super) fn fires_in(fd: &VcpuFd) -> Option<Nanos> {
-    let lapic = fd.get_lapic().ok()?;
-    let entry = register(&lapic, LVT_TIMER);
-    if entry & MASKED != 0 {
-        return None;
+/// Reads when the timer of one vCPU's LAPIC fires.
+#[derive(Debug, Default)]
+pub(super) struct LapicTimer {
+    /// Of the guest's TSC, which does not change; read once.
+    khz: Option<u32>,
+}
+
+impl LapicTimer {
+    /// Time from now until the timer fires; `None` if it does not run. Cost: one system call where the timer has a
+    /// deadline, as Linux sets it, and two otherwise.
+    pub(super) fn fires_in(&mut self, fd: &VcpuFd) -> Option<Nanos> {
+        let entries = [IA32_TSC, IA32_TSC_DEADLINE].map(|index| kvm_msr_entry { index, ..kvm_msr_entry::default() });
+        let mut msrs = Msrs::from_entries(&entries).ok()?;
+        // A CPU without deadlines has no such register.
+        if fd.get_msrs(&mut msrs).is_ok_and(|read| read == entries.len()) {
+            let [now, deadline] = [0, 1].map(|n: usize| msrs.as_slice()[n].data);
+            // In another mode it reads as 0.
+            if deadline != 0 {
+                self.khz = self.khz.or_else(|| fd.get_tsc_khz().ok());
+                return ticks(deadline.saturating_sub(now), self.khz);
+            }
+        }
+        let lapic = fd.get_lapic().ok()?;
+        let entry = register(&lapic, LVT_TIMER);
+        (entry & MASKED == 0).then(|| counted(register(&lapic, CURRENT_COUNT), register(&lapic, DIVIDE)))?
     }
-    if entry & MODE != MODE_TSC_DEADLINE {
-        return counted(register(&lapic, CURRENT_COUNT), register(&lapic, DIVIDE));
-    }
-    let entries = [IA32_TSC, IA32_TSC_DEADLINE].map(|index| kvm_msr_entry { index, ..kvm_msr_entry::default() });
-    let mut msrs = Msrs::from_entries(&entries).ok()?;
-    let [now, deadline] =
-        (fd.get_msrs(&mut msrs).ok()? == 2).then(|| [0, 1].map(|n: usize| msrs.as_slice()[n].data))?;
-    (deadline != 0).then(|| ticks(deadline.saturating_sub(now), fd.get_tsc_khz().ok()))?
 }
 
 /// The time that a count stands for. KVM's LAPIC counts nanoseconds, divided as the guest has set.

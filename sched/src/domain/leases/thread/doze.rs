@@ -78,7 +78,7 @@ impl Halts {
 }
 
 impl<W: Word> Thread<'_, W> {
-    /// Takes kicks out, of which any may have been the timer's, or for leaving the CPU. Gives the time.
+    /// Takes a kick out, which may have been the timer's, or for leaving the CPU. Gives the time.
     pub(super) fn drain(&mut self) -> Time {
         let left = kick::drain();
         // Not before: the timer may have fired in between.

@@ -27,7 +27,8 @@ impl Rest {
 impl<W: Word> Thread<'_, W> {
     /// Waits until the vCPU has a slot; tells since when.
     pub(super) fn wait(&mut self, mut rest: Rest) -> ControlFlow<End, (Slot, Time)> {
-        self.unsets_timer();
+        let began = monotonic();
+        self.unsets_timer(began);
         loop {
             if self.shared.ending.load(Ordering::Relaxed) {
                 return Break(End::Domain(rest));
@@ -45,6 +46,7 @@ impl<W: Word> Thread<'_, W> {
                 }
                 self.waited = waited + self.ways;
                 self.tell_missed();
+                self.rests.learn(now.since(began));
                 return Continue((slot, now));
             }
             if self.me.retiring.load(Ordering::Relaxed) && self.leave() {
@@ -52,6 +54,7 @@ impl<W: Word> Thread<'_, W> {
             }
             if self.me.events.pending() {
                 if let Some(back) = self.seen_to(&mut rest) {
+                    self.rests.learn(back.1.since(began));
                     return Continue(back);
                 }
                 continue;
