@@ -5,6 +5,7 @@
 //! thread and leaves the choice to the host's scheduler. [`Executors`](executors::Executors) and [`leases`] ask a
 //! policy, with a thread for each pCPU or a thread for each vCPU.
 
+mod berth;
 mod carried;
 mod carrier_thread;
 mod contract;
@@ -12,10 +13,9 @@ mod counts;
 mod cpu_meter;
 mod division;
 mod error;
-pub mod evacuate;
 mod events;
 pub mod executors;
-pub mod fallback;
+pub mod handover;
 pub mod host;
 mod host_class;
 mod id_allocator;
@@ -28,6 +28,7 @@ mod policy_traits;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
 mod spin_probe;
+pub mod switchable;
 #[cfg(test)]
 #[cfg_attr(shuttle, allow(dead_code, reason = "most tests that use it are not modelled"))]
 pub(crate) mod testing;

@@ -112,8 +112,8 @@
 //! | `run` may block in the kernel | no: its pCPU would stand still | only as a halt that it reports | yes |
 //!
 //! Take executors unless a vCPU is bound to a thread, or [halts inside](Vcpu::halts_inside) its run as a guest with
-//! KVM's interrupt controller does. [`domain::host`] is the baseline to compare with. A
-//! [`Switchable`](domain::fallback::Switchable) domain can go over to it at run time, and a
+//! KVM's interrupt controller does. [`domain::host`] is the baseline to compare with. The vCPUs of a
+//! [`Switchable`](domain::switchable::Switchable) domain can go on under another policy, mechanism or set of pCPUs, and a
 //! [`Watchdog`](domain::watchdog::Watchdog) reports a vCPU that waits longer than its policy promises.
 //!
 //! # Policies

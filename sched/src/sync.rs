@@ -41,9 +41,9 @@ pub(crate) use locks::{Mutex, RwLock};
 #[cfg(not(all(test, shuttle)))]
 pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(all(test, shuttle))]
-pub(crate) use shuttle::{hint, sync::mpsc, thread};
+pub(crate) use shuttle::{hint, sync::mpsc, thread, thread_local};
 #[cfg(not(all(test, shuttle)))]
-pub(crate) use std::{hint, sync::mpsc, thread};
+pub(crate) use std::{hint, sync::mpsc, thread, thread_local};
 
 /// A thread waits for another one that will be ready at once.
 pub(crate) fn relax() {

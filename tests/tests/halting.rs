@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use stile_sched::domain::evacuate::Evacuate;
-use stile_sched::domain::fallback::Switchable;
+use stile_sched::domain::handover::Handover;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases::{self, Switches};
+use stile_sched::domain::switchable::Switchable;
 use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
@@ -16,7 +16,7 @@ use stile_tests::{carrier, require_kvm, wait_for};
 
 const PERIOD: Nanos = Nanos::from_millis(2);
 
-fn leases_on(pcpus: usize, departures: bool) -> Arc<dyn Evacuate> {
+fn leases_on(pcpus: usize, departures: bool) -> Arc<dyn Handover> {
     let cpus = &carrier::pcpus()[..pcpus];
     let policy = Rsdl::new(RsdlConfig::default(), pcpus);
     leases::start(cpus, Box::new(policy), LockRules::default(), Switches { departures, ..Switches::default() })

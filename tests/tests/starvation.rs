@@ -9,10 +9,10 @@ use stile_abi::{Presence, exit};
 use stile_assembly::watch::Watched;
 use stile_config::{Config, HostConfig, OnStarvation, PolicyConfig};
 use stile_machine::vm::Outcome;
-use stile_sched::domain::evacuate::Evacuate;
 use stile_sched::domain::executors::{self, Executors};
-use stile_sched::domain::fallback::Switchable;
+use stile_sched::domain::handover::Handover;
 use stile_sched::domain::leases;
+use stile_sched::domain::switchable::Switchable;
 use stile_sched::domain::watchdog::{Cause, Starvation};
 use stile_sched::ledger::What;
 use stile_sched::lock::LockRules;
@@ -27,7 +27,7 @@ const BOUND: Nanos = Nanos::from_millis(100);
 const VICTIM: VcpuId = VcpuId(1);
 
 /// Each mechanism on these pCPUs, under this policy.
-fn mechanisms(cpus: &[usize], policy: impl Fn(usize) -> Box<dyn Policy>) -> [Arc<dyn Evacuate>; 3] {
+fn mechanisms(cpus: &[usize], policy: impl Fn(usize) -> Box<dyn Policy>) -> [Arc<dyn Handover>; 3] {
     let (rules, switches) = (LockRules::default(), leases::Switches::default());
     let policy = |cpus: &[usize]| policy(cpus.len());
     let executors = Executors::new(cpus, policy(cpus), rules, executors::Switches::default())

@@ -36,7 +36,12 @@ impl Admissions {
     /// An id for a new vCPU of this group, and its shard. `None`: all ids are in use.
     pub(super) fn admits(&mut self, board: &Board, group: Option<Group>) -> Option<(VcpuId, Shard)> {
         let id = self.ids.take(MAX_VCPUS)?;
-        Some((id, self.shards.admits(board, group)))
+        Some((id, self.places(board, group)))
+    }
+
+    /// The shard of a vCPU of this group that has its id.
+    pub(super) fn places(&mut self, board: &Board, group: Option<Group>) -> Shard {
+        self.shards.admits(board, group)
     }
 }
 

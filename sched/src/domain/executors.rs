@@ -21,6 +21,7 @@
 //! Here is what all threads share, and what others ask of a domain; `executors/thread.rs` is the life of an executor.
 
 mod alarm;
+mod handover;
 mod moves;
 mod shared;
 mod thread;
@@ -33,27 +34,25 @@ use super::counts::Tally;
 use super::division::Division;
 pub use super::division::MAX_VCPUS;
 use super::error::DomainError;
-use super::evacuate::{Evacuate, Evacuated};
 use super::events::{Events, Found};
+use super::handover::{Before, Handover};
 use super::ledger_lock::LedgerLock;
 use super::moves::Moves;
 use super::policy_traits::PolicyTraits;
-use super::spin_probe::SpinProbe;
-use crate::attributes::{Attributes, Class};
+use crate::attributes::Attributes;
 use crate::histogram::Histogram;
 use crate::ids::{Slot, VcpuId};
 use crate::kick;
 use crate::ledger::{self, Account, Counts, Ledger, Seen, Totals, Trace};
-use crate::lock::{Caller, LockRules};
+use crate::lock::LockRules;
 use crate::policy::{Policy, YieldCounts};
 use crate::shards::ShardPlan;
 use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
 use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::Vcpu;
-use shared::{Act, Entry, Gone, LockedState, ShardShared, Shared, SlotShared};
+use shared::{Act, Entry, Gone, LockedState, Newcomer, ShardShared, Shared, SlotShared};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A domain with a policy and an executor for each pCPU.
 #[derive(Debug)]
@@ -141,47 +140,6 @@ impl Drop for Executors {
     }
 }
 
-impl Evacuate for Executors {
-    fn population(&self) -> usize {
-        // Not those of all shards: a vCPU may be between two of them.
-        self.shared.division.admission.lock().ids.in_use()
-    }
-
-    fn halt(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock());
-        if threads.is_empty() {
-            return;
-        }
-        self.shared.ending.store(true, Ordering::SeqCst);
-        for slot in &self.shared.slots {
-            slot.word.want();
-            slot.parker.wake();
-            if let Some(thread) = slot.thread.get() {
-                kick::send(*thread);
-            }
-        }
-        for thread in threads {
-            // A panic there was reported by the panic hook; there is nothing left to do about it.
-            let _ = thread.join();
-        }
-    }
-
-    fn evacuate(&self) -> Evacuated {
-        let mut vcpus = Vec::new();
-        for shard in &self.shared.shards {
-            let mut state = shard.state.lock();
-            let now = monotonic();
-            let ids = (0..state.vcpus.len()).map(|index| VcpuId(index as u32));
-            vcpus.extend(ids.filter_map(|id| self.shared.evict(&mut state, id, now)));
-        }
-        Evacuated { vcpus, ids: std::mem::take(&mut self.shared.division.admission.lock().ids) }
-    }
-
-    fn missed(&self, vcpu: VcpuId) -> bool {
-        self.shared.events[vcpu.index()].missed()
-    }
-}
-
 impl Domain for Executors {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
         let (id, shard) = {
@@ -189,23 +147,10 @@ impl Domain for Executors {
             let admitted = division.admission.lock().admits(&division.board, attributes.group);
             admitted.ok_or(DomainError::Full(MAX_VCPUS))?
         };
-        let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
-        let entry = Box::new(Entry {
-            caller,
-            vcpu: Some(vcpu),
-            on: None,
-            deadline: None,
-            retiring: false,
-            probe: SpinProbe::default(),
-            counted: Tally::default(),
-            counts_before: Tally::default(),
-        });
-        let mut state = self.shared.shards[shard.index()].state.lock();
-        state.make_room(id);
-        state.ledger.add(id, attributes, monotonic());
-        state.vcpus[id.index()] = Some(entry);
-        self.shared.division.whereabouts.comes(id, shard, false);
-        self.shared.events[id.index()].admit();
+        self.shared.admit(
+            &mut self.shared.shards[shard.index()].state.lock(),
+            Newcomer { id, shard, attributes, at: monotonic(), entry: Entry::new(vcpu, attributes, Before::default()) },
+        );
         Ok(id)
     }
 
@@ -274,7 +219,7 @@ impl Domain for Executors {
         let mut account = state.ledger.account_of(vcpu, monotonic())?;
         let on_slot = entry.on.map(|slot| self.shared.slots[slot.index()].counts.read().since(entry.counts_before));
         entry.counted.plus(on_slot.unwrap_or_default()).enter(&mut account, |outcomes| &mut outcomes.alone);
-        Some(account)
+        Some(entry.before.plus(account))
     }
 
     fn kicks(&self) -> Histogram {

@@ -2,10 +2,10 @@
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
 //! accounts, not counted here. vCPUs that have a cap are held to it (`host/caps.rs`). A vCPU that halts inside its run
-//! is left to wait there. It also goes on with the vCPUs of a domain that another mechanism gave up (`host/adopt.rs`).
+//! is left to wait there. It also goes on with the vCPUs of another domain (`host/handover.rs`).
 
-mod adopt;
 mod caps;
+mod handover;
 mod host_times;
 
 use super::carrier_thread::{STACK_BYTES, enter_thread, set_nice};
@@ -13,6 +13,7 @@ use super::contract::Domain;
 use super::counts::{Counts, Tally};
 use super::error::DomainError;
 use super::executors::MAX_VCPUS;
+use super::handover::Before;
 use super::host_class;
 use super::id_allocator::IdAllocator;
 use super::parker::Parker;
@@ -20,7 +21,11 @@ use crate::attributes::{Attributes, Class};
 use crate::ids::VcpuId;
 use crate::kick;
 use crate::ledger::{Account, Totals};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed, RwLock, mpsc, thread as threads};
+use crate::sync::{
+    AtomicBool, AtomicU64, Mutex,
+    Ordering::{AcqRel, Relaxed},
+    RwLock, mpsc, thread as threads,
+};
 use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::{Presence, Stop, Vcpu};
 use caps::{GroupCap, Groups, Slices};
@@ -46,24 +51,58 @@ pub struct HostThreads {
     vcpus: RwLock<Vec<Option<Arc<Record>>>>,
     ids: Mutex<IdAllocator>,
     groups: Groups,
-    /// Counts of vCPUs that have ended.
-    ended: Arc<Mutex<Sums>>,
+    shared: Arc<Shared>,
+}
+
+/// What its threads share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The threads are to put their vCPUs down. Set with `vcpus` locked.
+    ending: AtomicBool,
+    /// Counts of vCPUs that have ended or left.
+    ended: Mutex<Sums>,
+    left: Mutex<Vec<Left>>,
+}
+
+/// A vCPU whose thread has put it down.
+struct Left {
+    id: VcpuId,
+    vcpu: Box<dyn Vcpu>,
+    /// It waits for an event or until then.
+    rests: Option<Time>,
+    account: Account,
+    at: Time,
+}
+
+impl std::fmt::Debug for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Left").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// What other threads may see of a vCPU's thread.
 #[derive(Debug)]
 struct Record {
     born: Time,
-    /// Its account up to then, in another mechanism.
-    before: Option<Box<Account>>,
+    attributes: Attributes,
+    /// Its account up to then, in other domains.
+    before: Before,
     idle: Idle,
+    /// An event has come since it last ceased to idle.
+    event: AtomicBool,
     times: HostTimes,
     thread: std::sync::OnceLock<kick::ThreadId>,
+    handle: Mutex<Option<threads::JoinHandle<()>>>,
     /// It waits inside its run, where `idle` does not see it.
     halts: bool,
     parker: Parker,
+    /// It is to end, and is no longer known.
     retiring: AtomicBool,
+    /// It is to end in the domain that goes on with it.
+    ends_elsewhere: AtomicBool,
     counts: Counts,
+    /// They are among the sums of those that have ended. Written with these locked.
+    summed: AtomicBool,
     /// The cap that it is held to.
     cap: Option<Arc<GroupCap>>,
     /// What other threads used for it (unit: ns).
@@ -71,20 +110,34 @@ struct Record {
 }
 
 impl Record {
-    fn new(born: Time, halts: bool, cap: Option<Arc<GroupCap>>) -> Self {
+    fn new(born: Time, attributes: Attributes, halts: bool, cap: Option<Arc<GroupCap>>) -> Self {
         Self {
             born,
+            attributes,
             halts,
             cap,
             devices: AtomicU64::new(0),
-            before: None,
+            before: Before::default(),
+            handle: Mutex::default(),
             idle: Idle::default(),
+            event: AtomicBool::new(false),
             times: HostTimes::default(),
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
             retiring: AtomicBool::new(false),
+            ends_elsewhere: AtomicBool::new(false),
             counts: Counts::default(),
+            summed: AtomicBool::new(false),
         }
+    }
+}
+
+impl Record {
+    /// An event. Release and Acquire: the vCPU, or the domain that goes on with it, sees what was written before.
+    fn wake(&self) {
+        self.idle.wake(monotonic());
+        self.event.swap(true, AcqRel);
+        self.parker.wake();
     }
 }
 
@@ -99,7 +152,7 @@ impl HostThreads {
             vcpus: RwLock::default(),
             ids: Mutex::default(),
             groups: Groups::default(),
-            ended: Arc::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -120,11 +173,11 @@ impl HostThreads {
 impl Domain for HostThreads {
     fn add(&self, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> Result<VcpuId, DomainError> {
         let cap = attributes.group.map(|group| self.groups.join(group));
-        let record = Arc::new(Record::new(monotonic(), vcpu.halts_inside(), cap));
+        let record = Arc::new(Record::new(monotonic(), attributes, vcpu.halts_inside(), cap));
         let id = self.ids.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
         self.enter(id, Arc::clone(&record));
-        let (cpus, yields, ended) = (self.cpus, self.yields, Arc::clone(&self.ended));
-        let shared = Arc::clone(&record);
+        let (cpus, yields, shared) = (self.cpus, self.yields, Arc::clone(&self.shared));
+        let mine = Arc::clone(&record);
         let (entered, answer) = mpsc::sync_channel(1);
         let started = threads::Builder::new()
             .name(format!("vcpu {id}"))
@@ -136,12 +189,13 @@ impl Domain for HostThreads {
                 // No thread waits for the answer of a normal vCPU.
                 let _ = entered.send(permitted);
                 if !refused {
-                    carry(vcpu, &shared, Some(Time::NEVER), yields, &ended);
+                    Carrier { id, vcpu, record: mine, yields, shared }.carry(Some(Time::NEVER));
                 }
             })
             .map_err(DomainError::Thread);
         // Only a class can be refused: others need not wait until the thread runs.
-        let started = started.and_then(|_| match attributes.class {
+        let started = started.map(|handle| *record.handle.lock() = Some(handle));
+        let started = started.and_then(|()| match attributes.class {
             Class::Normal => Ok(()),
             class => {
                 let ended = |_| Err(io::Error::other("the thread ended while it started"));
@@ -157,15 +211,23 @@ impl Domain for HostThreads {
 
     fn wake(&self, vcpu: VcpuId) {
         if let Some(Some(record)) = self.vcpus.read().get(vcpu.index()) {
-            record.idle.wake(monotonic());
-            record.parker.wake();
+            record.wake();
         }
     }
 
     fn retire(&self, vcpu: VcpuId) {
-        let Some(record) = self.vcpus.write().get_mut(vcpu.index()).and_then(Option::take) else { return };
-        self.ids.lock().give_back(vcpu);
+        let record = {
+            let mut vcpus = self.vcpus.write();
+            let Some(entry) = vcpus.get_mut(vcpu.index()) else { return };
+            if self.shared.ending.load(Relaxed) {
+                entry.iter().for_each(|record| record.ends_elsewhere.store(true, Relaxed));
+                return;
+            }
+            let Some(record) = entry.take() else { return };
+            record
+        };
         record.retiring.store(true, Relaxed);
+        self.ids.lock().give_back(vcpu);
         record.parker.wake();
         if let Some(thread) = record.thread.get() {
             kick::send(*thread);
@@ -185,8 +247,9 @@ impl Domain for HostThreads {
 
     fn totals(&self) -> Totals {
         let live: Vec<_> = self.vcpus.read().iter().flatten().cloned().collect();
-        let ended = *self.ended.lock();
-        live.iter().fold(ended, |sum, record| sum.plus(record.counts.read(), of_thread(record))).totals()
+        let ended = self.shared.ended.lock();
+        let live = live.iter().filter(|record| !record.summed.load(Relaxed));
+        live.fold(*ended, |sum, record| sum.plus(record.counts.read(), of_thread(record))).totals()
     }
 }
 
@@ -199,62 +262,95 @@ fn enter_attributes(attributes: Attributes) -> io::Result<()> {
     }
 }
 
-/// The life of a vCPU's thread. The vCPU idles first, if a deadline is given.
-fn carry(mut vcpu: Box<dyn Vcpu>, record: &Record, rests: Option<Time>, yields: HostYield, ended: &Mutex<Sums>) {
-    // A kick sent before this is not lost: `retiring` was set first, and the wake is remembered.
-    let _ = record.thread.set(kick::this_thread());
-    vcpu.presence(Presence::Untold);
-    if let Some(until) = rests {
-        record.idle.begin(record.born);
-        record.parker.wait(until);
-        record.idle.end(until, monotonic());
-    }
-    // A host that has no timer left does not hold a vCPU to its cap.
-    let mut slices = record.cap.clone().and_then(|cap| Slices::new(cap).ok());
-    let mut asks = true;
-    while !record.retiring.load(Relaxed) {
-        if asks && let Some(slices) = &mut slices {
-            held_back(slices, record);
-        }
-        let stop = vcpu.run();
-        record.counts.exit();
-        asks = !matches!(stop, Stop::Exit);
-        match stop {
-            Stop::Exit => {}
-            Stop::Kicked | Stop::Overran | Stop::Halted => {
-                kick::drain();
-            }
-            Stop::Idle(until) => {
-                record.idle.begin(monotonic());
-                record.parker.wait(until);
-                record.idle.end(until, monotonic());
-            }
-            Stop::Yield(y) => {
-                record.counts.yielded(y.wait);
-                if yields == HostYield::Sched {
-                    threads::yield_now();
-                }
-            }
-            Stop::Done => break,
-        }
-    }
-    {
-        let mut ended = ended.lock();
-        *ended = ended.plus(record.counts.read(), of_thread(record));
-    }
-    vcpu.retired(&account_of(record));
+/// A vCPU on its thread.
+struct Carrier {
+    id: VcpuId,
+    vcpu: Box<dyn Vcpu>,
+    record: Arc<Record>,
+    yields: HostYield,
+    shared: Arc<Shared>,
 }
 
-/// Returns once the vCPU's cap lets it run, or it has to end. An event that comes meanwhile ends its next idleness.
-fn held_back(slices: &mut Slices, record: &Record) {
-    let mut woken = false;
-    while !record.retiring.load(Relaxed)
-        && let Some(until) = slices.waits_until(monotonic())
-    {
-        woken |= record.parker.wait(until);
+impl Carrier {
+    /// The life of the thread. The vCPU idles first, if a deadline is given.
+    fn carry(mut self, mut rests: Option<Time>) {
+        let record = Arc::clone(&self.record);
+        // A kick sent before this is not lost: what it was for was set first, and the wake is remembered.
+        let _ = record.thread.set(kick::this_thread());
+        self.vcpu.presence(Presence::Untold);
+        // A host that has no timer left does not hold a vCPU to its cap.
+        let mut slices = record.cap.clone().and_then(|cap| Slices::new(cap).ok());
+        let mut asks = true;
+        let is_done = loop {
+            if let Some(until) = rests
+                && self.idle(until)
+            {
+                rests = None;
+            }
+            if self.stops() {
+                break false;
+            }
+            if asks && let Some(slices) = &mut slices {
+                self.held_back(slices);
+            }
+            let stop = self.vcpu.run();
+            record.counts.exit();
+            asks = !matches!(stop, Stop::Exit);
+            match stop {
+                Stop::Exit => {}
+                Stop::Kicked | Stop::Overran | Stop::Halted => {
+                    kick::drain();
+                }
+                Stop::Idle(until) => rests = Some(until),
+                Stop::Yield(y) => {
+                    record.counts.yielded(y.wait);
+                    if self.yields == HostYield::Sched {
+                        threads::yield_now();
+                    }
+                }
+                Stop::Done => break true,
+            }
+        };
+        {
+            let mut ended = self.shared.ended.lock();
+            *ended = ended.plus(record.counts.read(), of_thread(&record));
+            record.summed.store(true, Relaxed);
+        }
+        let account = account_of(&record);
+        if is_done || record.retiring.load(Relaxed) {
+            self.vcpu.retired(&account);
+        } else {
+            self.shared.left.lock().push(Left { id: self.id, vcpu: self.vcpu, rests, account, at: monotonic() });
+        }
     }
-    if woken {
-        record.parker.wake();
+
+    /// Whether the thread is to put its vCPU down.
+    fn stops(&self) -> bool {
+        self.record.retiring.load(Relaxed) || self.shared.ending.load(Relaxed)
+    }
+
+    /// Waits for an event or until then. False: the wait goes on in another domain.
+    fn idle(&self, until: Time) -> bool {
+        let record = &self.record;
+        record.idle.begin(monotonic());
+        record.parker.wait(until);
+        let now = monotonic();
+        record.idle.end(until, now);
+        record.event.swap(false, AcqRel) || until <= now || !self.shared.ending.load(Relaxed)
+    }
+
+    /// Returns once the vCPU's cap lets it run, or its thread is to put it down. An event that comes meanwhile ends its
+    /// next idleness.
+    fn held_back(&self, slices: &mut Slices) {
+        let mut woken = false;
+        while !self.stops()
+            && let Some(until) = slices.waits_until(monotonic())
+        {
+            woken |= self.record.parker.wait(until);
+        }
+        if woken {
+            self.record.parker.wake();
+        }
     }
 }
 
@@ -272,8 +368,7 @@ fn account_of(record: &Record) -> Account {
         ..Account::default()
     };
     record.counts.read().enter(&mut account, |outcomes| &mut outcomes.untold);
-    record.before.iter().for_each(|before| account.merge(before));
-    account
+    record.before.plus(account)
 }
 
 /// Sums over vCPUs.

@@ -41,8 +41,8 @@
 mod acts;
 mod alarm;
 mod decisions;
-mod evacuation;
 mod gate;
+mod handover;
 mod locked_state;
 mod lookout;
 mod moves;
@@ -63,9 +63,9 @@ use super::contract::Domain;
 use super::counts::Tally;
 use super::division::Division;
 use super::error::DomainError;
-use super::evacuate::Evacuate;
 use super::events::Found;
 use super::executors::MAX_VCPUS;
+use super::handover::{Before, Handover};
 use super::ledger_lock::LedgerLock;
 use super::moves::Moves;
 use super::policy_traits::PolicyTraits;
@@ -90,6 +90,7 @@ use record::{Record, Records};
 use rt_boost::RtBoost;
 use shared::{Asker, ShardShared, Shared, SlotShared};
 use std::sync::Arc;
+use thread::{Missed, Rest, Start};
 use watcher::Watcher;
 
 /// What can be switched on and off, to measure what it is worth.
@@ -125,7 +126,7 @@ impl<W: Word> std::fmt::Debug for Leases<W> {
 
 /// A domain on these host CPUs: slot `i` is the `i`-th of them. The policy is for as many slots. With one CPU the slot
 /// words need no bus lock. Threads start with their vCPUs.
-pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Evacuate> {
+pub fn start(cpus: &[usize], policy: Box<dyn Policy>, rules: LockRules, switches: Switches) -> Arc<dyn Handover> {
     start_in_shards(cpus, vec![policy], ShardPlan::one(cpus.len()), rules, switches)
 }
 
@@ -139,7 +140,7 @@ pub fn start_in_shards(
     plan: ShardPlan,
     rules: LockRules,
     switches: Switches,
-) -> Arc<dyn Evacuate> {
+) -> Arc<dyn Handover> {
     #[cfg(target_arch = "x86_64")]
     if let [_only] = cpus {
         return Arc::new(Leases::<Up>::new(cpus, policies, plan, rules, switches));
@@ -184,19 +185,14 @@ impl<W: Word> Leases<W> {
 
     /// Takes a vCPU in, blocked. `None`: the domain is full.
     fn admit(&self, attributes: Attributes) -> Option<VcpuId> {
-        let Shared { division, records, shards, .. } = &*self.shared;
+        let Shared { division, records, .. } = &*self.shared;
         let (id, shard) = {
             let mut admission = division.admission.lock();
             let (id, shard) = admission.admits(&division.board, attributes.group)?;
             admission.recycled = admission.recycled.plus(records.recycle(id));
             (id, shard)
         };
-        let mut state = shards[shard.index()].state.lock();
-        state.make_room(id);
-        state.ledger.add(id, attributes, monotonic());
-        state.vcpus[id.index()] = Some(Box::default());
-        division.whereabouts.comes(id, shard, false);
-        records.admit(id);
+        self.shared.admit(id, shard, attributes, monotonic(), Before::default());
         Some(id)
     }
 
@@ -204,18 +200,25 @@ impl<W: Word> Leases<W> {
     fn start_thread(&self, id: VcpuId, vcpu: Box<dyn Vcpu>, attributes: Attributes) -> std::io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let (ready, started) = mpsc::sync_channel(1);
-        let thread = threads::Builder::new()
-            .name(format!("vcpu {id}"))
-            .stack_size(STACK_BYTES)
-            .spawn(move || thread::carry(shared, (id, attributes), vcpu, &ready))?;
-        let failed = || Err(std::io::Error::other("a vCPU's thread ended while it started"));
-        started.recv().unwrap_or_else(|_| failed())?;
-        // Should a late event for the id's last vCPU have ended this one already, its thread is on its own.
+        let start = Start { id, attributes, rest: Rest::PLAIN, before: Missed::default() };
+        let thread = threads::Builder::new().name(format!("vcpu {id}")).stack_size(STACK_BYTES).spawn(move || {
+            match kick::Timer::for_this_thread() {
+                Ok(timer) => thread::carry(shared, start, vcpu, timer, &ready),
+                Err(error) => ready.send(Err((error, vcpu))).unwrap_or(()),
+            }
+        })?;
+        let failed = || std::io::Error::other("a vCPU's thread ended while it started");
+        started.recv().map_err(|_| failed())?.map_err(|(error, _)| error)?;
+        self.keep_thread(id, thread);
+        Ok(())
+    }
+
+    /// Should a late event for the id's last vCPU have ended this one already, its thread is on its own.
+    fn keep_thread(&self, id: VcpuId, thread: threads::JoinHandle<()>) {
         let (_, mut state) = self.shared.lock_of(id);
         if state.is_alive(id) {
             state.entry(id).thread = Some(thread);
         }
-        Ok(())
     }
 }
 
@@ -311,7 +314,7 @@ impl<W: Word> Domain for Leases<W> {
         self.shared.records.get(vcpu)?;
         let (_, state) = self.shared.lock_of(vcpu);
         let now = monotonic();
-        Some(self.shared.complete(state.ledger.account_of(vcpu, now)?, vcpu, now))
+        self.shared.account_of(&state, vcpu, now)
     }
 
     fn kicks(&self) -> Histogram {

@@ -7,17 +7,17 @@
 //! * no vCPU runs on two slots, and no more run than there are slots;
 //! * every vCPU is given back once, and the domain's threads end.
 //!
-//! This has to hold as well when the domain goes over to the host's scheduler at any moment, even while it is told to
-//! end its vCPUs. From then on as many may run as there are.
+//! This has to hold as well when other domains go on with the vCPUs at any moment, even while they are told to end.
+//! Once the host's scheduler is one of them, as many may run as there are.
 //!
 //! Another domain is tried by its constructor, as [`executors`] and [`leases`] are. A failure prints the schedule,
 //! which `shuttle::replay` runs again.
 
 use super::contract::Domain;
-use super::evacuate::Evacuate;
 use super::executors::{self, Executors};
-use super::fallback::Switchable;
+use super::handover::Handover;
 use super::leases::Switches;
+use super::switchable::Switchable;
 use crate::attributes::{Attributes, Cap, Class, Group, GroupId};
 use crate::ids::{Nice, VcpuId};
 use crate::kick;
@@ -64,14 +64,14 @@ struct Trial {
 
 type Change = Box<dyn FnOnce(&World) + Send>;
 
-impl From<Arc<dyn Evacuate>> for Trial {
-    fn from(domain: Arc<dyn Evacuate>) -> Self {
+impl From<Arc<dyn Handover>> for Trial {
+    fn from(domain: Arc<dyn Handover>) -> Self {
         Self { domain, change: None }
     }
 }
 
 /// A domain of executors; its policy and the rules of its lock are left to chance.
-fn executors(slots: usize) -> Arc<dyn Evacuate> {
+fn executors(slots: usize) -> Arc<dyn Handover> {
     let cpus: Vec<usize> = (0..slots).collect();
     Arc::new(
         Executors::new(&cpus, policy(slots), rules(), executors::Switches { spin_detection: random(2) == 0 }).unwrap(),
@@ -79,7 +79,7 @@ fn executors(slots: usize) -> Arc<dyn Evacuate> {
 }
 
 /// A domain of executors whose every slot is a shard.
-fn executors_in_shards(slots: usize) -> Arc<dyn Evacuate> {
+fn executors_in_shards(slots: usize) -> Arc<dyn Handover> {
     let cpus: Vec<usize> = (0..slots).collect();
     let (plan, policies) = shards(slots);
     let switches = executors::Switches { spin_detection: random(2) == 0 };
@@ -87,13 +87,13 @@ fn executors_in_shards(slots: usize) -> Arc<dyn Evacuate> {
 }
 
 /// A domain of leases; its switches are left to chance as well.
-fn leases(slots: usize) -> Arc<dyn Evacuate> {
+fn leases(slots: usize) -> Arc<dyn Handover> {
     let cpus: Vec<usize> = (0..slots).collect();
     super::leases::start(&cpus, policy(slots), rules(), switches())
 }
 
 /// A domain of leases whose every slot is a shard.
-fn leases_in_shards(slots: usize) -> Arc<dyn Evacuate> {
+fn leases_in_shards(slots: usize) -> Arc<dyn Handover> {
     let cpus: Vec<usize> = (0..slots).collect();
     let (plan, policies) = shards(slots);
     super::leases::start_in_shards(&cpus, policies, plan, rules(), switches())
@@ -116,16 +116,27 @@ fn shards(slots: usize) -> (ShardPlan, Vec<Box<dyn Policy>>) {
     (plan, (0..slots).map(policy).collect())
 }
 
-/// A domain that goes over to the host's scheduler, by chance before, while or after it is told to end its vCPUs.
-fn switchable(first: Arc<dyn Evacuate>, slots: usize) -> Trial {
+/// A domain that others go on with, one after the other, by chance before, while or after they are told to end their
+/// vCPUs. One of them is the host's scheduler.
+fn switchable(first: Arc<dyn Handover>, slots: usize) -> Trial {
     let cpus: Vec<usize> = (0..slots).collect();
     let domain = Arc::new(Switchable::new(first, &cpus));
-    let falls = Arc::clone(&domain);
-    let fall_back = move |world: &World| {
+    let changed = Arc::clone(&domain);
+    let change = move |world: &World| {
+        let before = random(2);
+        (0..before).for_each(|_| goes_on(&changed, slots));
         world.slots.store(VCPUS, SeqCst);
-        falls.fall_back().unwrap();
+        changed.fall_back().unwrap();
+        (0..random(3 - before)).for_each(|_| goes_on(&changed, slots));
     };
-    Trial { domain, change: Some(Box::new(fall_back)) }
+    Trial { domain, change: Some(Box::new(change)) }
+}
+
+/// Another domain with a policy goes on.
+fn goes_on(domain: &Switchable, slots: usize) {
+    let kinds = [executors, executors_in_shards, leases, leases_in_shards];
+    let next = kinds[random(kinds.len() as u64) as usize](slots);
+    domain.hand_over(next, |_, attributes| attributes.nice = Nice::new(random(5) as i8).unwrap()).unwrap();
 }
 
 fn policy(slots: usize) -> Box<dyn Policy> {

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use stile_config::{Config, Mechanism, PolicyConfig, RunBy, Slots, VmClass, VmConfig};
 use stile_host::CpuList;
 use stile_sched::attributes::{Attributes, Cap, Group, GroupId};
-use stile_sched::domain::evacuate::Evacuate;
 use stile_sched::domain::executors::{self, Executors};
-use stile_sched::domain::fallback::Switchable;
+use stile_sched::domain::handover::Handover;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
+use stile_sched::domain::switchable::Switchable;
 use stile_sched::policy::{Capped, Policy};
 use stile_sched::shards::ShardPlan;
 use stile_sched::sim::host::{HostConfig, HostModel};
@@ -88,7 +88,7 @@ pub fn carried_out(policy: &PolicyConfig) -> PolicyConfig {
 }
 
 /// Makes a domain that carries out this policy.
-fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Decides) -> Result<Arc<dyn Evacuate>, AssemblyError> {
+fn start(policy: &PolicyConfig, cpus: &CpuList, decides: Decides) -> Result<Arc<dyn Handover>, AssemblyError> {
     tracing::debug!(%policy, pcpus = %cpus, mechanism = ?policy.mechanism, "makes a domain");
     let numbers = numbers(cpus);
     let spin_detection = policy.spin_detection;

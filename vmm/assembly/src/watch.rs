@@ -6,7 +6,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use stile_config::{Config, OnStarvation, PolicyConfig};
-use stile_sched::domain::fallback::Switchable;
+use stile_sched::domain::switchable::Switchable;
 use stile_sched::domain::watchdog::{Cause, Rules, Starvation, Watchdog};
 use stile_sched::{Domain, VcpuId};
 

@@ -1,11 +1,12 @@
 //! What the threads of executors share, and what the lock guards of it.
 
 use super::alarm::{Watch, placed};
+use crate::attributes::{Attributes, Class};
 use crate::deadlines::Deadlines;
 use crate::domain::counts::{Counts, Tally};
 use crate::domain::division::Division;
-use crate::domain::evacuate::Evacuee;
 use crate::domain::events::Events;
+use crate::domain::handover::Before;
 use crate::domain::ledger_lock::{HasLedger, LedgerLock};
 use crate::domain::parker::Parker;
 use crate::domain::policy_traits::PolicyTraits;
@@ -110,6 +111,34 @@ pub(super) struct Entry {
     /// What was counted of it up to when it was last put on a slot, and that slot's counts then.
     pub(super) counted: Tally,
     pub(super) counts_before: Tally,
+    pub(super) before: Before,
+}
+
+impl Entry {
+    /// Of a vCPU that has not run here.
+    pub(super) fn new(vcpu: Box<dyn Vcpu>, attributes: Attributes, before: Before) -> Box<Self> {
+        let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
+        Box::new(Self {
+            caller,
+            vcpu: Some(vcpu),
+            on: None,
+            deadline: None,
+            retiring: false,
+            probe: SpinProbe::default(),
+            counted: Tally::default(),
+            counts_before: Tally::default(),
+            before,
+        })
+    }
+}
+
+/// A vCPU that comes to a shard, blocked.
+pub(super) struct Newcomer {
+    pub(super) id: VcpuId,
+    pub(super) shard: Shard,
+    pub(super) attributes: Attributes,
+    pub(super) at: Time,
+    pub(super) entry: Box<Entry>,
 }
 
 /// A vCPU that the domain has let go of.
@@ -148,6 +177,15 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
+    /// Takes a vCPU in. With the lock of its shard.
+    pub(super) fn admit(&self, state: &mut LockedState, Newcomer { id, shard, attributes, at, entry }: Newcomer) {
+        state.make_room(id);
+        state.ledger.add(id, attributes, at);
+        state.vcpus[id.index()] = Some(entry);
+        self.division.whereabouts.comes(id, shard, false);
+        self.events[id.index()].admit();
+    }
+
     /// Completes a wake whose event found the vCPU blocked, unless another thread has.
     pub(super) fn unblock(&self, state: &mut LockedState, vcpu: VcpuId, by: Option<VcpuId>, now: Time) -> Option<Act> {
         if !self.events[vcpu.index()].unblock() {
@@ -198,25 +236,6 @@ impl Shared {
         self.division.publish(shard, &mut state.ledger, &mut state.known);
     }
 
-    /// Takes a vCPU out as it is. The executors have ended.
-    pub(super) fn evict(&self, state: &mut LockedState, id: VcpuId, now: Time) -> Option<Evacuee> {
-        let entry = state.vcpus[id.index()].take()?;
-        let leaving = self.events[id.index()].leave();
-        let deadline = entry.deadline.map_or(Time::NEVER, |slot| state.deadlines(slot).of(id));
-        let mut account = state.ledger.account_of(id, now)?;
-        entry.counted.enter(&mut account, |outcomes| &mut outcomes.alone);
-        Some(Evacuee {
-            id,
-            vcpu: entry.vcpu.expect("executors put their vCPUs down when they end"),
-            attributes: state.ledger.attributes_of(id)?,
-            rests: leaving.rests.then_some(deadline),
-            event: leaving.event,
-            retiring: entry.retiring,
-            account,
-            at: now,
-        })
-    }
-
     /// Removes a vCPU the policy has let go of.
     pub(super) fn forget(&self, shard: Shard, state: &mut LockedState, vcpu: VcpuId) -> Option<Gone> {
         self.events[vcpu.index()].retire();
@@ -228,6 +247,6 @@ impl Shared {
         let mut last = state.ledger.close(vcpu);
         entry.counted.enter(&mut last, |outcomes| &mut outcomes.alone);
         self.division.forgets(vcpu, group, shard);
-        Some(Gone { vcpu: entry.vcpu?, last })
+        Some(Gone { vcpu: entry.vcpu?, last: entry.before.plus(last) })
     }
 }

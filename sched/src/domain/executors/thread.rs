@@ -30,6 +30,8 @@ struct CurrentVcpu {
     waited: Nanos,
     /// What the host has taken from it in all.
     taken: Nanos,
+    /// The part of that which other domains know of.
+    taken_before: Nanos,
 }
 
 /// Why the current vCPU stopped, and if it blocks, until when.
@@ -300,7 +302,7 @@ impl Executor<'_> {
         let next = decision.run.map(|lease| lease.vcpu);
         let mut current = match current {
             Some(mut current) if next == Some(current.id) => {
-                current.taken = state.ledger.taken_from(current.id);
+                current.taken = current.taken_before + state.ledger.taken_from(current.id);
                 Some(current)
             }
             current => {
@@ -381,7 +383,9 @@ impl Executor<'_> {
         entry.on = Some(self.slot);
         entry.counts_before = self.me.counts.read();
         let here = entry.vcpu.take().expect("a vCPU that is on no slot is here");
-        CurrentVcpu { id: vcpu, vcpu: here, caller: entry.caller, probe: entry.probe, waited, taken }
+        let (waited, taken_before) = (entry.before.waited() + waited, entry.before.taken());
+        let taken = taken_before + taken;
+        CurrentVcpu { id: vcpu, vcpu: here, caller: entry.caller, probe: entry.probe, waited, taken, taken_before }
     }
 
     /// Sees to it that the executor asks at this time. A timer that is set earlier is left where the next question

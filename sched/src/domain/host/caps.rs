@@ -109,7 +109,7 @@ mod tests {
     use crate::attributes::{Attributes, Cap, Group, GroupId};
     use crate::domain::contract::Domain;
     use crate::domain::executors::{Executors, Switches};
-    use crate::domain::fallback::Switchable;
+    use crate::domain::switchable::Switchable;
     use crate::ledger::Account;
     use crate::lock::LockRules;
     use crate::policy::rsdl::RsdlConfig;

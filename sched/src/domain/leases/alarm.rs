@@ -63,7 +63,7 @@ impl<W: Word> Shared<W> {
         let mut cpus = CpuSet::new();
         self.slots.iter().for_each(|slot| cpus.set(slot.cpu));
         enter_thread(&cpus);
-        HOME.set(std::ptr::from_ref(self).addr());
+        HOME.with(|home| home.set(std::ptr::from_ref(self).addr()));
         let me = Asker { caller: Caller::Normal, rechecks: None };
         while !self.ending.load(Ordering::Relaxed) {
             let mut until = Time::NEVER;

@@ -1,5 +1,6 @@
 //! What the lock of a shard guards, in a domain with a thread for each vCPU.
 
+use crate::domain::handover::Before;
 use crate::domain::ledger_lock::HasLedger;
 use crate::ids::{Shard, Slot, VcpuId};
 use crate::ledger::Ledger;
@@ -46,6 +47,7 @@ pub(super) struct Entry {
     pub(super) thread: Option<JoinHandle<()>>,
     /// What its thread left when it ended before the vCPU.
     pub(super) left: Option<Left>,
+    pub(super) before: Before,
 }
 
 /// A vCPU without a thread.

@@ -8,8 +8,10 @@ use super::lookout::Lookout;
 use super::record::Records;
 use super::rt_boost::RtBoost;
 use super::watcher::Watcher;
+use crate::attributes::Attributes;
 use crate::domain::counts::Tally;
 use crate::domain::division::{Admissions, Division};
+use crate::domain::handover::Before;
 use crate::domain::ledger_lock::{LedgerGuard, LedgerLock};
 use crate::domain::policy_traits::PolicyTraits;
 use crate::ids::{Shard, VcpuId};
@@ -18,7 +20,7 @@ use crate::ledger::Account;
 use crate::lock::Caller;
 use crate::policy::Why;
 use crate::slot::{SlotWord, Word};
-use crate::sync::AtomicBool;
+use crate::sync::{AtomicBool, thread_local};
 use crate::time::{Nanos, Time, monotonic};
 use rustix::thread::{CpuSet, Pid};
 use std::cell::Cell;
@@ -89,7 +91,7 @@ pub(super) struct Stopped {
 impl<W: Word> Shared<W> {
     /// Whether the calling thread may touch slot words.
     pub(super) fn may_touch_slots(&self) -> bool {
-        W::ANY_CPU || HOME.get() == std::ptr::from_ref(self).addr()
+        W::ANY_CPU || HOME.with(Cell::get) == std::ptr::from_ref(self).addr()
     }
 
     pub(super) fn gate(&self, shard: Shard) -> &Gate {
@@ -180,9 +182,25 @@ impl<W: Word> Shared<W> {
         }
     }
 
+    /// Takes a vCPU in, blocked and without a thread.
+    pub(super) fn admit(&self, id: VcpuId, shard: Shard, attributes: Attributes, at: Time, before: Before) {
+        let mut state = self.shards[shard.index()].state.lock();
+        state.make_room(id);
+        state.ledger.add(id, attributes, at);
+        state.vcpus[id.index()] = Some(Box::new(Entry { before, ..Entry::default() }));
+        self.division.whereabouts.comes(id, shard, false);
+        self.records.admit(id);
+    }
+
+    /// The account of a vCPU, in other domains as well; `None` if it has ended.
+    pub(super) fn account_of(&self, state: &LockedState, vcpu: VcpuId, now: Time) -> Option<Account> {
+        let entry = state.vcpus.get(vcpu.index())?.as_ref()?;
+        Some(entry.before.plus(self.complete(state.ledger.account_of(vcpu, now)?, vcpu, now)))
+    }
+
     /// Adds to the ledger's account of a vCPU what only its thread knows. What it was on a slot for and did not run was
     /// a nap, or the way to the slot, which counts as waiting.
-    pub(super) fn complete(&self, mut account: Account, vcpu: VcpuId, now: Time) -> Account {
+    fn complete(&self, mut account: Account, vcpu: VcpuId, now: Time) -> Account {
         let record = self.records.of(vcpu);
         let own = record.times(now);
         let mut left = account.run + account.taken;
@@ -210,6 +228,7 @@ impl<W: Word> Shared<W> {
         let group = state.ledger.attributes_of(vcpu).and_then(|attributes| attributes.group);
         let last = self.complete(state.ledger.close(vcpu), vcpu, now);
         self.division.forgets(vcpu, group, state.shard);
-        (last, state.vcpus[vcpu.index()].take())
+        let entry = state.vcpus[vcpu.index()].take();
+        (entry.as_ref().map_or_else(|| last.clone(), |entry| entry.before.plus(last.clone())), entry)
     }
 }

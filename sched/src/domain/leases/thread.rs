@@ -30,7 +30,7 @@ use crate::sync::{Ordering, mpsc::SyncSender};
 use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::{Presence, Stop, Vcpu};
 use doze::Halts;
-use rest::Rest;
+pub(super) use rest::Rest;
 use rest_length::RestLength;
 use rustix::thread::CpuSet;
 use std::io;
@@ -53,27 +53,43 @@ enum End {
     Domain(Rest),
 }
 
+/// What a thread has to know of its vCPU.
+pub(super) struct Start {
+    pub(super) id: VcpuId,
+    pub(super) attributes: Attributes,
+    /// How the vCPU waits at first.
+    pub(super) rest: Rest,
+    pub(super) before: Missed,
+}
+
+/// What a vCPU did not get in other domains.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Missed {
+    pub(super) waited: Nanos,
+    pub(super) taken: Nanos,
+}
+
+/// That the vCPU can be granted a slot, or why its thread ends and what becomes of the vCPU.
+pub(super) type Started = Result<(), (io::Error, Box<dyn Vcpu>)>;
+
 /// The life of a vCPU's thread.
 pub(super) fn carry<W: Word>(
     shared: Arc<Shared<W>>,
-    (id, attributes): (VcpuId, Attributes),
+    Start { id, attributes, mut rest, before }: Start,
     vcpu: Box<dyn Vcpu>,
-    ready: &SyncSender<io::Result<()>>,
+    timer: kick::Timer,
+    ready: &SyncSender<Started>,
 ) {
     let mut cpus = CpuSet::new();
     shared.slots.iter().for_each(|slot| cpus.set(slot.cpu));
     enter_thread(&cpus);
-    let timer = match kick::Timer::for_this_thread() {
-        Ok(timer) => timer,
-        Err(e) => return ready.send(Err(e)).unwrap_or(()),
-    };
     let me = shared.records.of(id);
     me.begin();
     let halts = match Halts::of(&*vcpu, &shared, me) {
         Ok(halts) => halts,
-        Err(e) => return ready.send(Err(e)).unwrap_or(()),
+        Err(error) => return ready.send(Err((error, vcpu))).unwrap_or(()),
     };
-    HOME.set(Arc::as_ptr(&shared).addr());
+    HOME.with(|home| home.set(Arc::as_ptr(&shared).addr()));
     // The starter waits for this.
     let _ = ready.send(Ok(()));
     let caller = if attributes.class == Class::Rt { Caller::Rt } else { Caller::Normal };
@@ -96,11 +112,11 @@ pub(super) fn carry<W: Word>(
         slot: None,
         boosted: None,
         times_out: true,
+        before,
         ways: Nanos::ZERO,
         waited: Nanos::ZERO,
         last: Account::default(),
     };
-    let mut rest = Rest::PLAIN;
     let end = loop {
         let next = match thread.wait(rest) {
             Continue((slot, since)) => {
@@ -155,6 +171,7 @@ struct Thread<'a, W> {
     boosted: Option<Time>,
     /// Its last wait with a deadline ended by that.
     times_out: bool,
+    before: Missed,
     /// What the way took in all, from being handed a slot to running there.
     ways: Nanos,
     /// What it had waited in all, ways included, when it last came to a slot.
@@ -166,7 +183,8 @@ struct Thread<'a, W> {
 impl<W: Word> Thread<'_, W> {
     /// Tells a vCPU that is about to run what it did not get.
     fn tell_missed(&mut self) {
-        self.vcpu.waited(self.waited, Nanos(self.me.taken.load(Ordering::Relaxed)));
+        let taken = Nanos(self.me.taken.load(Ordering::Relaxed));
+        self.vcpu.waited(self.before.waited + self.waited, self.before.taken + taken);
     }
 
     fn tell(&mut self, presence: Presence) {

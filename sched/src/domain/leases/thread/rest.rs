@@ -10,18 +10,18 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 /// How a thread without a slot waits.
 #[derive(Clone, Copy)]
-pub(super) struct Rest {
+pub(in crate::domain::leases) struct Rest {
     /// The deadline of its vCPU.
-    pub(super) until: Time,
+    pub(in crate::domain::leases) until: Time,
     /// Its vCPU waits for an event that only it sees.
-    pub(super) dozes: bool,
+    pub(in crate::domain::leases) dozes: bool,
     /// The slot it left without telling the policy.
-    pub(super) nap: Option<Slot>,
+    pub(in crate::domain::leases) nap: Option<Slot>,
 }
 
 impl Rest {
     /// Until another thread wakes it.
-    pub(super) const PLAIN: Self = Self { until: Time::NEVER, dozes: false, nap: None };
+    pub(in crate::domain::leases) const PLAIN: Self = Self { until: Time::NEVER, dozes: false, nap: None };
 }
 
 impl<W: Word> Thread<'_, W> {

@@ -1,0 +1,95 @@
+//! Giving all vCPUs back, and going on with those of another domain.
+
+use super::{Carrier, HostThreads, Record, enter_attributes};
+use crate::domain::berth::Berth;
+use crate::domain::carrier_thread::enter_thread;
+use crate::domain::handover::{Adopted, Before, Evacuated, Evacuee, Handover};
+use crate::ids::VcpuId;
+use crate::kick;
+use crate::sync::Ordering::{AcqRel, Relaxed};
+use std::io;
+use std::sync::Arc;
+
+impl Handover for HostThreads {
+    fn population(&self) -> usize {
+        self.ids.lock().in_use()
+    }
+
+    fn berths(&self, vcpus: usize) -> io::Result<Vec<Berth>> {
+        Berth::some(vcpus)
+    }
+
+    fn halt(&self) {
+        let records: Vec<Arc<Record>> = {
+            let vcpus = self.vcpus.write();
+            self.shared.ending.store(true, Relaxed);
+            vcpus.iter().flatten().cloned().collect()
+        };
+        for record in &records {
+            record.parker.wake();
+            record.thread.get().into_iter().for_each(|thread| kick::send(*thread));
+        }
+        for record in &records {
+            // A panic there was reported by the panic hook; there is nothing left to do about it.
+            record.handle.lock().take().into_iter().for_each(|thread| drop(thread.join()));
+        }
+    }
+
+    fn evacuate(&self) -> Evacuated {
+        let mut ids = std::mem::take(&mut *self.ids.lock());
+        let mut left = std::mem::take(&mut *self.shared.left.lock());
+        let mut vcpus = Vec::new();
+        for (index, record) in self.vcpus.read().iter().enumerate() {
+            let Some(record) = record else { continue };
+            let id = VcpuId(index as u32);
+            match left.iter().position(|left| left.id == id) {
+                Some(place) => {
+                    let left = left.swap_remove(place);
+                    vcpus.push(Evacuee {
+                        id,
+                        vcpu: left.vcpu,
+                        attributes: record.attributes,
+                        rests: left.rests,
+                        event: record.event.swap(false, AcqRel),
+                        retiring: record.ends_elsewhere.load(Relaxed),
+                        account: left.account,
+                        at: left.at,
+                    });
+                }
+                // It ended by itself.
+                None => ids.give_back(id),
+            }
+        }
+        Evacuated { vcpus, ids }
+    }
+
+    fn missed(&self, vcpu: VcpuId) -> bool {
+        self.record(vcpu).is_some_and(|record| record.event.swap(false, AcqRel))
+    }
+
+    fn adopt(&self, mut evacuated: Evacuated, berths: Vec<Berth>) -> Adopted {
+        let mut adopted = Adopted::default();
+        let evacuees = adopted.but_for_ended(evacuated.vcpus, &mut evacuated.ids);
+        *self.ids.lock() = evacuated.ids;
+        for (evacuee, berth) in evacuees.into_iter().zip(berths) {
+            let Evacuee { id, vcpu, attributes, rests, event, account, at, .. } = evacuee;
+            let cap = attributes.group.map(|group| self.groups.join(group));
+            let before = Before::of(account);
+            let record = Arc::new(Record { before, ..Record::new(at, attributes, vcpu.halts_inside(), cap) });
+            if event {
+                record.wake();
+            }
+            self.enter(id, Arc::clone(&record));
+            let (cpus, yields, shared) = (self.cpus, self.yields, Arc::clone(&self.shared));
+            let carrier = Carrier { id, vcpu, record: Arc::clone(&record), yields, shared };
+            let thread = berth.lead(Box::new(move |_| {
+                enter_thread(&cpus);
+                // A vCPU that runs already is not given up for its class: where the host refuses it, it is normal.
+                let _ = enter_attributes(attributes);
+                carrier.carry(rests);
+            }));
+            *record.handle.lock() = Some(thread);
+        }
+        adopted
+    }
+}
