@@ -113,8 +113,8 @@
 //!
 //! Take executors unless a vCPU is bound to a thread, or [halts inside](Vcpu::halts_inside) its run as a guest with
 //! KVM's interrupt controller does. [`domain::host`] is the baseline to compare with. The vCPUs of a
-//! [`Switchable`](domain::switchable::Switchable) domain can go on under another policy, mechanism or set of pCPUs, and a
-//! [`Watchdog`](domain::watchdog::Watchdog) reports a vCPU that waits longer than its policy promises.
+//! [`Switchable`](domain::switchable::Switchable) domain can go on under another policy, mechanism or set of pCPUs, and
+//! a [`Watchdog`](domain::watchdog::Watchdog) reports a vCPU that waits longer than its policy promises.
 //!
 //! # Policies
 //!
