@@ -33,10 +33,10 @@ impl Archive {
     /// A suite, such as `trixie`, of the Debian archive that this machine uses. Fetches its lists if there are none or
     /// they are old, of which `tell` is told before.
     pub fn of_suite(suite: &str, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<Self, PackageError> {
-        let folder = cache.path(&format!("suites/{suite}"));
+        let folder = cache.folder(&format!("suites/{suite}"))?;
         let write = |source| CacheError::Write { path: folder.clone(), source };
         for part in ["lists/partial", "cache/archives/partial"] {
-            std::fs::create_dir_all(folder.join(part)).map_err(write)?;
+            cache.folder(&format!("suites/{suite}/{part}"))?;
         }
         let address = address()?;
         let source = format!("deb [target=Packages signed-by={KEYS}] {address} {suite} main\n");

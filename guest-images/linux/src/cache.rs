@@ -2,9 +2,14 @@
 //!
 //! An entry with a name is complete: it was made under another name in the same folder and then renamed. So processes
 //! may share a cache without a lock; at worst they make the same entry twice. The folder may be deleted at any time.
+//!
+//! Nobody but the user and root may be able to write there: programs from it are run.
 
+use crate::trust::{self, Untrusted};
 use std::ffi::OsString;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -20,6 +25,9 @@ pub enum CacheError {
     /// The environment names no folder.
     #[error("there is no cache folder: neither XDG_CACHE_HOME nor HOME is an absolute path; set one of them")]
     NoHome,
+    /// Others may have put something there.
+    #[error("the cache folder is not safe to use")]
+    Untrusted(#[from] Untrusted),
     /// The folder cannot be written.
     #[error("cannot write to the cache folder: {path}")]
     Write {
@@ -54,11 +62,21 @@ impl Cache {
         self.root.join(name)
     }
 
+    /// A folder of this name, which is made unless it is there.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, CacheError> {
+        let path = self.path(name);
+        // Whatever others may do by default in what the user makes.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        made.map_err(|source| CacheError::Write { path: path.clone(), source })?;
+        trust::check_folder(&path)?;
+        Ok(path)
+    }
+
     /// A folder in which to make an entry. It is on the same file system as the entry, so that renaming works. It
     /// vanishes unless it is put.
     pub fn workshop(&self) -> Result<TempDir, CacheError> {
         let write = |source| CacheError::Write { path: self.root.clone(), source };
-        std::fs::create_dir_all(&self.root).map_err(write)?;
+        self.folder("")?;
         tempfile::Builder::new().prefix(".making-").tempdir_in(&self.root).map_err(write)
     }
 
@@ -67,8 +85,8 @@ impl Cache {
     pub fn put_folder(&self, made: &Path, name: &str) -> Result<PathBuf, CacheError> {
         let path = self.path(name);
         let write = |source| CacheError::Write { path: path.clone(), source };
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(write)?;
+        if let Some((parent, _)) = name.rsplit_once('/') {
+            self.folder(parent)?;
         }
         match std::fs::rename(made, &path) {
             Err(_) if path.is_dir() => Ok(path),
@@ -90,6 +108,20 @@ mod tests {
         assert_eq!(root(None, Some("/h")), Some("/h/.cache/stile".into()));
         assert_eq!(root(Some("c"), Some("/h")), Some("/h/.cache/stile".into()));
         assert_eq!(root(Some(""), None), None);
+    }
+
+    #[test]
+    fn nothing_is_put_into_a_cache_that_others_may_write() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().join("stile"));
+        drop(cache.workshop().unwrap());
+        std::fs::set_permissions(cache.path(""), std::fs::Permissions::from_mode(0o770)).unwrap();
+        let refused = |result| matches!(result, Err(CacheError::Untrusted(Untrusted::Writable { .. })));
+        assert!(refused(cache.workshop().map(drop)));
+        let made = folder.path().join("made");
+        std::fs::create_dir(&made).unwrap();
+        assert!(refused(cache.put_folder(&made, "unpacked/thing").map(drop)));
     }
 
     #[test]

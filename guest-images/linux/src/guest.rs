@@ -8,16 +8,20 @@
 
 use crate::archive::Archive;
 use crate::cache::{Cache, CacheError};
+use crate::checks::{self, ImageError};
 use crate::digest;
 use crate::initramfs::{CopyError, DATA, Initramfs, PROGRAM};
 use crate::kernel::{self, Kernel};
 use crate::libraries::LibraryError;
 use crate::links::{self, LinksError};
-use crate::manifest::{Inputs, Manifest};
+use crate::manifest::{self, Inputs, Manifest};
 use crate::modules::{Module, ModuleError, Modules};
 use crate::packages::{Package, PackageError};
 use crate::tool::{self, ToolError};
+use crate::trust::{self, Untrusted};
 use std::collections::BTreeMap;
+use std::fs::{DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,8 +66,8 @@ const RECIPE: [&str; 6] = [
 ];
 
 /// Names of an image's files.
-const KERNEL_FILE: &str = "vmlinuz";
-const INITRAMFS_FILE: &str = "initramfs.cpio";
+pub(crate) const KERNEL_FILE: &str = "vmlinuz";
+pub(crate) const INITRAMFS_FILE: &str = "initramfs.cpio";
 
 /// Which programs an image has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,13 +112,6 @@ impl ImageKind {
     }
 }
 
-/// A kernel and its initramfs.
-#[derive(Debug, Clone)]
-pub struct Image {
-    folder: PathBuf,
-    manifest: Manifest,
-}
-
 /// An image, and whether it had to be made.
 #[derive(Debug, Clone)]
 pub struct Built {
@@ -156,6 +153,9 @@ pub enum BuildError {
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// Others may write where the image is to be.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
     /// The image cannot be written.
     #[error("cannot write {path}")]
     Write {
@@ -167,17 +167,18 @@ pub enum BuildError {
     },
 }
 
-/// The kernel and the initramfs of an image in this folder, if they are there.
-pub fn files(folder: &Path) -> Option<(PathBuf, PathBuf)> {
-    let (kernel, initramfs) = (folder.join(KERNEL_FILE), folder.join(INITRAMFS_FILE));
-    (kernel.is_file() && initramfs.is_file()).then_some((kernel, initramfs))
+/// A kernel and its initramfs.
+#[derive(Debug, Clone)]
+pub struct Image {
+    folder: PathBuf,
+    manifest: Manifest,
 }
 
 impl Image {
-    /// The image in a folder, if there is one and it is whole.
-    pub fn find(folder: &Path) -> Option<Self> {
-        let manifest = Manifest::read(folder)?;
-        manifest.is_whole(folder).then(|| Self { folder: folder.to_owned(), manifest })
+    /// The image in a folder, if it is whole and nobody but the user and root can have written it.
+    pub fn open(folder: &Path) -> Result<Self, ImageError> {
+        let manifest = checks::whole(folder)?;
+        Ok(Self { folder: folder.to_owned(), manifest })
     }
 
     /// The kernel, a bzImage.
@@ -188,6 +189,11 @@ impl Image {
     /// The initramfs.
     pub fn initramfs(&self) -> PathBuf {
         self.folder.join(INITRAMFS_FILE)
+    }
+
+    /// The list of both with their digests.
+    pub fn manifest(&self) -> PathBuf {
+        self.folder.join(manifest::FILE)
     }
 
     /// The kernel's release, such as `6.1.0-9-cloud-amd64`.
@@ -221,8 +227,13 @@ pub fn build(
 ) -> Result<Built, BuildError> {
     let sources = Sources::find(kind, archive)?;
     let mut inputs = sources.inputs();
-    if let Some(image) = Image::find(folder).filter(|image| image.is_current(&inputs, archive)) {
-        return Ok(Built { image, made: false });
+    match Image::open(folder) {
+        Ok(image) if image.is_current(&inputs, archive) => return Ok(Built { image, made: false }),
+        // What others may write they may write again. A damaged image is made anew.
+        Err(ImageError::Untrusted(source @ (Untrusted::Writable { .. } | Untrusted::Owner { .. }))) => {
+            return Err(source.into());
+        }
+        Ok(_) | Err(_) => {}
     }
     let unpacked = sources.unpack(archive, cache, tell)?;
     let programs = unpacked.programs(kind)?;
@@ -359,13 +370,16 @@ fn write(folder: &Path, kernel: Kernel, root: &Initramfs, inputs: Inputs) -> Res
     let files = contents.iter().map(|(name, bytes)| ((*name).to_owned(), digest::of_bytes(bytes))).collect();
     let manifest = Manifest { release, inputs, files };
 
-    std::fs::create_dir_all(folder).map_err(write)?;
+    // Whatever others may do by default in what the user makes.
+    DirBuilder::new().recursive(true).mode(0o755).create(folder).map_err(write)?;
+    trust::check_folder(folder)?;
     let workshop = tempfile::Builder::new().prefix(".making-").tempdir_in(folder).map_err(write)?;
     manifest.write(workshop.path()).map_err(write)?;
     for (name, bytes) in contents {
         std::fs::write(workshop.path().join(name), bytes).map_err(write)?;
     }
-    for name in [KERNEL_FILE, INITRAMFS_FILE, crate::manifest::FILE] {
+    for name in [KERNEL_FILE, INITRAMFS_FILE, manifest::FILE] {
+        std::fs::set_permissions(workshop.path().join(name), Permissions::from_mode(0o644)).map_err(write)?;
         std::fs::rename(workshop.path().join(name), folder.join(name)).map_err(write)?;
     }
     Ok(manifest)
@@ -382,13 +396,13 @@ mod tests {
         std::fs::write(&kernel, "kernel").unwrap();
         let kernel = Kernel { file: kernel, release: "6.1.0-9-cloud-amd64".into() };
         let out = folder.path().join("out");
-        assert!(Image::find(&out).is_none());
+        assert!(Image::open(&out).is_err());
         let inputs = Inputs { recipe: "r".into(), init: "i".into(), packages: Vec::new() };
         write(&out, kernel, &Initramfs::new(), inputs).unwrap();
-        let image = Image::find(&out).unwrap();
+        let image = Image::open(&out).unwrap();
         assert_eq!(image.release(), "6.1.0-9-cloud-amd64");
         assert_eq!(std::fs::read(image.kernel()).unwrap(), b"kernel");
         std::fs::write(image.initramfs(), "damaged").unwrap();
-        assert!(Image::find(&out).is_none());
+        assert!(matches!(Image::open(&out), Err(ImageError::Changed { .. })));
     }
 }

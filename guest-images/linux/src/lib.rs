@@ -5,10 +5,14 @@
 //! [`guest::build`] makes the image that `stile guest build linux` gives. Its parts, among them the closure of kernel
 //! modules and shared libraries and the archive itself, also make the outer system of the hardware lane.
 //!
+//! What is in the cache is used only if nobody else can have written it ([`trust`]) and if it has the digests that were
+//! written down when it was made.
+//!
 //! It does not run guests: that is the monitor's part.
 
 pub mod archive;
 pub mod cache;
+pub mod checks;
 pub mod digest;
 pub mod guest;
 pub mod initramfs;
@@ -19,8 +23,11 @@ pub mod manifest;
 pub mod modules;
 pub mod packages;
 pub mod tool;
+mod tree;
+pub mod trust;
 
 pub use archive::Archive;
 pub use cache::Cache;
+pub use checks::ImageError;
 pub use guest::ImageKind;
 pub use initramfs::Initramfs;

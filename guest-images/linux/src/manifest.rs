@@ -2,6 +2,7 @@
 
 use crate::digest;
 use crate::packages::Package;
+use crate::trust::{self, Untrusted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,9 +33,15 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The manifest of a folder, if there is one that can be read.
-    pub fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(folder.join(FILE)).ok()?).ok()
+    /// The manifest of a folder, if there is one that can be read. Fails if others may write it.
+    pub fn read(folder: &Path) -> Result<Option<Self>, Untrusted> {
+        let path = folder.join(FILE);
+        // Other programs have files of this name, of which nothing is asked.
+        let manifest = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        if manifest.is_some() {
+            trust::open_file(&path)?;
+        }
+        Ok(manifest)
     }
 
     /// Writes the manifest to a folder.
@@ -42,11 +49,13 @@ impl Manifest {
         std::fs::write(folder.join(FILE), serde_json::to_vec_pretty(self)?)
     }
 
-    /// Whether all files exist with their digests.
-    pub fn is_whole(&self, folder: &Path) -> bool {
-        let same =
-            |(name, digest): (&String, &String)| digest::of_file(&folder.join(name)).ok().as_ref() == Some(digest);
-        self.files.iter().all(same)
+    /// Whether a file is what the manifest says; `None` where it says nothing of it.
+    pub fn holds(&self, folder: &Path, name: &str) -> Option<Result<bool, Untrusted>> {
+        let expected = self.files.get(name)?;
+        let path = folder.join(name);
+        let digest = trust::open_file(&path)
+            .and_then(|file| digest::of_open_file(file).map_err(|source| Untrusted::Read { path, source }));
+        Some(digest.map(|digest| digest == *expected))
     }
 }
 
@@ -62,24 +71,40 @@ mod tests {
         }
     }
 
+    fn read_in(folder: &Path) -> Option<Manifest> {
+        Manifest::read(folder).unwrap()
+    }
+
+    #[test]
+    fn a_manifest_that_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        manifest().write(folder.path()).unwrap();
+        let path = folder.path().join(FILE);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o646)).unwrap();
+        assert!(matches!(Manifest::read(folder.path()), Err(Untrusted::Writable { .. })));
+    }
+
     #[test]
     fn a_manifest_is_read_as_written_and_its_files_are_watched() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Manifest::read(folder.path()), None);
+        assert_eq!(read_in(folder.path()), None);
         manifest().write(folder.path()).unwrap();
-        let read = Manifest::read(folder.path()).unwrap();
+        let read = read_in(folder.path()).unwrap();
         assert_eq!(read, manifest());
-        assert!(!read.is_whole(folder.path()), "the file is not there");
+        let holds = |name: &str| read.holds(folder.path(), name);
+        assert!(matches!(holds("file"), Some(Err(Untrusted::Read { .. }))), "the file is not there");
         std::fs::write(folder.path().join("file"), "contents").unwrap();
-        assert!(read.is_whole(folder.path()));
+        assert!(matches!(holds("file"), Some(Ok(true))));
         std::fs::write(folder.path().join("file"), "changed").unwrap();
-        assert!(!read.is_whole(folder.path()));
+        assert!(matches!(holds("file"), Some(Ok(false))));
+        assert!(holds("another").is_none());
     }
 
     #[test]
     fn a_damaged_manifest_is_none() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(FILE), "{").unwrap();
-        assert_eq!(Manifest::read(folder.path()), None);
+        assert_eq!(read_in(folder.path()), None);
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! The candidate version and its digest come from apt's index. apt has checked the index's signature. A package is
 //! fetched by `apt-get download` and unpacked by `dpkg-deb --extract`. Neither needs root or changes what is installed.
+//! Beside the files, the cache has a list of them with their digests, which is compared whenever they are used.
 
 use crate::archive::Archive;
 use crate::cache::{Cache, CacheError};
 use crate::digest;
 use crate::tool::{self, ToolError};
+use crate::tree::{self, TreeError};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,6 +79,15 @@ pub enum PackageError {
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// What was unpacked before is not to be trusted.
+    #[error("package {package} cannot be taken from the cache")]
+    Tree {
+        /// The package.
+        package: String,
+        /// What is wrong.
+        #[source]
+        source: TreeError,
+    },
     /// A file of the package cannot be read.
     #[error("cannot read {path}")]
     Read {
@@ -205,25 +216,30 @@ fn parse(text: &str) -> Vec<Stanza> {
 
 impl Package {
     /// The folder with the package's files, as from the root of a file system. Fetches and unpacks them if they are not
-    /// there yet, which `tell` is told before.
+    /// there yet, which `tell` is told before. Files that are there are compared with what the package brought.
     pub fn files(&self, archive: &Archive, cache: &Cache, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, PackageError> {
         let name = self.place();
-        let path = cache.path(&name);
-        if path.is_dir() {
-            return Ok(path);
+        let tree = |source| PackageError::Tree { package: self.to_string(), source };
+        let entry = cache.path(&name);
+        // A link that leads nowhere is there as well.
+        if entry.symlink_metadata().is_ok() {
+            return tree::check(&entry).map_err(tree);
         }
         tell(&format!("fetching {self}"));
         let workshop = cache.workshop()?;
         let file = self.download(archive, workshop.path())?;
-        let unpacked = workshop.path().join("files");
+        let entry = workshop.path().join("entry");
+        let unpacked = entry.join(tree::FILES);
+        std::fs::create_dir(&entry).map_err(|source| PackageError::Read { path: entry.clone(), source })?;
         tool::output(Command::new("dpkg-deb").arg("--extract").arg(file).arg(&unpacked), "dpkg")?;
-        Ok(cache.put_folder(&unpacked, &name)?)
+        tree::seal(&entry).map_err(tree)?;
+        tree::check(&cache.put_folder(&entry, &name)?).map_err(tree)
     }
 
     /// Its folder in the cache. Versions contain colons, which some file systems refuse.
     fn place(&self) -> String {
         let digest = self.sha256.get(..12).unwrap_or(&self.sha256);
-        format!("packages/{}_{}_{digest}", self.name, self.version.replace(':', "%3a"))
+        format!("unpacked/{}_{}_{digest}", self.name, self.version.replace(':', "%3a"))
     }
 
     fn download(&self, archive: &Archive, folder: &Path) -> Result<PathBuf, PackageError> {
@@ -309,16 +325,23 @@ SHA256: bb
     fn the_place_in_the_cache_names_version_and_content() {
         let sha256 = "0123456789abcdef".to_owned();
         let package = Package { name: "a".into(), version: "1:2".into(), sha256 };
-        assert_eq!(package.place(), "packages/a_1%3a2_0123456789ab");
+        assert_eq!(package.place(), "unpacked/a_1%3a2_0123456789ab");
     }
 
     #[test]
-    fn what_is_in_the_cache_is_not_fetched_again() {
+    fn what_is_in_the_cache_is_not_fetched_again_and_not_used_once_it_was_changed() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::new(folder.path().to_owned());
         let package = Package { name: "no-such-package".into(), version: "1".into(), sha256: "00".into() };
-        std::fs::create_dir_all(cache.path(&package.place())).unwrap();
-        let mut tell = |what: &str| panic!("{what}");
-        assert_eq!(package.files(&Archive::of_machine(), &cache, &mut tell).unwrap(), cache.path(&package.place()));
+        let entry = cache.path(&package.place());
+        let program = entry.join(tree::FILES).join("bin/busybox");
+        std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+        std::fs::write(&program, "busybox").unwrap();
+        tree::seal(&entry).unwrap();
+        let files = || package.files(&Archive::of_machine(), &cache, &mut |what: &str| panic!("{what}"));
+        assert_eq!(files().unwrap(), entry.join(tree::FILES));
+        std::fs::write(&program, "planted").unwrap();
+        let error = files().unwrap_err();
+        assert!(matches!(&error, PackageError::Tree { source: TreeError::Changed { .. }, .. }), "{error:?}");
     }
 }

@@ -15,7 +15,7 @@ use stile_linux_images::initramfs::{CopyError, DATA, Initramfs, PROGRAM};
 use stile_linux_images::libraries::{self, LibraryError};
 use stile_linux_images::modules::{ModuleError, Modules};
 use stile_linux_images::packages::PackageError;
-use stile_linux_images::{Archive, Cache, ImageKind, kernel};
+use stile_linux_images::{Archive, Cache, ImageKind, kernel, manifest};
 use tempfile::TempDir;
 
 /// The meta-package of the stock kernel.
@@ -193,6 +193,10 @@ fn add_linux_guest(
     let image = guest::build(image, &Archive::of_machine(), cache, &image.folder(cache), tell)?.image;
     root.copy(&format!("{folder}/vmlinuz"), DATA, kernel.unwrap_or(&image.kernel()))?;
     root.copy(&format!("{folder}/initramfs.cpio"), DATA, &image.initramfs())?;
+    if kernel.is_none() {
+        // Which holds for both files.
+        root.copy(&format!("{folder}/{}", manifest::FILE), DATA, &image.manifest())?;
+    }
     root.file("/lane/linux/init", PROGRAM, stile_guest_images::LINUX_INIT);
     root.file("/lane/linux.sh", DATA, LINUX_TESTS);
     Ok(())

@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::output;
 use std::path::Path;
 use stile_linux_images::guest::{self, Built, Image};
-use stile_linux_images::{Archive, Cache, ImageKind, digest};
+use stile_linux_images::{Archive, Cache, ImageError, ImageKind, digest};
 use tracing::info;
 
 pub(super) fn guest(command: &GuestCommand) -> Result<(), Failure> {
@@ -31,12 +31,13 @@ fn build(kind: ImageKind, cache: &Cache, out: Option<&Path>) -> Result<(), Failu
 
 fn list(cache: &Cache) -> Result<(), Failure> {
     output::line(format_args!("# {}", built_in()))?;
-    ImageKind::ALL.into_iter().try_for_each(|kind| match Image::find(&kind.folder(cache)) {
-        Some(image) => tell(&image),
-        None => {
+    ImageKind::ALL.into_iter().try_for_each(|kind| match Image::open(&kind.folder(cache)) {
+        Ok(image) => tell(&image),
+        Err(ImageError::None { .. }) => {
             let name = kind.name();
             output::line(format_args!("# No guest {name}; `stile guest build {name}` makes one"))
         }
+        Err(error) => output::line(format_args!("# Guest {} is not used: {error}", kind.name())),
     })
 }
 

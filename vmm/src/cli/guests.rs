@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stile_config::{Config, GuestConfig, ImageRef, Name, PolicyConfig, VmConfig, place_of};
 use stile_host::Backend;
+use stile_linux_images::{Cache, ImageError, checks};
 use stile_machine::devices::block::Disk;
 use stile_machine::devices::net::{PortNumber, Switch, Tap};
 use stile_machine::devices::virtio::Tell;
@@ -94,7 +95,13 @@ fn open(vm: &VmConfig) -> Result<Guest, Unfit> {
     match vm.guest() {
         GuestConfig::Unikernel(image) => unikernel(vm, image).map(Guest::Unikernel),
         GuestConfig::Linux { kernel, initrd } => {
-            let initrd = initrd.map(AsRef::as_ref);
+            let initrd: Option<&Path> = initrd.map(AsRef::as_ref);
+            let cache = Cache::of_user().ok();
+            for (key, file) in [("kernel", Some(kernel.as_ref())), ("initrd", initrd)] {
+                let Some(file) = file else { continue };
+                let unfit = |e: ImageError| Unfit { key, wrong: e.to_string(), help: None };
+                checks::check_file(file, cache.as_ref()).map_err(unfit)?;
+            }
             let opened = Payload::open(kernel.as_ref(), initrd, &vm.cmdline, vm.memory().bytes());
             let unfit = |e: PayloadError| Unfit { key: key_of(&e), wrong: e.to_string(), help: Some(e.remedy()) };
             opened.map(Box::new).map(Guest::Linux).map_err(unfit)

@@ -6,7 +6,8 @@ use super::guests;
 use std::path::{Path, PathBuf};
 use stile_compare::{Hint, Linux, Options, Peer, check_settings, labelled};
 use stile_config::{Mechanism, PolicyConfig, VmInterrupts};
-use stile_linux_images::{Cache, ImageKind, guest};
+use stile_linux_images::guest::Image;
+use stile_linux_images::{Cache, ImageKind, checks};
 use stile_suites::{LinuxGuests, LinuxImage, Suite};
 use tracing::warn;
 
@@ -95,14 +96,16 @@ fn image(image: LinuxImage, folder: Option<&Path>) -> Result<(PathBuf, PathBuf),
         LinuxImage::Usual => ImageKind::Usual,
         LinuxImage::Large => ImageKind::Large,
     };
-    let cached = || Cache::of_user().map(|cache| kind.folder(&cache)).map_err(Failure::run);
-    let folder = folder.map_or_else(cached, |folder| Ok(folder.to_owned()))?;
-    guest::files(&folder).ok_or_else(|| {
-        Failure::Input(miette::miette!(
-            help = format!("`stile guest build {}` makes one, with --out DIR in a folder of your choice", kind.name()),
-            "--guest linux: {} has no kernel and initramfs",
-            folder.display()
-        ))
+    let files = match folder {
+        Some(folder) => checks::files(folder),
+        None => {
+            let folder = kind.folder(&Cache::of_user().map_err(Failure::run)?);
+            Image::open(&folder).map(|image| (image.kernel(), image.initramfs()))
+        }
+    };
+    files.map_err(|error| {
+        let help = format!("`stile guest build {}` makes one, with --out DIR in a folder of your choice", kind.name());
+        Failure::Input(miette::miette!(help = help, "--guest linux: {error}"))
     })
 }
 

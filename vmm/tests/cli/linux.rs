@@ -3,6 +3,7 @@
 
 use super::program::{folder, output, refused, stile};
 use std::fs;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Where a bzImage's code is entered, in the file.
@@ -224,6 +225,50 @@ fn a_comparison_of_linux_guests_that_is_forced_is_made_with_a_warning_where_none
     assert!(stdout.contains("rsdl") && folder.path().join("stile-report/report.json").exists(), "{stdout}");
     let is_unsuited = stile_host::backend() == stile_host::Backend::Pvm;
     assert_eq!(stderr.contains("warning: Linux comes no further"), is_unsuited, "{stderr}");
+}
+
+/// A cache in a folder, which has this kernel as the image of Linux guests, with a manifest that says so.
+fn cached(cache: &Path, kernel: &[u8]) -> PathBuf {
+    use stile_linux_images::{digest, manifest};
+    let image = cache.join("stile/guests/linux");
+    fs::create_dir_all(&image).expect("a test may write temporary files");
+    let initramfs = b"070701";
+    let files = [("vmlinuz", kernel), ("initramfs.cpio", initramfs)];
+    files.iter().for_each(|(name, bytes)| fs::write(image.join(name), bytes).expect("as above"));
+    let inputs = manifest::Inputs { recipe: String::new(), init: String::new(), packages: Vec::new() };
+    let files = files.map(|(name, bytes)| (name.to_owned(), digest::of_bytes(bytes))).into();
+    manifest::Manifest { release: "6.1".to_owned(), inputs, files }.write(&image).expect("as above");
+    image
+}
+
+#[test]
+fn an_image_of_the_cache_is_refused_once_it_was_changed_or_others_may_write_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = with("kernel = \"cache/stile/guests/linux/vmlinuz\"");
+    let cache = folder.path().join("cache");
+    let image = cached(&cache, &kernel());
+    let run = |arguments: &[&str]| {
+        let mut command = stile(folder.path(), arguments);
+        command.env("XDG_CACHE_HOME", &cache);
+        output(command)
+    };
+    let compare = ["compare", "boot", "--guest", "linux", "--try-linux"];
+    let refused = |told: &[&str]| {
+        for arguments in [&["check", "stile.toml"][..], &["run", "stile.toml", "--try-linux"], &compare] {
+            let (status, _, stderr) = run(arguments);
+            assert_eq!(status, Some(2), "{arguments:?}: {stderr}");
+            assert!(told.iter().all(|word| stderr.contains(word)), "{arguments:?}: no {told:?} in {stderr}");
+        }
+    };
+    assert_eq!(run(&["check", "stile.toml"]).0, Some(0));
+    let allow = |mode| fs::set_permissions(&image, fs::Permissions::from_mode(mode)).expect("as above");
+    allow(0o777);
+    refused(&["may be written by others", "mode 777", "chmod go-w"]);
+    allow(0o755);
+    fs::write(image.join("vmlinuz"), kernel_of(&SAY)).expect("as above");
+    refused(&["vmlinuz is not what manifest.json beside it says", "make the image again"]);
+    fs::remove_file(image.join("manifest.json")).expect("as above");
+    refused(&["has no manifest.json", "make the image again"]);
 }
 
 #[test]
