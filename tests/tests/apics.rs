@@ -5,8 +5,8 @@ use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stile_machine::linux::{Interrupts, LinuxVm, Payload, Spec};
-use stile_machine::vm::Outcome;
 use stile_machine::vm::console::Sink;
+use stile_machine::vm::{HostFeatures, Outcome};
 use stile_sched::domain::executors::{self, Executors};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases;
@@ -64,6 +64,7 @@ fn run(kvm: &kvm_ioctls::Kvm, domain: &Arc<dyn Domain>, vcpus: u32, words: &str)
         attributes: Attributes::default(),
         interrupts: Interrupts::User,
         halt_poll: None,
+        shown: HostFeatures::default(),
         console: Sink::Buffer(Arc::clone(&text)),
         devices: Vec::new(),
     };

@@ -233,6 +233,22 @@ fn a_guest_that_waits_inside_the_kernel_decides_the_mechanism_and_others_leave_i
 }
 
 #[test]
+fn features_of_the_host_are_hidden_unless_a_linux_guest_asks_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = |line: &str| {
+        let config = linux_guests(folder.path(), &[line]).unwrap();
+        (config.vms[0].nested, config.vms[0].counters)
+    };
+    assert_eq!(shown(""), (false, false));
+    assert_eq!((shown("nested = true"), shown("counters = true")), ((true, false), (false, true)));
+    for key in ["nested", "counters"] {
+        let [mistake] = &mistakes(&vm(&format!("{key} = true")))[..] else { panic!("one mistake expected") };
+        assert!(mistake.contains(&format!("vm[0].{key}: only a Linux guest has `{key}`")), "{mistake}");
+        parse(&vm(&format!("{key} = false"))).unwrap();
+    }
+}
+
+#[test]
 fn a_unikernel_has_none_of_the_devices_of_linux() {
     for (key, value) in [("disk", "\"/dev/null\""), ("tap", "\"tap0\""), ("vsock", "\"sock\"")] {
         let expected = format!(

@@ -226,6 +226,16 @@ pub struct VmConfig {
     #[serde(default)]
     #[schemars(extend("x-also-called" = ["irqchip", "kernel_irqchip", "lapic", "apic"]))]
     pub interrupts: VmInterrupts,
+    /// The guest has VMX or SVM, as far as the host's KVM offers it, and can run guests of its own. This opens a large
+    /// part of KVM to the guest. For VMs with a `kernel`.
+    #[serde(default)]
+    #[schemars(extend("x-also-called" = ["vmx", "svm", "virtualization", "nested_virtualization"]))]
+    pub nested: bool,
+    /// The guest has performance counters, as far as the host's KVM offers them. With them it can measure what others
+    /// do on its core. For VMs with a `kernel`.
+    #[serde(default)]
+    #[schemars(extend("x-also-called" = ["pmu", "perf", "performance_counters"]))]
+    pub counters: bool,
     /// Number of vCPUs. A Linux guest has at most 64.
     #[serde(default = "defaults::vcpus")]
     #[schemars(range(min = 1, max = bounds::VCPUS_MAX), extend("x-also-called" = ["cpus", "cores", "smp"]))]

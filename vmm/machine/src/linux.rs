@@ -41,7 +41,9 @@ use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt, Payer};
 use crate::halt::{self, Halting};
 use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink};
-use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
+use crate::vm::{
+    self, HostFeatures, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with,
+};
 use boot::BootError;
 use cpuid::{Features, StealTime};
 use kernel::Protocol;
@@ -87,6 +89,8 @@ pub struct Spec<'a> {
     /// How long KVM polls for an event after a vCPU has halted, before its thread sleeps. `None`: as the host's KVM is
     /// set. Without meaning for [`Interrupts::User`].
     pub halt_poll: Option<Duration>,
+    /// Features of the host that the guest has besides those that all have.
+    pub shown: HostFeatures,
     /// Where the serial port's output goes.
     pub console: Sink,
     /// Make the VM's devices, given its memory.
@@ -99,6 +103,12 @@ pub enum CreateError {
     /// KVM or the domain refused.
     #[error(transparent)]
     Machine(#[from] MakeError),
+    /// The host gives no guest virtualisation.
+    #[error(
+        "this host's KVM offers no virtualisation inside guests: load kvm_intel or kvm_amd with nested=1, or leave out \
+         `nested`"
+    )]
+    NoNesting,
     /// There are more devices than interrupt lines.
     #[error("{0} devices: a Linux guest has at most {DEVICES_MAX}")]
     Devices(usize),
@@ -139,10 +149,13 @@ impl LinuxVm {
         let machine = acpi::Machine { vcpus: spec.vcpus, devices: spec.devices.len() };
         let protocol = boot::prepare(&memory, spec.payload, &machine)?;
         entry::write(&memory, &protocol).map_err(BootError::Memory)?;
-        let fd = vm_with(kvm, &memory)?;
+        let fd = vm_with(kvm, &memory, spec.shown)?;
         let status = Arc::new(VmStatus::new(spec.name, spec.vcpus));
         let steal = tells_steal(&fd, &*domain);
-        let features = Features::of_host(kvm, spec.vcpus, steal).map_err(refused("its CPU features"))?;
+        let features = Features::of_host(kvm, spec.vcpus, steal, spec.shown).map_err(refused("its CPU features"))?;
+        if spec.shown.nested && !features.has_virtualisation() {
+            return Err(CreateError::NoNesting);
+        }
         let (features, apics) = match spec.interrupts {
             Interrupts::Kernel => {
                 if steal == StealTime::Monitor {

@@ -22,7 +22,9 @@ pub use state::{RESULTS_MAX, VmState};
 use crate::devices::{DeviceError, MmioDevice};
 use crate::vm::clock::TscClock;
 use crate::vm::console::Sink;
-use crate::vm::{self, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with};
+use crate::vm::{
+    self, HostFeatures, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with,
+};
 use boot::{BootError, BootParams};
 use debt::Debt;
 use image::{Image, ImageError};
@@ -98,7 +100,7 @@ impl Vm {
         let image = Image::parse(spec.image)?;
         let layout = Layout::new(spec.memory, spec.vcpus, image.end())?;
         let memory = vm::map(&[(GuestAddress(0), spec.memory as usize)])?;
-        let fd = vm_with(kvm, &memory)?;
+        let fd = vm_with(kvm, &memory, HostFeatures::default())?;
         let first = fd.create_vcpu(0).map_err(refused("a vCPU"))?;
         let clock = TscClock::new(first.get_tsc_khz().map_err(refused("the TSC frequency"))?);
         let device = spec.device.map(|make| make(&memory)).transpose().map_err(CreateError::Device)?;
@@ -106,7 +108,7 @@ impl Vm {
         let params =
             BootParams { cmdline: spec.cmdline, tsc_khz: clock.khz(), device_mmio: device.as_ref().map(|d| d.base) };
         let root = boot::prepare(&memory, &layout, &image, &params)?;
-        let cpuid = vm::cpuid::supported(kvm).map_err(refused("its CPU features"))?;
+        let cpuid = vm::cpuid::supported(kvm, HostFeatures::default()).map_err(refused("its CPU features"))?;
         let status = Arc::new(VmStatus::new(spec.name, layout.vcpus));
         let state = VmState::new(Arc::clone(&status), layout, memory, clock, spec.console.clone(), device);
         let (vcpu_set, retired) = VcpuSet::new(status, created);

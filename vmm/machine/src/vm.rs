@@ -15,6 +15,7 @@ mod setup;
 mod status;
 mod vcpu_set;
 
+pub use cpuid::HostFeatures;
 pub use make::MakeError;
 pub use outcome::{Fault, FaultKind, Outcome};
 pub use setup::kickable;

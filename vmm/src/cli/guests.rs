@@ -21,8 +21,8 @@ use stile_machine::unikernel;
 use stile_machine::unikernel::image::Image;
 use stile_machine::unikernel::layout::Layout;
 use stile_machine::unikernel::{Spec, Vm};
-use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::Sink;
+use stile_machine::vm::{HostFeatures, VirtualMachine};
 use stile_sched::Domain;
 use stile_sched::attributes::Attributes;
 use tracing::warn;
@@ -249,7 +249,9 @@ impl<'a> Maker<'a> {
             .map_err(|e| Failure::Input(miette::miette!(help = e.remedy().to_owned(), "VM {name}: {e}")))?;
         let attributes = attributes(vm);
         let (interrupts, halt_poll) = (vm.interrupts.under(&self.policy), self.halt_poll);
-        let spec = linux::Spec { name, payload, vcpus: vm.vcpus, attributes, interrupts, halt_poll, console, devices };
+        let shown = HostFeatures { nested: vm.nested, counters: vm.counters };
+        let vcpus = vm.vcpus;
+        let spec = linux::Spec { name, payload, vcpus, attributes, interrupts, halt_poll, shown, console, devices };
         LinuxVm::create(self.kvm, spec, Arc::clone(self.domain)).map_err(|e| cannot_make(name, e))
     }
 

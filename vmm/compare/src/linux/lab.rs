@@ -15,6 +15,7 @@ use stile_machine::devices::net::{PortNumber, Switch};
 use stile_machine::devices::vsock::HostSocket;
 use stile_machine::linux::devices::{self, DeviceConfig, Unavailable};
 use stile_machine::linux::{self, LinuxVm, Payload, PayloadError};
+use stile_machine::vm::HostFeatures;
 use stile_machine::vm::console::Sink;
 use stile_sched::attributes::Attributes;
 use stile_suites::{Setup, VmShape};
@@ -110,6 +111,7 @@ impl<'a> Lab<'a> {
             attributes: Attributes::default(),
             interrupts: self.linux.interrupts.under(&self.policy()),
             halt_poll: self.halt_poll,
+            shown: HostFeatures::default(),
             console,
             devices,
         };

@@ -62,6 +62,11 @@ fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
         let help = "write `kernel` in place of `image`, or leave it out".to_owned();
         ("interrupts", "only a Linux guest has `interrupts`".to_owned(), "without `kernel`", help)
     });
+    let features = ["nested", "counters"].into_iter().filter_map(|key| {
+        let asked = vm.get(key)?.get_ref().as_bool()?;
+        let help = "write `kernel` in place of `image`, or leave it out".to_owned();
+        asked.then(|| (key, format!("only a Linux guest has `{key}`"), "without `kernel`", help))
+    });
     let most = MemorySize::from_const(bounds::UNIKERNEL_MEMORY_MAX);
     let memory = text(vm, "memory").and_then(|text| text.parse::<MemorySize>().ok()).filter(|memory| *memory > most);
     let memory = memory.map(|memory| {
@@ -72,7 +77,7 @@ fn unikernel(vm: &DeTable<'_>) -> impl Iterator<Item = Wrong> {
     let cmdline = text(vm, "cmdline").map(str::len).filter(|length| *length > most).map(|length| {
         ("cmdline", format!("the text has {length} bytes"), "too long", format!("accepted: at most {most} bytes"))
     });
-    [initrd, interrupts, memory, cmdline].into_iter().flatten()
+    [initrd, interrupts, memory, cmdline].into_iter().flatten().chain(features)
 }
 
 /// Mistakes in the keys of a Linux guest.

@@ -3,7 +3,7 @@
 //! A VM is one package. Each vCPU is a core without siblings. The first two levels of cache belong to the core, the
 //! third to the package. Who tells the guest its steal time decides which of KVM's features go with it ([`StealTime`]).
 
-use crate::vm::cpuid;
+use crate::vm::cpuid::{self, HostFeatures};
 use kvm_bindings::{CpuId, KVM_CPUID_FLAG_SIGNIFCANT_INDEX, kvm_cpuid_entry2};
 use kvm_ioctls::{Cap, Error, Kvm};
 
@@ -65,8 +65,8 @@ pub struct Features {
 
 impl Features {
     /// The CPUID of this host, for a VM with so many vCPUs.
-    pub fn of_host(kvm: &Kvm, vcpus: u32, steal: StealTime) -> Result<Self, Error> {
-        let supported = cpuid::supported(kvm)?;
+    pub fn of_host(kvm: &Kvm, vcpus: u32, steal: StealTime, shown: HostFeatures) -> Result<Self, Error> {
+        let supported = cpuid::supported(kvm, shown)?;
         Ok(Self::new(supported.as_slice(), vcpus, kvm.check_extension(Cap::TscDeadlineTimer), steal))
     }
 
@@ -81,6 +81,11 @@ impl Features {
         let kvm = entries.iter_mut().filter(|entry| entry.function == KVM_FEATURES);
         kvm.for_each(|entry| entry.eax = steal.of(entry.eax));
         Self { entries }
+    }
+
+    /// Whether the guest can run guests of its own.
+    pub(super) fn has_virtualisation(&self) -> bool {
+        cpuid::has_virtualisation(&self.entries)
     }
 
     /// The CPUID for vCPUs whose interrupt controllers are in user space. `tsc_deadline`: their timers have that mode.

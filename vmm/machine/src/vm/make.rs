@@ -1,7 +1,7 @@
 //! The steps of making a VM that both kinds share: checking the number of vCPUs, mapping memory, registering it with
 //! KVM.
 
-use super::cpuid;
+use super::cpuid::{self, HostFeatures};
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Kvm, VmFd};
 use std::io;
@@ -73,10 +73,13 @@ fn leave_out_of_dumps(region: &GuestRegionMmap) -> io::Result<()> {
     if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// KVM's VM with this memory. Each thread that runs one of its vCPUs has to keep the memory alive.
-pub(crate) fn vm_with(kvm: &Kvm, memory: &GuestMemoryMmap) -> Result<VmFd, MakeError> {
+/// KVM's VM with this memory and these features of the host. Each thread that runs one of its vCPUs has to keep the
+/// memory alive.
+pub(crate) fn vm_with(kvm: &Kvm, memory: &GuestMemoryMmap, shown: HostFeatures) -> Result<VmFd, MakeError> {
     let fd = kvm.create_vm().map_err(refused("a new VM"))?;
-    cpuid::hide_counters(&fd);
+    if !shown.counters {
+        cpuid::hide_counters(&fd);
+    }
     register(&fd, memory).map_err(refused("a memory region"))?;
     Ok(fd)
 }

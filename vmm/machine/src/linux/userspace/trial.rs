@@ -10,7 +10,7 @@ use crate::linux::apic::local::msr;
 use crate::linux::cpuid::{Features, StealTime};
 use crate::linux::entry;
 use crate::linux::kernel::Protocol;
-use crate::vm::{self, MakeError, refused, vm_with};
+use crate::vm::{self, HostFeatures, MakeError, refused, vm_with};
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -40,7 +40,7 @@ pub(in crate::linux) fn of(kvm: &Kvm, features: &Features) -> Result<Trial, Make
     let protocol = Protocol::Linux64 { entry: CODE, header: None };
     let written = entry::write(&memory, &protocol).and_then(|()| memory.write_slice(&PROGRAM, GuestAddress(CODE)));
     written.expect("the structures lie within memory");
-    let vm = vm_with(kvm, &memory)?;
+    let vm = vm_with(kvm, &memory, HostFeatures::default())?;
     msrs::let_out(&vm, StealTime::Untold).map_err(refused("exits for model-specific registers"))?;
     let mut fd = vm.create_vcpu(0).map_err(refused("a vCPU"))?;
     let features = features.of_vcpu(0).map_err(refused("so many CPU features"))?;
