@@ -41,6 +41,7 @@ use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt, Payer};
 use crate::halt::{self, Halting};
 use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink};
+use crate::vm::host_exits::Pause;
 use crate::vm::{
     self, HostFeatures, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with,
 };
@@ -229,7 +230,8 @@ impl LinuxVm {
                     irqchip::set_up_lines(&fd).map_err(refused("the vCPU's local APIC"))?;
                     enter_kernel(&fd, index, protocol)?;
                     let (halting, steal) = (Halting::default(), steal::StealTime::default());
-                    Ok(Box::new(LinuxVcpu { index, fd, halting, pending: None, steal, vm, retired }))
+                    let pause = Pause::default();
+                    Ok(Box::new(LinuxVcpu { index, fd, halting, pending: None, pause, steal, vm, retired }))
                 }
                 Some(apics) => {
                     let pristine = Pristine::of(&fd, index).map_err(refused("the vCPU's state after a reset"))?;

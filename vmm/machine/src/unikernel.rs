@@ -22,6 +22,7 @@ pub use state::{RESULTS_MAX, VmState};
 use crate::devices::{DeviceError, MmioDevice};
 use crate::vm::clock::TscClock;
 use crate::vm::console::Sink;
+use crate::vm::host_exits::Pause;
 use crate::vm::{
     self, HostFeatures, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with,
 };
@@ -134,8 +135,8 @@ impl Vm {
             };
             start.prepare(&fd, self.state.layout(), index)?;
             let (vm, retired) = (Arc::clone(&self.state), retired.clone());
-            let (registers, debt) = (start.registers, Debt::default());
-            Ok(Box::new(GuestVcpu { index, fd, registers, spot: None, at_gate: false, debt, vm, retired }))
+            let (registers, debt, pause) = (start.registers, Debt::default(), Pause::default());
+            Ok(Box::new(GuestVcpu { index, fd, registers, spot: None, at_gate: false, debt, pause, vm, retired }))
         })
     }
 

@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod console;
 pub(crate) mod cpuid;
+pub(crate) mod host_exits;
 mod make;
 mod outcome;
 mod panics;

@@ -3,6 +3,7 @@
 
 use super::state::LinuxState;
 use crate::devices::PendingWrite;
+use crate::vm::host_exits::HostExit;
 use crate::vm::{FaultKind, Outcome};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 
@@ -51,7 +52,34 @@ pub(super) fn run<'a>(
     Ok(event)
 }
 
-/// What comes of an exit that nothing handles.
-pub(super) fn unknown(exit: &VcpuExit<'_>) -> Event {
+/// What comes of an exit that is not for the guest's sake, or that nothing handles.
+pub(super) fn other(exit: &VcpuExit<'_>) -> Event {
+    match exit {
+        VcpuExit::Unsupported(reason) => match HostExit::of(*reason) {
+            // The vCPU pauses before it is entered again.
+            Some(HostExit::BusLock) => Event::Handled,
+            Some(HostExit::NoWindow) => Event::Broken(FaultKind::NoWindow),
+            None => unknown(exit),
+        },
+        _ => unknown(exit),
+    }
+}
+
+fn unknown(exit: &VcpuExit<'_>) -> Event {
     Event::Broken(FaultKind::Kvm(format!("exit {exit:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bus_lock_is_no_fault_and_a_guest_that_keeps_the_cpu_ends_its_vm_with_a_reason() {
+        assert!(matches!(other(&VcpuExit::Unsupported(33)), Event::Handled));
+        let Event::Broken(kind) = other(&VcpuExit::Unsupported(37)) else { panic!("the VM goes on") };
+        assert!(kind.to_string().contains("keeps the CPU from taking interrupts"), "{kind}");
+        for exit in [VcpuExit::Unsupported(34), VcpuExit::Hlt] {
+            assert!(matches!(other(&exit), Event::Broken(FaultKind::Kvm(_))), "{exit:?}");
+        }
+    }
 }

@@ -10,12 +10,14 @@ use super::state::LinuxState;
 use super::steal::{self, StealTime};
 use crate::devices::PendingWrite;
 use crate::halt::Halting;
+use crate::vm::host_exits::Pause;
 use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
+use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Presence, Stop};
 
 /// One vCPU of a VM.
@@ -25,6 +27,8 @@ pub(super) struct LinuxVcpu {
     pub(super) halting: Halting,
     /// A write to a busy device, which has to be done before the guest goes on.
     pub(super) pending: Option<PendingWrite>,
+    /// After a bus lock.
+    pub(super) pause: Pause,
     pub(super) steal: StealTime,
     pub(super) vm: Arc<LinuxState>,
     pub(super) retired: Sender<RetiredVcpu>,
@@ -75,8 +79,13 @@ impl LinuxVcpu {
         if self.pending.is_some() {
             return Stop::Idle(PendingWrite::again());
         }
+        if let Some(until) = self.pause.left(monotonic) {
+            return Stop::Idle(until);
+        }
         self.vm.status.milestone(milestone::STARTED);
-        match self.enter() {
+        let event = self.enter();
+        self.pause.look(self.fd.get_kvm_run(), monotonic);
+        match event {
             Event::Handled | Event::Completes => Stop::Exit,
             Event::Kicked if self.halting.is_halted(&self.fd) => Stop::Halted,
             Event::Kicked => Stop::Kicked,
@@ -103,7 +112,7 @@ impl LinuxVcpu {
                 });
                 self.vm.keep_told_steal(self.index, self.steal.told());
             }
-            other => return exits::unknown(&other),
+            other => return exits::other(&other),
         }
         Event::Handled
     }

@@ -9,6 +9,7 @@ use super::registers::{Registers, general};
 use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::{RESULTS_MAX, VmState};
 use crate::devices::Written;
+use crate::vm::host_exits::{HostExit, Pause};
 use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught, has_error_code};
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -17,6 +18,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
 use stile_abi::{CONSOLE_MAX, HintKind, KICK_OTHERS, NAME_MAX, NO_DEADLINE, Queues, port};
 use stile_sched::ledger::Account;
+use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Presence, Stop, Time, Wait, Yield};
 use vm_memory::{Bytes, GuestAddress};
 
@@ -36,6 +38,8 @@ pub(super) struct GuestVcpu {
     pub(super) at_gate: bool,
     /// Device work that has to be done before the guest goes on.
     pub(super) debt: Debt,
+    /// After a bus lock.
+    pub(super) pause: Pause,
     pub(super) vm: Arc<VmState>,
     pub(super) retired: Sender<RetiredVcpu>,
 }
@@ -102,7 +106,12 @@ impl GuestVcpu {
         {
             return stop;
         }
-        match self.enter() {
+        if let Some(until) = self.pause.left(monotonic) {
+            return Stop::Idle(until);
+        }
+        let event = self.enter();
+        self.pause.look(self.fd.get_kvm_run(), monotonic);
+        match event {
             Event::Handled => Stop::Exit,
             Event::Owes => between_turns(),
             Event::Kicked => Stop::Kicked,
@@ -138,6 +147,12 @@ impl GuestVcpu {
             },
             Ok(VcpuExit::Intr) => Event::Kicked,
             Ok(VcpuExit::Shutdown) => Event::Broken(FaultKind::TripleFault),
+            Ok(VcpuExit::Unsupported(reason)) => match HostExit::of(reason) {
+                // The vCPU pauses before it is entered again.
+                Some(HostExit::BusLock) => Event::Handled,
+                Some(HostExit::NoWindow) => Event::Broken(FaultKind::NoWindow),
+                None => Event::Broken(FaultKind::Kvm(format!("exit {reason}"))),
+            },
             Ok(other) => Event::Broken(FaultKind::Kvm(format!("exit {other:?}"))),
             Err(e) if e.errno() == libc::EINTR || e.errno() == libc::EAGAIN => Event::Kicked,
             Err(e) => Event::Broken(FaultKind::Kvm(e.to_string())),

@@ -2,6 +2,7 @@
 //! KVM.
 
 use super::cpuid::{self, HostFeatures};
+use super::host_exits;
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::{Kvm, VmFd};
 use std::io;
@@ -80,6 +81,7 @@ pub(crate) fn vm_with(kvm: &Kvm, memory: &GuestMemoryMmap, shown: HostFeatures) 
     if !shown.counters {
         cpuid::hide_counters(&fd);
     }
+    host_exits::ask_for(&fd);
     register(&fd, memory).map_err(refused("a memory region"))?;
     Ok(fd)
 }

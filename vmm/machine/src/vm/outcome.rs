@@ -72,6 +72,8 @@ pub enum FaultKind {
         /// The rule that it breaks.
         why: String,
     },
+    /// An instruction that does not end, and keeps the CPU from taking interrupts.
+    NoWindow,
     /// KVM could not continue.
     Kvm(String),
     /// The monitor panicked while it worked for this vCPU.
@@ -127,6 +129,7 @@ impl fmt::Display for FaultKind {
             }
             Self::Port { port, width } => write!(f, "{width}-byte access to port {port:#x}, which is no doorbell"),
             Self::Doorbell { name, why } => write!(f, "breaks the ABI at doorbell {name}: {why}"),
+            Self::NoWindow => f.write_str("keeps the CPU from taking interrupts, by an instruction that does not end"),
             Self::Kvm(why) => write!(f, "KVM gave up: {why}"),
             Self::Monitor(why) => {
                 write!(f, "stile panicked while it worked for this vCPU, which is a fault of stile: {why}")

@@ -19,6 +19,7 @@ use crate::linux::apic::{Effect, GeneralProtection, Startup};
 use crate::linux::exits::{self, Event};
 use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
+use crate::vm::host_exits::Pause;
 use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub(in crate::linux) struct UserVcpu {
     class: u8,
     /// A write to a busy device, which has to be done before the guest goes on.
     pending: Option<PendingWrite>,
+    /// After a bus lock.
+    pause: Pause,
 }
 
 /// An exit.
@@ -108,8 +111,13 @@ impl UserVcpu {
         if let Some(until) = self.idles_until() {
             return Stop::Idle(until);
         }
+        if let Some(until) = self.pause.left(monotonic) {
+            return Stop::Idle(until);
+        }
         self.vm.status().milestone(milestone::STARTED);
-        match self.enter() {
+        let exit = self.enter();
+        self.pause.look(self.fd.get_kvm_run(), monotonic);
+        match exit {
             Exit::Common(Event::Handled | Event::Completes) => Stop::Exit,
             Exit::Common(Event::Kicked) => Stop::Kicked,
             Exit::Common(Event::Ends(outcome)) => self.end(outcome),
@@ -151,6 +159,7 @@ impl UserVcpu {
             completes: false,
             class: 0,
             pending: None,
+            pause: Pause::default(),
         }
     }
 
@@ -236,7 +245,7 @@ impl UserVcpu {
             Err(VcpuExit::IrqWindowOpen | VcpuExit::SetTpr) => Exit::Common(Event::Handled),
             Err(VcpuExit::X86Rdmsr(_)) => Exit::MsrRead,
             Err(VcpuExit::X86Wrmsr(_)) => Exit::MsrWrite,
-            Err(other) => Exit::Common(exits::unknown(&other)),
+            Err(other) => Exit::Common(exits::other(&other)),
         }
     }
 
