@@ -4,6 +4,7 @@
 //! It works on the same document as [`super::check`], so that both kinds of mistakes are reported together. It skips
 //! values of a wrong type, which [`super::check`] reports.
 
+mod addresses;
 mod devices;
 mod linux;
 
@@ -44,7 +45,7 @@ pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'
     // The host's own threads carry everything.
     let mechanism = mechanism.filter(|_| host.is_none());
     let vms = document.get("vm").and_then(|vms| vms.get_ref().as_array()).into_iter().flat_map(|vms| vms.iter());
-    let (mut names, mut taken) = (HashMap::new(), HashMap::new());
+    let (mut names, mut taken, mut networks) = (HashMap::new(), HashMap::new(), addresses::Networks::default());
     for (index, vm) in vms.enumerate() {
         let path = root.key("vm").index(index);
         found.extend(linux::check(vm, base, mechanism, &path));
@@ -53,6 +54,7 @@ pub(super) fn check(document: &DeTable<'_>, base: &Path, context: &LoadContext<'
             found.extend(name(vm, &path, &mut names));
             found.extend(cap(vm, host, &path));
             found.extend(devices::check(vm, base, &path, &mut taken));
+            found.extend(networks.check(vm, &path));
         }
     }
     found

@@ -6,7 +6,8 @@ use stile_host::CpuList;
 
 use super::types::PolicyConfig;
 use super::values::{
-    CapPeriod, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound, TapName, ValueError,
+    CapPeriod, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound, StationAddress, TapName,
+    ValueError,
 };
 
 /// Checks `text` as the kind of value that the schema calls `format`; `None` if the schema means something else.
@@ -19,6 +20,7 @@ pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueE
         MemorySize::FORMAT => MemorySize::from_str(text).map(drop),
         Name::FORMAT => Name::from_str(text).map(drop),
         ImageRef::FORMAT => ImageRef::from_str(text).map(drop),
+        StationAddress::FORMAT => StationAddress::from_str(text).map(drop),
         TapName::FORMAT => TapName::from_str(text).map(drop),
         FilePath::FORMAT => FilePath::from_str(text).map(drop),
         CpuList::FORMAT => CpuList::from_str(text)

@@ -55,7 +55,7 @@ pub use types::{
 };
 pub use values::{
     CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound,
-    TapName, ValueError,
+    StationAddress, TapName, ValueError,
 };
 pub use weights::weights_markdown;
 

@@ -249,6 +249,37 @@ fn features_of_the_host_are_hidden_unless_a_linux_guest_asks_for_them() {
 }
 
 #[test]
+fn an_ipv4_address_belongs_to_one_vm_of_a_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let on = |network: &str, last: u8| format!("network = \"{network}\"\nipv4 = \"10.0.0.{last}\"");
+    let load = |lines: &[String]| {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        linux_guests(folder.path(), &lines)
+    };
+    let config = load(&[on("a", 5), on("a", 6), on("b", 5)]).unwrap();
+    assert_eq!(config.vms[1].ipv4.unwrap().get(), std::net::Ipv4Addr::new(10, 0, 0, 6));
+    let wrong = |lines: &[String]| {
+        let error = load(lines).unwrap_err();
+        let [problem] = error.problems() else { panic!("{:?}", error.problems()) };
+        problem.to_string()
+    };
+    let text = wrong(&[on("a", 5), on("b", 5), on("a", 5)]);
+    assert!(text.ends_with("vm[2].ipv4: the address 10.0.0.5 on network `a` is taken by vm[0]"), "{text}");
+    assert!(wrong(&[format!("{}\ncount = 2", on("a", 5))]).contains("cannot be had by several VMs"));
+    assert!(wrong(&["ipv4 = \"10.0.0.5\"".to_owned()]).contains("an `ipv4` is on a network"));
+    assert!(wrong(&["network = \"a\"\nipv4 = \"224.0.0.1\"".to_owned()]).contains("the address of no station"));
+    assert!(mistakes(&vm(&on("a", 5)))[0].contains("only a Linux guest has an `ipv4`"));
+    // A built-in guest has the address of its port, which is the third one here.
+    let builtin = "\n[[vm]]\nname = \"b\"\nimage = \"builtin:hello\"\nnetwork = \"a\"";
+    let linux = |last: u8| {
+        format!("{}\ncount = 1\n[[vm]]\nname = \"c\"\nkernel = \"vmlinuz\"\nnetwork = \"a\"{builtin}", on("a", last))
+    };
+    load(&[linux(2)]).unwrap();
+    let text = wrong(&[linux(3)]);
+    assert!(text.contains("vm[2].network") && text.contains("10.0.0.3") && text.ends_with("taken by vm[0]"), "{text}");
+}
+
+#[test]
 fn a_unikernel_has_none_of_the_devices_of_linux() {
     for (key, value) in [("disk", "\"/dev/null\""), ("tap", "\"tap0\""), ("vsock", "\"sock\"")] {
         let expected = format!(

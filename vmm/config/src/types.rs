@@ -15,7 +15,8 @@ use super::algorithm::Algorithm;
 use super::bounds;
 use super::defaults;
 use super::values::{
-    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound, TapName,
+    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound,
+    StationAddress, TapName,
 };
 use stile_host::CpuList;
 use stile_machine::linux::Interrupts;
@@ -276,6 +277,12 @@ pub struct VmConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Name", extend("x-default" = "none", "x-also-called" = ["net", "switch", "bridge"]))]
     pub network: Option<Name>,
+    /// The IPv4 address that the guest gives its device on the `network`, to which it is then pinned: frames that claim
+    /// another one are dropped, and so is all that is neither IPv4 nor ARP. The guest cannot ask for an address by
+    /// DHCP. For VMs with a `kernel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "StationAddress", extend("x-default" = "none", "x-also-called" = ["ip", "address"]))]
+    pub ipv4: Option<StationAddress>,
     /// A disk, `vda` in the guest: a raw image or a block device whose size is a multiple of 512 bytes. A relative path
     /// starts at the configuration file. Several VMs may share a disk only if all have `read_only = true`. For VMs with
     /// a `kernel`.

@@ -60,7 +60,7 @@ mod time;
 mod unit;
 
 pub use cap::{CapPeriod, CpuCap};
-pub use devices::{DiskConfig, TapName};
+pub use devices::{DiskConfig, StationAddress, TapName};
 pub use error::ValueError;
 pub use file::FilePath;
 pub use time::{HaltPoll, PolicyTime, StarvationBound};

@@ -237,6 +237,9 @@ impl<'a> Maker<'a> {
             let help = "name another network in some of the VMs";
             Failure::Input(miette::miette!(help = help, "network {name} has more than {} VMs", PortNumber::MAX))
         })?;
+        if let Some(address) = vm.ipv4 {
+            network.switch.pin(port, address.get());
+        }
         Ok(Some((Arc::clone(&network.switch), port)))
     }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -124,6 +125,49 @@ text_value!(TapName, "tap", {
     "x-range": "the name of a tap"
 });
 
+/// An IPv4 address of one station.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StationAddress(Ipv4Addr);
+
+impl StationAddress {
+    /// The address.
+    pub fn get(self) -> Ipv4Addr {
+        self.0
+    }
+}
+
+impl FromStr for StationAddress {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let accepted = || "an IPv4 address of one station, such as 10.0.0.5".to_owned();
+        let address: Ipv4Addr = text.parse().map_err(|_| ValueError {
+            wrong: format!("`{}` is no IPv4 address", text.escape_debug()),
+            accepted: accepted(),
+        })?;
+        if address.is_unspecified() || address.is_broadcast() || address.is_multicast() || address.is_loopback() {
+            return Err(ValueError {
+                wrong: format!("`{address}` is the address of no station"),
+                accepted: accepted(),
+            });
+        }
+        Ok(Self(address))
+    }
+}
+
+impl fmt::Display for StationAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+text_value!(StationAddress, "station", {
+    "minLength": 7,
+    "maxLength": 15,
+    "x-range": "an IPv4 address"
+});
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +182,14 @@ mod tests {
         let guarded = read(r#"{"path":"a.img","read_only":true}"#);
         assert_eq!(serde_json::to_string(&guarded).unwrap(), r#"{"path":"a.img","read_only":true}"#);
         assert_eq!(guarded.relative_to(Path::new("/srv")).path.to_string(), "/srv/a.img");
+    }
+
+    #[test]
+    fn addresses_of_groups_and_of_nobody_are_no_stations() {
+        assert_eq!("10.0.0.5".parse::<StationAddress>().unwrap().get(), Ipv4Addr::new(10, 0, 0, 5));
+        for text in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "127.0.0.1", "10.0.0", "10.0.0.05", "::1", "a.b.c.d"] {
+            assert!(text.parse::<StationAddress>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,18 +1,21 @@
 //! An Ethernet switch without a thread: it forwards a frame on the sender's thread.
 //!
 //! A port's number decides its address, so the switch learns nothing. A frame whose source is not its port's own
-//! address is refused: no guest can take another one's place. A frame goes to the port of its destination, or nowhere.
+//! address is refused: no guest can take another one's place. A port may be pinned to an IPv4 address as well (`pin`).
+//! A frame goes to the port of its destination, or nowhere.
 //! Frames for groups go to all other ports; each port may send a limited number of them (`flood`). It counts per port.
-//! It does not queue frames (the receiver does), look at what is in them, or connect to the host.
+//! It does not queue frames (the receiver does), look at what is in those of other ports, or connect to the host.
 //!
 //! Invariant: the table lock is taken for writing only when a port is attached or detached, and is never held during
 //! [`Sink::deliver`] or [`Sink::notify`].
 
 pub(super) mod device;
 mod flood;
+mod pin;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -54,6 +57,8 @@ pub enum AttachError {
 #[derive(Default)]
 pub struct Switch {
     table: RwLock<Table>,
+    /// The IPv4 addresses of ports that are pinned to one.
+    pins: Mutex<HashMap<PortNumber, Ipv4Addr>>,
     /// Sum of the counters of ports that were detached.
     retired: Mutex<PortStats>,
 }
@@ -67,6 +72,8 @@ struct Table {
 
 struct Slot {
     number: PortNumber,
+    /// The only IPv4 address that it may claim.
+    pinned: Option<Ipv4Addr>,
     sink: Arc<dyn Sink>,
     counters: Counters,
     floods: FloodLimit,
@@ -89,9 +96,16 @@ impl Switch {
         Arc::default()
     }
 
+    /// Pins a port that is not attached yet to an IPv4 address.
+    pub fn pin(&self, number: PortNumber, address: Ipv4Addr) {
+        self.pins.lock().insert(number, address);
+    }
+
     /// Attaches `sink` as port `number`.
     pub fn attach(self: &Arc<Self>, number: PortNumber, sink: Arc<dyn Sink>) -> Result<Port, AttachError> {
-        let slot = Arc::new(Slot { number, sink, counters: Counters::default(), floods: FloodLimit::default() });
+        let pinned = self.pins.lock().get(&number).copied();
+        let slot =
+            Arc::new(Slot { number, pinned, sink, counters: Counters::default(), floods: FloodLimit::default() });
         let mut table = self.table.write();
         if table.by_number.contains_key(&number) {
             return Err(AttachError::InUse(number));
@@ -156,7 +170,8 @@ impl Port {
 
     /// Sends a frame from this port. The caller holds no device's lock.
     pub fn send(&self, frame: &Frame, wakes: &mut Wakes) {
-        if frame.source() != self.slot.number.mac() {
+        let is_own = |address| pin::comes_from(frame, address);
+        if frame.source() != self.slot.number.mac() || !self.slot.pinned.is_none_or(is_own) {
             return self.count_drop(DropReason::ForeignSource);
         }
         self.slot.counters.sent(frame.length());

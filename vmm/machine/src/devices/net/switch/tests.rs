@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::devices::net::Mac;
-use crate::devices::net::frame::test_frame;
+use crate::devices::net::frame::{HEADER_BYTES, test_frame};
 
 struct Recorder {
     answer: Delivery,
@@ -128,6 +128,30 @@ fn a_port_that_claims_addresses_of_others_is_refused_and_takes_nothing_from_them
     let refused = thief.stats();
     assert_eq!((refused.drops.foreign_source, refused.sent_frames), (2 * claimed.len() as u64, 0));
     assert_eq!(refused.drops.total(), switch.total().drops.total());
+}
+
+#[test]
+fn a_pinned_port_that_claims_another_ones_ipv4_address_is_refused_and_its_neighbours_are_not_looked_at() {
+    let switch = Switch::new();
+    switch.pin(number(2), number(2).ip());
+    let ((a, at_a), (b, at_b)) = (attach(&switch, 1), attach(&switch, 2));
+    // The answer to a request for the address of port 3, and one for its own.
+    let answer = |from: &Port, address: Ipv4Addr| {
+        let start = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 2];
+        let station = from.number().mac().0;
+        let bytes = [&[0xff; 6], &station[..], &start, &station, &address.octets(), &[0; 10]].concat();
+        let mut frame = Frame::new();
+        frame.buffer()[HEADER_BYTES..][..bytes.len()].copy_from_slice(&bytes);
+        frame.filled(HEADER_BYTES + bytes.len()).unwrap();
+        from.send(&frame, &mut Wakes::new());
+    };
+    answer(&b, number(3).ip());
+    assert_eq!((at_a.count(), b.stats().drops.foreign_source, b.stats().sent_frames), (0, 1, 0));
+    answer(&b, number(2).ip());
+    assert_eq!((at_a.count(), b.stats().drops.foreign_source, b.stats().sent_frames), (1, 1, 1));
+    // Which is not pinned.
+    answer(&a, number(3).ip());
+    assert_eq!((at_b.count(), a.stats().drops.foreign_source), (1, 0));
 }
 
 #[test]
