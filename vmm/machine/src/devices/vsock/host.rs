@@ -76,7 +76,7 @@ pub struct HostSocket(Side);
 enum Side {
     /// The unix socket to which host programs connect. Beside it are the sockets on which they listen. It is removed
     /// when this is dropped.
-    Path { path: PathBuf, listener: UnixListener },
+    Path { path: PathBuf, listener: UnixListener, user: u32 },
     /// Only the guest's first connection to this port, which gets this end.
     Inside { port: u32, end: Option<UnixStream> },
 }
@@ -94,7 +94,8 @@ impl HostSocket {
             Err(error) => return Err(unbound(error)),
         }
         let listener = listen_privately(path).map_err(unbound)?;
-        let socket = Side::Path { path: path.to_owned(), listener };
+        let user = rustix::process::geteuid().as_raw();
+        let socket = Side::Path { path: path.to_owned(), listener, user };
         if let Side::Path { listener, .. } = &socket {
             listener.set_nonblocking(true).map_err(unbound)?;
         }
@@ -132,10 +133,12 @@ impl HostSocket {
         matches!(self.0, Side::Path { .. })
     }
 
-    /// The next host program that has connected, if any.
+    /// The next host program that has connected, if any. That of another user is turned away, with
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied).
     pub(super) fn accept(&self) -> io::Result<UnixStream> {
-        let Side::Path { listener, .. } = &self.0 else { return Err(io::ErrorKind::WouldBlock.into()) };
+        let Side::Path { listener, user, .. } = &self.0 else { return Err(io::ErrorKind::WouldBlock.into()) };
         let (stream, _) = listener.accept()?;
+        check_user(&stream, *user)?;
         stream.set_nonblocking(true)?;
         Ok(stream)
     }
@@ -149,10 +152,10 @@ impl HostSocket {
     }
 
     /// Connects to the program that listens for the guest's connections to `port`. Does not wait: a program with a full
-    /// queue of callers counts as absent.
+    /// queue of callers counts as absent, and so does that of another user.
     pub(super) fn connect(&mut self, port: u32) -> io::Result<UnixStream> {
-        let path = match &mut self.0 {
-            Side::Path { path, .. } => path,
+        let (path, user) = match &mut self.0 {
+            Side::Path { path, user, .. } => (path, *user),
             Side::Inside { port: own, end } => {
                 let end = if *own == port { end.take() } else { None };
                 return end.ok_or_else(|| io::ErrorKind::ConnectionRefused.into());
@@ -169,8 +172,35 @@ impl HostSocket {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         connect(&socket, &SocketAddrUnix::new(format!("/proc/self/fd/{}", found.as_raw_fd()))?)?;
-        Ok(socket.into())
+        let stream = UnixStream::from(socket);
+        check_user(&stream, user)?;
+        Ok(stream)
     }
+}
+
+/// Refuses a peer of another user. The mode of a socket's path may have been changed, and its folder may be others' to
+/// write.
+fn check_user(stream: &UnixStream, user: u32) -> io::Result<()> {
+    match is_trusted(user_of_peer(stream)?, user) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// Whether a program of this user may speak to a guest of that one: its own programs and root's.
+fn is_trusted(peer: u32, own: u32) -> bool {
+    peer == own || peer == 0
+}
+
+/// The user who connected or who listens, at the time of that.
+#[allow(unsafe_code, reason = "rustix has no process id 0 in it, which the kernel gives for peers of elsewhere")]
+fn user_of_peer(stream: &UnixStream) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    let at = (&raw mut peer).cast();
+    // SAFETY: the kernel writes at most `length` bytes to `peer`, of which all values are valid.
+    let refused = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, at, &mut length) };
+    if refused == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A socket at `path` to which only the user of this process can connect.
@@ -188,5 +218,23 @@ impl Drop for Side {
         if let Self::Path { path, .. } = self {
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_user_and_root_are_trusted() {
+        for (peer, own, trusted) in
+            [(1000, 1000, true), (0, 1000, true), (0, 0, true), (1001, 1000, false), (1000, 0, false)]
+        {
+            assert_eq!(is_trusted(peer, own), trusted, "{peer}, {own}");
+        }
+        // A peer of a user whom this namespace does not know.
+        assert!(!is_trusted(65534, 1000));
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert_eq!(user_of_peer(&one).unwrap(), rustix::process::geteuid().as_raw());
     }
 }

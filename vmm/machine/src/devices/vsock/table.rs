@@ -23,6 +23,8 @@ pub(super) const CONNECTIONS_MAX: usize = 256;
 /// Most host programs at a time that have not named a port yet. The one that has been silent for longest makes room for
 /// the next.
 pub(super) const GREETINGS_MAX: usize = 32;
+/// Host programs that are let in or turned away in one turn.
+const CALLERS: usize = 32;
 /// Most refusals that wait for room in the guest. While there are that many, no more packets are taken from it.
 const REFUSALS_MAX: usize = 64;
 /// Events taken from the kernel at a time.
@@ -233,9 +235,12 @@ impl Table {
         self.callers && !self.short_of_descriptors && has_room
     }
 
-    /// Accepts host programs that have connected, as long as there is room.
+    /// Accepts host programs that have connected, as long as there is room, at most [`CALLERS`] of them.
     pub(super) fn accept(&mut self) {
-        while self.may_accept() {
+        for _ in 0..CALLERS {
+            if !self.may_accept() {
+                break;
+            }
             let accepted = self.socket.accept().and_then(|stream| self.watch(&stream).map(|id| (id, stream)));
             match accepted {
                 Ok((id, stream)) => {
@@ -245,8 +250,8 @@ impl Table {
                     self.greet(id);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.callers = false,
-                // The caller has gone already.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                // The caller has gone already, or is of another user.
+                Err(error) if is_callers_own(&error) => {}
                 Err(_) => self.short_of_descriptors = true,
             }
         }
@@ -309,6 +314,11 @@ fn hear(stream: &mut UnixStream, said: &mut Vec<u8>) -> Heard {
         }
     }
     Heard::Nonsense
+}
+
+/// Whether the next caller may be accepted though this one could not be.
+fn is_callers_own(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::PermissionDenied)
 }
 
 fn port(said: &[u8]) -> Option<u32> {

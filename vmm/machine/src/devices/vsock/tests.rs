@@ -14,6 +14,7 @@ use crate::devices::virtio::testing::*;
 mod calls;
 mod device;
 mod ends;
+mod jailed;
 mod room;
 mod sockets;
 

@@ -67,3 +67,69 @@ fn host_programs_that_say_nothing_give_way_to_those_that_come_later() {
     assert_eq!(guest.expect(op::DATA).1, b"hello");
     drop(silent);
 }
+
+/// Does this as another user, on a thread of its own. `None` if only root could.
+#[allow(unsafe_code, reason = "a thread that becomes another user, without the process")]
+fn as_another_user<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return None;
+    }
+    let become_another = || {
+        // SAFETY: the call takes numbers and changes the credentials of this thread alone.
+        let refused = unsafe { libc::syscall(libc::SYS_setresuid, 4242, 4242, 4242) };
+        assert_eq!(refused, 0);
+        act()
+    };
+    std::thread::scope(|scope| Some(scope.spawn(become_another).join().unwrap()))
+}
+
+fn allow_all(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
+
+#[test]
+fn a_host_program_of_another_user_is_turned_away_whatever_the_mode_of_the_socket() {
+    let mut guest = Guest::new();
+    allow_all(guest.folder.path());
+    allow_all(&guest.path());
+    let path = guest.path();
+    let Some(mut strangers) = as_another_user(|| {
+        let call = |_| {
+            let mut program = UnixStream::connect(&path).unwrap();
+            program.write_all(b"CONNECT 5000\n").unwrap();
+            program
+        };
+        // More than a turn lets in.
+        (0..40).map(call).collect::<Vec<_>>()
+    }) else {
+        return;
+    };
+    guest.rig.host();
+    guest.nothing_comes();
+    assert_eq!(guest.connections(), 0);
+    for stranger in &mut strangers {
+        stranger.set_nonblocking(true).unwrap();
+        // Closed: what it wrote was not read.
+        assert!(!matches!(stranger.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock));
+    }
+    // The user's own programs are let in as before.
+    guest.accept();
+}
+
+#[test]
+fn a_guest_is_not_connected_to_the_socket_of_another_user() {
+    let mut guest = Guest::new();
+    allow_all(guest.folder.path());
+    let path = guest.folder.path().join("sock_81");
+    let Some(listener) = as_another_user(|| UnixListener::bind(&path).unwrap()) else { return };
+    allow_all(&path);
+    guest.send(from_guest(81, op::REQUEST), b"");
+    let (header, _) = guest.expect(op::RESET);
+    assert_eq!((header.src_port, guest.connections()), (81, 0));
+    drop(listener);
+    std::fs::remove_file(&path).unwrap();
+    let own = guest.listen(81);
+    guest.connect(81, &own);
+}
