@@ -1,7 +1,8 @@
 //! A domain in shards: vCPUs are shared out over all of them, and a recording tells it all. What must hold of any
-//! guests is in [`properties`] and, against a slow model, in [`events`].
+//! guests is in [`properties`] and, against a slow model, in [`events`]; what is beyond leases, in [`overruns`].
 
 mod events;
+mod overruns;
 mod properties;
 
 use super::harness::{COSTS, of_nice};
