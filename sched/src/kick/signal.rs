@@ -4,7 +4,9 @@
 //! 1. Every thread that runs vCPUs blocks [`signal`] for its whole life ([`block`]).
 //! 2. The kernel unblocks it only while the thread is inside KVM_RUN (KVM_SET_SIGNAL_MASK on the vCPU), so a signal
 //!    that arrives before KVM_RUN is pending and ends it at once, and one that arrives after is there for the next.
-//! 3. After a kick the thread takes the signal out ([`drain`]). The handler never runs, there is none.
+//! 3. After a kick the thread takes the signal out ([`drain`]), so the signal's handler does not run there.
+//! 4. A kick may come to a thread that has ended, and whose number another thread of the process has by now. There the
+//!    handler runs, and does nothing: without one, the signal would end the process.
 //!
 //! A kick says only "look again": one that reaches the thread after it has moved on costs an exit and no more.
 //!
@@ -15,7 +17,7 @@
 use crate::sync::held::assert_not_held;
 use crate::time::Nanos;
 use std::mem::MaybeUninit;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Once};
 use std::{io, ptr};
 
 /// The signal number.
@@ -50,9 +52,25 @@ fn set() -> libc::sigset_t {
 
 /// Blocks the signal in the calling thread. To be called before any thread may kick it.
 pub fn block() {
+    static HANDLED: Once = Once::new();
+    HANDLED.call_once(handle);
     // SAFETY: a valid set; the old mask is not wanted.
     let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set(), ptr::null_mut()) };
     debug_assert_eq!(failed, 0, "SIG_BLOCK with a valid set cannot fail");
+}
+
+/// Gives the signal a handler for threads that do not block it. The signal cannot be ignored instead: the kernel would
+/// drop a kick of a thread inside KVM_RUN.
+fn handle() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: all-zero is a valid sigaction; the fields that matter follow.
+    let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+    action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+    // A system call of that thread goes on.
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the action is valid, and its handler does nothing.
+    let failed = unsafe { libc::sigaction(signal(), &action, ptr::null_mut()) };
+    debug_assert_eq!(failed, 0, "the signal may have a handler");
 }
 
 /// Takes a pending kick of the calling thread out. True if it was of its [`Departure`](super::departure::Departure).
@@ -190,6 +208,18 @@ mod tests {
             drain();
             assert!(!is_pending());
             drain();
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// As does a thread that has got the number of one that ran vCPUs.
+    #[test]
+    fn a_thread_that_runs_no_vcpus_outlives_a_kick() {
+        std::thread::spawn(block).join().unwrap();
+        std::thread::spawn(|| {
+            send(this_thread());
+            assert!(!is_pending(), "the kick has come");
         })
         .join()
         .unwrap();

@@ -18,6 +18,7 @@ pub use step::Phase;
 use super::world::World;
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
+use std::ops::Range;
 use step::Step;
 
 /// A guest.
@@ -43,10 +44,10 @@ pub enum Guest {
         /// It has computed.
         working: bool,
     },
-    /// Wakes a vCPU after every stretch.
+    /// Wakes vCPUs after every stretch.
     Waker {
-        /// The vCPU.
-        wakes: usize,
+        /// The vCPUs.
+        wakes: Range<usize>,
         /// How long it computes.
         stretch: Nanos,
         /// It has computed.
@@ -154,8 +155,8 @@ impl Guest {
         Self::Device { stretch, turn, working: false }
     }
 
-    /// Wakes this vCPU after every stretch.
-    pub fn waker(wakes: usize, stretch: Nanos) -> Self {
+    /// Wakes these vCPUs after every stretch.
+    pub fn waker(wakes: Range<usize>, stretch: Nanos) -> Self {
         Self::Waker { wakes, stretch, waking: false }
     }
 
@@ -216,7 +217,7 @@ impl Guest {
                 if !*waking {
                     return Step::Compute(*stretch);
                 }
-                world.events.push(*wakes);
+                world.events.extend(wakes.clone());
                 Step::Kick
             }
             Self::Client { work, sleep, phase } => {

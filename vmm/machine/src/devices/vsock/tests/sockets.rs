@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use super::table::GREETINGS_MAX;
+use super::table::{CONNECTIONS_MAX, GREETINGS_MAX};
 use super::*;
 
 #[test]
@@ -66,6 +66,23 @@ fn host_programs_that_say_nothing_give_way_to_those_that_come_later() {
     guest.rig.host();
     assert_eq!(guest.expect(op::DATA).1, b"hello");
     drop(silent);
+}
+
+#[test]
+fn a_guest_has_no_more_connections_than_its_share_of_descriptors() {
+    let mut guest = Guest::new();
+    let listener = guest.listen(80);
+    let mut open = Vec::new();
+    for port in 0..CONNECTIONS_MAX as u32 + 20 {
+        guest.send(Header { src_port: port, ..from_guest(80, op::REQUEST) }, b"");
+        let (answer, _) = guest.packet().unwrap();
+        let admitted = (port as usize) < CONNECTIONS_MAX;
+        assert_eq!(answer.op, if admitted { op::RESPONSE } else { op::RESET }, "{port}");
+        if admitted {
+            open.push(listener.accept().unwrap());
+        }
+    }
+    assert_eq!(guest.connections(), CONNECTIONS_MAX);
 }
 
 /// Does this as another user, on a thread of its own. `None` if only root could.
