@@ -23,4 +23,4 @@ mod reader;
 mod rules;
 
 pub use crates::StructureError;
-pub use rules::{COMMENT_WIDTH, FILE_CIRCLES, FOLDER_CIRCLES, README_LENGTH, RULES, Rule, SILENT_PATHS};
+pub use rules::{COMMENT_WIDTH, FILE_CIRCLES, FOLDER_CIRCLES, NAMED_TESTS, README_LENGTH, RULES, Rule, SILENT_PATHS};

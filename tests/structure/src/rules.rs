@@ -34,8 +34,11 @@ pub const COMMENT_WIDTH: Rule = Rule { name: "no comment line over the width", c
 pub const SILENT_PATHS: Rule =
     Rule { name: "no diagnostics on the path of a decision or an exit", check: silent_paths };
 
+/// The page on security names no test that there is not: a promise without one is none.
+pub const NAMED_TESTS: Rule = Rule { name: "docs/security.md names tests that there are", check: named_tests };
+
 /// All rules.
-pub const RULES: [Rule; 5] = [FOLDER_CIRCLES, FILE_CIRCLES, README_LENGTH, COMMENT_WIDTH, SILENT_PATHS];
+pub const RULES: [Rule; 6] = [FOLDER_CIRCLES, FILE_CIRCLES, README_LENGTH, COMMENT_WIDTH, SILENT_PATHS, NAMED_TESTS];
 
 /// Crates whose code runs for every decision, exit or request of a device.
 const SILENT: [&str; 2] = ["sched", "vmm/machine"];
@@ -85,6 +88,25 @@ fn silent_paths(root: &Path) -> Result<Vec<String>, StructureError> {
         }
     }
     Ok(loud)
+}
+
+fn named_tests(root: &Path) -> Result<Vec<String>, StructureError> {
+    let page = read(&root.join("docs/security.md"))?;
+    let functions = sources(root)?.iter().map(|path| read(path)).collect::<Result<String, _>>()?;
+    let is_there = |quoted: &str| match quoted.strip_suffix("...") {
+        _ if quoted.ends_with(".rs") => root.join(quoted).is_file(),
+        Some(beginning) => functions.contains(&format!("fn {beginning}")),
+        None => functions.contains(&format!("fn {quoted}(")),
+    };
+    let quoted = page.split('`').skip(1).step_by(2).filter(|quoted| is_of_test(quoted));
+    Ok(quoted.filter(|quoted| !is_there(quoted)).map(|quoted| format!("docs/security.md names {quoted}")).collect())
+}
+
+/// Whether a quoted text is the path of a source file or, being a sentence, the name of a test.
+fn is_of_test(quoted: &str) -> bool {
+    let is_sentence = quoted.matches('_').count() >= 3;
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
+    (quoted.ends_with(".rs") && quoted.contains('/')) || (is_sentence && quoted.chars().all(is_name))
 }
 
 /// All Rust files below `folder`, except built and hidden ones.

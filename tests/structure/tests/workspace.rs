@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stile_structure::{COMMENT_WIDTH, FILE_CIRCLES, FOLDER_CIRCLES, README_LENGTH, Rule, SILENT_PATHS};
+use stile_structure::{COMMENT_WIDTH, FILE_CIRCLES, FOLDER_CIRCLES, NAMED_TESTS, README_LENGTH, Rule, SILENT_PATHS};
 
 /// Fails with the breaks of a rule in this workspace.
 fn assert_kept(rule: Rule) {
@@ -34,4 +34,9 @@ fn no_comment_line_is_wider_than_code() {
 #[test]
 fn no_decision_and_no_exit_passes_a_diagnostic() {
     assert_kept(SILENT_PATHS);
+}
+
+#[test]
+fn the_page_on_security_names_tests_that_there_are() {
+    assert_kept(NAMED_TESTS);
 }
