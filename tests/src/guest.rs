@@ -35,6 +35,7 @@ pub struct Recipe {
     port: Option<(Arc<Switch>, PortNumber)>,
     cap: Option<Cap>,
     nice: Nice,
+    has_console: bool,
 }
 
 impl Recipe {
@@ -64,6 +65,7 @@ impl Recipe {
             port: None,
             cap: None,
             nice: Nice::default(),
+            has_console: true,
         }
     }
 
@@ -90,6 +92,11 @@ impl Recipe {
     /// With this nice value.
     pub fn nice(self, nice: Nice) -> Self {
         Self { nice, ..self }
+    }
+
+    /// Without a console: what it prints is not kept.
+    pub fn without_console(self) -> Self {
+        Self { has_console: false, ..self }
     }
 
     /// With a network device at this port of a switch, and the address that goes with it.
@@ -123,7 +130,7 @@ impl Recipe {
                 ..Attributes::default()
             },
             cmdline: &format!("{}{}", address.unwrap_or_default(), self.cmdline),
-            console: Sink::Buffer(Arc::clone(&text)),
+            console: if self.has_console { Sink::Buffer(Arc::clone(&text)) } else { Sink::Discard },
             device: attach.as_ref().map(|attach| attach as _),
         };
         let vm = Vm::create(kvm, &spec, Arc::clone(domain))?;

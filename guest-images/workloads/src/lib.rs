@@ -25,6 +25,9 @@
 //! | `seed` | netbench-client: which sequence of operations | 1 |
 //! | `loops`, `messages` | hackbench, volano: messages of each sender to each receiver; of each user | 100 |
 //! | `corrupt` | hackbench, volano: 1 damages one message, for tests | 0 |
+//! | `mode` | hostile: an attack, or `random` | `random` |
+//! | `seed`, `peers` | hostile: which sequence; ports 1 to this one are attacked | 1, 8 |
+//! | `gate` | hostile: `open` if the monitor has opened the gate | closed |
 //! | `roles` | mix: `pair:2,locker:4,hog:4`, in vCPU order | half lockers, half hogs |
 #![cfg_attr(not(test), no_std)]
 
@@ -37,6 +40,7 @@ pub mod frames;
 pub mod hackbench;
 pub mod hello;
 pub mod hog;
+pub mod hostile;
 pub mod idle;
 pub mod make;
 pub mod memload;

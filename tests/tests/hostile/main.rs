@@ -1,6 +1,8 @@
 //! Guests that attack the monitor or other guests by what they are allowed to do. docs/security.md lists the attacks.
 
-use std::sync::Arc;
+mod attacks;
+
+use std::sync::{Arc, Mutex, PoisonError};
 use stile_machine::devices::virtio::Progress;
 use stile_machine::devices::{MmioDevice, Written};
 use stile_machine::unikernel::image::forge::code;
@@ -10,9 +12,17 @@ use stile_machine::vm::{Fault, FaultKind, Outcome, VirtualMachine};
 use stile_sched::attributes::Attributes;
 use stile_tests::{Carrier, Recipe, program, require_kvm, wait_for};
 
+/// Only one of these tests runs at a time: the attackers and victims of another domain on the same pCPUs make each wait
+/// many times as long.
+fn alone() -> impl Drop {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn a_guest_that_reports_results_without_end_ends_with_a_bounded_number_of_harmless_names() {
     let kvm = require_kvm!();
+    let _alone = alone();
     let domain = Carrier::mechanisms()[0].domain();
     let guest = Recipe::program(&program::reports_without_end()).start(&kvm, &domain);
     wait_for("the guest ends", || {
@@ -33,6 +43,7 @@ fn a_kick_of_all_others_goes_back_to_the_scheduler_again_and_again() {
     /// vCPUs, of which each kicks all others.
     const VCPUS: u32 = 97;
     let kvm = require_kvm!();
+    let _alone = alone();
     for carrier in Carrier::mechanisms() {
         let guest = Recipe::program(&program::kicks_all_others()).vcpus(VCPUS).start(&kvm, &carrier.domain());
         let kicks = || (0..VCPUS).map(|vcpu| guest.ops(vcpu)).sum::<u64>();
@@ -65,6 +76,7 @@ impl MmioDevice for Broken {
 #[test]
 fn a_panic_in_the_monitor_ends_the_vm_for_which_it_worked_and_its_pcpu_runs_on() {
     let kvm = require_kvm!();
+    let _alone = alone();
     for carrier in Carrier::mechanisms() {
         let domain = carrier.domain();
         let neighbour = Recipe::builtin("mix").vcpus(2).cmdline("roles=hog:1,probe:1").start(&kvm, &domain);
