@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use stile_abi::gauge::BUCKETS;
 use stile_abi::{Gauge, Presence, Steal};
 use stile_machine::devices::MmioDevice;
 use stile_machine::devices::net::{NetDevice, PortNumber, Switch, VmEvents};
@@ -189,6 +190,16 @@ impl Guest {
     /// Errors a vCPU has counted.
     pub fn errors(&self, vcpu: u32) -> u64 {
         self.counter(vcpu, offset_of!(Gauge, errors))
+    }
+
+    /// How many responses, or waits, of a vCPU fell into each bucket.
+    pub fn responses(&self, vcpu: u32) -> [u32; BUCKETS] {
+        let state = self.vm.state();
+        let at = state.layout().gauge(vcpu) + offset_of!(Gauge, latency) as u64;
+        std::array::from_fn(|bucket| {
+            let at = GuestAddress(at + (bucket * size_of::<u32>()) as u64);
+            state.memory().load(at, Relaxed).expect("gauges are in memory")
+        })
     }
 
     fn counter(&self, vcpu: u32, offset: usize) -> u64 {

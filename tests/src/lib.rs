@@ -8,6 +8,7 @@ pub mod guest;
 pub mod halting;
 pub mod process;
 pub mod program;
+pub mod soak;
 pub mod unfair;
 pub mod watched;
 

@@ -7,7 +7,7 @@
 #![cfg_attr(feature = "guest", allow(unsafe_code, reason = "code that is altered is none that the compiler knows"))]
 
 use super::attacker::Attacker;
-use super::device::{Device, VERSION_1};
+use super::device::{Device, STATUS, VERSION_1};
 use super::queue::{Descriptor, QUEUE_BYTES, Queue, TRANSMIT};
 
 /// Elements of the ring that are instructions of the loop.
@@ -32,6 +32,8 @@ pub(super) fn spins(attacker: &mut Attacker, device: Device) {
     device.bring_up(VERSION_1, &[&queue]);
     device.notify(&queue);
     spin(1 + attacker.random.below(TURNS), attacker.arena + QUEUE_BYTES);
+    // No other attack finds the ring there.
+    device.write(STATUS, 0);
     attacker.made(1 + ELEMENTS as u64);
 }
 

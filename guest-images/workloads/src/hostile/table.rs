@@ -4,6 +4,7 @@ use super::attacker::Attacker;
 use super::device::Device;
 use super::{altered, chains, deadly, doorbells, frames, registers, resets, waits};
 use core::fmt;
+use stile_rt::Boot;
 
 /// What an attack needs of its VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,20 +43,26 @@ pub struct Attack {
     pub needs: Needs,
     /// Why it ends its VM, as the monitor says it; `None` if the VM has to live.
     pub end: Option<&'static str>,
+    /// Other vCPUs must not make other attacks meanwhile, or they would have the device write into the program.
+    alone: bool,
     round: Round,
 }
 
 impl Attack {
     const fn plain(name: &'static str, round: fn(&mut Attacker)) -> Self {
-        Self { name, needs: Needs::Nothing, end: None, round: Round::Plain(round) }
+        Self { name, needs: Needs::Nothing, end: None, alone: false, round: Round::Plain(round) }
     }
 
     const fn on_device(name: &'static str, round: fn(&mut Attacker, Device)) -> Self {
-        Self { name, needs: Needs::Network, end: None, round: Round::On(round) }
+        Self { name, needs: Needs::Network, end: None, alone: false, round: Round::On(round) }
     }
 
     const fn behind_gate(self) -> Self {
         Self { needs: Needs::Gate, ..self }
+    }
+
+    const fn alone(self) -> Self {
+        Self { alone: true, ..self }
     }
 
     const fn ends(self, why: &'static str) -> Self {
@@ -88,7 +95,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack::plain("idles", waits::idles),
     Attack::plain("gates", waits::gates).behind_gate(),
     Attack::plain("spins", waits::spins),
-    Attack::on_device("altered-spins", altered::spins),
+    Attack::on_device("altered-spins", altered::spins).alone(),
     Attack::on_device("registers", registers::noise),
     Attack::on_device("disorder", registers::disorder),
     Attack::on_device("resets", resets::resets),
@@ -157,7 +164,9 @@ pub(super) fn named(name: &str) -> Option<&'static Attack> {
 pub(super) fn any(attacker: &mut Attacker, gate_is_open: bool) -> &'static Attack {
     loop {
         let attack = &ATTACKS[attacker.random.below(SURVIVABLE as u64) as usize];
-        if attack.is_possible(attacker) && (gate_is_open || attack.needs != Needs::Gate) {
+        let is_alone = Boot::page().vcpus() == 1;
+        let may = (is_alone || !attack.alone) && (gate_is_open || attack.needs != Needs::Gate);
+        if may && attack.is_possible(attacker) {
             return attack;
         }
     }
