@@ -8,7 +8,7 @@ use crate::trust::{self, Untrusted};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 
 /// The folder with the package's files, in an entry of the cache.
@@ -55,12 +55,15 @@ pub enum TreeError {
 /// By path from the package's root: what is there.
 type List = BTreeMap<String, String>;
 
-/// Makes the files of an entry the user's own, and writes their list. Links that lead out of the package are removed:
-/// to follow them would take files of the host.
+/// Makes the files of an entry the user's own, and writes their list. Absolute links begin at the package's root. Links
+/// that lead out of the package are removed: to follow them would take files of the host.
 pub(crate) fn seal(entry: &Path) -> Result<(), TreeError> {
     let root = entry.join(FILES);
     for path in everything(&root)? {
         let metadata = fs::symlink_metadata(&path).map_err(read(&path))?;
+        if metadata.is_symlink() {
+            root_in_package(&root, &path).map_err(read(&path))?;
+        }
         if leads_out(&root, &path, &metadata) {
             fs::remove_file(&path).map_err(read(&path))?;
             continue;
@@ -135,6 +138,16 @@ fn everything(root: &Path) -> Result<Vec<PathBuf>, TreeError> {
     Ok(all)
 }
 
+/// Has an absolute link begin at the package's root, as it will in the guest, and not at the host's.
+fn root_in_package(root: &Path, path: &Path) -> io::Result<()> {
+    let target = fs::read_link(path)?;
+    let Ok(target) = target.strip_prefix("/") else { return Ok(()) };
+    let depth = path.strip_prefix(root).map_or(1, |path| path.components().count());
+    let up: PathBuf = std::iter::repeat_n("..", depth.saturating_sub(1)).collect();
+    fs::remove_file(path)?;
+    symlink(up.join(target), path)
+}
+
 /// Whether this is a link by which one leaves the package's folder.
 fn leads_out(root: &Path, path: &Path, metadata: &fs::Metadata) -> bool {
     if !metadata.is_symlink() {
@@ -167,7 +180,6 @@ fn read(path: &Path) -> impl FnOnce(io::Error) -> TreeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
 
     /// An entry with a program, a library with a link to it, and an empty folder.
     fn entry() -> (tempfile::TempDir, PathBuf) {
@@ -252,6 +264,8 @@ mod tests {
         for (name, target) in out {
             symlink(target, root.join(name)).unwrap();
         }
+        // As the C library's package has its loader.
+        symlink("/lib/x.so.1", root.join("bin/loader")).unwrap();
         // It goes up from where another link leads, which is higher than its text says.
         symlink(".", root.join("bin/here")).unwrap();
         symlink("here/../../../outside", root.join("bin/detour")).unwrap();
@@ -264,6 +278,7 @@ mod tests {
         }
         assert_eq!(fs::metadata(root.join("bin/busybox")).unwrap().mode() & 0o7777, 0o755);
         assert_eq!(fs::read_to_string(root.join("lib/x.so")).unwrap(), "lib/x.so.1");
+        assert_eq!(fs::read_to_string(root.join("bin/loader")).unwrap(), "lib/x.so.1");
         check(entry.path()).unwrap();
     }
 }
