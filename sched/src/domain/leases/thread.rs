@@ -169,7 +169,7 @@ struct Thread<'a, W> {
     slot: Option<Slot>,
     /// Since when the thread is in the host's real-time class on that pCPU.
     boosted: Option<Time>,
-    /// Its last wait with a deadline ended by that.
+    /// Its last wait with a deadline, or its last doze, ended by time.
     times_out: bool,
     before: Missed,
     /// What the way took in all, from being handed a slot to running there.

@@ -19,7 +19,7 @@ use crate::kick;
 use crate::slot::Word;
 use crate::sync::Ordering;
 use crate::time::{Time, monotonic};
-use crate::vcpu::Vcpu;
+use crate::vcpu::{DozeEnd, Vcpu};
 use std::io;
 use std::sync::Arc;
 
@@ -97,10 +97,13 @@ impl<W: Word> Thread<'_, W> {
         if !self.me.parker.leave() {
             return true;
         }
-        let event = self.vcpu.doze();
+        let end = self.vcpu.doze();
         let woken = self.me.parker.back();
         // Of another thread, of the vCPU's own timer, or for leaving the CPU. The next turn would end with it at once.
         self.drain();
-        woken || !event
+        if end != DozeEnd::Kicked {
+            self.times_out = end == DozeEnd::Timer;
+        }
+        woken || end == DozeEnd::Kicked
     }
 }

@@ -61,7 +61,7 @@ impl<W: Word> Thread<'_, W> {
             }
             self.arm_boost(rest);
             let woken = if rest.dozes { self.doze() } else { self.me.parker.wait(rest.until) };
-            if rest.until != Time::NEVER {
+            if rest.until != Time::NEVER && !rest.dozes {
                 self.times_out = !woken;
             }
             if !woken {
@@ -74,12 +74,12 @@ impl<W: Word> Thread<'_, W> {
         }
     }
 
-    /// The thread is about to wait: for an event that comes to it alone, or for a deadline that will probably come,
-    /// which the boost is for; or for a thread that wakes it. That one runs on the same pCPU, and would be preempted
-    /// by a boosted thread before it has gone to sleep itself.
+    /// The thread is about to wait: for a deadline or a timer that will probably come, which the boost is for; or for
+    /// a thread that wakes it. That one runs on the same pCPU, and would be preempted by a boosted thread before it has
+    /// gone to sleep itself. A vCPU that dozes is woken by other vCPUs of its guest in the same way.
     fn arm_boost(&mut self, rest: Rest) {
         let until = if rest.dozes { monotonic() } else { rest.until };
-        if until == Time::NEVER || !(rest.dozes || self.times_out) {
+        if until == Time::NEVER || !self.times_out {
             self.end_boost();
         } else if self.boosted.is_none()
             && let Some(slot) = self.slot
