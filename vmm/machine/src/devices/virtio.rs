@@ -12,6 +12,8 @@ mod attachment;
 mod budget;
 mod buffers;
 mod chain;
+#[cfg(test)]
+pub(crate) mod cost;
 mod fault;
 #[cfg(test)]
 pub(crate) mod fuzz;

@@ -5,6 +5,7 @@ use std::fs::File;
 use tempfile::NamedTempFile;
 
 use super::*;
+use crate::devices::virtio::cost::{self, Cost};
 use crate::devices::virtio::fuzz::{self, PROGRAM_MAX, Program, Target};
 use crate::devices::virtio::testing::*;
 
@@ -14,6 +15,13 @@ struct Disks(NamedTempFile);
 
 impl Target for Disks {
     type Device = BlockDevice;
+    /// Eight requests, each for the whole disk at most.
+    const MOST: Cost = Cost {
+        descriptors: cost::descriptors(256),
+        bytes: 8 * (SECTORS * SECTOR_BYTES + 64) as usize,
+        allocations: 8 * 16,
+        wakes: 1,
+    };
 
     fn rig(&mut self) -> Rig<BlockDevice> {
         let disk = Disk::open(self.0.path(), false).unwrap();

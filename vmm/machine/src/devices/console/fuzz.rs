@@ -3,6 +3,7 @@
 use std::io::{PipeWriter, Write};
 
 use super::*;
+use crate::devices::virtio::cost::{self, Cost};
 use crate::devices::virtio::fuzz::{self, PROGRAM_MAX, Program, Target};
 use crate::devices::virtio::testing::*;
 
@@ -16,6 +17,12 @@ struct Consoles {
 
 impl Target for Consoles {
     type Device = ConsoleDevice;
+    const MOST: Cost = Cost {
+        descriptors: cost::descriptors(QUEUE_SIZE),
+        bytes: CHAINS_PER_TURN * BYTES_MAX,
+        allocations: CHAINS_PER_TURN * 16,
+        wakes: 2,
+    };
 
     fn rig(&mut self) -> Rig<ConsoleDevice> {
         let (keys, typist) = io::pipe().unwrap();

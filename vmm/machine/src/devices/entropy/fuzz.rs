@@ -1,6 +1,7 @@
 //! Fuzz target of the source of randomness.
 
 use super::*;
+use crate::devices::virtio::cost::{self, Cost};
 use crate::devices::virtio::fuzz::{self, PROGRAM_MAX, Program, Target};
 use crate::devices::virtio::testing::*;
 
@@ -8,6 +9,12 @@ struct Sources;
 
 impl Target for Sources {
     type Device = EntropyDevice;
+    const MOST: Cost = Cost {
+        descriptors: cost::descriptors(QUEUE_SIZE),
+        bytes: REQUESTS_PER_TURN * BYTES_MAX,
+        allocations: REQUESTS_PER_TURN * 16,
+        wakes: 1,
+    };
 
     fn rig(&mut self) -> Rig<EntropyDevice> {
         Rig::new(0, EntropyDevice::new)

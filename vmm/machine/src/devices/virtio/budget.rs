@@ -1,7 +1,7 @@
 //! What the work of one turn may cost. The turn ends with the chain that uses the budget up.
 
 /// Descriptors read in a turn. Each takes some ten nanoseconds, and a chain has at most as many as its queue.
-const DESCRIPTORS: usize = 2048;
+pub(super) const DESCRIPTORS: usize = 2048;
 /// Bytes that are offered to be read or written in a turn (units: bytes): about a millisecond of copying.
 const BYTES: usize = 4 << 20;
 

@@ -72,6 +72,8 @@ impl<'m> Buffers<'m> {
             && let Some((at, length)) = self.parts.pop_front()
         {
             let here = length.min(wanted - moved);
+            #[cfg(test)]
+            super::cost::bytes(here);
             copy(self.memory, at, moved..moved + here)?;
             if here < length {
                 self.parts.push_front((GuestAddress(at.0 + here as u64), length - here));

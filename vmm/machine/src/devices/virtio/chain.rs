@@ -115,6 +115,8 @@ impl Walk<'_> {
 
     fn read(&mut self, index: u16) -> Result<Descriptor, ChainError> {
         self.left = self.left.checked_sub(1).ok_or(ChainError::Endless)?;
+        #[cfg(test)]
+        super::cost::descriptor();
         let at = self.table.0.checked_add(u64::from(DESCRIPTOR_BYTES) * u64::from(index));
         let at = at.filter(|_| index < self.size).ok_or(ChainError::Endless)?;
         self.memory.read_obj(GuestAddress(at)).map_err(|_| ChainError::Endless)
@@ -199,6 +201,8 @@ pub fn read_chain(memory: &GuestMemoryMmap, chain: Chain, buf: &mut [u8]) -> Res
         }
         let room = buf.len().saturating_sub(total);
         let part = room.min(descriptor.len() as usize);
+        #[cfg(test)]
+        super::cost::bytes(part);
         if part > 0 {
             let to = &mut buf[total..total + part];
             memory.read_slice(to, descriptor.addr()).map_err(ChainError::Memory)?;
@@ -217,6 +221,8 @@ pub fn write_chain(memory: &GuestMemoryMmap, chain: Chain, data: &[u8]) -> Resul
             return Err(ChainError::Direction);
         }
         let (part, after) = rest.split_at(rest.len().min(descriptor.len() as usize));
+        #[cfg(test)]
+        super::cost::bytes(part.len());
         if !part.is_empty() {
             memory.write_slice(part, descriptor.addr()).map_err(ChainError::Memory)?;
         }

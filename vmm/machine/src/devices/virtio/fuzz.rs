@@ -1,5 +1,6 @@
 //! Fuzzing of devices. A program of bytes drives a device from the driver's side and from the host's, mostly wrongly.
-//! Whatever the program does, the device must not panic, must come to rest, and must work again after a reset.
+//! Whatever the program does, the device must not panic, must come to rest, and must work again after a reset. No turn
+//! may cost more than the device [states](Target::MOST).
 //!
 //! A target is an ordinary test (`fuzz_of_...`) which replays a corpus and then runs random programs for as long as
 //! `STILE_FUZZ_SECONDS` says; `scripts/fuzz` runs them all. The corpus (`fuzz/NAME.txt`) has a program a line, in
@@ -8,6 +9,7 @@
 use std::time::Duration;
 
 use super::Device;
+use super::cost::{self, Cost};
 use super::testing::*;
 
 /// Longest program (units: bytes). A request takes a dozen bytes, so a program can make many steps.
@@ -17,6 +19,8 @@ pub(crate) const PROGRAM_MAX: usize = 512;
 pub(crate) trait Target {
     /// The device.
     type Device: Device;
+    /// The most that a turn may cost, and the writing of a register with the turn that it begins.
+    const MOST: Cost;
     /// A fresh device, ready to work.
     fn rig(&mut self) -> Rig<Self::Device>;
     /// A request's header that the device is likely to understand.
@@ -52,9 +56,11 @@ pub(crate) fn run<T: Target>(mut target: T, program: &[u8]) {
     let teller = Teller(program);
     let mut rig = target.rig();
     let mut program = Program(program);
+    cost::limit(Some(T::MOST));
     while let Some(step) = program.next() {
         self::step(&mut target, &mut rig, step, &mut program);
     }
+    cost::limit(None);
     rig.reset(0);
     target.check(&mut rig);
     drop(teller);

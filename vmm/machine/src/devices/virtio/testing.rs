@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use virtio_bindings::virtio_mmio as reg;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::{Device, Line, MmioTransport, Notify, Progress};
+use super::{Device, Line, MmioTransport, Notify, Progress, cost};
 use crate::devices::Written;
 
 pub(crate) const WRITE: u16 = 2;
@@ -28,6 +28,7 @@ pub(crate) struct Bell(AtomicU64);
 
 impl Notify for Bell {
     fn notify(&self) {
+        super::cost::wake();
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -50,9 +51,9 @@ pub(crate) fn read32<D: Device>(device: &MmioTransport<D>, register: u32) -> u32
 
 pub(crate) fn write32<D: Device>(device: &MmioTransport<D>, register: u32, value: u32) {
     // As a vCPU does, except that a device's turn is never on another thread here.
-    match device.write(register.into(), &value.to_le_bytes()) {
+    match cost::of(|| device.write(register.into(), &value.to_le_bytes())) {
         Written::Done => {}
-        Written::More(queue) => while device.queue_turn(queue) == Progress::More {},
+        Written::More(queue) => while cost::of(|| device.queue_turn(queue)) == Progress::More {},
         Written::Busy => panic!("another thread has a turn"),
     }
 }
@@ -228,7 +229,7 @@ impl<D: Device> Rig<D> {
 
     /// Lets the device take what the host has, as its worker does.
     pub(crate) fn host(&self) {
-        while self.device.device().host_ready() == Progress::More {}
+        while cost::of(|| self.device.device().host_ready()) == Progress::More {}
     }
 
     pub(crate) fn used(&mut self, queue: usize) -> Option<(u32, u32)> {

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::packet::{Header, op};
 use super::table::CONNECTIONS_MAX;
 use super::*;
+use crate::devices::virtio::cost::{self, Cost};
 use crate::devices::virtio::fuzz::{self, PROGRAM_MAX, Program, Target};
 use crate::devices::virtio::testing::*;
 
@@ -37,6 +38,9 @@ impl Sockets {
 
 impl Target for Sockets {
     type Device = VsockDevice;
+    /// 32 packets, of 64 KiB at most.
+    const MOST: Cost =
+        Cost { descriptors: cost::descriptors(128), bytes: 32 * ((64 << 10) + 44), allocations: 32 * 16, wakes: 2 };
 
     fn rig(&mut self) -> Rig<VsockDevice> {
         let socket = HostSocket::open(&self.folder.path().join("sock")).unwrap();

@@ -1,8 +1,9 @@
 //! Fuzz target of the network device: a guest on a switch, and a peer that sends to it.
 
 use super::*;
-use crate::devices::net::frame::test_frame;
+use crate::devices::net::frame::{MAX_FRAME, test_frame};
 use crate::devices::net::{Delivery, HEADER_BYTES, Sink, WAITING_MAX};
+use crate::devices::virtio::cost::{self, Cost};
 use crate::devices::virtio::fuzz::{self, PROGRAM_MAX, Program, Target};
 use crate::devices::virtio::testing::*;
 
@@ -12,7 +13,9 @@ impl Sink for Peer {
     fn deliver(&self, _frame: &Frame) -> Delivery {
         Delivery::Quiet
     }
-    fn notify(&self) {}
+    fn notify(&self) {
+        cost::wake();
+    }
 }
 
 struct Guests {
@@ -39,6 +42,13 @@ impl Guests {
 
 impl Target for Guests {
     type Device = NetDevice;
+    /// 256 frames, which are copied once. A peer is woken once a turn.
+    const MOST: Cost = Cost {
+        descriptors: cost::descriptors(256),
+        bytes: 256 * (HEADER_BYTES + MAX_FRAME),
+        allocations: 64,
+        wakes: 2,
+    };
 
     fn rig(&mut self) -> Rig<NetDevice> {
         Rig::new(0, |memory, line| NetDevice::on_switch(&self.switch, number(1), memory, line).unwrap())
