@@ -77,8 +77,8 @@ pub trait Vcpu: Send {
         false
     }
 
-    /// After [`Stop::Halted`]: waits until there is an event, without acting on it, so that no guest code runs. The next
-    /// run acts on the event, or goes on waiting.
+    /// After [`Stop::Halted`]: waits until there is an event, without acting on it, so that no guest code runs. The
+    /// next run acts on the event, or goes on waiting.
     fn doze(&mut self) -> DozeEnd {
         DozeEnd::Event
     }
