@@ -55,6 +55,16 @@ pub fn domain_for(config: &Config) -> Result<Arc<dyn Domain>, AssemblyError> {
     }
 }
 
+/// Makes a domain on these host CPUs under this policy, with caps or without, that can go on with the vCPUs of another
+/// one and give them back.
+pub fn successor(policy: &PolicyConfig, cpus: &CpuList, caps: bool) -> Result<Arc<dyn Handover>, AssemblyError> {
+    let policy = &carried_out(policy);
+    match decides(policy, cpus.len(), &stile_host::topology(cpus)) {
+        Ok(decides) => start(policy, cpus, if caps { decides.with_caps() } else { decides }),
+        Err(yields) => Ok(Arc::new(HostThreads::new(&numbers(cpus), yields))),
+    }
+}
+
 /// Like [`domain_for`], for a domain that can hand its vCPUs over to the host's scheduler. `None` if the host schedules
 /// them anyway.
 pub fn switchable_for(config: &Config) -> Result<Option<Arc<Switchable>>, AssemblyError> {
