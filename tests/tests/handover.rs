@@ -14,8 +14,8 @@ use stile_tests::{Guest, Recipe, carrier, require_kvm};
 
 /// Changes, where the environment does not say how many (`STILE_CHANGES`).
 const CHANGES: usize = 42;
-/// Not `o1` and `goodness`: beside vCPUs that spin they keep a client waiting for the five seconds after which it counts
-/// an error, without any change.
+/// Not `o1` and `goodness`: beside vCPUs that spin they keep a client waiting for the five seconds after which it
+/// counts an error, without any change.
 const POLICIES: [&str; 7] =
     ["rsdl", "rsdl:leases", "credit2", "credit2:leases", "freelist", "host", "rsdl+none:shard_pcpus=1"];
 
