@@ -111,6 +111,7 @@ pub(super) fn carry<W: Word>(
         probe: SpinProbe::default(),
         slot: None,
         boosted: None,
+        woken_by_others: 0,
         times_out: true,
         before,
         ways: Nanos::ZERO,
@@ -169,7 +170,9 @@ struct Thread<'a, W> {
     slot: Option<Slot>,
     /// Since when the thread is in the host's real-time class on that pCPU.
     boosted: Option<Time>,
-    /// Its last wait with a deadline, or its last doze, ended by time.
+    /// Dozes in a row that events of others ended.
+    woken_by_others: u32,
+    /// Its last wait with a deadline ended by that.
     times_out: bool,
     before: Missed,
     /// What the way took in all, from being handed a slot to running there.

@@ -68,7 +68,7 @@ fn every_event_inside_is_handled_on_a_slot_beside_vcpus_that_compute() {
 /// Events of another vCPU come from the same pCPU as often as not, and a boosted thread would preempt the sender for
 /// each of them.
 #[test]
-fn a_vcpu_is_boosted_for_its_timer_and_not_for_events_of_others() {
+fn a_vcpu_is_boosted_for_its_timer_and_not_for_the_fifth_event_of_others() {
     for (end, boosted) in [(DozeEnd::Timer, true), (DozeEnd::Event, false)] {
         let domain = start(
             &cpus()[..1],
@@ -82,11 +82,11 @@ fn a_vcpu_is_boosted_for_its_timer_and_not_for_events_of_others() {
         if !halter.was_boosted() {
             return eprintln!("SKIPPED: the host does not permit the real-time class");
         }
-        for event in 1..4 {
+        for event in 1..8 {
             let dozes = halter.dozes();
             halter.send();
             wait_for(|| halter.handled() == event && halter.dozes() > dozes);
-            assert_eq!(halter.was_boosted(), boosted, "{end:?}");
+            assert_eq!(halter.was_boosted(), boosted || event < 4, "{end:?}, {event}");
         }
     }
 }

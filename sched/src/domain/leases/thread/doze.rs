@@ -101,8 +101,10 @@ impl<W: Word> Thread<'_, W> {
         let woken = self.me.parker.back();
         // Of another thread, of the vCPU's own timer, or for leaving the CPU. The next turn would end with it at once.
         self.drain();
-        if end != DozeEnd::Kicked {
-            self.times_out = end == DozeEnd::Timer;
+        match end {
+            DozeEnd::Kicked => {}
+            DozeEnd::Timer => self.woken_by_others = 0,
+            DozeEnd::Event => self.woken_by_others = self.woken_by_others.saturating_add(1),
         }
         woken || end == DozeEnd::Kicked
     }

@@ -8,6 +8,10 @@ use crate::sync::Ordering;
 use crate::time::{Time, monotonic};
 use std::ops::ControlFlow::{self, Break, Continue};
 
+/// Events of others in a row, without one of the vCPU's timer, after which the next one is expected to be of others.
+/// One is not enough: a guest that sleeps and wakes sends its vCPUs interrupts in between.
+const OF_OTHERS: u32 = 4;
+
 /// How a thread without a slot waits.
 #[derive(Clone, Copy)]
 pub(in crate::domain::leases) struct Rest {
@@ -76,10 +80,12 @@ impl<W: Word> Thread<'_, W> {
 
     /// The thread is about to wait: for a deadline or a timer that will probably come, which the boost is for; or for
     /// a thread that wakes it. That one runs on the same pCPU, and would be preempted by a boosted thread before it has
-    /// gone to sleep itself. A vCPU that dozes is woken by other vCPUs of its guest in the same way.
+    /// gone to sleep itself. A vCPU that dozes may be woken by other vCPUs of its guest in the same way, again and
+    /// again.
     fn arm_boost(&mut self, rest: Rest) {
         let until = if rest.dozes { monotonic() } else { rest.until };
-        if until == Time::NEVER || !self.times_out {
+        let comes = if rest.dozes { self.woken_by_others < OF_OTHERS } else { self.times_out };
+        if until == Time::NEVER || !comes {
             self.end_boost();
         } else if self.boosted.is_none()
             && let Some(slot) = self.slot
