@@ -71,6 +71,7 @@ impl Handover for HostThreads {
         let mut adopted = Adopted::default();
         let evacuees = adopted.but_for_ended(evacuated.vcpus, &mut evacuated.ids);
         *self.ids.lock() = evacuated.ids;
+        assert!(evacuees.len() <= berths.len(), "there is a thread for every vCPU");
         for (evacuee, berth) in evacuees.into_iter().zip(berths) {
             let Evacuee { id, vcpu, attributes, rests, event, account, at, .. } = evacuee;
             let cap = attributes.group.map(|group| self.groups.join(group));

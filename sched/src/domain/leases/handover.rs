@@ -57,6 +57,7 @@ impl<W: Word> Handover for Leases<W> {
         let evacuees = adopted.but_for_ended(evacuated.vcpus, &mut evacuated.ids);
         self.shared.division.admission.lock().ids = evacuated.ids;
         let (mut awake, mut starts) = (Vec::new(), Vec::new());
+        assert!(evacuees.len() <= berths.len(), "there is a thread for every vCPU");
         for (evacuee, berth) in evacuees.into_iter().zip(berths) {
             let goes_on = evacuee.event || evacuee.rests.is_none();
             awake.extend(goes_on.then_some(evacuee.id));
