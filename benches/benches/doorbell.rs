@@ -60,6 +60,8 @@ impl Domain for Bare {
         self.take().into_iter().for_each(|vcpu| vcpu.retired(&Account::default()));
     }
 
+    fn interrupt(&self, _: VcpuId) {}
+
     fn account(&self, _: VcpuId) -> Option<Account> {
         None
     }

@@ -69,6 +69,10 @@ impl Domain for Watched {
         self.domain.retire(vcpu);
     }
 
+    fn interrupt(&self, vcpu: VcpuId) {
+        self.domain.interrupt(vcpu);
+    }
+
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
         self.domain.account(vcpu)
     }

@@ -69,6 +69,10 @@ pub trait Domain: Send + Sync {
     /// Ends a vCPU: it stops running soon and is given to [`Vcpu::retired`]. Unknown ids are ignored.
     fn retire(&self, vcpu: VcpuId);
 
+    /// If the vCPU runs, its run ends soon, as by a kick, and begins anew. Whoever has changed what the vCPU looks at
+    /// before it enters its guest calls this. Unknown ids are ignored.
+    fn interrupt(&self, vcpu: VcpuId);
+
     /// Another thread has used so much CPU time for a vCPU, as the one that serves its VM's devices does. The vCPU pays
     /// for it as its policy says, and its VM's cap counts it. Returns when the cap lets the thread go on; a time that
     /// has passed means at once. Unknown ids pay nothing.

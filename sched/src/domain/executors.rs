@@ -197,6 +197,17 @@ impl Domain for Executors {
         }
     }
 
+    fn interrupt(&self, vcpu: VcpuId) {
+        if self.shared.events.len() <= vcpu.index() {
+            return;
+        }
+        let slot = {
+            let (_, state) = self.shared.lock_of(vcpu);
+            state.vcpus.get(vcpu.index()).and_then(|entry| entry.as_ref()?.on)
+        };
+        slot.into_iter().for_each(|slot| self.shared.perform(Act::Ask(slot), Some(kick::this_thread())));
+    }
+
     fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
         if self.shared.events.len() <= vcpu.index() {
             return Time(0);

@@ -234,6 +234,11 @@ impl Domain for HostThreads {
         }
     }
 
+    fn interrupt(&self, vcpu: VcpuId) {
+        let record = self.record(vcpu);
+        record.iter().filter_map(|record| record.thread.get()).for_each(|thread| kick::send(*thread));
+    }
+
     fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
         let Some(record) = self.record(vcpu) else { return Time(0) };
         record.devices.fetch_add(time.0, Relaxed);

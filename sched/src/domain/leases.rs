@@ -300,6 +300,20 @@ impl<W: Word> Domain for Leases<W> {
         kick::send(record.thread());
     }
 
+    fn interrupt(&self, vcpu: VcpuId) {
+        if self.shared.records.get(vcpu).is_none() {
+            return;
+        }
+        let record = {
+            let (_, state) = self.shared.lock_of(vcpu);
+            if !state.is_alive(vcpu) {
+                return;
+            }
+            self.shared.records.of(vcpu)
+        };
+        kick::send(record.thread());
+    }
+
     fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
         if self.shared.records.get(vcpu).is_none() {
             return Time(0);

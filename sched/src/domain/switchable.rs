@@ -166,6 +166,10 @@ impl Domain for Switchable {
         self.with(|domain| domain.retire(vcpu));
     }
 
+    fn interrupt(&self, vcpu: VcpuId) {
+        self.with(|domain| domain.interrupt(vcpu));
+    }
+
     fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
         self.with(|domain| domain.charge(vcpu, time))
     }

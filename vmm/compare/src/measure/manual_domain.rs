@@ -35,6 +35,8 @@ impl Domain for ManualDomain {
         gone.into_iter().for_each(|vcpu| vcpu.retired(&Account::default()));
     }
 
+    fn interrupt(&self, _: VcpuId) {}
+
     fn account(&self, _: VcpuId) -> Option<Account> {
         None
     }

@@ -11,7 +11,7 @@ use super::steal::{self, StealTime};
 use crate::devices::PendingWrite;
 use crate::halt::Halting;
 use crate::vm::host_exits::Pause;
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
+use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -65,6 +65,19 @@ impl stile_sched::Vcpu for LinuxVcpu {
         // The owner waits for all vCPUs of its VM before it drops the receiver.
         let _ = retired.send(RetiredVcpu::of(self));
     }
+}
+
+impl Pausable for LinuxVcpu {
+    fn resumes(&mut self) {
+        tell_of_pause(&self.fd);
+    }
+}
+
+/// Has the guest's kvmclock say that the vCPU was stopped, so that its kernel reports no lockup (KVM_KVMCLOCK_CTRL). A
+/// guest that does not use that clock is told nothing.
+pub(super) fn tell_of_pause(fd: &VcpuFd) {
+    // The error is that of a guest without the clock.
+    let _ = fd.kvmclock_ctrl();
 }
 
 impl LinuxVcpu {

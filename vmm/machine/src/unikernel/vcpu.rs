@@ -10,7 +10,7 @@ use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::{RESULTS_MAX, VmState};
 use crate::devices::Written;
 use crate::vm::host_exits::{HostExit, Pause};
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught, has_error_code};
+use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, caught, has_error_code};
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
@@ -88,6 +88,8 @@ impl stile_sched::Vcpu for GuestVcpu {
         let _ = retired.send(RetiredVcpu::of(self));
     }
 }
+
+impl Pausable for GuestVcpu {}
 
 impl GuestVcpu {
     /// Pays a part of the debt, or runs the guest to its next exit and does what that asks for.

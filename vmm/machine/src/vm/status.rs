@@ -1,8 +1,10 @@
 //! The status of a VM of either kind, which its vCPUs and its owner share.
 
-use super::Outcome;
+use super::pausing::Pausing;
+use super::{Outcome, PauseError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
 use stile_sched::{Domain, Nanos, Time, VcpuId};
@@ -25,6 +27,7 @@ pub struct VmStatus {
     /// Held while the vCPUs are retired; see [`VmStatus::end`].
     ending: Mutex<()>,
     outcome: OnceLock<Outcome>,
+    pausing: Pausing,
     /// Names the VM in diagnostics.
     span: Span,
     started: OnceLock<Time>,
@@ -42,6 +45,7 @@ impl VmStatus {
             pays_next: AtomicUsize::new(0),
             ending: Mutex::default(),
             outcome: OnceLock::new(),
+            pausing: Pausing::new(vcpus),
             span: tracing::info_span!("vm", vm = name),
             started: OnceLock::new(),
             ready: OnceLock::new(),
@@ -119,6 +123,35 @@ impl VmStatus {
         {
             members.domain.wake(id);
         }
+    }
+
+    /// Pauses the VM. When this returns without an error, none of its vCPUs is in guest code. A paused VM can be ended.
+    ///
+    /// # Errors
+    /// A vCPU has not left its guest after `limit`. The VM goes on.
+    pub fn pause(&self, limit: Duration) -> Result<(), PauseError> {
+        let Some(members) = self.members.get() else { return Ok(()) };
+        self.pausing.pause(&*members.domain, &members.ids, limit)?;
+        self.span.in_scope(|| debug!("paused"));
+        Ok(())
+    }
+
+    /// Lets the vCPUs of a paused VM run again.
+    pub fn resume(&self) {
+        if let Some(members) = self.members.get() {
+            self.span.in_scope(|| debug!("resumes"));
+            self.pausing.resume(&*members.domain, &members.ids);
+        }
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.pausing.is_paused()
+    }
+
+    /// How vCPUs learn of a pause.
+    pub(super) fn pausing(&self) -> &Pausing {
+        &self.pausing
     }
 
     /// A thread that serves the VM's devices has used so much CPU time. Its vCPUs pay for it, one after the other.

@@ -6,7 +6,7 @@
 //! 4. [`VcpuSet::wait`] returns when every vCPU has left the domain and been closed. The last reference to the kernel's
 //!    VM goes with them. Dropping the set stops the VM and waits.
 
-use super::{MakeError, Outcome, VmStatus};
+use super::{MakeError, Outcome, Pausable, VmStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -50,12 +50,13 @@ impl VcpuSet {
         &self,
         domain: Arc<dyn Domain>,
         attributes: Attributes,
-        mut make: impl FnMut(u32) -> Result<Box<dyn Vcpu>, MakeError>,
+        mut make: impl FnMut(u32) -> Result<Box<dyn Pausable>, MakeError>,
     ) -> Result<(), MakeError> {
         let mut ids = Vec::with_capacity(self.status.vcpus() as usize);
         let made = (0..self.status.vcpus()).try_for_each(|index| {
             let _vcpu = self.status.vcpu_span(index).entered();
-            let id = domain.add(make(index)?, attributes)?;
+            let vcpu = self.status.pausing().guard(index, make(index)?);
+            let id = domain.add(vcpu, attributes)?;
             trace!(%id, "joined its domain");
             ids.push(id);
             Ok(())

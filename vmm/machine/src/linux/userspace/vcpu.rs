@@ -19,8 +19,9 @@ use crate::linux::apic::{Effect, GeneralProtection, Startup};
 use crate::linux::exits::{self, Event};
 use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
+use crate::linux::vcpu::tell_of_pause;
 use crate::vm::host_exits::Pause;
-use crate::vm::{Fault, FaultKind, Outcome, RetiredVcpu, caught};
+use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -90,6 +91,12 @@ impl stile_sched::Vcpu for UserVcpu {
         let retired = self.retired.clone();
         // The owner waits for all vCPUs of its VM before it drops the receiver.
         let _ = retired.send(RetiredVcpu::of(self));
+    }
+}
+
+impl Pausable for UserVcpu {
+    fn resumes(&mut self) {
+        tell_of_pause(&self.fd);
     }
 }
 
