@@ -3,7 +3,7 @@
 //! The texts are the field comments of the configuration's types and the names in the rows of the algorithms.
 
 use schemars::Schema;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::check::{accepted, resolve};
 use super::policy_keys;
@@ -30,6 +30,13 @@ pub(super) const EXAMPLE: &str = include_str!("example.toml");
 ///
 /// `x-range` and `x-default` say in words what the standard keywords cannot.
 pub fn schema() -> Schema {
+    let mut schema = schema_of_node();
+    schema.insert("required".to_owned(), json!(["vm"]));
+    schema
+}
+
+/// The schema of a file in which there may be no VM.
+pub(super) fn schema_of_node() -> Schema {
     let mut schema = schemars::schema_for!(Config);
     policy_keys::describe(&mut schema);
     schema

@@ -32,7 +32,8 @@ pub struct Config {
     #[serde(default)]
     pub policy: PolicyConfig,
     /// The virtual machines; at least one.
-    #[serde(rename = "vm")]
+    // None at the start of a node; `schema` asks for one.
+    #[serde(rename = "vm", default)]
     #[schemars(length(min = 1))]
     pub vms: Vec<VmConfig>,
 }
