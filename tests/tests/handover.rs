@@ -20,13 +20,14 @@ const POLICIES: [&str; 7] =
     ["rsdl", "rsdl:leases", "credit2", "credit2:leases", "freelist", "host", "rsdl+none:shard_pcpus=1"];
 
 /// All pCPUs, or one of them.
-fn pcpus(all: bool) -> CpuList {
-    carrier::pcpus().into_iter().take(if all { usize::MAX } else { 1 }).map(|cpu| cpu as u32).collect()
+fn pcpus(all: bool) -> Vec<usize> {
+    carrier::pcpus().into_iter().take(if all { usize::MAX } else { 1 }).collect()
 }
 
 fn successor(policy: &str, all: bool) -> Arc<dyn Handover> {
     let policy = policy.parse().expect("the test names policies that there are");
-    stile_assembly::successor(&policy, &pcpus(all), false).expect("this process may start threads")
+    let cpus: CpuList = pcpus(all).into_iter().map(|cpu| cpu as u32).collect();
+    stile_assembly::successor(&policy, &cpus, false).expect("this process may start threads")
 }
 
 /// 24 vCPUs: six netbench pairs, eight that take a lock in turn, and four probes.
@@ -58,7 +59,7 @@ fn guests_work_on_under_any_succession_of_schedulers() {
         let (policy, all) = (POLICIES[change * step % POLICIES.len()], change % 3 != 0);
         let weight = Nice::new((change % 11) as i8 - 5).expect("from -5 to 5");
         let vcpus = switchable
-            .hand_over(successor(policy, all), |id, attributes| {
+            .hand_over(successor(policy, all), &pcpus(all), |id, attributes| {
                 if id.0 % 3 == 0 {
                     attributes.nice = weight;
                 }

@@ -136,7 +136,8 @@ fn switchable(first: Arc<dyn Handover>, slots: usize) -> Trial {
 fn goes_on(domain: &Switchable, slots: usize) {
     let kinds = [executors, executors_in_shards, leases, leases_in_shards];
     let next = kinds[random(kinds.len() as u64) as usize](slots);
-    domain.hand_over(next, |_, attributes| attributes.nice = Nice::new(random(5) as i8).unwrap()).unwrap();
+    let cpus: Vec<usize> = (0..slots).collect();
+    domain.hand_over(next, &cpus, |_, attributes| attributes.nice = Nice::new(random(5) as i8).unwrap()).unwrap();
 }
 
 fn policy(slots: usize) -> Box<dyn Policy> {

@@ -40,7 +40,6 @@ use std::sync::Arc;
 /// A domain with a successor, and that with its own.
 pub struct Switchable {
     current: ArcSwap<Current>,
-    cpus: Box<[usize]>,
     /// Held while vCPUs are taken in, and over the whole change.
     adding: Mutex<()>,
     /// Read while the current domain is used, written while vCPUs move.
@@ -49,7 +48,11 @@ pub struct Switchable {
     past: Mutex<Past>,
 }
 
-struct Current(Arc<dyn Handover>);
+struct Current {
+    domain: Arc<dyn Handover>,
+    /// The host CPUs that it is on.
+    cpus: Box<[usize]>,
+}
 
 #[derive(Default)]
 struct Past {
@@ -64,7 +67,7 @@ pub struct HandoverError(#[from] io::Error);
 
 impl std::fmt::Debug for Switchable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Switchable").field("cpus", &self.cpus).finish_non_exhaustive()
+        f.debug_struct("Switchable").field("cpus", &self.current.load().cpus).finish_non_exhaustive()
     }
 }
 
@@ -72,25 +75,25 @@ impl Switchable {
     /// A domain that begins with this one, which is on these host CPUs.
     pub fn new(first: Arc<dyn Handover>, cpus: &[usize]) -> Self {
         Self {
-            current: ArcSwap::from_pointee(Current(first)),
-            cpus: cpus.into(),
+            current: ArcSwap::from_pointee(Current { domain: first, cpus: cpus.into() }),
             adding: Mutex::default(),
             moving: RwLock::default(),
             past: Mutex::default(),
         }
     }
 
-    /// Goes over to the host's scheduler on the first domain's CPUs. Returns the number of vCPUs that did, 0 if that
+    /// Goes over to the host's scheduler on the CPUs where the vCPUs are. Returns the number of vCPUs that did, 0 if that
     /// decides already. As [`hand_over`](Self::hand_over).
     pub fn fall_back(&self) -> Result<usize, HandoverError> {
         let _adding = self.adding.lock();
         if !self.current().has_policy() {
             return Ok(0);
         }
-        self.hands_over(Arc::new(HostThreads::new(&self.cpus, HostYield::Sched)), |_, _| ())
+        let cpus = self.current.load().cpus.clone();
+        self.hands_over(Arc::new(HostThreads::new(&cpus, HostYield::Sched)), &cpus, |_, _| ())
     }
 
-    /// Another domain, which has no vCPU yet, goes on with all vCPUs. `change` may change the attributes with which a
+    /// Another domain, on these host CPUs and without a vCPU yet, goes on with all vCPUs. `change` may change the attributes with which a
     /// vCPU does. Returns the number of vCPUs. Not to be called from a thread that runs a vCPU: it waits for these
     /// threads.
     ///
@@ -101,16 +104,18 @@ impl Switchable {
     pub fn hand_over(
         &self,
         next: Arc<dyn Handover>,
+        cpus: &[usize],
         change: impl Fn(VcpuId, &mut Attributes),
     ) -> Result<usize, HandoverError> {
         let _adding = self.adding.lock();
-        self.hands_over(next, change)
+        self.hands_over(next, cpus, change)
     }
 
     /// With `adding` held.
     fn hands_over(
         &self,
         next: Arc<dyn Handover>,
+        cpus: &[usize],
         change: impl Fn(VcpuId, &mut Attributes),
     ) -> Result<usize, HandoverError> {
         let old = self.current();
@@ -126,7 +131,7 @@ impl Switchable {
                 past.kicks.merge(&old.kicks());
             }
             let adopted = next.adopt(evacuated, berths);
-            self.current.store(Arc::new(Current(Arc::clone(&next))));
+            self.current.store(Arc::new(Current { domain: Arc::clone(&next), cpus: cpus.into() }));
             adopted.ids.iter().filter(|id| old.missed(**id)).for_each(|id| next.wake(*id));
             adopted
         };
@@ -136,11 +141,11 @@ impl Switchable {
 
     fn with<R>(&self, what: impl FnOnce(&dyn Domain) -> R) -> R {
         let _moving = self.moving.read();
-        what(&*self.current.load().0)
+        what(&*self.current.load().domain)
     }
 
     fn current(&self) -> Arc<dyn Handover> {
-        Arc::clone(&self.current.load().0)
+        Arc::clone(&self.current.load().domain)
     }
 }
 
@@ -151,14 +156,14 @@ impl Domain for Switchable {
     }
 
     fn wake(&self, vcpu: VcpuId) {
-        let mut domain = self.current.load();
+        let mut current = self.current.load();
         loop {
-            domain.0.wake(vcpu);
+            current.domain.wake(vcpu);
             let now = self.current.load();
-            if Arc::ptr_eq(&domain, &now) {
+            if Arc::ptr_eq(&current, &now) {
                 return;
             }
-            domain = now;
+            current = now;
         }
     }
 
@@ -247,7 +252,7 @@ mod tests {
         kinds.iter().flat_map(move |from| {
             let goes_on = |to: &fn() -> Arc<dyn Handover>| {
                 let to = *to;
-                move |domain: &Switchable| domain.hand_over(to(), |_, _| ()).unwrap()
+                move |domain: &Switchable| domain.hand_over(to(), &cpus(), |_, _| ()).unwrap()
             };
             kinds.iter().map(move |to| (Switchable::new(from(), &cpus()), goes_on(to)))
         })
@@ -367,11 +372,11 @@ mod tests {
             assert_eq!(changed, id);
             attributes.class = Class::Batch;
         };
-        assert_eq!(domain.hand_over(KINDS[1](), batch).unwrap(), 1);
+        assert_eq!(domain.hand_over(KINDS[1](), &cpus(), batch).unwrap(), 1);
         assert_eq!((domain.fall_back().unwrap(), domain.fall_back().unwrap()), (1, 0));
         assert!(!domain.has_policy());
         let stays = |_, attributes: &mut Attributes| assert_eq!(attributes.class, Class::Batch);
-        assert_eq!(domain.hand_over(KINDS[0](), stays).unwrap(), 1);
+        assert_eq!(domain.hand_over(KINDS[0](), &cpus(), stays).unwrap(), 1);
         assert!(domain.has_policy());
         domain.retire(id);
         wait_for(|| script.retired());
@@ -399,7 +404,7 @@ mod tests {
                 sent
             });
             for change in 0..CHANGES {
-                assert_eq!(domain.hand_over(KINDS[change % KINDS.len()](), |_, _| ()).unwrap(), scripts.len());
+                assert_eq!(domain.hand_over(KINDS[change % KINDS.len()](), &cpus(), |_, _| ()).unwrap(), scripts.len());
             }
             done.store(true, Ordering::Relaxed);
             assert!(sender.join().unwrap() > 0);
