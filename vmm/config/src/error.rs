@@ -165,6 +165,11 @@ impl Problem {
         &self.key
     }
 
+    /// The mistake, without the key and the place.
+    pub fn wrong(&self) -> &str {
+        &self.finding.wrong
+    }
+
     /// Line of the value, from 1.
     pub fn line(&self) -> usize {
         self.line
