@@ -356,6 +356,11 @@ impl<P: Policy> Ledger<P> {
         Some(Account { throttled, ..account })
     }
 
+    /// The vCPU on each slot, in order.
+    pub fn placed(&self) -> impl Iterator<Item = Option<VcpuId>> + '_ {
+        self.books.on_slots()
+    }
+
     /// The last account of a vCPU that has retired or was removed, of which the ledger knows nothing from then on.
     pub fn close(&mut self, vcpu: VcpuId) -> Account {
         self.books.close(vcpu)

@@ -25,6 +25,8 @@ mod interrupt;
 mod jail;
 mod linux;
 mod live;
+mod node;
+mod notify;
 mod outcome;
 mod output;
 mod pipe;
@@ -33,6 +35,7 @@ mod recordings;
 mod request;
 mod rounds;
 mod run;
+mod serve;
 mod sim;
 mod simulation;
 mod small;
@@ -62,6 +65,8 @@ pub(crate) fn main() -> ExitCode {
     }
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Serve(args) => serve::serve(&args),
+        Command::Node(command) => node::ask(&command),
         Command::Check(args) => check::check(&args),
         Command::Schema { sim, markdown } => small::schema(sim, markdown),
         Command::Compare(args) => compare::compare(&args),
@@ -73,8 +78,14 @@ pub(crate) fn main() -> ExitCode {
         },
         Command::Guest(command) => guest_images::guest(&command),
         Command::Show(args) => small::show(&args),
-        Command::Trace { recording, out, force } => recordings::trace(&recording, out.as_deref(), force),
-        Command::Why { vcpu, recording, json } => recordings::why(&vcpu, &recording, json),
+        Command::Trace(args) => match &args.recording {
+            Some(recording) => recordings::trace(recording, args.out.as_deref(), args.force),
+            None => node::trace(&args),
+        },
+        Command::Why(args) => match &args.recording {
+            Some(recording) => recordings::why(&args.vcpu, recording, args.node.json),
+            None => node::why(&args),
+        },
         Command::Replay { recording, json } => recordings::replay(&recording, json),
         Command::CheckReport { file } => small::check_report(&file),
     };

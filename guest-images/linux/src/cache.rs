@@ -57,6 +57,11 @@ impl Cache {
         Self { root }
     }
 
+    /// The cache's folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The path of the entry of this name, once there is one. The name may have slashes.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)

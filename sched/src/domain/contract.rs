@@ -115,6 +115,12 @@ pub trait Domain: Send + Sync {
         None
     }
 
+    /// Which vCPU each pCPU has at this moment, in the order of the domain's CPUs. The baseline without a policy does
+    /// not know, and says nothing of any.
+    fn placed(&self) -> Vec<Option<VcpuId>> {
+        Vec::new()
+    }
+
     /// The threads that carry vCPUs; none in the baseline, whose threads are the host's business.
     fn threads(&self) -> Vec<kick::ThreadId> {
         Vec::new()

@@ -248,6 +248,10 @@ impl Domain for Executors {
         next.fold(None, |next, more| next.or(more))
     }
 
+    fn placed(&self) -> Vec<Option<VcpuId>> {
+        self.shared.shards.iter().flat_map(|shard| shard.state.placed()).collect()
+    }
+
     fn threads(&self) -> Vec<kick::ThreadId> {
         self.shared.slots.iter().filter_map(|slot| slot.thread.get().copied()).collect()
     }

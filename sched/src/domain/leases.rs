@@ -346,6 +346,10 @@ impl<W: Word> Domain for Leases<W> {
         next.fold(None, |next, more| next.or(more))
     }
 
+    fn placed(&self) -> Vec<Option<VcpuId>> {
+        self.shared.shards.iter().flat_map(|shard| shard.state.placed()).collect()
+    }
+
     fn threads(&self) -> Vec<kick::ThreadId> {
         let ids = self.shared.division.admission.lock().ids.given_out();
         let records = (0..ids).map(|id| self.shared.records.of(VcpuId(id)));

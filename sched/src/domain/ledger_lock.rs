@@ -55,6 +55,11 @@ impl<S: HasLedger> LedgerLock<S> {
         self.lock().ledger().look(from, STRETCH, seen)
     }
 
+    /// As [`Domain::placed`](super::Domain::placed).
+    pub(super) fn placed(&self) -> Vec<Option<VcpuId>> {
+        self.lock().ledger().placed().collect()
+    }
+
     /// As [`Domain::totals`](super::Domain::totals), with the sum of what the domain's threads have counted.
     pub(super) fn totals(&self, counted: impl FnOnce(&S) -> Tally) -> Totals {
         let state = self.lock();

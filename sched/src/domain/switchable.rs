@@ -82,8 +82,8 @@ impl Switchable {
         }
     }
 
-    /// Goes over to the host's scheduler on the CPUs where the vCPUs are. Returns the number of vCPUs that did, 0 if that
-    /// decides already. As [`hand_over`](Self::hand_over).
+    /// Goes over to the host's scheduler on the CPUs where the vCPUs are. Returns the number of vCPUs that did, 0 if
+    /// that decides already. As [`hand_over`](Self::hand_over).
     pub fn fall_back(&self) -> Result<usize, HandoverError> {
         let _adding = self.adding.lock();
         if !self.current().has_policy() {
@@ -93,9 +93,9 @@ impl Switchable {
         self.hands_over(Arc::new(HostThreads::new(&cpus, HostYield::Sched)), &cpus, |_, _| ())
     }
 
-    /// Another domain, on these host CPUs and without a vCPU yet, goes on with all vCPUs. `change` may change the attributes with which a
-    /// vCPU does. Returns the number of vCPUs. Not to be called from a thread that runs a vCPU: it waits for these
-    /// threads.
+    /// Another domain, on these host CPUs and without a vCPU yet, goes on with all vCPUs. `change` may change the
+    /// attributes with which a vCPU does. Returns the number of vCPUs. Not to be called from a thread that runs a vCPU:
+    /// it waits for these threads.
     ///
     /// No vCPU runs from when the first thread has put its vCPU down until the next domain has them all.
     ///
@@ -202,6 +202,10 @@ impl Domain for Switchable {
 
     fn look(&self, from: VcpuId, seen: &mut Vec<Seen>) -> Option<VcpuId> {
         self.with(|domain| domain.look(from, seen))
+    }
+
+    fn placed(&self) -> Vec<Option<VcpuId>> {
+        self.with(|domain| domain.placed())
     }
 
     fn threads(&self) -> Vec<kick::ThreadId> {

@@ -173,6 +173,11 @@ impl Books {
         self.slots[usize::from(slot.0 - self.first)].on
     }
 
+    /// The vCPU on each slot, in order.
+    pub(super) fn on_slots(&self) -> impl Iterator<Item = Option<VcpuId>> + '_ {
+        self.slots.iter().map(|slot| slot.on)
+    }
+
     /// Where a vCPU ran last.
     pub(super) fn last_slot(&self, vcpu: VcpuId) -> Option<Slot> {
         self.vcpus.get(vcpu.index())?.as_ref()?.last

@@ -216,9 +216,14 @@ pub fn attributes(vm: &VmConfig) -> Attributes {
 
 /// Makes a new group for a VM's vCPUs, if the VM has a cap.
 pub fn group(vm: &VmConfig) -> Option<Group> {
+    group_with(vm, GroupId::unique())
+}
+
+/// The group for a VM's vCPUs under this id, if the VM has a cap.
+pub fn group_with(vm: &VmConfig, id: GroupId) -> Option<Group> {
     let period = vm.cap_period.duration();
     let cap = Cap::new(vm.cap?.of(period).into(), period.into()).expect("the configuration was checked for its turns");
-    Some(Group { id: GroupId::unique(), cap })
+    Some(Group { id, cap })
 }
 
 /// The longest time for which a VM's cap may keep one of its vCPUs from running.

@@ -60,3 +60,9 @@ pub(crate) const CMDLINE_MAX: usize = 4096;
 
 /// Longest VM name (units: bytes).
 pub(crate) const NAME_MAX: usize = 64;
+
+/// Shortest span that a request names.
+pub(crate) const SPAN_MIN: Duration = Duration::from_millis(1);
+
+/// Longest span that a request names: what waits longer is for a person to end.
+pub(crate) const SPAN_MAX: Duration = Duration::from_secs(86_400);

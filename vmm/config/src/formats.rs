@@ -6,14 +6,15 @@ use stile_host::CpuList;
 
 use super::types::PolicyConfig;
 use super::values::{
-    CapPeriod, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound, StationAddress, TapName,
-    ValueError,
+    CapPeriod, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, Span, StarvationBound, StationAddress,
+    TapName, ValueError,
 };
 
 /// Checks `text` as the kind of value that the schema calls `format`; `None` if the schema means something else.
 pub(super) fn check_format(format: &str, text: &str) -> Option<Result<(), ValueError>> {
     Some(match format {
         PolicyTime::FORMAT => PolicyTime::from_str(text).map(drop),
+        Span::FORMAT => Span::from_str(text).map(drop),
         HaltPoll::FORMAT => HaltPoll::from_str(text).map(drop),
         StarvationBound::FORMAT => StarvationBound::from_str(text).map(drop),
         CapPeriod::FORMAT => CapPeriod::from_str(text).map(drop),

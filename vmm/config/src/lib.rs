@@ -56,7 +56,7 @@ pub use types::{
     VmInterrupts, YieldRule,
 };
 pub use values::{
-    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, StarvationBound,
+    CapPeriod, CpuCap, DiskConfig, FilePath, HaltPoll, ImageRef, MemorySize, Name, PolicyTime, Span, StarvationBound,
     StationAddress, TapName, ValueError,
 };
 pub use weights::weights_markdown;

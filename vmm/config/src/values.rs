@@ -63,7 +63,7 @@ pub use cap::{CapPeriod, CpuCap};
 pub use devices::{DiskConfig, StationAddress, TapName};
 pub use error::ValueError;
 pub use file::FilePath;
-pub use time::{HaltPoll, PolicyTime, StarvationBound};
+pub use time::{HaltPoll, PolicyTime, Span, StarvationBound};
 
 /// Units of memory, in bytes.
 const SIZE_UNITS: [(&str, u64); 3] = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];

@@ -14,11 +14,14 @@ pub enum Kind {
     Output,
     /// Starts, watches and ends VMs, and writes reports: the first thread, and helpers of comparisons.
     Control,
+    /// Answers requests on sockets that are open. What a request asks for is done by threads of [`Kind::Control`].
+    Api,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Carrier, Self::Device, Self::DeviceWithSockets, Self::Output, Self::Control];
+    pub const ALL: [Self; 6] =
+        [Self::Carrier, Self::Device, Self::DeviceWithSockets, Self::Output, Self::Control, Self::Api];
 
     /// Its place in [`ALL`](Self::ALL).
     pub(crate) fn index(self) -> usize {

@@ -37,6 +37,7 @@ pub(crate) fn of(kind: Kind) -> List {
         Kind::DeviceWithSockets => with_sockets(device()),
         Kind::Output => output(),
         Kind::Control => control(),
+        Kind::Api => api(),
     }
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn of(kind: Kind) -> List {
 pub(crate) fn of_process(sockets: bool, children: bool) -> List {
     let mut list = control();
     if sockets {
-        list = with_sockets(list).with(&[c::SYS_bind, c::SYS_listen]);
+        list = with_sockets(list).with(&[c::SYS_bind, c::SYS_listen, c::SYS_setsockopt]);
     }
     if children {
         list = list.with(&[c::SYS_kill, c::SYS_wait4, c::SYS_waitid]);
@@ -158,6 +159,16 @@ fn control() -> List {
         .with(&[c::SYS_getuid, c::SYS_geteuid, c::SYS_getgid, c::SYS_getegid, c::SYS_getppid])
         .with(&[c::SYS_sched_getscheduler, c::SYS_sched_getparam, c::SYS_getpriority])
         .with(&[c::SYS_membarrier, c::SYS_mincore, c::SYS_mlock, c::SYS_munlock, c::SYS_sync_file_range])
+}
+
+/// Connections are taken on sockets that were made before, and threads are made for what may wait.
+fn api() -> List {
+    common()
+        .with(&[c::SYS_epoll_wait, c::SYS_epoll_pwait, c::SYS_epoll_ctl])
+        .with(&[c::SYS_accept4, c::SYS_recvfrom, c::SYS_sendto, c::SYS_recvmsg, c::SYS_sendmsg, c::SYS_shutdown])
+        .with(&[c::SYS_getsockopt, c::SYS_setsockopt, c::SYS_getsockname, c::SYS_getpeername])
+        .with_only(c::SYS_clone, &[Argument::has(0, THREAD)])
+        .with(&[c::SYS_clone3])
 }
 
 /// What carriers need and devices do not. The first thread, which starts carriers, must have it as well.

@@ -49,7 +49,7 @@ use boot::BootError;
 use cpuid::{Features, StealTime};
 use kernel::Protocol;
 use kvm_ioctls::{IoEventAddress, Kvm, MsrExitReason, VcpuFd, VmFd};
-use layout::{DEVICES_MAX, SERIAL_GSI, device_base, device_gsi};
+use layout::{DEVICES_MAX, POWER_BUTTON_GSI, SERIAL_GSI, device_base, device_gsi};
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -119,6 +119,9 @@ pub enum CreateError {
     /// The serial port cannot be connected with KVM.
     #[error("the serial port cannot be made")]
     Serial(#[source] io::Error),
+    /// The power button cannot be made.
+    #[error("the power button cannot be made")]
+    Button(#[source] io::Error),
     /// A device cannot be made, or not be connected with KVM.
     #[error("device {number} cannot be made")]
     Device {
@@ -176,7 +179,8 @@ impl LinuxVm {
         let (vcpu_set, retired) = VcpuSet::new(Arc::clone(&status), created);
         let tells_panic = spec.payload.cmdline.tells_panic();
         let steal = (0..spec.vcpus).map(|_| AtomicU64::new(0)).collect();
-        let state = Arc::new(LinuxState { status, memory, serial, devices, apics, tells_panic, steal });
+        let button = Interrupt::new().map_err(CreateError::Button)?;
+        let state = Arc::new(LinuxState { status, memory, serial, button, devices, apics, tells_panic, steal });
         let vm = Self { state, vcpu_set, fd };
         vm.connect()?;
         vm.add_vcpus(&features, &protocol, spec.attributes, domain, &retired)?;
@@ -187,6 +191,7 @@ impl LinuxVm {
     /// Connects devices with KVM: notifications that make no exit, and interrupts.
     fn connect(&self) -> Result<(), MakeError> {
         self.lead(self.state.serial.interrupt(), SERIAL_GSI)?;
+        self.lead(&self.state.button, POWER_BUTTON_GSI)?;
         for (number, device) in self.state.devices.iter().enumerate() {
             self.lead(&device.interrupt, device_gsi(number))?;
             let notify = IoEventAddress::Mmio(device_base(number) + QUEUE_NOTIFY);

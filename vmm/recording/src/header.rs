@@ -5,6 +5,7 @@ use stile_assembly::Decides;
 use stile_config::PolicyConfig;
 use stile_host::{CpuList, Neighbours};
 use stile_results::model::Params;
+use stile_sched::Time;
 
 /// Version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 5;
@@ -70,6 +71,11 @@ impl Header {
     ) -> Self {
         let policy = policy.clone();
         Self { policy, neighbours, start: 0, ..Self::new(&PolicyConfig::default(), pcpus, workload, params) }
+    }
+
+    /// That of a recording whose events begin at this time.
+    pub fn beginning_at(self, start: Time) -> Self {
+        Self { start: start.0, ..self }
     }
 
     /// This header, for a domain in which `caps` says whether a VM has a cap.

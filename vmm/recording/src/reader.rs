@@ -2,13 +2,15 @@
 //!
 //! A recording that was not finished is read up to its last whole event. Its vCPUs have no names.
 
+use super::drain;
 use super::header::{FORMAT, Header, VERSION};
 use super::names::Names;
 use serde::Deserialize;
 use serde_json::Value;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use stile_sched::ledger::{Event, WORDS};
 use stile_sched::{Nanos, Time};
 
@@ -84,17 +86,26 @@ pub enum ReadError {
     },
 }
 
-/// A recording in a file.
+/// A recording, in a file or in memory.
 #[derive(Debug, Clone)]
 pub struct Recording {
+    /// The file, or what stands for one in messages.
     path: PathBuf,
     header: Header,
     names: Names,
-    /// Where the events begin (unit: bytes), and how many there are.
-    begin: u64,
+    events: Place,
     count: u64,
     /// The recorder did not finish the file.
     ended_early: bool,
+}
+
+/// Where the events are.
+#[derive(Debug, Clone)]
+enum Place {
+    /// In the file, from this byte on.
+    File { begin: u64 },
+    /// Here.
+    Memory(Arc<[Event]>),
 }
 
 /// The part that every version of the header has.
@@ -105,6 +116,23 @@ struct Kind {
 }
 
 impl Recording {
+    /// These events, in order of time, as a recording in memory.
+    pub fn of(header: Header, events: Vec<Event>, names: Names) -> Self {
+        let (path, count) = (PathBuf::from(&header.workload), events.len() as u64);
+        let header = Header { events: Some(count), ..header };
+        Self { path, header, names, events: Place::Memory(events.into()), count, ended_early: false }
+    }
+
+    /// Writes it as a file has it.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(self.header.line()?.as_bytes())?;
+        for event in self.events().map_err(io::Error::other)? {
+            drain::put(&event.map_err(io::Error::other)?, out)?;
+        }
+        serde_json::to_writer(&mut *out, &self.names)?;
+        out.write_all(b"\n")
+    }
+
     /// Reads header and names, and checks the file's length against them.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         let failed = |source| ReadError::File { path: path.to_owned(), source };
@@ -117,7 +145,8 @@ impl Recording {
         let begin = line.len() as u64;
         let Some(count) = header.events else {
             let (names, count) = (Names::default(), (length - begin) / EVENT);
-            return Ok(Self { path: path.to_owned(), header, names, begin, count, ended_early: true });
+            let events = Place::File { begin };
+            return Ok(Self { path: path.to_owned(), header, names, events, count, ended_early: true });
         };
         let end = count.checked_mul(EVENT).and_then(|bytes| bytes.checked_add(begin));
         let truncated =
@@ -132,7 +161,8 @@ impl Recording {
         let place = "last line, with the names of vCPUs,";
         let names =
             serde_json::from_slice(&tail).map_err(|source| ReadError::Line { path: path.to_owned(), place, source })?;
-        Ok(Self { path: path.to_owned(), header, names, begin, count, ended_early: false })
+        let events = Place::File { begin };
+        Ok(Self { path: path.to_owned(), header, names, events, count, ended_early: false })
     }
 
     /// Time from the beginning to the end of a recording that was not finished; `None` if it was finished.
@@ -166,10 +196,11 @@ impl Recording {
     }
 
     fn events_from(&self, first: u64) -> Result<Events<'_>, ReadError> {
+        let Place::File { begin } = self.events else { return Ok(Events { recording: self, file: None, next: first }) };
         let failed = |source| ReadError::File { path: self.path.clone(), source };
         let mut file = BufReader::new(File::open(&self.path).map_err(failed)?);
-        file.seek(SeekFrom::Start(self.begin + first * EVENT)).map_err(failed)?;
-        Ok(Events { recording: self, file, next: first })
+        file.seek(SeekFrom::Start(begin + first * EVENT)).map_err(failed)?;
+        Ok(Events { recording: self, file: Some(file), next: first })
     }
 }
 
@@ -187,7 +218,8 @@ fn read_header(path: &Path, line: &[u8]) -> Result<Header, ReadError> {
 #[derive(Debug)]
 pub struct Events<'a> {
     recording: &'a Recording,
-    file: BufReader<File>,
+    /// At the next event; `None`: they are in memory.
+    file: Option<BufReader<File>>,
     next: u64,
 }
 
@@ -195,13 +227,21 @@ impl Iterator for Events<'_> {
     type Item = Result<Event, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Recording { path, begin, count, .. } = self.recording;
+        let Recording { path, events, count, .. } = self.recording;
         if self.next == *count {
             return None;
         }
+        let (begin, file) = match (events, &mut self.file) {
+            (Place::File { begin }, Some(file)) => (begin, file),
+            (Place::File { .. }, None) => return None,
+            (Place::Memory(events), _) => {
+                self.next += 1;
+                return events.get(self.next as usize - 1).copied().map(Ok);
+            }
+        };
         let (number, path) = (self.next, path.clone());
         let mut bytes = [[0; 8]; WORDS];
-        if let Err(source) = self.file.read_exact(bytes.as_flattened_mut()) {
+        if let Err(source) = file.read_exact(bytes.as_flattened_mut()) {
             self.next = *count;
             return Some(Err(ReadError::File { path, source }));
         }
@@ -245,6 +285,22 @@ mod tests {
         let bytes = bytes();
         let at = bytes.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
         [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()
+    }
+
+    #[test]
+    fn a_recording_in_memory_reads_like_the_file_that_it_is_written_to() {
+        let header = Header::new(&PolicyConfig::default(), &"0-1".parse().unwrap(), "a node", Params::default());
+        let names = Names::from(vec![Named { id: 1, since: 0, vm: "a".into(), index: 0 }]);
+        let recording = Recording::of(header, events(), names);
+        let mut bytes = Vec::new();
+        recording.write(&mut bytes).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.rec");
+        std::fs::write(&path, bytes).unwrap();
+        let read = Recording::open(&path).unwrap();
+        let all = |recording: &Recording| recording.events().unwrap().map(Result::unwrap).collect::<Vec<_>>();
+        assert_eq!((all(&read), all(&recording)), (events(), events()));
+        assert_eq!((read.names(), read.header()), (recording.names(), recording.header()));
     }
 
     #[test]

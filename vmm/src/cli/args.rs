@@ -1,14 +1,16 @@
 //! The command line.
 
 use super::guest_images::built_in;
+use super::node::args::{Asked, NodeCommand};
 use crate::diagnostics::Verbosity;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use stile_compare::Hint;
-use stile_config::{PolicyConfig, VmInterrupts};
+use stile_config::{PolicyConfig, Span, VmInterrupts};
 use stile_host::CpuList;
 use stile_suites::{Setup, Suite, UnknownSuite};
 
@@ -46,6 +48,10 @@ impl Cli {
 pub(super) enum Command {
     /// Run the virtual machines of a configuration file until they end
     Run(RunArgs),
+    /// Run a node: VMs are created, changed and watched over its socket until it is ended
+    Serve(ServeArgs),
+    #[command(flatten)]
+    Node(NodeCommand),
     /// Check a configuration file and print the CPU time and the longest wait of each VM; start nothing
     Check(CheckArgs),
     /// Print the JSON Schema of the configuration file
@@ -76,27 +82,11 @@ pub(super) enum Command {
     Guest(GuestCommand),
     /// Print the table of an earlier run's report.json, or draw its headline
     Show(ShowArgs),
-    /// Convert a recording to a trace for ui.perfetto.dev or chrome://tracing
-    Trace {
-        /// The recording
-        recording: PathBuf,
-        /// File to write; by default the trace goes to standard output
-        #[arg(long, value_name = "FILE.json")]
-        out: Option<PathBuf>,
-        /// Overwrite a file that exists
-        #[arg(long, requires = "out")]
-        force: bool,
-    },
-    /// Explain the longest wait of a vCPU: its cause, and which vCPUs ran meanwhile
-    Why {
-        /// A vCPU by name, such as worker-0/1, or by id, such as v5; or a VM by name, for all its vCPUs
-        vcpu: String,
-        /// The recording
-        recording: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// Convert a recording to a trace for ui.perfetto.dev or chrome://tracing; or the last seconds of a node
+    Trace(TraceArgs),
+    /// Explain the longest wait of a vCPU: its cause, and which vCPUs ran meanwhile; in a recording, or in the last
+    /// seconds of a node
+    Why(WhyArgs),
     /// Replay a recording: ask its policy again, compare the decisions, and print the recording's figures
     Replay {
         /// The recording
@@ -182,6 +172,75 @@ pub(super) struct RunArgs {
     /// Run without the jail, which bounds what the process can do if a guest takes it over
     #[arg(long)]
     pub(super) no_jail: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// Configuration file with the pCPUs, the policy, and VMs to start with; there may be none
+    pub(super) config: Option<PathBuf>,
+    /// The socket to listen on; by default that in STILE_SOCKET, or stile/stile.sock in XDG_RUNTIME_DIR, for root in
+    /// /run. The service manager may give one instead
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+    /// Serve a page that shows the node, and the API for reading, at this address of the loopback interface
+    #[arg(long, value_name = "127.0.0.1:PORT")]
+    pub(super) http: Option<SocketAddr>,
+    /// A folder from which VMs may have images, disks and sockets, beside those that the configuration names. May be
+    /// repeated
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) files: Vec<PathBuf>,
+    /// The folder in which recordings are made
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) recordings: Option<PathBuf>,
+    /// Policy that replaces that of the file
+    #[arg(long, value_name = "POLICY")]
+    pub(super) policy: Option<PolicyConfig>,
+    /// Create the configuration's VMs and do not start them
+    #[arg(long)]
+    pub(super) no_start: bool,
+    /// How long Linux guests have to switch themselves off when the node ends
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(super) grace: Span,
+    /// Start Linux guests on hosts where they are known not to run
+    #[arg(long)]
+    pub(super) try_linux: bool,
+    /// Run without the jail, which bounds what the process can do if a guest takes it over
+    #[arg(long)]
+    pub(super) no_jail: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TraceArgs {
+    /// The recording; without one a node is asked
+    #[arg(required_unless_present = "last")]
+    pub(super) recording: Option<PathBuf>,
+    /// Ask a node for the decisions of this last time, such as 10s
+    #[arg(long, value_name = "TIME", conflicts_with = "recording")]
+    pub(super) last: Option<Span>,
+    /// Write what a node answers as a recording, for `stile why` and `stile trace`
+    #[arg(long, requires = "last")]
+    pub(super) recorded: bool,
+    /// File to write; by default the trace goes to standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+    /// Overwrite a file that exists
+    #[arg(long, requires = "out")]
+    pub(super) force: bool,
+    #[command(flatten)]
+    pub(super) node: Asked,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WhyArgs {
+    /// A vCPU by name, such as worker-0/1, or by id, such as v5; or a VM by name, for all its vCPUs
+    pub(super) vcpu: String,
+    /// The recording; without one a node is asked about its last seconds
+    pub(super) recording: Option<PathBuf>,
+    /// How far a node looks back, such as 10s
+    #[arg(long, value_name = "TIME", conflicts_with = "recording")]
+    pub(super) last: Option<Span>,
+    #[command(flatten)]
+    pub(super) node: Asked,
 }
 
 #[derive(Debug, Args)]

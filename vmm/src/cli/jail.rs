@@ -1,6 +1,6 @@
 //! The jail of a run and of a comparison: what each may use, and how it is entered.
 
-use super::args::RunArgs;
+use super::args::{RunArgs, ServeArgs};
 use super::failure::Failure;
 use super::terminal;
 use std::fs::OpenOptions;
@@ -36,13 +36,38 @@ pub(super) fn of_run(args: &RunArgs, config: &Config) -> Result<(), Failure> {
     }
     let outputs = [&args.record, &args.stats_json, &args.console];
     let outputs = outputs.into_iter().flatten().map(|path| output(path));
-    enter(Jail {
+    let jail = Jail {
         places: outputs.chain(config.vms.iter().flat_map(of_vm)).collect(),
         sockets: config.vms.iter().any(|vm| vm.vsock.is_some()),
         interfaces: config.vms.iter().any(|vm| vm.tap.is_some()),
         descriptors: Some(descriptors(config)),
         ..Jail::default()
-    })
+    };
+    enter(jail).map(drop)
+}
+
+/// Enters the jail of `stile serve`, before its first thread starts. Its VMs may have files in these folders, and it
+/// makes recordings in that one. The folder of a socket that it has made is needed to remove it. Returns what the
+/// kernel does not offer.
+pub(super) fn of_node(
+    args: &ServeArgs,
+    config: &Config,
+    files: &[PathBuf],
+    recordings: Option<&Path>,
+    socket: Option<&Path>,
+) -> Result<Vec<String>, Failure> {
+    if args.no_jail {
+        warn!("{WITHOUT}");
+        return Ok(vec!["--no-jail".to_owned()]);
+    }
+    let of_files = |folder: &PathBuf| [Place::Folder(folder.clone()), Place::Sockets(folder.clone())];
+    let mut places: Vec<Place> = files.iter().flat_map(of_files).collect();
+    places.extend(config.vms.iter().flat_map(of_vm));
+    places.extend(recordings.map(|folder| Place::Folder(folder.to_owned())));
+    places.extend(socket.map(|path| Place::Sockets(folder_of(path))));
+    places.extend(stile_linux_images::Cache::of_user().ok().map(|cache| Place::Read(cache.root().to_owned())));
+    let interfaces = config.vms.iter().any(|vm| vm.tap.is_some());
+    enter(Jail { places, sockets: true, interfaces, ..Jail::default() })
 }
 
 /// Enters the jail of `stile compare` whose report goes to `out`, before its first thread starts.
@@ -64,7 +89,7 @@ pub(super) fn of_comparison(no_jail: bool, parts: &[Options], out: &Path, junit:
     places.extend(junit.map(|file| Place::NewFiles(folder_of(file))));
     places.extend(images);
     memory::open_files();
-    enter(Jail { places, children, ..Jail::default() })
+    enter(Jail { places, children, ..Jail::default() }).map(drop)
 }
 
 /// The first thread has opened all that a run needs.
@@ -72,17 +97,18 @@ pub(super) fn all_is_open() {
     stile_jail::narrow(Kind::Control);
 }
 
-fn enter(jail: Jail) -> Result<(), Failure> {
+/// Returns what the kernel does not offer, which is told as well.
+fn enter(jail: Jail) -> Result<Vec<String>, Failure> {
     on_thread_start(|| stile_jail::narrow(Kind::Carrier));
     let missing = Jail { before_end: Some(terminal::put_back), ..jail }.enter().map_err(Failure::run)?;
-    for part in missing {
+    for part in &missing {
         let lost = match part {
             Missing::Landlock => "the process keeps access to all files of its user",
             Missing::Filters => "its threads can make any system call",
         };
         warn!("the jail is incomplete: {part}; {lost}");
     }
-    Ok(())
+    Ok(missing.iter().map(ToString::to_string).collect())
 }
 
 /// A file that the run will write. It is made now if it is not there, so that there is a right to this file alone and

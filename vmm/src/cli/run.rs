@@ -87,7 +87,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// Raises the limit on open descriptors as far as this process may: the VMs share it.
-fn raise_descriptors() {
+pub(super) fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     // If it is refused, the limit stays, and what needs a descriptor beyond it says so.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });

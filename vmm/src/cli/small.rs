@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use stile_compare::{scenario_markdown, scenario_schema};
 use stile_config::defaults::UNIKERNEL_MEMORY;
-use stile_config::{Config, LoadContext, PolicyConfig};
+use stile_config::{Config, FileKind, LoadContext, PolicyConfig};
 use stile_host::{HostFacts, allowed_cpus, diagnose, open_kvm};
 use stile_recording::{ReadError, Recording};
 use stile_report::plot::headline;
@@ -34,6 +34,26 @@ pub(super) fn load(file: &Path, policy: Option<&PolicyConfig>) -> Result<Config,
     }
     if let Some(warning) = too_much_memory(config.memory(), HostFacts::gather().memory.total) {
         warn!("{warning}");
+    }
+    Ok(config)
+}
+
+/// Like [`load`], but there may be no VM, and no file.
+pub(super) fn load_node(file: Option<&Path>, policy: Option<&PolicyConfig>) -> Result<Config, Failure> {
+    let pcpus_available = allowed_cpus().map_err(Failure::run)?;
+    let names = stile_guest_images::names();
+    let context = LoadContext { pcpus_available, builtin_names: &names, policy: policy.cloned() };
+    let invalid = |e| Failure::Input(miette::Report::new(e));
+    let (name, text) = match file {
+        Some(file) => {
+            let text = stile_config::text_of(FileKind::Configuration, file).map_err(invalid)?;
+            (file.display().to_string(), text)
+        }
+        None => ("no file".to_owned(), String::new()),
+    };
+    let config = Config::parse_node(&name, &text, &context).map_err(invalid)?;
+    for (key, whose) in config.policy.meaningless() {
+        warn!("{key} means nothing under this algorithm: it is for {whose}");
     }
     Ok(config)
 }

@@ -33,7 +33,19 @@ static FOUND: OnceLock<Termios> = OnceLock::new();
 static CHANGED: AtomicBool = AtomicBool::new(false);
 
 /// A guest has the keyboard until this is dropped.
-pub(super) struct Keyboard(());
+pub(super) struct Keyboard(Raw);
+
+/// The terminal delivers keys one by one until this is dropped, if standard input is one.
+pub(super) struct Raw(());
+
+impl Raw {
+    pub(super) fn enter() -> io::Result<Self> {
+        if io::stdin().is_terminal() {
+            make_raw()?;
+        }
+        Ok(Self(()))
+    }
+}
 
 impl Keyboard {
     /// Sends what is typed to this guest. Ctrl-A x sets `quit`, and a second one ends the program at once.
@@ -42,9 +54,8 @@ impl Keyboard {
         if has_terminal {
             let name = guest.status().name();
             info!("the keyboard is {name}'s; Ctrl-A x ends it, Ctrl-A a is Ctrl-A for the guest");
-            make_raw()?;
         }
-        let keyboard = Self(());
+        let keyboard = Self(Raw::enter()?);
         // The thread must not keep the guest: its console is finished when the guest is dropped.
         let (guest, quit) = (Arc::downgrade(guest), Arc::clone(quit));
         let escape = has_terminal.then(Escape::default);
@@ -57,7 +68,7 @@ impl Keyboard {
     }
 }
 
-impl Drop for Keyboard {
+impl Drop for Raw {
     fn drop(&mut self) {
         put_back();
     }
@@ -88,13 +99,13 @@ fn read(guest: &Weak<LinuxState>, quit: &AtomicBool, mut escape: Option<Escape>)
 
 /// Finds the keys that stile takes: the one after Ctrl-A.
 #[derive(Debug, Default)]
-struct Escape {
+pub(super) struct Escape {
     pending: bool,
 }
 
 impl Escape {
     /// Takes a key and appends the guest's keys to the others. Returns true if the user wants to quit.
-    fn take(&mut self, key: u8, guests: &mut Vec<u8>) -> bool {
+    pub(super) fn take(&mut self, key: u8, guests: &mut Vec<u8>) -> bool {
         match (std::mem::take(&mut self.pending), key) {
             (false, ESCAPE) => self.pending = true,
             (false, key) => guests.push(key),

@@ -118,6 +118,34 @@ impl fmt::Display for StarvationBound {
     }
 }
 
+/// A span of time that a request names: 1ms to 86400s, in whole microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Span(Duration);
+
+impl Span {
+    /// As a duration.
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl FromStr for Span {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (min, max) = (Self(bounds::SPAN_MIN), Self(bounds::SPAN_MAX));
+        duration_within(text, "30s", (min.0, max.0), &format!("{min} to {max}")).map(Self)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Built from whole microseconds up to a day, so nothing is cut off.
+        write_with_unit(f, self.0.as_micros() as u64, &TIME_UNITS)
+    }
+}
+
 /// How long KVM polls for an event after a vCPU has halted: `auto`, or up to 10ms, in whole microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -159,6 +187,11 @@ impl fmt::Display for HaltPoll {
 text_value!(HaltPoll, "duration-or-auto", {
     "pattern": "^(auto|[0-9]+(us|ms|s))$",
     "x-range": format!("auto, or 0us to {}", HaltPoll(Some(bounds::HALT_POLL_MAX)))
+});
+
+text_value!(Span, "duration", {
+    "pattern": "^[0-9]+(us|ms|s)$",
+    "x-range": format!("{} to {}", Span(bounds::SPAN_MIN), Span(bounds::SPAN_MAX))
 });
 
 text_value!(PolicyTime, "duration-us", {

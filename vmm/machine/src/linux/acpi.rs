@@ -4,10 +4,13 @@
 //! real-time clock, no keyboard controller, no PCI. The tables describe what it has, so a kernel looks for nothing
 //! else.
 
-use super::layout::{IO_APIC, LOCAL_APIC, PAGE, SERIAL_GSI, device_base, device_gsi};
+use super::layout::{IO_APIC, LOCAL_APIC, PAGE, POWER_BUTTON_GSI, SERIAL_GSI, device_base, device_gsi};
 use super::ports::{RESET, RESET_VALUE, SERIAL, SERIAL_PORTS, SLEEP_CONTROL, SLEEP_STATUS, SLEEP_TYPE_OFF};
 use acpi_tables::Aml;
-use acpi_tables::aml::{Device, EISAName, IO, Interrupt, Memory32Fixed, Name, Package, ResourceTemplate, Scope};
+use acpi_tables::aml::{
+    Arg, Device, EISAName, Equal, IO, If, Interrupt, Memory32Fixed, Method, Name, Notify, Package, Path,
+    ResourceTemplate, Scope,
+};
 use acpi_tables::fadt::{FADTBuilder, Flags};
 use acpi_tables::gas::{AccessSize, AddressSpace, GAS};
 use acpi_tables::rsdp::Rsdp;
@@ -23,6 +26,8 @@ const ALIGN: usize = 16;
 /// Boot architecture flags: no VGA, no MSI, no real-time clock. The bits for ISA devices and for a keyboard controller
 /// are clear.
 const BOOT_ARCHITECTURE: u16 = 1 << 2 | 1 << 3 | 1 << 5;
+/// What a button's driver is notified of when it is pressed.
+const PRESSED: u8 = 0x80;
 /// Input of every local APIC to which NMIs are connected.
 const NMI_LINE: u8 = 1;
 
@@ -113,6 +118,7 @@ fn dsdt(machine: &Machine) -> Sdt {
     let mut code = Vec::new();
     Name::new("_S5_".into(), &Package::new(vec![&SLEEP_TYPE_OFF])).to_aml_bytes(&mut code);
     serial(&mut code);
+    power_button(&mut code);
     (0..machine.devices).for_each(|number| virtio(number, &mut code));
     let mut table = sdt(b"DSDT", 2);
     table.append_slice(&code);
@@ -126,6 +132,23 @@ fn serial(code: &mut Vec<u8>) {
     let number = Name::new("_UID".into(), &0u8);
     let resources = Name::new("_CRS".into(), &ResourceTemplate::new(vec![&ports, &interrupt]));
     on_system_bus(&Device::new("COM1".into(), vec![&hardware, &number, &resources]), code);
+}
+
+/// A power button that is a device. Its interrupt comes through a Generic Event Device (ACPI 6.5, 5.6.9), for a
+/// hardware-reduced machine has no fixed button.
+fn power_button(code: &mut Vec<u8>) {
+    let hardware = Name::new("_HID".into(), &EISAName::new("PNP0C0C"));
+    on_system_bus(&Device::new("PWRB".into(), vec![&hardware]), code);
+    let interrupt = Interrupt::new(true, true, false, false, POWER_BUTTON_GSI);
+    let hardware = Name::new("_HID".into(), &"ACPI0013");
+    let resources = Name::new("_CRS".into(), &ResourceTemplate::new(vec![&interrupt]));
+    let button = Path::new("\\_SB_.PWRB");
+    let press = Notify::new(&button, &PRESSED);
+    let (line, is_its) = (POWER_BUTTON_GSI as u8, Arg(0));
+    let is_its = Equal::new(&is_its, &line);
+    let then = If::new(&is_its, vec![&press]);
+    let event = Method::new("_EVT".into(), 1, true, vec![&then]);
+    on_system_bus(&Device::new("GED0".into(), vec![&hardware, &resources, &event]), code);
 }
 
 fn virtio(number: usize, code: &mut Vec<u8>) {
@@ -200,6 +223,17 @@ mod tests {
         let port = |at: usize| (fadt[at..at + 4] == [1, 8, 0, 1]).then(|| word(fadt, at + 4));
         assert_eq!((port(116), fadt[128]), (Some(RESET.into()), RESET_VALUE));
         assert_eq!((port(244), port(256)), (Some(SLEEP_CONTROL.into()), Some(SLEEP_STATUS.into())));
+    }
+
+    #[test]
+    fn the_power_button_is_notified_by_an_interrupt_of_its_own() {
+        let all = tables(&Machine { vcpus: 1, devices: 0 }, START);
+        let fadt = found(&all, b"FACP");
+        let dsdt = table(&all, word(fadt, 140));
+        // EISA id PNP0C0C; Notify(\_SB_.PWRB, 0x80).
+        assert!(contains(dsdt, &[0x0c, 0x41, 0xd0, 0x0c, 0x0c]));
+        assert!(contains(dsdt, b"\x86\\\x2e_SB_PWRB\x0a\x80"));
+        assert!(contains(dsdt, b"ACPI0013\0") && contains(dsdt, &POWER_BUTTON_GSI.to_le_bytes()));
     }
 
     #[test]

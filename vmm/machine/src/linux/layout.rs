@@ -48,6 +48,8 @@ pub const GSIS: u32 = 24;
 pub const DEVICES_MAX: usize = (GSIS - FIRST_DEVICE_GSI) as usize;
 /// Interrupt line of the serial port.
 pub const SERIAL_GSI: u32 = 4;
+/// Interrupt line of the power button.
+pub const POWER_BUTTON_GSI: u32 = 3;
 /// Registers of the I/O APIC, as KVM has them.
 pub const IO_APIC: u32 = 0xfec0_0000;
 /// Registers of each vCPU's local APIC.

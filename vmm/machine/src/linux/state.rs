@@ -5,7 +5,7 @@ use super::ports::{self, Power};
 use super::power;
 use super::serial::SerialPort;
 use super::userspace::Apics;
-use crate::devices::virtio::Attachment;
+use crate::devices::virtio::{Attachment, Interrupt, Notify};
 use crate::devices::{PendingWrite, Written};
 use crate::vm::{Outcome, VmStatus};
 use std::sync::Arc;
@@ -18,6 +18,8 @@ pub struct LinuxState {
     pub(super) status: Arc<VmStatus>,
     pub(super) memory: GuestMemoryMmap,
     pub(super) serial: SerialPort,
+    /// The power button's interrupt.
+    pub(super) button: Interrupt,
     /// The devices, in the order of their registers.
     pub(super) devices: Vec<Attachment>,
     /// The interrupt controllers, if they are not KVM's.
@@ -42,6 +44,11 @@ impl LinuxState {
     /// The serial port.
     pub fn serial(&self) -> &SerialPort {
         &self.serial
+    }
+
+    /// Presses the power button. Most guests then switch themselves off; one without a driver for it does nothing.
+    pub fn press_power_button(&self) {
+        self.button.notify();
     }
 
     /// Handles a guest's write to a port. Returns the VM's outcome if the write ends it.

@@ -27,6 +27,8 @@ pub struct VmStatus {
     /// Held while the vCPUs are retired; see [`VmStatus::end`].
     ending: Mutex<()>,
     outcome: OnceLock<Outcome>,
+    /// Is called when the VM has ended.
+    on_end: OnceLock<Box<dyn Fn() + Send + Sync>>,
     pausing: Pausing,
     /// Names the VM in diagnostics.
     span: Span,
@@ -45,6 +47,7 @@ impl VmStatus {
             pays_next: AtomicUsize::new(0),
             ending: Mutex::default(),
             outcome: OnceLock::new(),
+            on_end: OnceLock::new(),
             pausing: Pausing::new(vcpus),
             span: tracing::info_span!("vm", vm = name),
             started: OnceLock::new(),
@@ -181,6 +184,15 @@ impl VmStatus {
         drop(retiring);
         if let Some(outcome) = self.outcome() {
             self.span.in_scope(|| debug!(%outcome, "ended"));
+        }
+        self.on_end.get().into_iter().for_each(|told| told());
+    }
+
+    /// Has this function called once the VM has ended, on the thread that ended it, which may carry a vCPU: the
+    /// function must not wait. If the VM has ended by now, it may be called twice. Only the first function counts.
+    pub fn on_end(&self, told: impl Fn() + Send + Sync + 'static) {
+        if self.on_end.set(Box::new(told)).is_ok() && self.has_ended() {
+            self.on_end.get().into_iter().for_each(|told| told());
         }
     }
 

@@ -101,6 +101,11 @@ impl Switch {
         self.pins.lock().insert(number, address);
     }
 
+    /// Takes the pin of a port away that is not attached.
+    pub fn unpin(&self, number: PortNumber) {
+        self.pins.lock().remove(&number);
+    }
+
     /// Attaches `sink` as port `number`.
     pub fn attach(self: &Arc<Self>, number: PortNumber, sink: Arc<dyn Sink>) -> Result<Port, AttachError> {
         let pinned = self.pins.lock().get(&number).copied();

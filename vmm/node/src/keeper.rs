@@ -1,0 +1,99 @@
+//! The thread that does what comes due by itself: it buries VMs that have ended, and takes changes back.
+
+use crate::node::Node;
+use parking_lot::Mutex;
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use stile_jail::Kind;
+
+/// What comes due.
+#[derive(Debug, Clone)]
+pub(crate) enum Message {
+    /// The VM of this name has ended.
+    Ended(String),
+    /// The change of this number has to be confirmed by now.
+    Confirmed(u64),
+    /// The watchdog says this of the scheduler.
+    Starved {
+        /// Its message.
+        text: String,
+        /// The scheduler caused it, not the host.
+        by_scheduler: bool,
+    },
+}
+
+/// The way to the thread.
+#[derive(Clone)]
+pub(crate) struct Mail(Sender<(Instant, Message)>);
+
+/// The way to the thread, for those who share a node.
+pub(crate) struct Keeper(Mutex<Mail>);
+
+impl Mail {
+    /// Has the thread see to this. Waits for nothing.
+    pub(crate) fn send(&self, message: Message) {
+        self.send_later(message, Duration::ZERO);
+    }
+
+    /// Has the thread see to this after some time.
+    pub(crate) fn send_later(&self, message: Message, after: Duration) {
+        // A node that is gone has nothing to see to.
+        let _ = self.0.send((Instant::now() + after, message));
+    }
+}
+
+impl Keeper {
+    /// The way to a thread that is not started yet, and its other end.
+    pub(crate) fn new() -> (Self, Receiver<(Instant, Message)>) {
+        let (sender, mail) = mpsc::channel();
+        (Self(Mutex::new(Mail(sender))), mail)
+    }
+
+    /// A way of one's own.
+    pub(crate) fn mail(&self) -> Mail {
+        self.0.lock().clone()
+    }
+}
+
+/// Starts the thread. It ends with the node.
+pub(crate) fn start(node: &Arc<Node>, mail: Receiver<(Instant, Message)>) -> io::Result<()> {
+    let node = Arc::downgrade(node);
+    std::thread::Builder::new().name("keeper".into()).spawn(move || {
+        stile_jail::narrow(Kind::Control);
+        keep(&node, &mail);
+    })?;
+    Ok(())
+}
+
+fn keep(node: &Weak<Node>, mail: &Receiver<(Instant, Message)>) {
+    let mut due: Vec<(Instant, Message)> = Vec::new();
+    loop {
+        let next = due.iter().map(|(at, _)| *at).min();
+        let came = match next {
+            None => mail.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => mail.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        match came {
+            Ok(message) => due.push(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let now = Instant::now();
+        let (ripe, later) = due.into_iter().partition(|(at, _)| *at <= now);
+        due = later;
+        for (_, message) in ripe {
+            let Some(node) = node.upgrade() else { return };
+            see_to(&node, message);
+        }
+    }
+}
+
+fn see_to(node: &Node, message: Message) {
+    match message {
+        Message::Ended(vm) => node.bury(&vm),
+        Message::Confirmed(change) => node.take_back(change, "it was not confirmed in time"),
+        Message::Starved { text, by_scheduler } => node.starved(&text, by_scheduler),
+    }
+}

@@ -1,0 +1,487 @@
+//! The node, and the states of its VMs.
+
+use crate::bus::{Bus, now};
+use crate::images::{Guest, Unfit, linux_unsuited};
+use crate::keeper::{self, Keeper, Message};
+use crate::make::{Machine, Maker};
+use crate::networks::Networks;
+use crate::scheduling::{Log, Scheduling};
+use crate::vm::{NodeVm, Read};
+use kvm_ioctls::Kvm;
+use parking_lot::{Mutex, RwLock};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stile_api::{Happened, NodeInfo, Problem, Reason, StopMode, VmDetails, VmInfo, VmState};
+use stile_config::{Config, GuestConfig, ImageRef, LoadContext, VmConfig};
+use stile_host::CpuList;
+use stile_machine::devices::virtio::Tell;
+use stile_machine::vm::{Outcome, console};
+use stile_recording::Recorder;
+use stile_sched::domain::switchable::Switchable;
+use stile_sched::domain::watchdog::Watchdog;
+use stile_sched::{Domain, VcpuId};
+use tracing::{error, warn};
+
+/// How long a vCPU may take to leave its guest.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a VM that has lost its vCPUs may take to give its memory back.
+const LAST: Duration = Duration::from_secs(10);
+
+/// What a node is made with besides its configuration.
+#[derive(Debug, Clone, Default)]
+pub struct NodeOptions {
+    /// The folders from which VMs may have files; `None`: any.
+    pub files: Option<Vec<PathBuf>>,
+    /// The folder of recordings; `None`: none can be made.
+    pub recordings: Option<PathBuf>,
+    /// Start Linux guests where they are known not to run.
+    pub try_linux: bool,
+    /// What the jail lacks, for the node's description.
+    pub jail: Vec<String>,
+}
+
+/// A node.
+pub struct Node {
+    pub(crate) kvm: Kvm,
+    pub(crate) domain: Arc<Switchable>,
+    pub(crate) as_domain: Arc<dyn Domain>,
+    networks: Arc<Networks>,
+    bus: Bus,
+    tell: Tell,
+    pub(crate) options: NodeOptions,
+    available: CpuList,
+    started_at: f64,
+    halt_poll: stile_config::HaltPoll,
+    vms: RwLock<BTreeMap<String, Arc<NodeVm>>>,
+    /// Read while a vCPU joins the domain, written while the domain changes.
+    pub(crate) scheduling: RwLock<Scheduling>,
+    /// Held over a change, with its log.
+    pub(crate) log: Mutex<Log>,
+    pub(crate) watchdog: Mutex<Option<Watchdog>>,
+    pub(crate) recording: Mutex<Option<Recorder>>,
+    keeper: Keeper,
+}
+
+impl Node {
+    /// A node with the policy and the pCPUs of this configuration. Its VMs are created with [`Node::create_config`].
+    ///
+    /// # Errors
+    /// The host gives no thread.
+    pub fn new(kvm: Kvm, config: &Config, options: NodeOptions) -> Result<Arc<Self>, Problem> {
+        let scheduling = Scheduling::of(config);
+        let domain = scheduling.domain()?;
+        let numbers = scheduling.numbers();
+        let domain = Arc::new(Switchable::new(domain, &numbers));
+        let failed = |e: &dyn std::error::Error| Problem::of(Reason::Unsupported, "the node cannot be made", e);
+        let available = stile_host::allowed_cpus().map_err(|e| failed(&e))?;
+        let (keeper, mail) = Keeper::new();
+        let node = Arc::new(Self {
+            kvm,
+            as_domain: Arc::clone(&domain) as Arc<dyn Domain>,
+            domain,
+            networks: Arc::default(),
+            bus: Bus::default(),
+            tell: Arc::new(|text: &str| warn!("{text}")),
+            options,
+            available,
+            started_at: now(),
+            halt_poll: config.host.halt_poll,
+            vms: RwLock::default(),
+            scheduling: RwLock::new(scheduling),
+            log: Mutex::default(),
+            watchdog: Mutex::default(),
+            recording: Mutex::default(),
+            keeper,
+        });
+        keeper::start(&node, mail).map_err(|e| failed(&e))?;
+        node.watch();
+        Ok(node)
+    }
+
+    /// What happens from now on.
+    pub fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// The host CPUs that could be pCPUs.
+    pub fn available(&self) -> &CpuList {
+        &self.available
+    }
+
+    /// The node as a whole.
+    pub fn info(&self) -> NodeInfo {
+        let (awaiting, scheduling) = (self.log.lock().awaiting(), self.scheduling.read());
+        let vms = self.vms.read();
+        let running = |vm: &Arc<NodeVm>| vm.machine().map_or(0, |machine| machine.vm.vcpu_set().status().vcpus());
+        NodeInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_at: self.started_at,
+            policy: scheduling.policy.to_string(),
+            mechanism: scheduling.mechanism().to_owned(),
+            pcpus: scheduling.pcpus.iter().collect(),
+            vms: vms.len(),
+            vcpus: vms.values().map(|vm| running(vm) as usize).sum(),
+            awaiting,
+            jail: self.options.jail.clone(),
+        }
+    }
+
+    /// All VMs, by name.
+    pub fn vms(&self) -> Vec<Arc<NodeVm>> {
+        self.vms.read().values().cloned().collect()
+    }
+
+    /// All VMs in short.
+    pub fn list(&self) -> Vec<VmInfo> {
+        self.vms().iter().map(|vm| vm.info()).collect()
+    }
+
+    /// The VM of this name.
+    pub fn vm(&self, name: &str) -> Result<Arc<NodeVm>, Problem> {
+        self.vms.read().get(name).cloned().ok_or_else(|| {
+            Problem::new(Reason::NotFound, format!("there is no VM {:?}", name.escape_debug().to_string()))
+                .remedy("`stile ps` lists the VMs")
+        })
+    }
+
+    /// The VM of this name in full.
+    pub fn inspect(&self, name: &str) -> Result<VmDetails, Problem> {
+        let vm = self.vm(name)?;
+        let read: Option<Read> = vm.read(self.as_domain.has_policy());
+        Ok(vm.details(read))
+    }
+
+    /// Creates a VM from the keys of `[[vm]]`. It does not run yet.
+    pub fn create(&self, table: &Map<String, Value>, dry_run: bool) -> Result<VmInfo, Problem> {
+        let context = self.context();
+        let config = stile_config::vm_of(table, &context).map_err(|e| Problem::of_config("vm[0]", &e))?;
+        if config.count != 1 {
+            let many = format!("count: {} VMs, where one is created at a time", config.count);
+            return Err(Problem::new(Reason::Invalid, many).remedy("leave out `count`, and create each by its name"));
+        }
+        let name = config.name.as_str().to_owned();
+        self.check(&name, &config)?;
+        let vm = Arc::new(NodeVm::new(&name, config));
+        if dry_run {
+            let taken = self.vms.read().contains_key(&name);
+            return if taken { Err(taken_name(&name)) } else { Ok(vm.info()) };
+        }
+        self.enter(vm)
+    }
+
+    /// Creates the VMs of a configuration that was read and checked. They do not run yet.
+    pub fn create_config(&self, config: &Config) -> Result<(), Problem> {
+        for vm in &config.vms {
+            for name in vm.instance_names() {
+                self.check(&name, vm)?;
+                self.enter(Arc::new(NodeVm::new(&name, VmConfig { count: 1, ..vm.clone() })))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&self, vm: Arc<NodeVm>) -> Result<VmInfo, Problem> {
+        let info = vm.info();
+        let mut vms = self.vms.write();
+        if vms.contains_key(vm.name()) {
+            return Err(taken_name(vm.name()));
+        }
+        vms.insert(vm.name().to_owned(), vm);
+        drop(vms);
+        self.bus.tell(Happened::Created { vm: info.name.clone() });
+        Ok(info)
+    }
+
+    /// Checks what a VM is made of: that it suits this host, and that its files may be used and fit.
+    fn check(&self, name: &str, config: &VmConfig) -> Result<(), Problem> {
+        if config.kernel.is_some()
+            && !self.options.try_linux
+            && let Some(why) = linux_unsuited()
+        {
+            return Err(Problem::new(Reason::Unsupported, format!("VM {name}: {why}"))
+                .remedy("use a host with VMX or SVM, or start the node with --try-linux"));
+        }
+        self.may_use_files(name, config)?;
+        self.open(name, config).map(drop)
+    }
+
+    fn open(&self, name: &str, config: &VmConfig) -> Result<Guest, Problem> {
+        Guest::open(config).map_err(|Unfit { key, wrong, remedy }| {
+            let problem = Problem::new(Reason::Invalid, format!("VM {name}: {key}: {wrong}"));
+            Problem { remedy, ..problem }
+        })
+    }
+
+    fn may_use_files(&self, name: &str, config: &VmConfig) -> Result<(), Problem> {
+        let Some(folders) = &self.options.files else { return Ok(()) };
+        let may = |path: &Path| {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            folder.canonicalize().is_ok_and(|folder| folders.iter().any(|allowed| folder.starts_with(allowed)))
+        };
+        match files_of(config).find(|(_, path)| !may(path)) {
+            None => Ok(()),
+            Some((key, path)) => Err(Problem::new(
+                Reason::Forbidden,
+                format!("VM {name}: {key}: {} is in no folder of which this node may use files", path.display()),
+            )
+            .remedy("start the node with --files FOLDER, or put the file into such a folder")),
+        }
+    }
+
+    pub(crate) fn context(&self) -> LoadContext<'static> {
+        static NAMES: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
+        LoadContext {
+            pcpus_available: self.available.clone(),
+            builtin_names: NAMES.get_or_init(stile_guest_images::names),
+            policy: Some(self.scheduling.read().policy.clone()),
+        }
+    }
+
+    /// Starts a VM that is stopped.
+    pub fn start(&self, name: &str) -> Result<VmInfo, Problem> {
+        let vm = self.vm(name)?;
+        let _doing = vm.doing.lock();
+        self.must_be(&vm, &[VmState::Stopped], "start")?;
+        let config = vm.config();
+        self.may_use_files(name, &config)?;
+        let guest = self.open(name, &config)?;
+        if config.cap.is_some() {
+            self.have_caps()?;
+        }
+        let machine = {
+            let scheduling = self.scheduling.read();
+            let maker = Maker {
+                kvm: &self.kvm,
+                domain: &self.as_domain,
+                policy: &scheduling.carried,
+                halt_poll: self.halt_poll(&scheduling),
+                networks: &self.networks,
+                tell: &self.tell,
+            };
+            let sink = vm.console.sink(name);
+            let machine = Arc::new(maker.make(name, &config, &guest, vm.attributes(&config), sink)?);
+            if machine.waits_inside && scheduling.mechanism() == "executors" {
+                return Err(Problem::new(
+                    Reason::Conflict,
+                    format!("VM {name}: interrupts: its vCPUs halt inside the host's kernel, where executors cannot carry them"),
+                )
+                .remedy("set interrupts = \"user\", or the policy's mechanism to `leases`"));
+            }
+            vm.begins(Arc::clone(&machine));
+            machine
+        };
+        self.recording.lock().iter().for_each(|recorder| recorder.name(machine.vm.vcpu_set()));
+        let (mail, told) = (self.keeper.mail(), vm.name().to_owned());
+        machine.vm.vcpu_set().status().on_end(move || mail.send(Message::Ended(told.clone())));
+        self.bus.tell(Happened::Started { vm: name.to_owned() });
+        machine.vm.vcpu_set().start();
+        Ok(vm.info())
+    }
+
+    fn halt_poll(&self, scheduling: &Scheduling) -> Option<Duration> {
+        // More vCPUs than pCPUs are the rule on a node, and may come at any time.
+        self.halt_poll.duration().or((!scheduling.policy.algorithm.is_host()).then_some(Duration::ZERO))
+    }
+
+    /// Pauses a VM that runs. When this returns, none of its vCPUs is in guest code.
+    pub fn pause(&self, name: &str) -> Result<VmInfo, Problem> {
+        let vm = self.vm(name)?;
+        let _doing = vm.doing.lock();
+        let machine = self.must_be(&vm, &[VmState::Running], "pause")?;
+        if let Some(machine) = machine {
+            let paused = machine.vm.vcpu_set().status().pause(PATIENCE);
+            paused.map_err(|e| Problem::of(Reason::TimedOut, format_args!("VM {name} was not paused"), &e))?;
+            self.bus.tell(Happened::Paused { vm: name.to_owned() });
+        }
+        Ok(vm.info())
+    }
+
+    /// Lets a paused VM go on.
+    pub fn resume(&self, name: &str) -> Result<VmInfo, Problem> {
+        let vm = self.vm(name)?;
+        let _doing = vm.doing.lock();
+        if let Some(machine) = self.must_be(&vm, &[VmState::Paused], "resume")? {
+            machine.vm.vcpu_set().status().resume();
+            self.bus.tell(Happened::Resumed { vm: name.to_owned() });
+        }
+        Ok(vm.info())
+    }
+
+    /// Stops a VM that runs or is paused, and waits for its end. With [`StopMode::Soft`] a Linux guest has so long to
+    /// switch itself off.
+    pub fn stop(&self, name: &str, mode: StopMode, grace: Duration) -> Result<VmInfo, Problem> {
+        let vm = self.vm(name)?;
+        let _doing = vm.doing.lock();
+        let Some(machine) = self.must_be(&vm, &[VmState::Running, VmState::Paused], "stop")? else {
+            return Ok(vm.info());
+        };
+        self.stop_machine(&vm, &machine, mode, grace)?;
+        Ok(vm.info())
+    }
+
+    fn stop_machine(
+        &self,
+        vm: &NodeVm,
+        machine: &Arc<Machine>,
+        mode: StopMode,
+        grace: Duration,
+    ) -> Result<(), Problem> {
+        if mode == StopMode::Soft && press_power_button(machine) && vm.wait_for_end(grace) {
+            return Ok(());
+        }
+        machine.vm.vcpu_set().stop();
+        match vm.wait_for_end(PATIENCE + LAST) {
+            true => Ok(()),
+            false => Err(Problem::new(
+                Reason::TimedOut,
+                format!("VM {} was told to end, and its vCPUs have not left the host's kernel", vm.name()),
+            )
+            .remedy("look for what keeps the node's threads: cat /proc/PID/task/*/wchan")),
+        }
+    }
+
+    /// Deletes a VM that is stopped. With `force` it is stopped first, at once.
+    pub fn delete(&self, name: &str, force: bool) -> Result<(), Problem> {
+        let vm = self.vm(name)?;
+        let _doing = vm.doing.lock();
+        let states: &[VmState] =
+            if force { &[VmState::Stopped, VmState::Running, VmState::Paused] } else { &[VmState::Stopped] };
+        if let Some(machine) = self.must_be(&vm, states, "delete")? {
+            self.stop_machine(&vm, &machine, StopMode::Hard, Duration::ZERO)?;
+        }
+        vm.delete();
+        self.vms.write().remove(name);
+        self.bus.tell(Happened::Deleted { vm: name.to_owned() });
+        Ok(())
+    }
+
+    /// Types this text at a Linux guest's serial port. Waits for the guest to take it, but not for long.
+    pub fn type_at(&self, name: &str, keys: &[u8]) -> Result<(), Problem> {
+        let vm = self.vm(name)?;
+        let machine = vm.machine().ok_or_else(|| not_now(&vm, "be typed at"))?;
+        let Some(linux) = &machine.linux else {
+            let none = format!("VM {name} is a unikernel and takes no input");
+            return Err(Problem::new(Reason::Conflict, none));
+        };
+        let until = Instant::now() + Duration::from_secs(2);
+        linux.serial().receive(keys, || !linux.status().has_ended() && Instant::now() < until);
+        match Instant::now() < until {
+            true => Ok(()),
+            false => Err(Problem::new(Reason::TimedOut, format!("VM {name} does not read its serial port"))),
+        }
+    }
+
+    /// Its machine, if it is in one of these states, and has one. With `doing` of the VM held.
+    fn must_be(&self, vm: &NodeVm, states: &[VmState], what: &str) -> Result<Option<Arc<Machine>>, Problem> {
+        if vm.is_deleted() {
+            return Err(Problem::new(Reason::NotFound, format!("VM {} was deleted", vm.name())));
+        }
+        let machine = vm.machine();
+        // A VM that is about to end is stopped in a moment.
+        if machine.as_ref().is_some_and(|machine| machine.vm.vcpu_set().status().has_ended()) {
+            vm.wait_for_end(PATIENCE + LAST);
+        }
+        match states.contains(&vm.state()) {
+            true => Ok(vm.machine()),
+            false => Err(not_now(vm, what)),
+        }
+    }
+
+    /// A VM has ended: its memory is freed, and its last figures are kept. Called by the keeper.
+    pub(crate) fn bury(&self, name: &str) {
+        let Ok(vm) = self.vm(name) else { return };
+        let Some(machine) = vm.machine() else { return };
+        if !machine.vm.vcpu_set().status().has_ended() {
+            return;
+        }
+        let Some(outcome) = machine.vm.vcpu_set().wait_for(PATIENCE) else {
+            error!("[{name}] does not end: its vCPUs have not left the host's kernel for {PATIENCE:?}");
+            self.keeper.mail().send_later(Message::Ended(name.to_owned()), PATIENCE);
+            return;
+        };
+        let last = crate::vm::read(&machine, self.as_domain.has_policy());
+        let results = machine.vm.results();
+        let (well, told) = (outcome.is_well(), outcome.to_string());
+        vm.ends(outcome, last, results);
+        drop(machine);
+        self.bus.tell(Happened::Ended { vm: name.to_owned(), outcome: told, well });
+    }
+
+    /// Stops all VMs: Linux guests have so long to switch themselves off. Returns the names of those that do not end.
+    pub fn stop_all(&self, grace: Duration) -> Vec<String> {
+        let until = Instant::now() + grace;
+        let running: Vec<(Arc<NodeVm>, Arc<Machine>)> =
+            self.vms().into_iter().filter_map(|vm| vm.machine().map(|machine| (vm, machine))).collect();
+        let waits: Vec<bool> = running.iter().map(|(_, machine)| press_power_button(machine)).collect();
+        for ((vm, _), waits) in running.iter().zip(&waits) {
+            if *waits {
+                vm.wait_for_end(until.saturating_duration_since(Instant::now()));
+            }
+        }
+        running.iter().for_each(|(_, machine)| machine.vm.vcpu_set().stop());
+        let until = Instant::now() + PATIENCE + LAST;
+        let hang = |(vm, machine): (Arc<NodeVm>, Arc<Machine>)| {
+            drop(machine);
+            (!vm.wait_for_end(until.saturating_duration_since(Instant::now()))).then(|| vm.name().to_owned())
+        };
+        let hanging = running.into_iter().filter_map(hang).collect();
+        console::settle();
+        hanging
+    }
+
+    /// Names of the vCPUs of running VMs: `VM/INDEX`.
+    pub fn names(&self) -> HashMap<VcpuId, String> {
+        let of_vm = |vm: Arc<NodeVm>| {
+            let ids = vm.machine().map(|machine| machine.vm.vcpu_set().ids()).unwrap_or_default();
+            ids.into_iter().enumerate().map(move |(index, id)| (id, format!("{}/{index}", vm.name())))
+        };
+        self.vms().into_iter().flat_map(of_vm).collect()
+    }
+
+    /// How VMs ended the last time, of those that ended badly.
+    pub fn ended_badly(&self) -> Vec<(String, Outcome)> {
+        let ended = self.vms().into_iter().filter_map(|vm| Some((vm.name().to_owned(), vm.outcome()?)));
+        ended.filter(|(_, outcome)| !outcome.is_well()).collect()
+    }
+}
+
+fn taken_name(name: &str) -> Problem {
+    Problem::new(Reason::Conflict, format!("there is a VM {name} already"))
+        .remedy("choose another name, or delete that VM first")
+}
+
+fn not_now(vm: &NodeVm, what: &str) -> Problem {
+    let state = vm.state().name();
+    Problem::new(Reason::Conflict, format!("VM {} is {state}, and cannot {what}", vm.name()))
+}
+
+/// Presses the power button of a guest. False: it has none, or cannot press it.
+fn press_power_button(machine: &Machine) -> bool {
+    let running = !machine.vm.vcpu_set().status().is_paused();
+    let linux = machine.linux.as_ref().filter(|_| running);
+    linux.inspect(|linux| linux.press_power_button()).is_some()
+}
+
+/// The files that a VM uses, by their keys.
+fn files_of(config: &VmConfig) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let mut files = Vec::new();
+    match config.guest() {
+        GuestConfig::Unikernel(ImageRef::Path(path)) => files.push(("image", path.clone())),
+        GuestConfig::Unikernel(ImageRef::Builtin(_)) => {}
+        GuestConfig::Linux { kernel, initrd } => {
+            files.push(("kernel", kernel.as_ref().to_owned()));
+            files.extend(initrd.map(|file| ("initrd", file.as_ref().to_owned())));
+        }
+    }
+    files.extend(config.disk.as_ref().map(|disk| ("disk", disk.path.as_ref().to_owned())));
+    files.extend(config.vsock.as_ref().map(|path| ("vsock", path.as_ref().to_owned())));
+    files.into_iter()
+}

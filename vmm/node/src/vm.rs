@@ -1,0 +1,275 @@
+//! A VM of a node, from its creation to its deletion, over any number of starts.
+//!
+//! ```text
+//!            start             pause
+//!  stopped --------> running --------> paused
+//!     ^                 | ^---- resume ---'|
+//!     '---- ends -------'                  |
+//!     '---- ends --------------------------'
+//! ```
+//!
+//! `doing` is held by whoever starts, pauses, resumes, stops or deletes it, which may take long. `life` is held for
+//! moments, to read and to change what it is.
+
+use crate::console::Scrollback;
+use crate::make::Machine;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stile_api::{Figures, ResultFigure, VcpuFigures, VmDetails, VmFigures, VmInfo, VmKind, VmState};
+use stile_config::{CapPeriod, VmConfig};
+use stile_machine::vm::Outcome;
+use stile_metrics::{Sample, VmReading};
+use stile_sched::attributes::{Attributes, GroupId};
+
+/// A VM of a node.
+pub struct NodeVm {
+    name: String,
+    kind: VmKind,
+    /// What it prints.
+    pub console: Scrollback,
+    /// Held by whoever changes its state.
+    pub doing: Mutex<()>,
+    life: Mutex<Life>,
+    /// It has ended.
+    ended: Condvar,
+}
+
+struct Life {
+    config: VmConfig,
+    /// The group of its vCPUs under a cap, over all its starts.
+    group: GroupId,
+    machine: Option<Arc<Machine>>,
+    starts: u64,
+    /// The figures of its last start, once that has ended.
+    last: Option<VmReading>,
+    results: Vec<(String, u64)>,
+    outcome: Option<Outcome>,
+    deleted: bool,
+}
+
+/// A reading of a VM, with the number of the start that it is of.
+pub struct Read {
+    /// The start.
+    pub start: u64,
+    /// The reading.
+    pub reading: VmReading,
+}
+
+impl NodeVm {
+    /// A VM that was not started.
+    pub fn new(name: &str, config: VmConfig) -> Self {
+        let kind = if config.kernel.is_some() { VmKind::Linux } else { VmKind::Unikernel };
+        let life = Life {
+            config,
+            group: GroupId::unique(),
+            machine: None,
+            starts: 0,
+            last: None,
+            results: Vec::new(),
+            outcome: None,
+            deleted: false,
+        };
+        Self {
+            name: name.to_owned(),
+            kind,
+            console: Scrollback::default(),
+            doing: Mutex::default(),
+            life: Mutex::new(life),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it was made of, with live changes.
+    pub fn config(&self) -> VmConfig {
+        self.life().config.clone()
+    }
+
+    /// Takes a change of its configuration.
+    pub fn set_config(&self, config: VmConfig) {
+        self.life().config = config;
+    }
+
+    /// How its vCPUs are scheduled with this configuration.
+    pub fn attributes(&self, config: &VmConfig) -> Attributes {
+        let group = stile_assembly::group_with(config, self.life().group);
+        Attributes { group, ..stile_assembly::attributes(config) }
+    }
+
+    /// Its machine, while it has one.
+    pub fn machine(&self) -> Option<Arc<Machine>> {
+        self.life().machine.clone()
+    }
+
+    /// What it does.
+    pub fn state(&self) -> VmState {
+        self.life().state()
+    }
+
+    /// It was deleted, and does not come back.
+    pub fn is_deleted(&self) -> bool {
+        self.life().deleted
+    }
+
+    /// Marks it as deleted.
+    pub fn delete(&self) {
+        self.life().deleted = true;
+    }
+
+    /// It has this machine from now on. Returns the number of this start.
+    pub fn begins(&self, machine: Arc<Machine>) -> u64 {
+        let mut life = self.life();
+        life.starts += 1;
+        life.machine = Some(machine);
+        (life.last, life.outcome, life.results) = (None, None, Vec::new());
+        life.starts
+    }
+
+    /// Its machine has ended like this, with these last figures.
+    pub fn ends(&self, outcome: Outcome, last: VmReading, results: Vec<(String, u64)>) {
+        let mut life = self.life();
+        (life.last, life.outcome, life.results) = (Some(last), Some(outcome), results);
+        life.machine = None;
+        drop(life);
+        self.ended.notify_all();
+    }
+
+    /// Waits until it has no machine. False: it still has one after this time.
+    pub fn wait_for_end(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let mut life = self.life();
+        while life.machine.is_some() {
+            if self.ended.wait_until(&mut life, until).timed_out() {
+                return life.machine.is_none();
+            }
+        }
+        true
+    }
+
+    /// How it ended the last time.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.life().outcome.clone()
+    }
+
+    /// The VM in a list.
+    pub fn info(&self) -> VmInfo {
+        self.info_of(&self.life())
+    }
+
+    fn info_of(&self, life: &Life) -> VmInfo {
+        let config = &life.config;
+        VmInfo {
+            name: self.name.clone(),
+            state: life.state(),
+            kind: self.kind,
+            vcpus: config.vcpus,
+            memory_bytes: config.memory().bytes(),
+            nice: config.nice,
+            class: config.class,
+            cap: config.cap,
+            starts: life.starts,
+            outcome: life.outcome.as_ref().map(ToString::to_string),
+            ended_well: life.outcome.as_ref().map(Outcome::is_well),
+        }
+    }
+
+    /// The VM in full, with this reading of its present start.
+    pub fn details(&self, now: Option<Read>) -> VmDetails {
+        let life = self.life();
+        let reading = now.map(|read| read.reading).or_else(|| life.last.clone());
+        let (figures, vcpu_figures) = match reading.as_ref().map(Figures::of_vm) {
+            Some((figures, vcpus)) => (Some(figures), vcpus),
+            None => (None, Vec::new()),
+        };
+        let results = life.machine.as_ref().map_or_else(|| life.results.clone(), |machine| machine.vm.results());
+        let results = results.into_iter().map(|(name, value)| ResultFigure { name, value }).collect();
+        VmDetails { info: self.info_of(&life), config: life.config.clone(), figures, vcpu_figures, results }
+    }
+
+    /// Its figures in a frame, from this reading.
+    pub fn figures(&self, reading: &VmReading) -> VmFigures {
+        let life = self.life();
+        let (figures, vcpus): (Figures, Vec<VcpuFigures>) = Figures::of_vm(reading);
+        let class = serde_json::to_value(life.config.class).unwrap_or_default();
+        VmFigures {
+            name: self.name.clone(),
+            state: life.state(),
+            nice: life.config.nice,
+            class: class.as_str().unwrap_or_default().to_owned(),
+            cap: life.config.cap.map(|cap| cap.cpus()),
+            figures,
+            vcpus,
+        }
+    }
+
+    /// The figures of its present start, or of its last one.
+    pub fn read(&self, by_policy: bool) -> Option<Read> {
+        let (machine, start) = {
+            let life = self.life();
+            match &life.machine {
+                Some(machine) => (Arc::clone(machine), life.starts),
+                None => return life.last.clone().map(|reading| Read { start: life.starts, reading }),
+            }
+        };
+        Some(Read { start, reading: read(&machine, by_policy) })
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock()
+    }
+}
+
+/// The figures of a machine.
+pub(crate) fn read(machine: &Machine, by_policy: bool) -> VmReading {
+    let status = machine.vm.vcpu_set().status();
+    let sample = |vcpu: u32| Sample {
+        account: status.account(vcpu).unwrap_or_default(),
+        steal: machine.vm.told_wait(vcpu),
+        by_policy,
+    };
+    let vcpus = (0..status.vcpus()).map(sample).collect();
+    VmReading { name: status.name().to_owned(), ended: status.has_ended(), vcpus }
+}
+
+impl Life {
+    fn state(&self) -> VmState {
+        match &self.machine {
+            None => VmState::Stopped,
+            Some(machine) if machine.vm.vcpu_set().status().is_paused() => VmState::Paused,
+            Some(_) => VmState::Running,
+        }
+    }
+}
+
+/// The configuration with these changes of its scheduling.
+pub(crate) fn with_scheduling(config: &VmConfig, request: &stile_api::SchedulingRequest) -> VmConfig {
+    let mut config = config.clone();
+    request.nice.into_iter().for_each(|nice| config.nice = nice);
+    request.class.into_iter().for_each(|class| config.class = class);
+    match request.cap {
+        Some(stile_api::CapSetting::Cpus(cap)) => config.cap = Some(cap),
+        Some(stile_api::CapSetting::None(_)) => {
+            config.cap = None;
+            config.cap_period = CapPeriod::default();
+        }
+        None => {}
+    }
+    request.cap_period.into_iter().for_each(|period| config.cap_period = period);
+    config
+}
+
+/// What undoes such a change of this configuration.
+pub(crate) fn scheduling_of(config: &VmConfig) -> stile_api::SchedulingRequest {
+    let cap = config.cap.map_or(stile_api::CapSetting::None(stile_api::NoCap::None), stile_api::CapSetting::Cpus);
+    stile_api::SchedulingRequest {
+        nice: Some(config.nice),
+        class: Some(config.class),
+        cap: Some(cap),
+        cap_period: config.cap.map(|_| config.cap_period),
+    }
+}

@@ -1,0 +1,87 @@
+//! Connections: how many there may be, and how long a client may take.
+//!
+//! A connection costs a descriptor and some memory. So their number has a bound, beyond which a client is told so and
+//! hung up on. A client that sends its request slowly, or not at all, is hung up on as well.
+
+use crate::peer::Peer;
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Semaphore, watch};
+use tower::ServiceExt;
+
+/// Most connections at a time, of all listeners together.
+pub(crate) const MOST: usize = 512;
+/// How long the head of a request may take to come. A connection that is kept alive may wait as long for the next one.
+const HEAD_IN: Duration = Duration::from_secs(30);
+/// How long a client that is told to come later has to take that in.
+const HANG_UP_IN: Duration = Duration::from_secs(1);
+/// What a client is told that comes when there are too many.
+const FULL: &str = r#"{"reason":"conflict","message":"there are too many connections to this node","remedy":"close some, or try again later"}"#;
+
+/// The connections of a server.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    router: Router,
+    room: Arc<Semaphore>,
+    /// Turns true when the server ends.
+    ending: watch::Receiver<bool>,
+}
+
+impl Connections {
+    pub(crate) fn new(router: Router, room: Arc<Semaphore>, ending: watch::Receiver<bool>) -> Self {
+        Self { router, room, ending }
+    }
+
+    /// Takes a connection of this client.
+    pub(crate) fn take<S>(&self, stream: S, peer: Peer)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
+            tokio::spawn(hang_up(stream));
+            return;
+        };
+        let (router, mut ending) = (self.router.clone(), self.ending.clone());
+        tokio::spawn(async move {
+            let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(peer);
+                let router = router.clone();
+                async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
+            });
+            let mut http = hyper::server::conn::http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD_IN).half_close(false);
+            let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+            let ends = async { ending.wait_for(|ends| *ends).await.map(drop) };
+            tokio::select! {
+                // A client that hangs up in the midst of it has its own reasons.
+                _ = connection.as_mut() => {}
+                _ = ends => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = tokio::time::timeout(HANG_UP_IN, connection).await;
+                }
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn hang_up<S: AsyncWrite + Unpin>(mut stream: S) {
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{FULL}",
+        FULL.len()
+    );
+    let told = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await
+    };
+    // It was told as well as could be.
+    let _ = tokio::time::timeout(HANG_UP_IN, told).await;
+}

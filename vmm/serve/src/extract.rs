@@ -1,0 +1,114 @@
+//! What handlers take out of requests. What does not fit is refused as a problem.
+
+use crate::answer::Refused;
+use aide::OperationInput;
+use aide::generate::GenContext;
+use aide::openapi::Operation;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::{HeaderMap, header};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use stile_api::{Problem, Reason};
+
+/// How long a request's body may take to come.
+const BODY_IN: Duration = Duration::from_secs(10);
+
+/// Parameters in the path.
+#[derive(FromRequestParts)]
+#[from_request(via(axum::extract::Path), rejection(Refused))]
+pub(crate) struct Path<T>(pub(crate) T);
+
+/// Parameters in the query.
+#[derive(FromRequestParts)]
+#[from_request(via(axum::extract::Query), rejection(Refused))]
+pub(crate) struct Query<T>(pub(crate) T);
+
+/// A body of JSON.
+pub(crate) struct Json<T>(pub(crate) T);
+
+/// A body of any bytes.
+pub(crate) struct Raw(pub(crate) Bytes);
+
+impl From<PathRejection> for Refused {
+    fn from(rejection: PathRejection) -> Self {
+        Problem::new(Reason::Invalid, format!("the path: {}", rejection.body_text())).into()
+    }
+}
+
+impl From<QueryRejection> for Refused {
+    fn from(rejection: QueryRejection) -> Self {
+        let text = rejection.body_text();
+        let told = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+        Problem::new(Reason::Invalid, format!("the query: {told}")).into()
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        if !is_json(request.headers()) {
+            let kind = Problem::new(Reason::Invalid, "the request has no body of JSON");
+            return Err(kind.remedy("send Content-Type: application/json").into());
+        }
+        let bytes = body(request, state).await?;
+        let mut json = serde_json::Deserializer::from_slice(&bytes);
+        let value = T::deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+        value.map(Self).map_err(|e| Problem::new(Reason::Invalid, format!("the body: {e}")).into())
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Raw {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        body(request, state).await.map(Self)
+    }
+}
+
+async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refused> {
+    let Ok(read) = tokio::time::timeout(BODY_IN, Bytes::from_request(request, state)).await else {
+        let late = format!("the body did not come within {BODY_IN:?}");
+        return Err(Problem::new(Reason::TimedOut, late).into());
+    };
+    read.map_err(|rejection: BytesRejection| {
+        let reason = match rejection.status().as_u16() {
+            413 => Reason::TooLarge,
+            _ => Reason::Invalid,
+        };
+        Problem::new(reason, format!("the body: {}", rejection.body_text())).into()
+    })
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.and_then(|kind| kind.split(';').next())
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+impl<T: JsonSchema> OperationInput for Path<T> {
+    fn operation_input(context: &mut GenContext, operation: &mut Operation) {
+        axum::extract::Path::<T>::operation_input(context, operation);
+    }
+}
+
+impl<T: JsonSchema> OperationInput for Query<T> {
+    fn operation_input(context: &mut GenContext, operation: &mut Operation) {
+        axum::extract::Query::<T>::operation_input(context, operation);
+    }
+}
+
+impl<T: JsonSchema> OperationInput for Json<T> {
+    fn operation_input(context: &mut GenContext, operation: &mut Operation) {
+        axum::Json::<T>::operation_input(context, operation);
+    }
+}
+
+impl OperationInput for Raw {
+    fn operation_input(context: &mut GenContext, operation: &mut Operation) {
+        Bytes::operation_input(context, operation);
+    }
+}
