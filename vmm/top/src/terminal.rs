@@ -1,0 +1,158 @@
+//! Takes the terminal over, reads keys, and gives the terminal back.
+//!
+//! It is given back at the end, after an error, at a panic (by a hook that ratatui sets), and at a signal that would
+//! end the process: the signal sets a flag, which the loop reads.
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::flag;
+use signal_hook::low_level::{emulate_default_handler, unregister};
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::app::{Action, App};
+use super::draw::draw;
+use super::link::{Link, News};
+use super::node::Node;
+
+/// How long the loop waits for a key before it looks for news: less than a person notices.
+const LOOK: Duration = Duration::from_millis(50);
+/// Signals that end a process.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// How `stile top` runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopOptions {
+    /// The length of the interval that each frame covers.
+    pub interval: Duration,
+    /// Whether colours may be used. The variable NO_COLOR forbids them as well.
+    pub color: bool,
+}
+
+/// Why `stile top` ended.
+#[derive(Debug, thiserror::Error)]
+pub enum TopError {
+    /// There is nothing to draw on or no keys to read.
+    #[error("standard input and output must be a terminal")]
+    NoTerminal,
+    /// The terminal does not do what it is told.
+    #[error("the terminal failed")]
+    Terminal(#[source] io::Error),
+    /// A thread or the handling of a signal could not be set up.
+    #[error("cannot start")]
+    Start(#[source] io::Error),
+}
+
+impl Default for TopOptions {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(1), color: true }
+    }
+}
+
+/// Shows a node until the user quits or a signal ends it.
+///
+/// # Errors
+/// If there is no terminal, or it fails. What the node does is shown, and ends nothing.
+pub fn run(node: impl Node, options: TopOptions) -> Result<(), TopError> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        return Err(TopError::NoTerminal);
+    }
+    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let signals = Signals::register().map_err(TopError::Start)?;
+    let link = Link::start(node, options.interval).map_err(TopError::Start)?;
+    let mut app = App::new(options.color && !forbidden);
+    let mut terminal = Taken::new().map_err(TopError::Terminal)?;
+    show(&mut app, &link, &mut terminal, &signals.ended).map_err(TopError::Terminal)
+}
+
+fn show(app: &mut App, link: &Link, terminal: &mut Taken, ended: &AtomicBool) -> io::Result<()> {
+    let mut is_new = true;
+    while !ended.load(Ordering::Relaxed) {
+        if is_new {
+            terminal.screen.draw(|screen| draw(app, screen))?;
+        }
+        is_new = event::poll(LOOK)?;
+        if is_new {
+            match on_event(app, &event::read()?) {
+                Action::None => {}
+                Action::Quit => return Ok(()),
+                Action::Suspend => terminal.suspend()?,
+                Action::Order(order) => {
+                    if !link.order(order.clone()) {
+                        app.on_refused(&order);
+                    }
+                }
+            }
+        }
+        for news in link.news() {
+            is_new = true;
+            match news {
+                News::Frame(frame) => app.on_frame(*frame),
+                News::Lost(problem) => app.on_lost(&problem),
+                News::Answered(order, answer) => app.on_answer(&order, answer),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn on_event(app: &mut App, event: &Event) -> Action {
+    match event {
+        Event::Key(key) => app.on_key(*key),
+        _ => Action::None,
+    }
+}
+
+/// The terminal, taken over until this is dropped.
+struct Taken {
+    screen: DefaultTerminal,
+}
+
+impl Taken {
+    fn new() -> io::Result<Self> {
+        let screen = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
+        Ok(Self { screen })
+    }
+
+    /// Gives the terminal back to the shell until the process continues.
+    fn suspend(&mut self) -> io::Result<()> {
+        ratatui::try_restore()?;
+        emulate_default_handler(SIGTSTP)?;
+        self.screen = ratatui::try_init()?;
+        self.screen.clear()
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// A flag that signals set, until this is dropped.
+struct Signals {
+    ended: Arc<AtomicBool>,
+    registered: Vec<signal_hook::SigId>,
+}
+
+impl Signals {
+    fn register() -> io::Result<Self> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut signals = Self { ended: Arc::clone(&ended), registered: Vec::new() };
+        for signal in ENDING {
+            signals.registered.push(flag::register(signal, Arc::clone(&ended))?);
+        }
+        Ok(signals)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.registered.drain(..) {
+            unregister(id);
+        }
+    }
+}
