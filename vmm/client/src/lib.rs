@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use stile_api::Problem;
 use tokio::net::UnixStream;
@@ -65,10 +66,11 @@ impl ClientError {
     }
 }
 
-/// A node.
+/// A node. Clones share what they wait on, so each thread has a client of its own.
+#[derive(Clone)]
 pub struct Client {
     path: PathBuf,
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
 }
 
 impl fmt::Debug for Client {
@@ -81,7 +83,7 @@ impl Client {
     /// The node that listens on this socket. It is connected with at the first request.
     pub fn new(path: &Path) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-        Ok(Self { path: path.to_owned(), runtime })
+        Ok(Self { path: path.to_owned(), runtime: Arc::new(runtime) })
     }
 
     /// Asks for this.
@@ -116,14 +118,14 @@ impl Client {
     }
 
     /// Server-sent events of this endpoint, until the connection ends.
-    pub fn events<T: DeserializeOwned>(&self, target: &str) -> Result<Events<'_, T>, ClientError> {
+    pub fn events<T: DeserializeOwned>(&self, target: &str) -> Result<Events<T>, ClientError> {
         Ok(Events::of(self.pieces(target)?))
     }
 
     /// The bytes of an answer that goes on, as they come.
-    pub fn pieces(&self, target: &str) -> Result<Bytes<'_>, ClientError> {
+    pub fn pieces(&self, target: &str) -> Result<Bytes, ClientError> {
         let response = self.runtime.block_on(self.answer(Method::GET, target, None))?;
-        Ok(Bytes::of(self, response.into_body()))
+        Ok(Bytes::of(self.clone(), response.into_body()))
     }
 
     fn bytes(&self, method: Method, target: &str, body: Option<Vec<u8>>) -> Result<Vec<u8>, ClientError> {

@@ -8,13 +8,13 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 /// Pieces of an answer, as they come.
-pub struct Bytes<'a> {
-    client: &'a Client,
+pub struct Bytes {
+    client: Client,
     body: Incoming,
 }
 
-impl<'a> Bytes<'a> {
-    pub(crate) fn of(client: &'a Client, body: Incoming) -> Self {
+impl Bytes {
+    pub(crate) fn of(client: Client, body: Incoming) -> Self {
         Self { client, body }
     }
 
@@ -32,7 +32,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-impl Iterator for Bytes<'_> {
+impl Iterator for Bytes {
     type Item = Result<Vec<u8>, ClientError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -46,25 +46,42 @@ impl Iterator for Bytes<'_> {
 }
 
 /// The data of server-sent events.
-pub struct Events<'a, T> {
-    bytes: Bytes<'a>,
+pub struct Events<T> {
+    bytes: Bytes,
     parser: Parser,
-    kind: PhantomData<T>,
+    kind: PhantomData<fn() -> T>,
 }
 
-impl<'a, T: DeserializeOwned> Events<'a, T> {
-    pub(crate) fn of(bytes: Bytes<'a>) -> Self {
+impl<T: DeserializeOwned> Events<T> {
+    pub(crate) fn of(bytes: Bytes) -> Self {
         Self { bytes, parser: Parser::default(), kind: PhantomData }
+    }
+
+    /// The next event, if one comes within about this time. `None`: there are no more.
+    pub fn next_within(&mut self, limit: Duration) -> Option<Result<Option<T>, ClientError>> {
+        if let Some(data) = self.parser.next() {
+            return Some(self.parsed(&data).map(Some));
+        }
+        match self.bytes.next_within(limit)? {
+            Ok(piece) => self.parser.take(&piece),
+            Err(e) => return Some(Err(e)),
+        }
+        let data = self.parser.next();
+        Some(data.map(|data| self.parsed(&data)).transpose())
+    }
+
+    fn parsed(&self, data: &str) -> Result<T, ClientError> {
+        serde_json::from_str(data).map_err(|e| self.bytes.client.broken(e))
     }
 }
 
-impl<T: DeserializeOwned> Iterator for Events<'_, T> {
+impl<T: DeserializeOwned> Iterator for Events<T> {
     type Item = Result<T, ClientError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(data) = self.parser.next() {
-                return Some(serde_json::from_str(&data).map_err(|e| self.bytes.client.broken(e)));
+                return Some(self.parsed(&data));
             }
             match self.bytes.next()? {
                 Ok(piece) => self.parser.take(&piece),

@@ -6,6 +6,7 @@ mod console;
 mod events;
 mod flight;
 mod scheduling;
+mod top;
 mod vms;
 
 use super::failure::Failure;
@@ -33,5 +34,6 @@ pub(super) fn ask(command: &NodeCommand) -> Result<(), Failure> {
         NodeCommand::Revert(args) => scheduling::settle(args, "revert"),
         NodeCommand::Events(args) => events::events(args),
         NodeCommand::Record(args) => flight::record(args),
+        NodeCommand::Top(args) => top::top(args),
     }
 }

@@ -52,6 +52,8 @@ pub(in crate::cli) enum NodeCommand {
     Events(EventsArgs),
     /// Record all decisions of a node in a file
     Record(RecordArgs),
+    /// Show the VMs, vCPUs and pCPUs of a node, live
+    Top(TopArgs),
 }
 
 #[derive(Debug, Args)]
@@ -200,6 +202,19 @@ pub(in crate::cli) struct RecordArgs {
     pub(in crate::cli) end: bool,
     #[command(flatten)]
     pub(in crate::cli) node: Asked,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TopArgs {
+    /// Time between two looks, from 100ms on
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(in crate::cli) interval: Span,
+    /// Use no colours; so does NO_COLOR in the environment
+    #[arg(long)]
+    pub(in crate::cli) no_color: bool,
+    /// The node's socket; by default that in STILE_SOCKET, or the user's default place
+    #[arg(long, value_name = "PATH")]
+    pub(in crate::cli) socket: Option<PathBuf>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
