@@ -11,6 +11,7 @@ use signal_hook::low_level::{emulate_default_handler, unregister};
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::app::{Action, App};
@@ -41,6 +42,9 @@ pub enum TopError {
     /// The terminal does not do what it is told.
     #[error("the terminal failed")]
     Terminal(#[source] io::Error),
+    /// A thread has panicked, and said why.
+    #[error("a thread panicked: this is a mistake in stile")]
+    Panicked,
     /// A thread or the handling of a signal could not be set up.
     #[error("cannot start")]
     Start(#[source] io::Error),
@@ -65,21 +69,22 @@ pub fn run(node: impl Node, options: TopOptions) -> Result<(), TopError> {
     let link = Link::start(node, options.interval).map_err(TopError::Start)?;
     let mut app = App::new(options.color && !forbidden);
     let mut terminal = Taken::new().map_err(TopError::Terminal)?;
-    show(&mut app, &link, &mut terminal, &signals.ended).map_err(TopError::Terminal)
+    show(&mut app, &link, &mut terminal, &signals.ended)
 }
 
-fn show(app: &mut App, link: &Link, terminal: &mut Taken, ended: &AtomicBool) -> io::Result<()> {
+fn show(app: &mut App, link: &Link, terminal: &mut Taken, ended: &AtomicBool) -> Result<(), TopError> {
     let mut is_new = true;
     while !ended.load(Ordering::Relaxed) {
         if is_new {
-            terminal.screen.draw(|screen| draw(app, screen))?;
+            terminal.screen.draw(|screen| draw(app, screen)).map_err(TopError::Terminal)?;
         }
-        is_new = event::poll(LOOK)?;
-        if is_new {
-            match on_event(app, &event::read()?) {
+        let event = next_event().map_err(TopError::Terminal)?;
+        is_new = event.is_some();
+        if let Some(Event::Key(key)) = event {
+            match app.on_key(key) {
                 Action::None => {}
                 Action::Quit => return Ok(()),
-                Action::Suspend => terminal.suspend()?,
+                Action::Suspend => terminal.suspend().map_err(TopError::Terminal)?,
                 Action::Order(order) => {
                     if !link.order(order.clone()) {
                         app.on_refused(&order);
@@ -93,28 +98,32 @@ fn show(app: &mut App, link: &Link, terminal: &mut Taken, ended: &AtomicBool) ->
                 News::Frame(frame) => app.on_frame(*frame),
                 News::Lost(problem) => app.on_lost(&problem),
                 News::Answered(order, answer) => app.on_answer(&order, answer),
+                News::Panicked => {
+                    terminal.is_given_back = true;
+                    return Err(TopError::Panicked);
+                }
             }
         }
     }
     Ok(())
 }
 
-fn on_event(app: &mut App, event: &Event) -> Action {
-    match event {
-        Event::Key(key) => app.on_key(*key),
-        _ => Action::None,
-    }
+/// A key or another event of the terminal, if one comes soon.
+fn next_event() -> io::Result<Option<Event>> {
+    if event::poll(LOOK)? { event::read().map(Some) } else { Ok(None) }
 }
 
 /// The terminal, taken over until this is dropped.
 struct Taken {
     screen: DefaultTerminal,
+    /// A panic's hook has given it back. Once more would put the cursor onto the panic's message.
+    is_given_back: bool,
 }
 
 impl Taken {
     fn new() -> io::Result<Self> {
         let screen = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
-        Ok(Self { screen })
+        Ok(Self { screen, is_given_back: false })
     }
 
     /// Gives the terminal back to the shell until the process continues.
@@ -128,7 +137,9 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        ratatui::restore();
+        if !self.is_given_back && !thread::panicking() {
+            ratatui::restore();
+        }
     }
 }
 

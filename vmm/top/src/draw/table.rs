@@ -126,13 +126,12 @@ impl Fitted {
             }
             spans.push(Span::raw(" "));
         }
+        if is_selected {
+            // One look for all of the row: reversed, some colours cannot be read, and a bar would say the contrary.
+            spans.iter_mut().for_each(|span| span.style = theme.selected());
+        }
         if self.bar > 0 {
             spans.extend(bar(theme, row, usize::from(self.bar)));
-        }
-        if is_selected {
-            // One look for the whole row: colours that are reversed cannot be read.
-            spans.iter_mut().for_each(|span| span.style = Style::new());
-            return Line::from(spans).style(theme.selected());
         }
         Line::from(spans)
     }

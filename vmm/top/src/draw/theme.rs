@@ -8,18 +8,16 @@ pub(super) struct Theme {
     pub(super) color: bool,
 }
 
-/// Colours of VMs, by their letters. Those of the terminal's own palette that can be read on black and on white.
-const OF_VMS: [Color; 10] = [
+/// Colours of VMs, by their letters: of the terminal's own palette those that can be read on black and are not alike.
+const OF_VMS: [Color; 8] = [
     Color::Cyan,
     Color::Yellow,
     Color::Green,
     Color::Magenta,
-    Color::Blue,
+    Color::LightBlue,
     Color::LightRed,
-    Color::LightCyan,
     Color::LightGreen,
     Color::LightMagenta,
-    Color::LightBlue,
 ];
 
 impl Theme {
