@@ -5,7 +5,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread;
@@ -34,8 +33,6 @@ pub(crate) enum News {
     Lost(Problem),
     /// The answer to an order.
     Answered(Order, Result<(), Problem>),
-    /// One of the threads has panicked. The hook for panics has given the terminal back.
-    Panicked,
 }
 
 /// The way to a node and back.
@@ -58,8 +55,8 @@ impl Link {
         let (orders, ordered) = sync_channel(ORDERS_MAX);
         let (open, end) = channel();
         let receiver = Reception { node: Arc::clone(&node), interval, retry, tell: tell.clone(), end };
-        spawn("frames", tell.clone(), move || receiver.run())?;
-        spawn("orders", tell.clone(), move || give(&*node, &ordered, &tell))?;
+        thread::Builder::new().name("frames".into()).spawn(move || receiver.run())?;
+        thread::Builder::new().name("orders".into()).spawn(move || give(&*node, &ordered, &tell))?;
         Ok(Self { news, orders, _open: open })
     }
 
@@ -72,17 +69,6 @@ impl Link {
     pub(crate) fn news(&self) -> impl Iterator<Item = News> {
         self.news.try_iter()
     }
-}
-
-/// Starts a thread that tells of its panic.
-fn spawn(name: &str, tell: SyncSender<News>, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let guarded = move || {
-        if catch_unwind(AssertUnwindSafe(run)).is_err() {
-            // Without a screen nobody is to be told.
-            let _ = tell.send(News::Panicked);
-        }
-    };
-    thread::Builder::new().name(name.to_owned()).spawn(guarded).map(drop)
 }
 
 /// Gives orders until no more can come.
@@ -173,8 +159,7 @@ mod tests {
             Err(Problem::new(Reason::NotFound, format!("there is no {vm}")))
         }
 
-        fn resume(&self, vm: &str) -> Result<(), Problem> {
-            assert_ne!(vm, "panic");
+        fn resume(&self, _: &str) -> Result<(), Problem> {
             Ok(())
         }
 
@@ -226,13 +211,6 @@ mod tests {
         }
         let expected = [Err("there is no web".to_owned()), Ok(()), Err("Some(3)".to_owned())];
         assert_eq!(answers, orders.into_iter().zip(expected).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_panic_of_the_node_is_told() {
-        let link = Link::start_with(Short::default(), INTERVAL, Duration::ZERO).expect("threads can be started");
-        assert!(link.order(Order::Resume { vm: "panic".to_owned() }));
-        while !matches!(next(&link), News::Panicked) {}
     }
 
     #[test]

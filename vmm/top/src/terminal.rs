@@ -1,17 +1,20 @@
 //! Takes the terminal over, reads keys, and gives the terminal back.
 //!
-//! It is given back at the end, after an error, at a panic (by a hook that ratatui sets), and at a signal that would
-//! end the process: the signal sets a flag, which the loop reads.
+//! It is given back at the end, after an error, at a panic of any thread, by a hook, and at a signal that would end
+//! the process: the signal sets a flag, which the loop reads.
 
-use ratatui::DefaultTerminal;
+use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
+use ratatui::{DefaultTerminal, Terminal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::flag;
 use signal_hook::low_level::{emulate_default_handler, unregister};
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
+use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use super::app::{Action, App};
@@ -75,6 +78,9 @@ pub fn run(node: impl Node, options: TopOptions) -> Result<(), TopError> {
 fn show(app: &mut App, link: &Link, terminal: &mut Taken, ended: &AtomicBool) -> Result<(), TopError> {
     let mut is_new = true;
     while !ended.load(Ordering::Relaxed) {
+        if !TAKEN.load(Ordering::Relaxed) {
+            return Err(TopError::Panicked);
+        }
         if is_new {
             terminal.screen.draw(|screen| draw(app, screen)).map_err(TopError::Terminal)?;
         }
@@ -98,10 +104,6 @@ fn show(app: &mut App, link: &Link, terminal: &mut Taken, ended: &AtomicBool) ->
                 News::Frame(frame) => app.on_frame(*frame),
                 News::Lost(problem) => app.on_lost(&problem),
                 News::Answered(order, answer) => app.on_answer(&order, answer),
-                News::Panicked => {
-                    terminal.is_given_back = true;
-                    return Err(TopError::Panicked);
-                }
             }
         }
     }
@@ -113,33 +115,58 @@ fn next_event() -> io::Result<Option<Event>> {
     if event::poll(LOOK)? { event::read().map(Some) } else { Ok(None) }
 }
 
+/// Whether the terminal is taken over. Whoever clears it gives the terminal back: twice would put the cursor, and so
+/// the shell's prompt, onto the message of a panic.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+fn give_back() {
+    if TAKEN.swap(false, Ordering::Relaxed) {
+        ratatui::restore();
+    }
+}
+
+/// Gives the terminal back before a panic of any thread is printed.
+fn set_hook() {
+    static SET: Once = Once::new();
+    SET.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            give_back();
+            print(info);
+        }));
+    });
+}
+
 /// The terminal, taken over until this is dropped.
 struct Taken {
     screen: DefaultTerminal,
-    /// A panic's hook has given it back. Once more would put the cursor onto the panic's message.
-    is_given_back: bool,
 }
 
 impl Taken {
     fn new() -> io::Result<Self> {
-        let screen = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
-        Ok(Self { screen, is_given_back: false })
+        set_hook();
+        Self::take().map(|screen| Self { screen }).inspect_err(|_| give_back())
+    }
+
+    fn take() -> io::Result<DefaultTerminal> {
+        TAKEN.store(true, Ordering::Relaxed);
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        Terminal::new(CrosstermBackend::new(io::stdout()))
     }
 
     /// Gives the terminal back to the shell until the process continues.
     fn suspend(&mut self) -> io::Result<()> {
-        ratatui::try_restore()?;
+        give_back();
         emulate_default_handler(SIGTSTP)?;
-        self.screen = ratatui::try_init()?;
+        self.screen = Self::take()?;
         self.screen.clear()
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if !self.is_given_back && !thread::panicking() {
-            ratatui::restore();
-        }
+        give_back();
     }
 }
 
