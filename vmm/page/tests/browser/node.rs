@@ -130,7 +130,7 @@ impl Shared {
                 while self.stays_up() {}
                 Ok(())
             }
-            "/v1/frames?interval=1" => {
+            "/v1/frames?interval=1s" => {
                 begin_stream(stream)?;
                 for second in 0.. {
                     write!(stream, "event: frame\ndata: {}\n\n", json!(frame(f64::from(second))))?;
@@ -152,8 +152,9 @@ impl Shared {
 }
 
 fn respond(mut stream: &TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
-    let policy =
-        if body == PAGE { format!("Content-Security-Policy: {CONTENT_SECURITY_POLICY}\r\n") } else { String::new() };
+    // The watching page has it in a frame, which nobody else may.
+    let policy = CONTENT_SECURITY_POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'");
+    let policy = if body == PAGE { format!("Content-Security-Policy: {policy}\r\n") } else { String::new() };
     let length = body.len();
     write!(stream, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n")?;
     write!(stream, "{policy}Connection: close\r\n\r\n{body}")
