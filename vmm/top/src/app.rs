@@ -170,7 +170,7 @@ impl App {
         self.on_answer(order, Err(problem));
     }
 
-    /// The vCPU that has each pCPU is known: there is a policy that decides.
+    /// Whether a policy decides, so that it is known which vCPU has which pCPU. Without one there are no kicks.
     pub(crate) fn has_policy(frame: &Frame) -> bool {
         frame.domain.kicks.is_some()
     }

@@ -11,7 +11,7 @@ const UNKNOWN: &str = "-";
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
+pub(crate) enum Column {
     /// Name.
     Name,
     /// State of a VM; the pCPU of a vCPU.
@@ -86,7 +86,7 @@ const fn look(top: &'static str, bottom: &'static str, width: u16, rank: u8, mea
 
 impl Column {
     /// All, in order.
-    pub const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Name,
         Self::State,
         Self::Nice,
@@ -128,7 +128,7 @@ impl Column {
     }
 
     /// Its name in texts.
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let Look { top, bottom, .. } = self.look();
         format!("{top} {bottom}").trim_end().to_owned()
     }

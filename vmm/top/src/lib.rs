@@ -15,7 +15,6 @@ mod node;
 mod terminal;
 
 pub use app::{Action, App};
-pub use column::Column;
 pub use draw::draw;
 pub use node::{Frames, Node, Order};
 pub use terminal::{TopError, TopOptions, run};
