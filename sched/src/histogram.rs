@@ -20,12 +20,13 @@ const BUCKETS: usize = OCTAVES * SUB;
 pub struct Histogram {
     buckets: [u32; BUCKETS],
     count: u64,
+    sum: Nanos,
     max: Nanos,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { buckets: [0; BUCKETS], count: 0, max: Nanos::ZERO }
+        Self { buckets: [0; BUCKETS], count: 0, sum: Nanos::ZERO, max: Nanos::ZERO }
     }
 }
 
@@ -35,6 +36,7 @@ impl Histogram {
         let bucket = &mut self.buckets[bucket_of(span)];
         *bucket = bucket.saturating_add(1);
         self.count += 1;
+        self.sum += span;
         self.max = self.max.max(span);
     }
 
@@ -42,6 +44,7 @@ impl Histogram {
     pub fn merge(&mut self, other: &Self) {
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
         self.count += other.count;
+        self.sum += other.sum;
         self.max = self.max.max(other.max);
     }
 
@@ -51,6 +54,7 @@ impl Histogram {
         let mut since = self.clone();
         since.buckets.iter_mut().zip(&earlier.buckets).for_each(|(mine, theirs)| *mine = mine.saturating_sub(*theirs));
         since.count = self.count.saturating_sub(earlier.count);
+        since.sum = self.sum - earlier.sum;
         let longest = since.buckets.iter().rposition(|count| *count > 0);
         since.max = longest.map_or(Nanos::ZERO, |bucket| top_of(bucket).min(self.max));
         if longest == Some(BUCKETS - 1) || self.max > earlier.max {
@@ -62,6 +66,18 @@ impl Histogram {
     /// Number of spans.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// The sum of all spans, exactly.
+    pub fn sum(&self) -> Nanos {
+        self.sum
+    }
+
+    /// Number of spans that are shorter than `2^exponent` ns, exactly, for exponents of 9 to 34. For others it is the
+    /// number for the nearest of these.
+    pub fn shorter_than(&self, exponent: u32) -> u64 {
+        let octave = exponent.saturating_sub(LEAST.ilog2()).clamp(1, OCTAVES as u32 - 1) as usize;
+        self.buckets[..octave * SUB].iter().map(|count| u64::from(*count)).sum()
     }
 
     /// The longest span, exactly.
@@ -118,6 +134,16 @@ mod tests {
     }
 
     #[test]
+    fn spans_shorter_than_a_power_of_two_are_counted_exactly() {
+        let mut all = Histogram::default();
+        [0, 511, 512, 1023, 1024, 1 << 34, u64::MAX].into_iter().for_each(|ns| all.record(Nanos(ns)));
+        let numbers = [9, 10, 11, 33, 34].map(|exponent| all.shorter_than(exponent));
+        assert_eq!(numbers, [2, 4, 5, 5, 5]);
+        assert_eq!([0, 8].map(|exponent| all.shorter_than(exponent)), [2, 2]);
+        assert_eq!([35, 64].map(|exponent| all.shorter_than(exponent)), [5, 5]);
+    }
+
+    #[test]
     fn what_was_counted_since_an_earlier_reading_has_its_own_quantiles() {
         let mut all = Histogram::default();
         (0..10).for_each(|_| all.record(Nanos(1_000_000)));
@@ -125,7 +151,7 @@ mod tests {
         assert_eq!(all.since(&earlier), Histogram::default());
         (0..4).for_each(|_| all.record(Nanos(2_000)));
         let since = all.since(&earlier);
-        assert_eq!((since.count(), since.quantile(0.5)), (4, since.max()));
+        assert_eq!((since.count(), since.sum(), since.quantile(0.5)), (4, Nanos(8_000), since.max()));
         assert!((2_000..=2_250).contains(&since.max().0), "{since:?}");
         all.record(Nanos(3_000_000));
         assert_eq!(all.since(&earlier).max(), Nanos(3_000_000));
@@ -144,7 +170,7 @@ mod tests {
             let rank = ((quantile * spans.len() as f64).ceil() as usize).max(1);
             let (exact, told) = (spans[rank - 1], one.quantile(quantile).0);
             prop_assert!(told >= exact && told as f64 <= exact as f64 * 1.125 + 1.0, "{told} for {exact}");
-            prop_assert_eq!(one.count(), spans.len() as u64);
+            prop_assert_eq!((one.count(), one.sum().0), (spans.len() as u64, spans.iter().sum()));
             prop_assert_eq!(one.max().0, *spans.last().unwrap());
         }
     }

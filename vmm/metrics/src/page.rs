@@ -1,6 +1,7 @@
 //! The reference page `docs/metrics.md`, made from the descriptions.
 
-use super::metric::{Kind, Metric, OF_DOMAIN, OF_VCPUS, Sampled, Unit};
+use super::metric::{Kind, Metric, OF_DOMAIN, OF_VCPUS, Unit};
+use super::openmetrics::{BOUNDS, ENDED, name_of_domain, name_of_vcpus};
 
 const INTRODUCTION: &str = "\
 # Metrics
@@ -18,23 +19,41 @@ and rates, and at the end the sums.
 The baseline policies `host` and `host-noyield` have only the figures that the host keeps for a thread. The others are
 `-` in tables and `null` in JSON.
 
+`GET /v1/metrics` of `stile serve` has the figures since the start as [OpenMetrics](https://prometheus.io/docs/specs/om/)
+text, under the names that the last column of the tables gives. The label `vm` has the VM's name, `vcpu` the number of the
+vCPU, from 0. A counter has a series for each vCPU; `sum by (vm)` makes those of a VM. A histogram has one for each VM and
+bucket, so that series stay few. A VM that was deleted has no series any more. A figure that is not known is left out.
+
 This page is generated from the descriptions. To write it anew after a change:
 `STILE_BLESS=1 cargo test -p stile-metrics metrics_page`.
 ";
 
 /// The page.
 pub fn page() -> String {
-    let vcpus = section(&OF_VCPUS);
-    let domain = section(&OF_DOMAIN);
-    format!("{INTRODUCTION}\n## Of a vCPU, and of a VM\n\n{vcpus}\n## Of the domain\n\n{domain}")
+    let vcpus = section(&OF_VCPUS, name_of_vcpus);
+    let domain = section(&OF_DOMAIN, name_of_domain);
+    format!(
+        "{INTRODUCTION}\n## Of a vCPU, and of a VM\n\n{vcpus}\n## Of the domain\n\n{domain}\n{}",
+        only_as_openmetrics()
+    )
 }
 
-fn section<S: Sampled>(metrics: &[&Metric<S>]) -> String {
-    let head = "| name | in tables | kind | unit | under `host` | meaning |\n|---|---|---|---|---|---|\n".to_owned();
-    metrics.iter().fold(head, |page, metric| page + &row(metric))
+/// What OpenMetrics has beside these figures.
+fn only_as_openmetrics() -> String {
+    let ((name, help), [least, most]) = (ENDED, [BOUNDS.start(), BOUNDS.end()]);
+    format!(
+        "## Only in OpenMetrics\n\n`{name}`, a gauge for each VM: {help}\n\nThe buckets of a histogram end 1 ns below each power of \
+         two from 2^{least} ns to 2^{most} ns. A quantile of them is off by a factor of two at most.\n"
+    )
 }
 
-fn row<S: Sampled>(metric: &Metric<S>) -> String {
+fn section<S>(metrics: &[&Metric<S>], exported: fn(&Metric<S>) -> String) -> String {
+    let head =
+        "| name | in tables | kind | unit | under `host` | meaning | in OpenMetrics |\n|---|---|---|---|---|---|---|\n";
+    metrics.iter().fold(head.to_owned(), |page, metric| page + &row(metric, exported))
+}
+
+fn row<S>(metric: &Metric<S>, exported: fn(&Metric<S>) -> String) -> String {
     let kind = match metric.kind {
         Kind::Counter => "counter",
         Kind::Histogram => "histogram",
@@ -48,7 +67,8 @@ fn row<S: Sampled>(metric: &Metric<S>) -> String {
         labels => format!(" by {}", labels.join(", ")),
     };
     let told = if metric.told_by_host { "yes" } else { "no" };
-    format!("| `{}` | {} | {kind}{labels} | {unit} | {told} | {} |\n", metric.name, metric.heading, metric.help)
+    let Metric { name, heading, help, .. } = metric;
+    format!("| `{name}` | {heading} | {kind}{labels} | {unit} | {told} | {help} | `{}` |\n", exported(metric))
 }
 
 #[cfg(test)]
