@@ -23,6 +23,7 @@ The baseline policies `host` and `host-noyield` have only the figures that the h
 text, under the names that the last column of the tables gives. The label `vm` has the VM's name, `vcpu` the number of the
 vCPU, from 0. A counter has a series for each vCPU; `sum by (vm)` makes those of a VM. A histogram has one for each VM and
 bucket, so that series stay few. A VM that was deleted has no series any more. A figure that is not known is left out.
+[grafana.json](grafana.json) is a dashboard of these for Grafana.
 
 This page is generated from the descriptions. To write it anew after a change:
 `STILE_BLESS=1 cargo test -p stile-metrics metrics_page`.
