@@ -25,6 +25,7 @@ mod interrupt;
 mod jail;
 mod linux;
 mod live;
+mod manual;
 mod node;
 mod notify;
 mod outcome;
@@ -87,6 +88,8 @@ pub(crate) fn main() -> ExitCode {
             None => node::why(&args),
         },
         Command::Replay { recording, json } => recordings::replay(&recording, json),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::write(&folder),
         Command::CheckReport { file } => small::check_report(&file),
     };
     match done {

@@ -95,6 +95,16 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print completions for a shell, for the folder where it looks for them
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages, one for the program and one for each command
+    Man {
+        /// Folder for the pages
+        folder: PathBuf,
+    },
     /// Check that a report.json is complete and consistent
     CheckReport {
         /// The report, or its folder

@@ -10,6 +10,7 @@ mod guest_images;
 mod jail;
 mod kept;
 mod linux;
+mod manual;
 mod outputs;
 mod page;
 mod program;
