@@ -15,9 +15,7 @@ use stile_api::{Problem, Reason};
 
 /// All figures in the format of OpenMetrics 1.0.
 pub(crate) async fn metrics(State(crew): State<Crew>) -> Result<Response, Refused> {
-    let text = crew
-        .look(|node| Ok(format!("{}", stile_metrics::json::line(&node.reading(), stile_sched::Nanos::ZERO, false))))
-        .await?;
+    let text = crew.look(|node| Ok(stile_metrics::openmetrics::page(&node.reading()))).await?;
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
@@ -27,19 +25,14 @@ pub(crate) async fn openapi() -> Response {
     axum::Json(crate::routes::document()).into_response()
 }
 
-const PAGE: &str = include_str!("../../page/index.html");
-/// The page is one file and asks only this server.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
-                      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
 /// The API beside the page.
 pub(crate) fn beside(api: Router) -> Router {
     api.merge(Router::new().route("/", routing::get(page))).layer(middleware::from_fn(only_local))
 }
 
 async fn page() -> Response {
-    let headers = [(header::CONTENT_SECURITY_POLICY, POLICY), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
-    (headers, Html(PAGE)).into_response()
+    let headers = [(header::CONTENT_SECURITY_POLICY, stile_page::CONTENT_SECURITY_POLICY), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (headers, Html(stile_page::PAGE)).into_response()
 }
 
 async fn only_local(request: Request, next: Next) -> Response {
