@@ -43,6 +43,7 @@ pub struct PolicyView {
 /// Another policy, or other parameters. One of both.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["policy"] }, { "required": ["keys"] }]))]
 pub struct PolicyRequest {
     /// A policy as `--policy` takes it, such as `rsdl:rr_interval=3ms`. Keys that it does not name have their defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +51,7 @@ pub struct PolicyRequest {
     pub policy: Option<String>,
     /// Keys of `[policy]` in the configuration file. Those that are absent stay as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Map<String, Value>")]
+    #[schemars(with = "PolicyConfig")]
     pub keys: Option<Map<String, Value>>,
 }
 

@@ -9,13 +9,13 @@ use stile_config::ConfigError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The request is malformed, or asks for what cannot be (400).
+    /// The request is malformed, or asks for what never can be (400).
     Invalid,
     /// The client may not do this (403).
     Forbidden,
     /// There is no such thing (404).
     NotFound,
-    /// The thing is in a state in which that cannot be done (409).
+    /// The thing is in a state in which that cannot be done, or the request contradicts this host or itself (409).
     Conflict,
     /// The request has more bytes than are taken (413).
     TooLarge,
@@ -100,7 +100,8 @@ impl Problem {
             [only] => only.accepted.clone(),
             _ => None,
         };
-        Self { reason: Reason::Invalid, message, remedy, findings }
+        let reason = if error.is_by_schema() { Reason::Invalid } else { Reason::Conflict };
+        Self { reason, message, remedy, findings }
     }
 }
 

@@ -56,6 +56,8 @@ pub struct Invalid {
     kind: FileKind,
     source: NamedSource<String>,
     problems: Vec<Problem>,
+    /// It contradicts the schema, not only this host or itself.
+    by_schema: bool,
 }
 
 /// One mistake in a file.
@@ -92,11 +94,19 @@ pub struct Finding {
 }
 
 impl ConfigError {
-    pub(super) fn invalid(kind: FileKind, file: &str, text: &str, mut found: Vec<Misplaced>) -> Self {
+    pub(super) fn invalid(kind: FileKind, file: &str, text: &str, mut found: Vec<Misplaced>, by_schema: bool) -> Self {
         found.sort_by_key(|misplaced| (misplaced.span.start, misplaced.span.end));
         let problems = found.into_iter().map(|misplaced| Problem::locate(file, text, misplaced)).collect();
         let source = NamedSource::new(file, text.to_owned()).with_language("toml");
-        Self::Invalid(Box::new(Invalid { kind, source, problems }))
+        Self::Invalid(Box::new(Invalid { kind, source, problems, by_schema }))
+    }
+
+    /// Whether the schema alone refuses it. If not, it contradicts this host or itself.
+    pub fn is_by_schema(&self) -> bool {
+        match self {
+            Self::Unreadable { .. } => false,
+            Self::Invalid(invalid) => invalid.by_schema,
+        }
     }
 
     /// The mistakes in the file, in the order of the file; none if it could not be read at all.

@@ -153,18 +153,19 @@ pub fn read<T: DeserializeOwned>(
     schema: &Value,
     cross: impl FnOnce(&DeTable<'_>) -> Vec<Misplaced>,
 ) -> Result<T, ConfigError> {
-    let invalid = |found| ConfigError::invalid(kind, file, text, found);
+    let invalid = |found, by_schema| ConfigError::invalid(kind, file, text, found, by_schema);
     let (document, errors) = DeTable::parse_recoverable(text);
     // What the parser finds after its first error is mostly that error again.
     if let Some(error) = errors.first() {
-        return Err(invalid(vec![toml_mistake(error, text)]));
+        return Err(invalid(vec![toml_mistake(error, text)], true));
     }
     let mut found = check::check(schema, document.get_ref(), text);
+    let by_schema = !found.is_empty();
     found.extend(cross(document.get_ref()));
     if !found.is_empty() {
-        return Err(invalid(found));
+        return Err(invalid(found, by_schema));
     }
-    T::deserialize(Deserializer::from(document)).map_err(|error| invalid(vec![toml_mistake(&error, text)]))
+    T::deserialize(Deserializer::from(document)).map_err(|error| invalid(vec![toml_mistake(&error, text)], true))
 }
 
 /// A mistake that the TOML parser or serde found, the text being `text`.

@@ -58,7 +58,7 @@ fn part(name: &str, value: Value, context: &LoadContext<'_>) -> Result<Config, C
     let text = toml::to_string(&document).map_err(|error| {
         let finding = Finding { wrong: error.to_string(), label: "here".to_owned(), help: None };
         let misplaced = Misplaced { key: KeyPath::default().key(name), span: 0..0, finding };
-        ConfigError::invalid(FileKind::Configuration, REQUEST, "", vec![misplaced])
+        ConfigError::invalid(FileKind::Configuration, REQUEST, "", vec![misplaced], true)
     })?;
     Config::parse_node(REQUEST, &text, context)
 }

@@ -108,7 +108,7 @@ impl Maker<'_> {
         place: Option<Place>,
     ) -> Result<Machine, Problem> {
         let unavailable =
-            |e: Unavailable| Problem::of(Reason::Invalid, format_args!("VM {name}"), &e).remedy(e.remedy().to_owned());
+            |e: Unavailable| Problem::of(Reason::Conflict, format_args!("VM {name}"), &e).remedy(e.remedy().to_owned());
         let devices = self.devices(name, vm, place.as_ref(), console.clone()).map_err(unavailable)?;
         let devices = devices::prepare(devices).map_err(unavailable)?;
         let interrupts = vm.interrupts.under(self.policy);

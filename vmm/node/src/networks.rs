@@ -13,6 +13,8 @@ pub struct Networks(Mutex<BTreeMap<String, Network>>);
 struct Network {
     switch: Arc<Switch>,
     taken: BTreeSet<u16>,
+    /// No lower number is free.
+    lowest: u16,
 }
 
 /// A port of a network that belongs to one VM, until this is dropped.
@@ -34,10 +36,11 @@ impl Networks {
         let mut networks = self.0.lock();
         let network = networks
             .entry(name.to_owned())
-            .or_insert_with(|| Network { switch: Switch::new(), taken: BTreeSet::new() });
-        let free = (1..=u16::MAX).find(|number| !network.taken.contains(number));
+            .or_insert_with(|| Network { switch: Switch::new(), taken: BTreeSet::new(), lowest: 1 });
+        let free = (network.lowest..=u16::MAX).find(|number| !network.taken.contains(number));
         let number = free.and_then(PortNumber::new).ok_or_else(|| NetworkFull(name.to_owned()))?;
         network.taken.insert(number.get());
+        network.lowest = number.get();
         match address {
             Some(address) => network.switch.pin(number, address),
             None => network.switch.unpin(number),
@@ -64,6 +67,7 @@ impl Drop for Place {
         let mut networks = self.networks.0.lock();
         let Some(network) = networks.get_mut(&self.name) else { return };
         network.taken.remove(&self.number.get());
+        network.lowest = network.lowest.min(self.number.get());
         if network.taken.is_empty() {
             networks.remove(&self.name);
         }

@@ -165,7 +165,7 @@ impl Node {
         let config = stile_config::vm_of(table, &context).map_err(|e| Problem::of_config("vm[0]", &e))?;
         if config.count != 1 {
             let many = format!("count: {} VMs, where one is created at a time", config.count);
-            return Err(Problem::new(Reason::Invalid, many).remedy("leave out `count`, and create each by its name"));
+            return Err(Problem::new(Reason::Conflict, many).remedy("leave out `count`, and create each by its name"));
         }
         let name = config.name.as_str().to_owned();
         self.check(&name, &config)?;
@@ -215,7 +215,7 @@ impl Node {
 
     fn open(&self, name: &str, config: &VmConfig) -> Result<Guest, Problem> {
         Guest::open(config).map_err(|Unfit { key, wrong, remedy }| {
-            let problem = Problem::new(Reason::Invalid, format!("VM {name}: {key}: {wrong}"));
+            let problem = Problem::new(Reason::Conflict, format!("VM {name}: {key}: {wrong}"));
             Problem { remedy, ..problem }
         })
     }

@@ -143,7 +143,7 @@ impl Node {
     /// The policy that a request asks for.
     pub fn wanted_policy(&self, request: &PolicyRequest) -> Result<PolicyConfig, Problem> {
         match (&request.policy, &request.keys) {
-            (Some(policy), None) => policy.parse().map_err(|e| Problem::of(Reason::Invalid, "policy", &e)),
+            (Some(policy), None) => policy.parse().map_err(|e| Problem::of(Reason::NotFound, "policy", &e)),
             (None, Some(keys)) => {
                 let base = self.scheduling.read().policy.clone();
                 let context = self.context();
@@ -164,7 +164,7 @@ impl Node {
         }
         match pcpus.iter().find(|cpu| !available.contains(**cpu)) {
             Some(cpu) => {
-                Err(Problem::new(Reason::Invalid, format!("pcpus: this process may not use a CPU {cpu}"))
+                Err(Problem::new(Reason::Conflict, format!("pcpus: this process may not use a CPU {cpu}"))
                     .remedy(accepted))
             }
             None => Ok(pcpus.iter().copied().collect()),

@@ -18,15 +18,13 @@ impl From<Problem> for Refused {
 }
 
 /// The statuses of problems, and what each means.
-pub(crate) const STATUSES: [(u16, &str); 11] = [
-    (400, "The request is malformed, or asks for what cannot be."),
+pub(crate) const STATUSES: [(u16, &str); 9] = [
+    (400, "The request is malformed, or asks for what never can be."),
     (403, "The client may not do this."),
     (404, "There is no such thing."),
     (405, "There is no such method here."),
-    (408, "The request did not come in time."),
-    (409, "The thing is in a state in which that cannot be done."),
+    (409, "The thing is in a state in which that cannot be done, or the request contradicts this host or itself."),
     (413, "The request has more bytes than are taken."),
-    (415, "The request is not JSON."),
     (422, "The host cannot do it."),
     (500, "A mistake in stile."),
     (504, "It was not done in time."),

@@ -31,7 +31,10 @@ pub(crate) fn beside(api: Router) -> Router {
 }
 
 async fn page() -> Response {
-    let headers = [(header::CONTENT_SECURITY_POLICY, stile_page::CONTENT_SECURITY_POLICY), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, stile_page::CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
     (headers, Html(stile_page::PAGE)).into_response()
 }
 

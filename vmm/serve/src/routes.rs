@@ -223,8 +223,9 @@ fn endpoints() -> ApiRouter<Crew> {
         .api_route(
             "/v1/trace",
             get_with(handlers::trace, |op| {
-                bytes(named(op, "trace", "The decisions of the last seconds, as far as they are kept."), "The trace.")
-                    .response_with::<200, axum::Json<serde_json::Value>, _>(|r| r.description("The trace."))
+                let op = named(op, "trace", "The decisions of the last seconds, as far as they are kept.");
+                let op = op.response_with::<200, axum::Json<serde_json::Value>, _>(|r| r.description("The trace."));
+                bytes(op, "The trace.")
             }),
         )
         .api_route(
@@ -255,7 +256,15 @@ fn text<'t>(mut op: TransformOperation<'t>, kind: &str, what: &str) -> Transform
 fn events<'t, T: JsonSchema>(mut op: TransformOperation<'t>, name: &str) -> TransformOperation<'t> {
     let data = T::schema_name();
     let what = format!("Events of the name `{name}`, the data of each a {data} as JSON.");
-    answered(&mut op, "text/event-stream", &what, json_schema!({ "type": "string" }));
+    let schema = json_schema!({
+        "type": "object",
+        "properties": {
+            "event": { "const": name },
+            "data": { "type": "string", "contentMediaType": "application/json" },
+        },
+        "required": ["data"],
+    });
+    answered(&mut op, "text/event-stream", &what, schema);
     op
 }
 

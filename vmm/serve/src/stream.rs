@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use stile_api::{Event, Happened, Problem, Reason};
+use stile_api::{Event, Happened};
 use stile_config::Span;
 use stile_node::{Frames, Piece, Scrollback, now};
 use tokio::sync::broadcast::error::RecvError;
@@ -32,7 +32,7 @@ const NEXT: HeaderName = HeaderName::from_static("stile-next");
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct FramesQuery {
-    /// Time between two frames, from `100ms` on; `1s` without this.
+    /// Time between two frames, `100ms` at least; `1s` without this.
     interval: Option<Span>,
 }
 
@@ -66,11 +66,7 @@ pub(crate) async fn events(State(crew): State<Crew>) -> Response {
 
 /// A frame for each interval, as server-sent events.
 pub(crate) async fn frames(State(crew): State<Crew>, Query(query): Query<FramesQuery>) -> Result<Response, Refused> {
-    let interval = query.interval.map_or(INTERVAL, Span::duration);
-    if interval < SHORTEST {
-        let short = format!("interval: {interval:?} is too short");
-        return Err(Problem::new(Reason::Invalid, short).remedy(format!("{SHORTEST:?} or more is accepted")).into());
-    }
+    let interval = query.interval.map_or(INTERVAL, Span::duration).max(SHORTEST);
     let node = Arc::clone(crew.node());
     let first = crew.look(move |_| Ok(Frames::of(node))).await?;
     let stream = unfold((crew, first), move |(crew, mut frames)| async move {

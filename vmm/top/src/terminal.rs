@@ -8,6 +8,8 @@ use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 use ratatui::{DefaultTerminal, Terminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::flag;
 use signal_hook::low_level::{emulate_default_handler, unregister};
@@ -111,8 +113,20 @@ fn show(app: &mut App, link: &Link, terminal: &mut Taken, ended: &AtomicBool) ->
 }
 
 /// A key or another event of the terminal, if one comes soon.
+///
+/// The wait is not crossterm's, which reads a terminal that has hung up again and again.
 fn next_event() -> io::Result<Option<Event>> {
-    if event::poll(LOOK)? { event::read().map(Some) } else { Ok(None) }
+    let input = io::stdin();
+    let mut keys = [PollFd::new(&input, PollFlags::IN)];
+    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    match poll(&mut keys, Some(&look)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if keys[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has hung up"));
+    }
+    if event::poll(Duration::ZERO)? { event::read().map(Some) } else { Ok(None) }
 }
 
 /// Whether the terminal is taken over. Whoever clears it gives the terminal back: twice would put the cursor, and so

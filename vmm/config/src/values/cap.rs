@@ -104,7 +104,7 @@ impl fmt::Display for CapPeriod {
 }
 
 text_value!(CapPeriod, "duration-cap", {
-    "pattern": "^[0-9]+(us|ms|s)$",
+    "pattern": "^([1-9][0-9]{4,5}us|1000000us|[1-9][0-9]{1,2}ms|1000ms|1s)$",
     "x-range": format!("{} to {}", CapPeriod(bounds::CAP_PERIOD_MIN), CapPeriod(bounds::CAP_PERIOD_MAX))
 });
 

@@ -189,8 +189,9 @@ text_value!(HaltPoll, "duration-or-auto", {
     "x-range": format!("auto, or 0us to {}", HaltPoll(Some(bounds::HALT_POLL_MAX)))
 });
 
-text_value!(Span, "duration", {
-    "pattern": "^[0-9]+(us|ms|s)$",
+text_value!(Span, "duration-span", {
+    // A text without zeros at its begin, up to about the longest span.
+    "pattern": "^([1-9][0-9]{3,9}us|[1-9][0-9]{0,6}ms|[1-9][0-9]{0,3}s)$",
     "x-range": format!("{} to {}", Span(bounds::SPAN_MIN), Span(bounds::SPAN_MAX))
 });
 

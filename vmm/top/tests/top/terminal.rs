@@ -65,10 +65,12 @@ struct Program {
 
 impl Program {
     fn start() -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there are pseudoterminals");
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("there are pseudoterminals");
         grantpt(&master).and_then(|()| unlockpt(&master)).expect("it is this test's own");
         let name = ptsname(&master, Vec::new()).expect("it has a name");
-        let terminal = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("it was unlocked");
+        let terminal =
+            open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("it was unlocked");
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).expect("it is a terminal");
         let end = || Stdio::from(terminal.try_clone().expect("there are descriptors"));
@@ -128,6 +130,21 @@ impl Drop for Program {
 fn child() {
     if std::env::var_os(CHILD).is_some() {
         run(OneFrame, TopOptions::default()).expect("it ends well");
+    }
+}
+
+#[test]
+fn a_terminal_that_hangs_up_ends_it() {
+    let mut program = Program::start();
+    program.until("web");
+    let Program { process, master, terminal, .. } = &mut program;
+    // Without a session, no signal tells of it.
+    let gone = || open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).expect("there is one");
+    (*master, *terminal) = (gone(), gone());
+    let until = std::time::Instant::now() + Duration::from_secs(LIMIT_S as u64);
+    while process.try_wait().expect("it was started").is_none() {
+        assert!(std::time::Instant::now() < until, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
