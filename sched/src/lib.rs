@@ -224,5 +224,5 @@ pub use ids::{Nice, Shard, Slot, VcpuId};
 pub use policy::{Lease, Policy};
 pub use time::{Nanos, Time};
 pub use topology::Topology;
-pub use vcpu::{DozeEnd, Presence, Stop, Vcpu};
+pub use vcpu::{Presence, Stop, Vcpu};
 pub use wait::{Wait, Yield};

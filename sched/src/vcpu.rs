@@ -4,17 +4,6 @@ use crate::ledger::Account;
 use crate::time::{Nanos, Time};
 use crate::wait::Yield;
 
-/// What ended a [doze](Vcpu::doze).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DozeEnd {
-    /// The vCPU was kicked, perhaps before the call. There may be an event as well.
-    Kicked,
-    /// Its own timer, as far as is known.
-    Timer,
-    /// Another event, of a vCPU or a device; or there may be one.
-    Event,
-}
-
 /// A vCPU that can be run until it stops.
 ///
 /// One thread runs it at a time. Under [executors](crate::domain::executors) the thread may change from run to run. A
@@ -77,10 +66,11 @@ pub trait Vcpu: Send {
         false
     }
 
-    /// After [`Stop::Halted`]: waits until there is an event, without acting on it, so that no guest code runs. The
-    /// next run acts on the event, or goes on waiting.
-    fn doze(&mut self) -> DozeEnd {
-        DozeEnd::Event
+    /// After [`Stop::Halted`]: waits until there is an event, without acting on it, so that no guest code runs. True if
+    /// there is one, or may be; false if it was kicked, also if the kick came before the call. The next run acts on the
+    /// event, or goes on waiting.
+    fn doze(&mut self) -> bool {
+        true
     }
 
     /// The yield that the guest does not say: the loop in which it was kicked does nothing but wait

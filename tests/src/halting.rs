@@ -15,7 +15,7 @@ use stile_machine::vm;
 use stile_sched::attributes::Attributes;
 use stile_sched::ledger::Account;
 use stile_sched::time::monotonic;
-use stile_sched::{Domain, DozeEnd, Nanos, Stop, Time, Vcpu, VcpuId};
+use stile_sched::{Domain, Nanos, Stop, Time, Vcpu, VcpuId};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, MemoryRegionAddress};
 
 const MEMORY: usize = 1 << 20;
@@ -254,13 +254,13 @@ impl Vcpu for Halter {
         true
     }
 
-    fn doze(&mut self) -> DozeEnd {
-        let end = self.halting.doze(&mut self.fd);
-        if end != DozeEnd::Kicked {
+    fn doze(&mut self) -> bool {
+        let event = self.halting.doze(&mut self.fd);
+        if event {
             self.times.ran.store(0, SeqCst);
             self.times.woken.store(monotonic().0, SeqCst);
         }
-        end
+        event
     }
 
     fn retired(self: Box<Self>, _: &Account) {}

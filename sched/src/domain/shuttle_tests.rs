@@ -28,7 +28,7 @@ use crate::policy::{Capped, Freelist, Policy, Rsdl};
 use crate::shards::ShardPlan;
 use crate::time::{Nanos, Time, monotonic};
 use crate::topology::Topology;
-use crate::vcpu::{DozeEnd, Stop, Vcpu};
+use crate::vcpu::{Stop, Vcpu};
 use crate::wait::{Wait, Yield};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::{Condvar, Mutex};
@@ -353,16 +353,16 @@ impl Vcpu for Script {
         true
     }
 
-    fn doze(&mut self) -> DozeEnd {
+    fn doze(&mut self) -> bool {
         let Next::Await(round, _) = self.next else { panic!("vCPU {} dozes and does not wait", self.me) };
         assert!(!self.world.guests[self.me].running.load(SeqCst), "vCPU {} runs and dozes", self.me);
         while self.world.guests[self.me].events.load(SeqCst) <= round {
             if kick::is_pending() {
-                return DozeEnd::Kicked;
+                return false;
             }
             thread::yield_now();
         }
-        if random(2) == 0 { DozeEnd::Timer } else { DozeEnd::Event }
+        true
     }
 
     fn spins(&mut self) -> Option<Yield> {

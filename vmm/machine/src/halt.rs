@@ -27,7 +27,7 @@ use lapic::LapicTimer;
 use std::sync::OnceLock;
 use stile_sched::kick;
 use stile_sched::time::monotonic;
-use stile_sched::{DozeEnd, Nanos, Time};
+use stile_sched::{Nanos, Time};
 
 /// Time between the first two looks at a vCPU that waits for its start-up interrupt. It mostly comes within 10 ms of
 /// the INIT.
@@ -38,10 +38,9 @@ const LOOK_MAX: Nanos = Nanos::from_millis(64);
 /// Lets the thread of one vCPU wait.
 #[derive(Debug)]
 pub struct Halting {
-    lapic: LapicTimer,
-    /// Whether KVM stops the LAPIC's timer during a doze.
-    keeps_time: bool,
-    /// Wakes the dozing thread at the LAPIC's deadline, where KVM does not.
+    /// If KVM stops the LAPIC's timer during a doze.
+    keeps_time: Option<LapicTimer>,
+    /// Wakes the dozing thread at the LAPIC's deadline.
     timer: Option<kick::Timer>,
     /// The note, if it has been read since the vCPU left KVM_RUN, and no doze has begun.
     noted: Option<u32>,
@@ -49,14 +48,14 @@ pub struct Halting {
 
 impl Default for Halting {
     fn default() -> Self {
-        Self { lapic: LapicTimer::default(), keeps_time: *has_preemption_timer(), timer: None, noted: None }
+        Self { keeps_time: has_preemption_timer().then(LapicTimer::default), timer: None, noted: None }
     }
 }
 
 impl Halting {
     /// Keeps the LAPIC's time itself, on any host.
     pub fn keeping_time() -> Self {
-        Self { keeps_time: true, ..Self::default() }
+        Self { keeps_time: Some(LapicTimer::default()), timer: None, noted: None }
     }
 
     /// Whether the vCPU, which has just left KVM_RUN, was waiting there.
@@ -65,35 +64,36 @@ impl Halting {
         self.noted.is_some_and(|state| state != KVM_MP_STATE_RUNNABLE)
     }
 
-    /// Waits for an event that ends the halt, or for a kick. The guest does not run.
-    pub fn doze(&mut self, fd: &mut VcpuFd) -> DozeEnd {
+    /// Waits for an event that ends the halt, and returns true. Returns false if a kick came first. The guest does not
+    /// run.
+    pub fn doze(&mut self, fd: &mut VcpuFd) -> bool {
         // KVM changes the note only inside its calls. An INIT that has come meanwhile ends the wait below, and shows
         // then.
         match self.noted.take().or_else(|| state(fd)) {
             Some(KVM_MP_STATE_HALTED) => {
                 if set_state(fd, KVM_MP_STATE_UNINITIALIZED).is_err() {
                     // After that it runs from time to time to find out.
-                    return event_unless(kick::wait(LOOK_MAX));
+                    return !kick::wait(LOOK_MAX);
                 }
-                let end = self.wait(fd);
+                let awake = self.wait(fd);
                 // An INIT may have come and changed the state.
                 if state(fd) == Some(KVM_MP_STATE_UNINITIALIZED) {
                     // The state was set before, so KVM accepts it again.
                     let _ = set_state(fd, KVM_MP_STATE_HALTED);
                 }
-                end
+                awake
             }
             Some(KVM_MP_STATE_UNINITIALIZED) => self.wait(fd),
             Some(KVM_MP_STATE_INIT_RECEIVED) => waits_for_start(fd),
-            _ => DozeEnd::Event,
+            _ => true,
         }
     }
 
     /// Waits inside KVM_RUN, which does not run an uninitialized vCPU.
-    fn wait(&mut self, fd: &mut VcpuFd) -> DozeEnd {
+    fn wait(&mut self, fd: &mut VcpuFd) -> bool {
         let until = self.deadline(fd);
         if until <= monotonic() {
-            return DozeEnd::Timer;
+            return true;
         }
         if until != Time::NEVER
             && let Some(timer) = &self.timer
@@ -101,16 +101,12 @@ impl Halting {
             timer.set(until);
         }
         let kicked = matches!(fd.run(), Err(e) if e.errno() == libc::EINTR);
-        let timed_out = if self.keeps_time { until <= monotonic() } else { !kicked && self.lapic.has_fired(fd) };
-        if timed_out { DozeEnd::Timer } else { event_unless(kicked) }
+        !kicked || until <= monotonic()
     }
 
     /// When the LAPIC's timer fires, if KVM does not keep its time here.
     fn deadline(&mut self, fd: &VcpuFd) -> Time {
-        if !self.keeps_time {
-            return Time::NEVER;
-        }
-        let Some(span) = self.lapic.fires_in(fd) else { return Time::NEVER };
+        let Some(span) = self.keeps_time.as_mut().and_then(|timer| timer.fires_in(fd)) else { return Time::NEVER };
         if self.timer.is_none() {
             self.timer = kick::Timer::for_this_thread().ok();
         }
@@ -130,19 +126,15 @@ pub fn set_poll(vm: &VmFd, span: Nanos) -> Result<(), Error> {
 }
 
 /// Looks at a vCPU between INIT and start-up interrupt. The look lets the vCPU take the interrupt.
-fn waits_for_start(fd: &VcpuFd) -> DozeEnd {
+fn waits_for_start(fd: &VcpuFd) -> bool {
     let mut pause = LOOK;
     while state(fd) == Some(KVM_MP_STATE_INIT_RECEIVED) {
         if kick::wait(pause) {
-            return DozeEnd::Kicked;
+            return false;
         }
         pause = Nanos(2 * pause.0).min(LOOK_MAX);
     }
-    DozeEnd::Event
-}
-
-fn event_unless(kicked: bool) -> DozeEnd {
-    if kicked { DozeEnd::Kicked } else { DozeEnd::Event }
+    true
 }
 
 fn state(fd: &VcpuFd) -> Option<u32> {

@@ -34,9 +34,11 @@ impl Networks {
     /// The lowest free port of this network, pinned to the address if there is one.
     pub fn join(self: &Arc<Self>, name: &str, address: Option<Ipv4Addr>) -> Result<Place, NetworkFull> {
         let mut networks = self.0.lock();
-        let network = networks
-            .entry(name.to_owned())
-            .or_insert_with(|| Network { switch: Switch::new(), taken: BTreeSet::new(), lowest: 1 });
+        let network = networks.entry(name.to_owned()).or_insert_with(|| Network {
+            switch: Switch::new(),
+            taken: BTreeSet::new(),
+            lowest: 1,
+        });
         let free = (network.lowest..=u16::MAX).find(|number| !network.taken.contains(number));
         let number = free.and_then(PortNumber::new).ok_or_else(|| NetworkFull(name.to_owned()))?;
         network.taken.insert(number.get());

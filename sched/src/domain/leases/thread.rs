@@ -111,7 +111,6 @@ pub(super) fn carry<W: Word>(
         probe: SpinProbe::default(),
         slot: None,
         boosted: None,
-        woken_by_others: 0,
         times_out: true,
         before,
         ways: Nanos::ZERO,
@@ -170,8 +169,6 @@ struct Thread<'a, W> {
     slot: Option<Slot>,
     /// Since when the thread is in the host's real-time class on that pCPU.
     boosted: Option<Time>,
-    /// Dozes in a row that events of others ended.
-    woken_by_others: u32,
     /// Its last wait with a deadline ended by that.
     times_out: bool,
     before: Missed,

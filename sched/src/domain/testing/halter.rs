@@ -2,7 +2,7 @@
 //! CPU, until a kick, or until an event that nothing else is told of.
 
 use crate::kick;
-use crate::vcpu::{DozeEnd, Stop, Vcpu};
+use crate::vcpu::{Stop, Vcpu};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,25 +20,12 @@ struct Inner {
     events: OwnedFd,
     handled: AtomicUsize,
     dozes: AtomicUsize,
-    /// What it says of the end of its dozes.
-    end: DozeEnd,
-    /// Its thread was in the host's real-time class at the last doze.
-    boosted: AtomicBool,
     retired: AtomicBool,
 }
 
 impl Default for Halter {
     fn default() -> Self {
-        Self::whose_dozes_end_by(DozeEnd::Event)
-    }
-}
-
-impl Halter {
-    /// One that says so of its events.
-    pub(crate) fn whose_dozes_end_by(end: DozeEnd) -> Self {
         Self(Arc::new(Inner {
-            end,
-            boosted: AtomicBool::new(false),
             sent: AtomicUsize::new(0),
             events: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE).unwrap(),
             handled: AtomicUsize::new(0),
@@ -46,7 +33,9 @@ impl Halter {
             retired: AtomicBool::new(false),
         }))
     }
+}
 
+impl Halter {
     pub(crate) fn vcpu(&self) -> Box<dyn Vcpu> {
         Box::new(self.clone())
     }
@@ -65,11 +54,6 @@ impl Halter {
     /// How often it has dozed.
     pub(crate) fn dozes(&self) -> usize {
         self.0.dozes.load(SeqCst)
-    }
-
-    /// Whether its thread was in the host's real-time class at the last of them.
-    pub(crate) fn was_boosted(&self) -> bool {
-        self.0.boosted.load(SeqCst)
     }
 
     pub(crate) fn retired(&self) -> bool {
@@ -94,13 +78,6 @@ impl Halter {
     }
 }
 
-/// Whether the calling thread is in the host's real-time class (proc(5), `policy` in `stat`).
-fn is_realtime() -> bool {
-    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-    let (_, behind_name) = stat.rsplit_once(") ").unwrap();
-    behind_name.split(' ').nth(38) == Some("1")
-}
-
 impl Vcpu for Halter {
     fn run(&mut self) -> Stop {
         if !self.wait() {
@@ -115,10 +92,9 @@ impl Vcpu for Halter {
         true
     }
 
-    fn doze(&mut self) -> DozeEnd {
-        self.0.boosted.store(is_realtime(), SeqCst);
+    fn doze(&mut self) -> bool {
         self.0.dozes.fetch_add(1, SeqCst);
-        if self.wait() { self.0.end } else { DozeEnd::Kicked }
+        self.wait()
     }
 
     fn retired(self: Box<Self>, _: &crate::ledger::Account) {

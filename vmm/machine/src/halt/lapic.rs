@@ -21,30 +21,24 @@ pub(super) struct LapicTimer {
 }
 
 impl LapicTimer {
-    /// Whether the timer has no deadline: it had one and has fired, as far as is known. Cost: a system call.
-    pub(super) fn has_fired(&self, fd: &VcpuFd) -> bool {
-        deadline(fd).is_none_or(|(_, deadline)| deadline == 0)
-    }
-
     /// Time from now until the timer fires; `None` if it does not run. Cost: one system call where the timer has a
     /// deadline, as Linux sets it, and two otherwise.
     pub(super) fn fires_in(&mut self, fd: &VcpuFd) -> Option<Nanos> {
-        if let Some((now, deadline)) = deadline(fd).filter(|(_, deadline)| *deadline != 0) {
-            self.khz = self.khz.or_else(|| fd.get_tsc_khz().ok());
-            return ticks(deadline.saturating_sub(now), self.khz);
+        let entries = [IA32_TSC, IA32_TSC_DEADLINE].map(|index| kvm_msr_entry { index, ..kvm_msr_entry::default() });
+        let mut msrs = Msrs::from_entries(&entries).ok()?;
+        // A CPU without deadlines has no such register.
+        if fd.get_msrs(&mut msrs).is_ok_and(|read| read == entries.len()) {
+            let [now, deadline] = [0, 1].map(|n: usize| msrs.as_slice()[n].data);
+            // In another mode it reads as 0.
+            if deadline != 0 {
+                self.khz = self.khz.or_else(|| fd.get_tsc_khz().ok());
+                return ticks(deadline.saturating_sub(now), self.khz);
+            }
         }
         let lapic = fd.get_lapic().ok()?;
         let entry = register(&lapic, LVT_TIMER);
         (entry & MASKED == 0).then(|| counted(register(&lapic, CURRENT_COUNT), register(&lapic, DIVIDE)))?
     }
-}
-
-/// The guest's TSC and its timer's deadline, which is 0 in another mode. `None`: the CPU has no deadlines.
-fn deadline(fd: &VcpuFd) -> Option<(u64, u64)> {
-    let entries = [IA32_TSC, IA32_TSC_DEADLINE].map(|index| kvm_msr_entry { index, ..kvm_msr_entry::default() });
-    let mut msrs = Msrs::from_entries(&entries).ok()?;
-    let read = fd.get_msrs(&mut msrs).ok()?;
-    (read == entries.len()).then(|| (msrs.as_slice()[0].data, msrs.as_slice()[1].data))
 }
 
 /// The time that a count stands for. KVM's LAPIC counts nanoseconds, divided as the guest has set.

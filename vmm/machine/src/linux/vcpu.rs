@@ -18,7 +18,7 @@ use std::sync::mpsc::Sender;
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
 use stile_sched::time::monotonic;
-use stile_sched::{DozeEnd, Nanos, Presence, Stop};
+use stile_sched::{Nanos, Presence, Stop};
 
 /// One vCPU of a VM.
 pub(super) struct LinuxVcpu {
@@ -46,7 +46,7 @@ impl stile_sched::Vcpu for LinuxVcpu {
         true
     }
 
-    fn doze(&mut self) -> DozeEnd {
+    fn doze(&mut self) -> bool {
         self.halting.doze(&mut self.fd)
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use stile_sched::ledger::Account;
 use stile_sched::wait::Yield;
-use stile_sched::{Domain, DozeEnd, Nanos, Presence, Stop, Time, Vcpu, VcpuId};
+use stile_sched::{Domain, Nanos, Presence, Stop, Time, Vcpu, VcpuId};
 
 /// Time between two looks at vCPUs that have not left their guests.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
@@ -126,7 +126,7 @@ impl Vcpu for Guarded {
         self.vcpu.halts_inside()
     }
 
-    fn doze(&mut self) -> DozeEnd {
+    fn doze(&mut self) -> bool {
         self.vcpu.doze()
     }
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::domain::testing::halter::Halter;
-use crate::vcpu::DozeEnd;
 
 /// A vCPU that only computes.
 struct Hog {
@@ -62,32 +61,6 @@ fn every_event_inside_is_handled_on_a_slot_beside_vcpus_that_compute() {
         let account = domain.account(id).unwrap();
         assert!(account.turns >= 2, "it had its slot taken and given back: {account:?}");
         ends.store(true, SeqCst);
-    }
-}
-
-/// Events of another vCPU come from the same pCPU as often as not, and a boosted thread would preempt the sender for
-/// each of them.
-#[test]
-fn a_vcpu_is_boosted_for_its_timer_and_not_for_the_fifth_event_of_others() {
-    for (end, boosted) in [(DozeEnd::Timer, true), (DozeEnd::Event, false)] {
-        let domain = start(
-            &cpus()[..1],
-            Box::new(Rsdl::new(RsdlConfig::default(), 1)),
-            LockRules::default(),
-            Switches::default(),
-        );
-        let halter = Halter::whose_dozes_end_by(end);
-        launch(&*domain, halter.vcpu());
-        wait_for(|| halter.dozes() > 0);
-        if !halter.was_boosted() {
-            return eprintln!("SKIPPED: the host does not permit the real-time class");
-        }
-        for event in 1..8 {
-            let dozes = halter.dozes();
-            halter.send();
-            wait_for(|| halter.handled() == event && halter.dozes() > dozes);
-            assert_eq!(halter.was_boosted(), boosted || event < 4, "{end:?}, {event}");
-        }
     }
 }
 

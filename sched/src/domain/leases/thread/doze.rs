@@ -19,7 +19,7 @@ use crate::kick;
 use crate::slot::Word;
 use crate::sync::Ordering;
 use crate::time::{Time, monotonic};
-use crate::vcpu::{DozeEnd, Vcpu};
+use crate::vcpu::Vcpu;
 use std::io;
 use std::sync::Arc;
 
@@ -97,15 +97,10 @@ impl<W: Word> Thread<'_, W> {
         if !self.me.parker.leave() {
             return true;
         }
-        let end = self.vcpu.doze();
+        let event = self.vcpu.doze();
         let woken = self.me.parker.back();
         // Of another thread, of the vCPU's own timer, or for leaving the CPU. The next turn would end with it at once.
         self.drain();
-        match end {
-            DozeEnd::Kicked => {}
-            DozeEnd::Timer => self.woken_by_others = 0,
-            DozeEnd::Event => self.woken_by_others = self.woken_by_others.saturating_add(1),
-        }
-        woken || end == DozeEnd::Kicked
+        woken || !event
     }
 }

@@ -8,10 +8,6 @@ use crate::sync::Ordering;
 use crate::time::{Time, monotonic};
 use std::ops::ControlFlow::{self, Break, Continue};
 
-/// Events of others in a row, without one of the vCPU's timer, after which the next one is expected to be of others.
-/// One is not enough: a guest that sleeps and wakes sends its vCPUs interrupts in between.
-const OF_OTHERS: u32 = 4;
-
 /// How a thread without a slot waits.
 #[derive(Clone, Copy)]
 pub(in crate::domain::leases) struct Rest {
@@ -65,7 +61,7 @@ impl<W: Word> Thread<'_, W> {
             }
             self.arm_boost(rest);
             let woken = if rest.dozes { self.doze() } else { self.me.parker.wait(rest.until) };
-            if rest.until != Time::NEVER && !rest.dozes {
+            if rest.until != Time::NEVER {
                 self.times_out = !woken;
             }
             if !woken {
@@ -78,14 +74,12 @@ impl<W: Word> Thread<'_, W> {
         }
     }
 
-    /// The thread is about to wait: for a deadline or a timer that will probably come, which the boost is for; or for
-    /// a thread that wakes it. That one runs on the same pCPU, and would be preempted by a boosted thread before it has
-    /// gone to sleep itself. A vCPU that dozes may be woken by other vCPUs of its guest in the same way, again and
-    /// again.
+    /// The thread is about to wait: for an event that comes to it alone, or for a deadline that will probably come,
+    /// which the boost is for; or for a thread that wakes it. That one runs on the same pCPU, and would be preempted
+    /// by a boosted thread before it has gone to sleep itself.
     fn arm_boost(&mut self, rest: Rest) {
         let until = if rest.dozes { monotonic() } else { rest.until };
-        let comes = if rest.dozes { self.woken_by_others < OF_OTHERS } else { self.times_out };
-        if until == Time::NEVER || !comes {
+        if until == Time::NEVER || !(rest.dozes || self.times_out) {
             self.end_boost();
         } else if self.boosted.is_none()
             && let Some(slot) = self.slot
