@@ -13,6 +13,8 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 use stile_api::{Problem, Reason};
 
+/// Most bytes of a body.
+pub(crate) const BODY_MAX: usize = 1 << 20;
 /// How long a request's body may take to come.
 const BODY_IN: Duration = Duration::from_secs(10);
 
@@ -70,6 +72,13 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
 }
 
 async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refused> {
+    let length =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    // One that is announced is not waited for.
+    if length.is_some_and(|length| length > BODY_MAX as u64) {
+        let large = format!("the body: more than {BODY_MAX} bytes");
+        return Err(Problem::new(Reason::TooLarge, large).into());
+    }
     let Ok(read) = tokio::time::timeout(BODY_IN, Bytes::from_request(request, state)).await else {
         let late = format!("the body did not come within {BODY_IN:?}");
         return Err(Problem::new(Reason::TimedOut, late).into());

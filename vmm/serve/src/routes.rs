@@ -2,6 +2,7 @@
 
 use crate::answer::{Refused, STATUSES};
 use crate::crew::Crew;
+use crate::extract::BODY_MAX;
 use crate::{handlers, page, peer, stream};
 use aide::axum::ApiRouter;
 use aide::axum::routing::{delete_with, get_with, patch_with, post_with, put_with};
@@ -13,9 +14,6 @@ use axum::{Router, middleware};
 use schemars::{JsonSchema, json_schema};
 use std::sync::OnceLock;
 use stile_api::{Event, Frame, Problem, Reason};
-
-/// Most bytes of a body.
-const BODY_MAX: usize = 1 << 20;
 
 /// The router of the API.
 pub(crate) fn router(crew: Crew) -> Router {

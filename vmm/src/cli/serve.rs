@@ -2,7 +2,7 @@
 
 use super::args::ServeArgs;
 use super::failure::Failure;
-use super::{interrupt, jail, notify, small};
+use super::{interrupt, jail, notify, pipe, small};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,6 +32,8 @@ pub(super) fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let recordings = args.recordings.as_deref().map(|folder| canonical("--recordings", folder)).transpose()?;
     let missing = jail::of_node(args, &config, &files, recordings.as_deref(), is_own.then_some(&*path))?;
     let interrupted = interrupt::on_interrupt_or_end()?;
+    // A client that goes in the midst of its answer, or a log that nobody reads any more, must not end the node.
+    pipe::tell_when_closed(&Arc::default()).map_err(Failure::run)?;
     let options =
         NodeOptions { files: (!args.no_jail).then_some(files), recordings, try_linux: args.try_linux, jail: missing };
     let node = Node::new(kvm, &config, options).map_err(refused)?;

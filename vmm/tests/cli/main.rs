@@ -11,6 +11,7 @@ mod jail;
 mod kept;
 mod linux;
 mod manual;
+mod node;
 mod outputs;
 mod page;
 mod program;

@@ -3,9 +3,11 @@
 use super::answer::{escaped, failed};
 use super::args::TopArgs;
 use crate::cli::failure::Failure;
+use crate::cli::pipe;
 use hyper::Method;
 use serde::Serialize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use stile_api::{Change, Frame, NodeInfo, Problem, Reason, SchedulingRequest, VmInfo};
 use stile_client::{Client, ClientError, Events};
@@ -15,6 +17,8 @@ pub(super) fn top(args: &TopArgs) -> Result<(), Failure> {
     let path = args.socket.clone().unwrap_or_else(stile_serve::default_path);
     // Before the terminal is taken over: a node that is not there is told as by all commands.
     let _: NodeInfo = Client::new(&path).map_err(Failure::run)?.get("/v1").map_err(failed)?;
+    // A node that goes away is told on the screen.
+    pipe::tell_when_closed(&Arc::default()).map_err(Failure::run)?;
     let options = TopOptions { interval: args.interval.duration(), color: !args.no_color };
     stile_top::run(OverSocket { path }, options).map_err(Failure::run)
 }
