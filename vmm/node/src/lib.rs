@@ -1,9 +1,9 @@
 //! A node: a domain on some pCPUs, its VMs, and what can be changed while they run.
 //!
-//! [`Node`] makes, starts, pauses and ends VMs ([`vm`] has their states), and changes the policy, the pCPUs and the
-//! weights of VMs ([`scheduling`]). All its calls may wait, so they are for threads of the control plane; no vCPU,
-//! executor or device worker waits for one of them. Its `keeper` is a thread that does what comes due by itself: it
-//! buries VMs that have ended, presses no button twice, and takes back changes that nobody confirmed.
+//! [`Node`] makes, starts, pauses and ends VMs ([`NodeVm`]), and changes the policy, the pCPUs and the weights of VMs
+//! ([`Wanted`]). All its calls may wait, so they are for threads of the control plane; no vCPU,
+//! executor or device worker waits for one of them. Its `keeper` is a thread
+//! that does what comes due by itself: it buries VMs that have ended, and takes back changes that nobody confirmed.
 //!
 //! Nothing here knows HTTP: `stile-serve` puts an API before a node, and `stile run` uses one without.
 

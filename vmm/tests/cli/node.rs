@@ -219,7 +219,7 @@ fn a_starvation_that_a_change_brings_about_takes_it_back() {
 
 /// The CPUs on which a thread of a process may run, by thread.
 fn affinities(process: u32) -> Vec<String> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it runs").flatten();
     let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
     let list = |status: String| {
         status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t").map(ToOwned::to_owned))
@@ -305,7 +305,7 @@ fn guests_work_on_while_policy_pcpus_nice_and_caps_change() {
 
 /// Threads and descriptors of a process.
 fn holdings(process: u32) -> (usize, usize) {
-    let count = |what: &str| std::fs::read_dir(format!("/proc/{process}/{what}")).unwrap().count();
+    let count = |what: &str| std::fs::read_dir(format!("/proc/{process}/{what}")).expect("it runs").count();
     (count("task"), count("fd"))
 }
 
@@ -346,8 +346,8 @@ fn many_clients_make_vms_come_and_go_and_nothing_is_left_of_them() {
 
 /// Sends these bytes, and returns the first line of the answer.
 fn raw(socket: &Path, bytes: &[u8]) -> String {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(LONG)).unwrap();
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.set_read_timeout(Some(LONG)).expect("it is a span");
     // The node may have hung up by then.
     let _ = stream.write_all(bytes);
     let mut line = String::new();

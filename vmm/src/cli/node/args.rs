@@ -81,7 +81,7 @@ pub(in crate::cli) struct VmsArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CreateArgs {
-    /// The configuration file; its [[vm]] are created, its [host] and [policy] are not used
+    /// The configuration file; its VMs are created, its pCPUs and its policy are not used
     pub(in crate::cli) file: PathBuf,
     /// Start them as well
     #[arg(long)]
@@ -159,7 +159,7 @@ pub(in crate::cli) struct SetArgs {
 pub(in crate::cli) struct PolicyArgs {
     /// The policy to change to, such as credit2 or rsdl:rr_interval=3ms; without one the present one is printed
     pub(in crate::cli) policy: Option<PolicyConfig>,
-    /// A key of [policy] to change, such as rr_interval=3ms; the others stay. May be repeated
+    /// A key of the policy to change, such as rr_interval=3ms; the others stay. May be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = pair, conflicts_with = "policy")]
     pub(in crate::cli) keys: Vec<(String, String)>,
     #[command(flatten)]
