@@ -54,24 +54,27 @@ pub fn policy_with(
 }
 
 fn part(name: &str, value: Value, context: &LoadContext<'_>) -> Result<Config, ConfigError> {
-    let document = Value::Object(Map::from_iter([(name.to_owned(), without_nulls(value))]));
-    let text = toml::to_string(&document).map_err(|error| {
-        let finding = Finding { wrong: error.to_string(), label: "here".to_owned(), help: None };
-        let misplaced = Misplaced { key: KeyPath::default().key(name), span: 0..0, finding };
+    let refused = |key, wrong: String, help: Option<&str>| {
+        let finding = Finding { wrong, label: "here".to_owned(), help: help.map(ToOwned::to_owned) };
+        let misplaced = Misplaced { key, span: 0..0, finding };
         ConfigError::invalid(FileKind::Configuration, REQUEST, "", vec![misplaced], true)
-    })?;
+    };
+    let top = KeyPath::default().key(name);
+    if let Some(key) = null(&value, &top) {
+        return Err(refused(key, "null is not accepted".to_owned(), Some("leave the key out")));
+    }
+    let document = Value::Object(Map::from_iter([(name.to_owned(), value)]));
+    let text = toml::to_string(&document).map_err(|error| refused(top, error.to_string(), None))?;
     Config::parse_node(REQUEST, &text, context)
 }
 
-/// A key that is null is one that is not there: TOML has no null.
-fn without_nulls(value: Value) -> Value {
+/// The first key that is null, which TOML has not.
+fn null(value: &Value, path: &KeyPath) -> Option<KeyPath> {
     match value {
-        Value::Object(table) => {
-            let kept = table.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(key, value)| (key, without_nulls(value))).collect())
-        }
-        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
-        value => value,
+        Value::Null => Some(path.clone()),
+        Value::Object(table) => table.iter().find_map(|(key, value)| null(value, &path.key(key))),
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| null(item, &path.index(index))),
+        _ => None,
     }
 }
 
@@ -91,13 +94,21 @@ mod tests {
 
     #[test]
     fn a_vm_is_checked_as_the_same_table_of_a_file() {
-        let vm = vm_of(&table(json!({"name": "a", "image": "builtin:hello", "nice": 5, "cap": null})), &context());
+        let vm = vm_of(&table(json!({"name": "a", "image": "builtin:hello", "nice": 5})), &context());
         let vm = vm.unwrap();
         assert_eq!((vm.name.as_str(), vm.nice, vm.cap, vm.count), ("a", 5, None, 1));
         let wrong = vm_of(&table(json!({"name": "a", "image": "builtin:hello", "nice": 50, "vcpu": 2})), &context());
         let error = wrong.unwrap_err();
         let keys: Vec<&str> = error.problems().iter().map(|problem| problem.key()).collect();
         assert_eq!(keys, ["vm[0].nice", "vm[0].vcpu"]);
+    }
+
+    #[test]
+    fn a_key_that_is_null_is_named() {
+        let wrong = json!({"name": "a", "disk": {"path": null}, "image": "builtin:hello"});
+        let error = vm_of(&table(wrong), &context()).unwrap_err();
+        assert_eq!(error.problems()[0].key(), "vm[0].disk.path");
+        assert!(error.is_by_schema());
     }
 
     #[test]

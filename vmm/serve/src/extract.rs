@@ -10,6 +10,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderMap, header};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::time::Duration;
 use stile_api::{Problem, Reason};
 
@@ -57,8 +58,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             return Err(kind.remedy("send Content-Type: application/json").into());
         }
         let bytes = body(request, state).await?;
-        let mut json = serde_json::Deserializer::from_slice(&bytes);
-        let value = T::deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+        let value = serde_json::from_slice(&bytes).map(whole).and_then(T::deserialize);
         value.map(Self).map_err(|e| Problem::new(Reason::Invalid, format!("the body: {e}")).into())
     }
 }
@@ -92,6 +92,21 @@ async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refu
     })
 }
 
+/// The same value with whole numbers as such: JSON Schema takes 5.0 for an integer.
+fn whole(value: Value) -> Value {
+    /// From here on not every whole number is a float.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    match value {
+        Value::Number(number) if number.is_f64() => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 && float.abs() < EXACT => Value::from(float as i64),
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(whole).collect(),
+        Value::Object(table) => table.into_iter().map(|(key, value)| (key, whole(value))).collect(),
+        value => value,
+    }
+}
+
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     kind.and_then(|kind| kind.split(';').next())
@@ -119,5 +134,17 @@ impl<T: JsonSchema> OperationInput for Json<T> {
 impl OperationInput for Raw {
     fn operation_input(context: &mut GenContext, operation: &mut Operation) {
         Bytes::operation_input(context, operation);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn whole_numbers_are_integers_however_they_are_written() {
+        let value = whole(json!({ "a": [5.0, 0.5, -3.0, 7], "b": { "c": 1e300 } }));
+        assert_eq!(value.to_string(), r#"{"a":[5,0.5,-3,7],"b":{"c":1e+300}}"#);
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct VcpuOf {
     /// Name of the VM.
     name: String,
     /// Number of the vCPU in its VM.
-    index: u32,
+    index: u64,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -287,7 +287,7 @@ pub(crate) async fn why(
     let answer = crew.look(move |node| {
         let vm = node.vm(&vcpu.name)?;
         let of_vm = vm.config().vcpus;
-        if vcpu.index >= of_vm {
+        if vcpu.index >= u64::from(of_vm) {
             let none = format!("VM {} has no vCPU {}", vcpu.name, vcpu.index);
             return Err(Problem::new(Reason::NotFound, none).remedy(format!("it has 0 to {}", of_vm - 1)));
         }
