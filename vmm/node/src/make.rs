@@ -15,9 +15,9 @@ use stile_machine::linux::devices::{self, DeviceConfig, Unavailable};
 use stile_machine::linux::{self, Interrupts, LinuxState, LinuxVm};
 use stile_machine::unikernel::{self, Spec, Vm};
 use stile_machine::vm::console::Sink;
-use stile_machine::vm::{HostFeatures, VirtualMachine};
-use stile_sched::Domain;
+use stile_machine::vm::{HostFeatures, VcpuSet, VirtualMachine};
 use stile_sched::attributes::Attributes;
+use stile_sched::{Domain, Nanos};
 
 /// A VM that has its memory and its vCPUs.
 pub struct Machine {
@@ -28,6 +28,20 @@ pub struct Machine {
     /// Its vCPUs wait inside the host's kernel when they halt, so that executors cannot carry them.
     pub waits_inside: bool,
     _place: Option<Place>,
+}
+
+impl VirtualMachine for Machine {
+    fn vcpu_set(&self) -> &VcpuSet {
+        self.vm.vcpu_set()
+    }
+
+    fn told_wait(&self, vcpu: u32) -> Option<Nanos> {
+        self.vm.told_wait(vcpu)
+    }
+
+    fn results(&self) -> Vec<(String, u64)> {
+        self.vm.results()
+    }
 }
 
 /// What all VMs of a node are made with.

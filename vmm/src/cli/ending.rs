@@ -5,6 +5,7 @@ use super::printer::Printer;
 use std::time::{Duration, Instant};
 use stile_machine::vm::console;
 use stile_machine::vm::{Outcome, VirtualMachine};
+use stile_node::Machine;
 
 /// How long the vCPUs of VMs that were stopped may take to leave their pCPUs. A sound one takes milliseconds. One that
 /// its host keeps in a system call may take for ever.
@@ -14,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Hanging;
 
 /// Waits until all vCPUs of these stopped VMs are through, and all that their guests printed is written.
-pub(super) fn wait(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Hanging> {
+pub(super) fn wait(vms: &[Machine]) -> Result<(), Hanging> {
     let until = Instant::now() + PATIENCE;
     let mut outcome = Ok(());
     for vm in vms.iter().map(|vm| vm.vcpu_set()) {
@@ -33,15 +34,15 @@ pub(super) fn wait(vms: &[Box<dyn VirtualMachine>]) -> Result<(), Hanging> {
 
 /// Prints how each VM ended, of those that have. All have been waited for. If one failed, returns the error with which
 /// the program ends.
-pub(super) fn tell(vms: &[Box<dyn VirtualMachine>], printer: &Printer) -> Result<(), Failure> {
+pub(super) fn tell(vms: &[Machine], printer: &Printer) -> Result<(), Failure> {
     let mut told = Ok(());
-    let mut tell_one = |vm: &dyn VirtualMachine| {
+    let mut tell_one = |vm: &Machine| {
         let (outcome, this) = tell_one(vm, printer);
         told = std::mem::replace(&mut told, Ok(())).and(this);
         outcome
     };
     let ended = vms.iter().filter(|vm| vm.vcpu_set().wait_for(Duration::ZERO).is_some());
-    let bad: Vec<Outcome> = ended.map(|vm| tell_one(&**vm)).filter(|outcome| !outcome.is_well()).collect();
+    let bad: Vec<Outcome> = ended.map(&mut tell_one).filter(|outcome| !outcome.is_well()).collect();
     let (Some(first), of) = (bad.first(), vms.len()) else { return told };
     let alike = bad.iter().all(|outcome| std::mem::discriminant(outcome) == std::mem::discriminant(first));
     Err(match first {
@@ -56,7 +57,7 @@ pub(super) fn tell(vms: &[Box<dyn VirtualMachine>], printer: &Printer) -> Result
 }
 
 /// Prints how a VM ended. Returns the outcome, and whether it could be printed.
-fn tell_one(vm: &dyn VirtualMachine, printer: &Printer) -> (Outcome, Result<(), Failure>) {
+fn tell_one(vm: &Machine, printer: &Printer) -> (Outcome, Result<(), Failure>) {
     let (outcome, name) = (vm.vcpu_set().wait(), vm.vcpu_set().status().name());
     let mut results = vm.results().into_iter();
     let mut told = results.try_for_each(|(figure, value)| printer.line(format_args!("[{name}] {figure} = {value}")));

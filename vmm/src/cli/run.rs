@@ -2,7 +2,7 @@
 
 use super::args::RunArgs;
 use super::failure::Failure;
-use super::guests::{Guests, Sinks, Vms};
+use super::guests::{Guests, Sinks, create, linux};
 use super::printer::Printer;
 use super::stats::Stats;
 use super::terminal::Keyboard;
@@ -22,6 +22,7 @@ use stile_host::open_kvm;
 use stile_machine::linux::LinuxState;
 use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::{STANDARD_OUTPUT, Sink};
+use stile_node::Machine;
 use stile_recording::{Header, Recorded, Recorder, recordable};
 use stile_results::model::Params;
 use stile_sched::{Domain, VcpuId};
@@ -51,7 +52,8 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let tell = Arc::new(|text: &str| warn!("{text}"));
     let sinks = Sinks { console: console(args, &config, &stats)?, tell };
     let recorder = args.record.as_deref().map(|path| record(path, args, &config, &**domain)).transpose()?;
-    let Vms { all: vms, linux } = Vms::create(&kvm, &config, &guests, domain, &sinks)?;
+    let vms = create(&kvm, &config, &guests, domain, &sinks)?;
+    let linux = linux(&vms);
     vms.iter().for_each(|vm| recorder.iter().for_each(|recorder| recorder.name(vm.vcpu_set())));
     let _watchdog = watched.watch(names(&vms), Box::new(|text| warn!("{text}"))).map_err(Failure::run)?;
     let keyboard = keyboard(args, &vms, &linux, &interrupted)?;
@@ -139,7 +141,7 @@ fn lines(place: String, file: File) -> Sink {
 /// Gives the keyboard to a sole Linux guest that has the terminal.
 fn keyboard(
     args: &RunArgs,
-    vms: &[Box<dyn VirtualMachine>],
+    vms: &[Machine],
     linux: &[Arc<LinuxState>],
     quit: &Arc<AtomicBool>,
 ) -> Result<Option<Keyboard>, Failure> {
@@ -152,21 +154,16 @@ fn keyboard(
 }
 
 /// Names of vCPUs: `VM/INDEX`.
-fn names(vms: &[Box<dyn VirtualMachine>]) -> HashMap<VcpuId, String> {
-    let of_vm = |vm: &dyn VirtualMachine| {
+fn names(vms: &[Machine]) -> HashMap<VcpuId, String> {
+    let of_vm = |vm: &Machine| {
         let name = vm.vcpu_set().status().name().to_owned();
         vm.vcpu_set().ids().into_iter().enumerate().map(move |(index, id)| (id, format!("{name}/{index}")))
     };
-    vms.iter().map(|vm| &**vm).flat_map(of_vm).collect()
+    vms.iter().flat_map(of_vm).collect()
 }
 
 /// Waits for all VMs to end. Returns true if one of these flags ended the wait.
-fn wait(
-    vms: &[Box<dyn VirtualMachine>],
-    ended: [&AtomicBool; 2],
-    limit: Option<f64>,
-    stats: &mut Stats,
-) -> Result<bool, Failure> {
+fn wait(vms: &[Machine], ended: [&AtomicBool; 2], limit: Option<f64>, stats: &mut Stats) -> Result<bool, Failure> {
     let start = Instant::now();
     while vms.iter().any(|vm| !vm.vcpu_set().status().has_ended()) {
         if ended.iter().any(|flag| flag.load(Ordering::Relaxed)) {

@@ -11,10 +11,10 @@ use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::sync::Arc;
-use stile_machine::vm::VirtualMachine;
 use stile_machine::vm::console::Sink;
 use stile_metrics::table::{self, Frame};
 use stile_metrics::{Reading, VmReading, json, summary};
+use stile_node::Machine;
 use stile_report::table::Screen;
 use stile_sched::time::monotonic;
 use stile_sched::{Domain, Nanos, Time};
@@ -83,12 +83,12 @@ impl Stats {
     }
 
     /// Takes and prints a reading if the interval has passed.
-    pub(super) fn look(&mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
+    pub(super) fn look(&mut self, vms: &[Machine]) -> Result<(), Failure> {
         let since = self.last.as_ref().map_or(self.began, |last| last.at);
         if self.every.is_none_or(|every| monotonic().since(since) < every) {
             return Ok(());
         }
-        let now = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, self.last.as_ref());
+        let now = Reading::take(vms, &*self.domain, self.last.as_ref());
         self.write_json(&now, false)?;
         let during = self.last.as_ref().map_or_else(|| now.clone(), |last| now.since(last));
         match &self.tables {
@@ -111,14 +111,14 @@ impl Stats {
     }
 
     /// Prints the sums after the VMs have ended: tables if the user asked for any, else a line for each VM.
-    pub(super) fn finish(mut self, vms: &[Box<dyn VirtualMachine>]) -> Result<(), Failure> {
+    pub(super) fn finish(mut self, vms: &[Machine]) -> Result<(), Failure> {
         if self.every.is_none() {
-            let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, None);
+            let all = Reading::take(vms, &*self.domain, None);
             warn_of_taken(&all);
             let tell = |vm: &VmReading| self.printer.line(format_args!("[{}] {}", vm.name, summary::line(vm)));
             return all.vms.iter().try_for_each(tell);
         }
-        let all = Reading::take(vms.iter().map(|vm| &**vm), &*self.domain, self.last.as_ref());
+        let all = Reading::take(vms, &*self.domain, self.last.as_ref());
         warn_of_taken(&all);
         self.write_json(&all, true)?;
         if self.tables.is_some() {

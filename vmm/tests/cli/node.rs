@@ -109,6 +109,10 @@ fn a_vm_is_created_started_paused_resumed_stopped_and_deleted() {
     let paused: VmInfo = node.client.post("/v1/vms/a/pause").unwrap();
     assert_eq!(paused.state, VmState::Paused);
     let run = || node.vm("a").figures.unwrap().run_seconds;
+    // Its pCPU has to be given up as well, which the host may delay: until then that counts as run.
+    let idle = || node.vm("a").figures.unwrap().idle_seconds;
+    let idled = idle();
+    node.wait_for(|_| idle() > idled);
     let before = run();
     std::thread::sleep(Duration::from_millis(50));
     // It may fall, by what turns out to have been taken by the host.

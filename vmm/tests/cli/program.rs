@@ -30,8 +30,13 @@ pub(crate) fn output(mut command: Command) -> Ended {
     let words = |text: &str| text.split_whitespace().filter(|word| *word != "|").collect::<Vec<_>>().join(" ");
     let stderr = words(&String::from_utf8_lossy(&stderr));
     // Tests run beside each other, and take time from each other's guests.
-    let stderr = match stderr.find("warning: other programs took") {
-        Some(begin) => stderr[..begin].trim_end().to_owned(),
+    let stderr = match stderr.split_once("warning: other programs took") {
+        Some((before, warning)) => {
+            // It ends with what to do about it.
+            let rest = warning.split_once("(`pcpus` in [host])").map_or("", |(_, rest)| rest);
+            let rest = rest.trim_start_matches([')', ' ']);
+            format!("{before}{rest}").trim_end().to_owned()
+        }
         None => stderr,
     };
     (status.code(), String::from_utf8_lossy(&stdout).into_owned(), stderr)
