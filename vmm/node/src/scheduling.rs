@@ -219,7 +219,7 @@ impl Node {
             log.awaiting = Some(Awaiting { change: change.id, before, vms: undo });
             self.keeper().mail().send_later(Message::Confirmed(change.id), within);
         }
-        self.tell_of(&log, &change);
+        self.tell_of(&change);
         Ok(change)
     }
 
@@ -231,7 +231,7 @@ impl Node {
         }
         log.awaiting = None;
         let change = log.set_state(id, ChangeState::Applied).ok_or_else(|| not_awaiting(&log, id))?;
-        self.tell_of(&log, &change);
+        self.tell_of(&change);
         Ok(change)
     }
 
@@ -274,11 +274,11 @@ impl Node {
         self.go_over(next, &vms)?;
         let state = ChangeState::Reverted { why: why.to_owned() };
         let change = log.set_state(id, state).ok_or_else(|| not_awaiting(&log, id))?;
-        self.tell_of(&log, &change);
+        self.tell_of(&change);
         Ok(change)
     }
 
-    fn tell_of(&self, _log: &Log, change: &Change) {
+    fn tell_of(&self, change: &Change) {
         info!(change = change.id, ?change.by, ?change.before, ?change.after, ?change.state, "scheduling changed");
         self.bus().tell(Happened::Changed { change: change.clone() });
     }
