@@ -157,4 +157,16 @@ mod tests {
             assert!(!drain());
         });
     }
+
+    /// Or else it would be taken for the next one's, and each halt would cost an exit more from then on.
+    #[test]
+    fn a_departure_behind_another_kick_is_taken_with_it() {
+        on_thread(|departure| {
+            send(this_thread());
+            departure.arm();
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(drain());
+            assert!(!wait(Nanos::ZERO));
+        });
+    }
 }
