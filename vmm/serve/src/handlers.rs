@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::time::Duration;
 use stile_api::{
     Change, Frame, NodeInfo, PcpusRequest, PcpusView, PolicyRequest, PolicyView, Problem, Reason, RecordingRequest,
@@ -282,7 +282,7 @@ pub(crate) async fn why(
     State(crew): State<Crew>,
     Path(vcpu): Path<VcpuOf>,
     Query(query): Query<LastQuery>,
-) -> Answer<Value> {
+) -> Answer<Map<String, Value>> {
     let last = query.last.map_or(LAST, Span::duration);
     let answer = crew.look(move |node| {
         let vm = node.vm(&vcpu.name)?;
@@ -292,9 +292,9 @@ pub(crate) async fn why(
             return Err(Problem::new(Reason::NotFound, none).remedy(format!("it has 0 to {}", of_vm - 1)));
         }
         let answer = node.why(&format!("{}/{}", vcpu.name, vcpu.index), last)?;
-        let mut told = serde_json::to_value(&answer).map_err(|e| Problem::of(Reason::Internal, "the answer", &e))?;
-        told["text"] = answer.to_string().into();
-        Ok(told)
+        let told = serde_json::to_value(&answer).map_err(|e| Problem::of(Reason::Internal, "the answer", &e))?;
+        let text = ("text".to_owned(), answer.to_string().into());
+        Ok(told.as_object().cloned().into_iter().flatten().chain([text]).collect())
     });
     answer.await.map(axum::Json)
 }

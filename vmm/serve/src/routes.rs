@@ -11,7 +11,8 @@ use aide::transform::TransformOperation;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware};
-use schemars::{JsonSchema, json_schema};
+use schemars::{JsonSchema, Schema, json_schema};
+use serde_json::{Map, Value};
 use std::sync::OnceLock;
 use stile_api::{Event, Frame, Problem, Reason};
 
@@ -79,12 +80,25 @@ fn with_problems(document: &mut OpenApi) {
         }
     }
     let components = document.components.get_or_insert_default();
+    components.schemas.values_mut().for_each(|schema| as_enum(&mut schema.json_schema));
     let schemas = aide::generate::in_context(|context| context.schema.take_definitions(true));
     for (name, schema) in schemas {
         if let Ok(json_schema) = schema.try_into() {
             let schema = SchemaObject { json_schema, external_docs: None, example: None };
             components.schemas.entry(name).or_insert(schema);
         }
+    }
+}
+
+/// A choice of constants as an `enum`: not all generators of clients understand them one by one.
+fn as_enum(schema: &mut Schema) {
+    let choices = schema.get("oneOf").and_then(Value::as_array);
+    let constants: Option<Vec<Value>> =
+        choices.and_then(|choices| choices.iter().map(|choice| choice.get("const").cloned()).collect());
+    if let Some(constants) = constants.filter(|constants| !constants.is_empty()) {
+        schema.remove("oneOf");
+        schema.insert("type".to_owned(), "string".into());
+        schema.insert("enum".to_owned(), constants.into());
     }
 }
 
@@ -222,7 +236,7 @@ fn endpoints() -> ApiRouter<Crew> {
             "/v1/trace",
             get_with(handlers::trace, |op| {
                 let op = named(op, "trace", "The decisions of the last seconds, as far as they are kept.");
-                let op = op.response_with::<200, axum::Json<serde_json::Value>, _>(|r| r.description("The trace."));
+                let op = op.response_with::<200, axum::Json<Map<String, Value>>, _>(|r| r.description("The trace."));
                 bytes(op, "The trace.")
             }),
         )
