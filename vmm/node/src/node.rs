@@ -267,7 +267,9 @@ impl Node {
                 tell: &self.tell,
             };
             let sink = vm.console.sink(name);
-            let machine = Arc::new(maker.make(name, &config, &guest, vm.attributes(&config), sink)?);
+            // They may have been changed since; from here on they stay.
+            let attributes = vm.attributes(&vm.config());
+            let machine = Arc::new(maker.make(name, &config, &guest, attributes, sink)?);
             if machine.waits_inside && scheduling.mechanism() == "executors" {
                 return Err(Problem::new(
                     Reason::Conflict,

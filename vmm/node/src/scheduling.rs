@@ -352,6 +352,8 @@ impl Node {
     /// Another domain goes on with all vCPUs. Returns how many there are, and how long that took (unit: s).
     fn go_over(&self, next: Scheduling, vms: &[(Arc<NodeVm>, VmConfig)]) -> Result<(usize, f64), Problem> {
         let mut scheduling = self.scheduling.write();
+        // A VM may have started since it was checked.
+        let next = Scheduling { carried: self.carried(&next.policy)?, ..next };
         let mut attributes: HashMap<VcpuId, Attributes> = HashMap::new();
         for (vm, config) in vms {
             let ids = vm.machine().map(|machine| machine.vm.vcpu_set().ids()).unwrap_or_default();
@@ -383,9 +385,9 @@ impl Node {
         next: &Scheduling,
         attributes: &HashMap<VcpuId, Attributes>,
     ) -> Result<(usize, f64), Problem> {
+        let domain = next.domain()?;
         // It would look at a domain that ends.
         drop(self.watchdog.lock().take());
-        let domain = next.domain()?;
         let began = Instant::now();
         let change = |id: VcpuId, own: &mut Attributes| {
             attributes.get(&id).into_iter().for_each(|new| *own = *new);
