@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter, Write};
+use stile_text::time_us;
 
 use super::vm::SchedulingRequest;
 
@@ -71,4 +73,78 @@ pub struct Change {
     /// What became of it.
     #[serde(flatten)]
     pub state: ChangeState,
+}
+
+/// The change in a line: `change 3 by user 0: policy rsdl -> credit2; 24 vCPUs went on after 3.1 ms`.
+impl Display for Change {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let what = what(&self.before, &self.after);
+        let by = self.by.uid.map_or("stile itself".to_owned(), |uid| format!("user {uid}"));
+        let (id, vcpus, took) = (self.id, self.vcpus, time_us(self.seconds * 1e6));
+        match &self.state {
+            ChangeState::Checked => write!(f, "would change: {what}"),
+            ChangeState::Applied => write!(f, "change {id} by {by}: {what}; {vcpus} vCPUs went on after {took}"),
+            ChangeState::Awaiting { .. } => write!(
+                f,
+                "change {id} by {by}: {what}; {vcpus} vCPUs went on after {took}. It goes back by itself unless `stile \
+                 confirm {id}` keeps it"
+            ),
+            ChangeState::Reverted { why } => write!(f, "change {id} by {by} went back: {what}; {why}"),
+        }
+    }
+}
+
+/// The settings that differ, before and after.
+fn what(before: &Settings, after: &Settings) -> String {
+    let mut parts = Vec::new();
+    let mut part = |name: &str, before: &Option<String>, after: &Option<String>| {
+        if let (Some(before), Some(after)) = (before, after) {
+            parts.push(format!("{name} {before} -> {after}"));
+        }
+    };
+    part("policy", &before.policy, &after.policy);
+    part("pCPUs", &before.pcpus, &after.pcpus);
+    for (vm, new) in &after.vms {
+        let Some(old) = before.vms.get(vm) else { continue };
+        let keys = |request| serde_json::to_value(request).unwrap_or_default();
+        let (old, new) = (keys(old), keys(new));
+        let mut text = format!("VM {vm}");
+        for (key, value) in new.as_object().into_iter().flatten().filter(|(key, value)| old[key.as_str()] != **value) {
+            // A string takes all.
+            let _ = write!(text, " {key} {} -> {value}", old[key.as_str()]);
+        }
+        parts.push(text);
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_in_a_line_with_what_differs() {
+        let vm = |nice| [("a".to_owned(), SchedulingRequest { nice: Some(nice), ..SchedulingRequest::default() })];
+        let settings = |policy: &str, nice| Settings {
+            policy: Some(policy.to_owned()),
+            pcpus: None,
+            vms: vm(nice).into_iter().collect(),
+        };
+        let mut change = Change {
+            id: 3,
+            at: 0.0,
+            by: Author { uid: Some(0), pid: Some(1) },
+            before: settings("rsdl", 0),
+            after: settings("o1", 5),
+            vcpus: 4,
+            seconds: 0.002,
+            state: ChangeState::Applied,
+        };
+        let told = "policy rsdl -> o1, VM a nice 0 -> 5; 4 vCPUs went on after 2.00 ms";
+        assert_eq!(change.to_string(), format!("change 3 by user 0: {told}"));
+        change.by = Author { uid: None, pid: None };
+        change.state = ChangeState::Reverted { why: "it was late".to_owned() };
+        let told = "change 3 by stile itself went back: policy rsdl -> o1, VM a nice 0 -> 5; it was late";
+        assert_eq!(change.to_string(), told);
+    }
 }

@@ -10,6 +10,7 @@
 mod affinity;
 mod bus;
 mod console;
+mod files;
 mod flight;
 mod frames;
 mod images;

@@ -1,6 +1,7 @@
 //! The node, and the states of its VMs.
 
 use crate::bus::{Bus, now};
+use crate::files::{Allowed, NotAllowed};
 use crate::images::{Guest, Unfit, linux_unsuited};
 use crate::keeper::{self, Keeper, Message};
 use crate::make::{Machine, Maker};
@@ -11,14 +12,14 @@ use kvm_ioctls::Kvm;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_api::{Happened, NodeInfo, Problem, Reason, StopMode, VmDetails, VmInfo, VmState};
-use stile_config::{Config, GuestConfig, ImageRef, LoadContext, VmConfig};
+use stile_config::{Config, LoadContext, VmConfig};
 use stile_host::CpuList;
 use stile_machine::devices::virtio::Tell;
-use stile_machine::vm::{Outcome, console};
+use stile_machine::vm::console::{self, Sink};
 use stile_recording::Recorder;
 use stile_sched::domain::switchable::Switchable;
 use stile_sched::domain::watchdog::Watchdog;
@@ -31,10 +32,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(10);
 
 /// What a node is made with besides its configuration.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct NodeOptions {
-    /// The folders from which VMs may have files; `None`: any.
+    /// The folders from which VMs may have files, beside those that the configuration names; `None`: any.
     pub files: Option<Vec<PathBuf>>,
+    /// Where what VMs print goes as well; `None`: only readers of their consoles see it.
+    pub echo: Option<Sink>,
     /// The folder of recordings; `None`: none can be made.
     pub recordings: Option<PathBuf>,
     /// Start Linux guests where they are known not to run.
@@ -52,6 +55,7 @@ pub struct Node {
     bus: Bus,
     tell: Tell,
     pub(crate) options: NodeOptions,
+    files: Allowed,
     available: CpuList,
     started_at: f64,
     halt_poll: stile_config::HaltPoll,
@@ -85,6 +89,7 @@ impl Node {
             networks: Arc::default(),
             bus: Bus::default(),
             tell: Arc::new(|text: &str| warn!("{text}")),
+            files: Allowed::new(options.files.clone(), config),
             options,
             available,
             started_at: now(),
@@ -221,19 +226,11 @@ impl Node {
     }
 
     fn may_use_files(&self, name: &str, config: &VmConfig) -> Result<(), Problem> {
-        let Some(folders) = &self.options.files else { return Ok(()) };
-        let may = |path: &Path| {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            folder.canonicalize().is_ok_and(|folder| folders.iter().any(|allowed| folder.starts_with(allowed)))
-        };
-        match files_of(config).find(|(_, path)| !may(path)) {
-            None => Ok(()),
-            Some((key, path)) => Err(Problem::new(
-                Reason::Forbidden,
-                format!("VM {name}: {key}: {} is in no folder of which this node may use files", path.display()),
-            )
-            .remedy("start the node with --files FOLDER, or put the file into such a folder")),
-        }
+        self.files.allow(config).map_err(|NotAllowed { key, path }| {
+            let path = path.display();
+            Problem::new(Reason::Forbidden, format!("VM {name}: {key}: this node may not use {path}"))
+                .remedy("start the node with --files FOLDER, or put the file into such a folder")
+        })
     }
 
     pub(crate) fn context(&self) -> LoadContext<'static> {
@@ -266,7 +263,11 @@ impl Node {
                 networks: &self.networks,
                 tell: &self.tell,
             };
-            let sink = vm.console.sink(name);
+            let kept = vm.console.sink(name);
+            let sink = match &self.options.echo {
+                Some(echo) => Sink::Both(Box::new((kept, echo.clone()))),
+                None => kept,
+            };
             // They may have been changed since; from here on they stay.
             let attributes = vm.attributes(&vm.config());
             let machine = Arc::new(maker.make(name, &config, &guest, attributes, sink)?);
@@ -447,12 +448,6 @@ impl Node {
         };
         self.vms().into_iter().flat_map(of_vm).collect()
     }
-
-    /// How VMs ended the last time, of those that ended badly.
-    pub fn ended_badly(&self) -> Vec<(String, Outcome)> {
-        let ended = self.vms().into_iter().filter_map(|vm| Some((vm.name().to_owned(), vm.outcome()?)));
-        ended.filter(|(_, outcome)| !outcome.is_well()).collect()
-    }
 }
 
 fn taken_name(name: &str) -> Problem {
@@ -470,20 +465,4 @@ fn press_power_button(machine: &Machine) -> bool {
     let running = !machine.vm.vcpu_set().status().is_paused();
     let linux = machine.linux.as_ref().filter(|_| running);
     linux.inspect(|linux| linux.press_power_button()).is_some()
-}
-
-/// The files that a VM uses, by their keys.
-fn files_of(config: &VmConfig) -> impl Iterator<Item = (&'static str, PathBuf)> {
-    let mut files = Vec::new();
-    match config.guest() {
-        GuestConfig::Unikernel(ImageRef::Path(path)) => files.push(("image", path.clone())),
-        GuestConfig::Unikernel(ImageRef::Builtin(_)) => {}
-        GuestConfig::Linux { kernel, initrd } => {
-            files.push(("kernel", kernel.as_ref().to_owned()));
-            files.extend(initrd.map(|file| ("initrd", file.as_ref().to_owned())));
-        }
-    }
-    files.extend(config.disk.as_ref().map(|disk| ("disk", disk.path.as_ref().to_owned())));
-    files.extend(config.vsock.as_ref().map(|path| ("vsock", path.as_ref().to_owned())));
-    files.into_iter()
 }

@@ -279,7 +279,7 @@ impl Node {
     }
 
     fn tell_of(&self, change: &Change) {
-        info!(change = change.id, ?change.by, ?change.before, ?change.after, ?change.state, "scheduling changed");
+        info!("{change}");
         self.bus().tell(Happened::Changed { change: change.clone() });
     }
 

@@ -156,6 +156,11 @@ impl NodeVm {
         self.life().outcome.clone()
     }
 
+    /// What its guest has reported, by name, since it was started the last time.
+    pub fn results(&self) -> Vec<(String, u64)> {
+        self.life().results()
+    }
+
     /// The VM in a list.
     pub fn info(&self) -> VmInfo {
         self.info_of(&self.life())
@@ -186,8 +191,7 @@ impl NodeVm {
             Some((figures, vcpus)) => (Some(figures), vcpus),
             None => (None, Vec::new()),
         };
-        let results = life.machine.as_ref().map_or_else(|| life.results.clone(), |machine| machine.vm.results());
-        let results = results.into_iter().map(|(name, value)| ResultFigure { name, value }).collect();
+        let results = life.results().into_iter().map(|(name, value)| ResultFigure { name, value }).collect();
         VmDetails { info: self.info_of(&life), config: life.config.clone(), figures, vcpu_figures, results }
     }
 
@@ -237,6 +241,10 @@ pub(crate) fn read(machine: &Machine, by_policy: bool) -> VmReading {
 }
 
 impl Life {
+    fn results(&self) -> Vec<(String, u64)> {
+        self.machine.as_ref().map_or_else(|| self.results.clone(), |machine| machine.vm.results())
+    }
+
     fn state(&self) -> VmState {
         match &self.machine {
             None => VmState::Stopped,

@@ -176,6 +176,10 @@ pub(super) struct RunArgs {
     /// Overwrite a recording that exists
     #[arg(long, requires = "record")]
     pub(super) force: bool,
+    /// Serve the API of a node on this socket meanwhile: `stile top`, `set`, `policy` and the like show and change the
+    /// run. It ends once no VM runs any more
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["record", "stats", "stats_json"])]
+    pub(super) socket: Option<PathBuf>,
     /// Start Linux guests on hosts where they are known not to run
     #[arg(long)]
     pub(super) try_linux: bool,

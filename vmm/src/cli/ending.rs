@@ -32,19 +32,39 @@ pub(super) fn wait(vms: &[Machine]) -> Result<(), Hanging> {
     outcome
 }
 
-/// Prints how each VM ended, of those that have. All have been waited for. If one failed, returns the error with which
-/// the program ends.
-pub(super) fn tell(vms: &[Machine], printer: &Printer) -> Result<(), Failure> {
-    let mut told = Ok(());
-    let mut tell_one = |vm: &Machine| {
-        let (outcome, this) = tell_one(vm, printer);
-        told = std::mem::replace(&mut told, Ok(())).and(this);
-        outcome
-    };
-    let ended = vms.iter().filter(|vm| vm.vcpu_set().wait_for(Duration::ZERO).is_some());
-    let bad: Vec<Outcome> = ended.map(&mut tell_one).filter(|outcome| !outcome.is_well()).collect();
-    let (Some(first), of) = (bad.first(), vms.len()) else { return told };
-    let alike = bad.iter().all(|outcome| std::mem::discriminant(outcome) == std::mem::discriminant(first));
+/// A VM that has ended.
+pub(super) struct Ended {
+    pub(super) name: String,
+    pub(super) outcome: Outcome,
+    /// What it reported, by name.
+    pub(super) results: Vec<(String, u64)>,
+}
+
+impl Ended {
+    /// This VM, if it has ended.
+    pub(super) fn of(vm: &Machine) -> Option<Self> {
+        let outcome = vm.vcpu_set().wait_for(Duration::ZERO)?;
+        Some(Self { name: vm.vcpu_set().status().name().to_owned(), outcome, results: vm.results() })
+    }
+
+    /// Prints how it ended.
+    fn tell(&self, printer: &Printer) -> Result<(), Failure> {
+        let Self { name, outcome, results } = self;
+        results.iter().try_for_each(|(figure, value)| printer.line(format_args!("[{name}] {figure} = {value}")))?;
+        match outcome.is_well() {
+            true => printer.line(format_args!("[{name}] {outcome}"))?,
+            false => tracing::error!("[{name}] {outcome}"),
+        }
+        Ok(())
+    }
+}
+
+/// Prints how these VMs ended, of so many. If one failed, returns the error with which the program ends.
+pub(super) fn tell(ended: &[Ended], of: usize, printer: &Printer) -> Result<(), Failure> {
+    let told: Vec<_> = ended.iter().map(|vm| vm.tell(printer)).collect();
+    let bad: Vec<&Outcome> = ended.iter().map(|vm| &vm.outcome).filter(|outcome| !outcome.is_well()).collect();
+    let Some(first) = bad.first() else { return told.into_iter().collect() };
+    let alike = bad.iter().all(|outcome| std::mem::discriminant(*outcome) == std::mem::discriminant(*first));
     Err(match first {
         Outcome::Rebooted if alike => {
             Failure::Rebooted(miette::miette!("{} of {of} VMs asked for a reboot, and are not started anew", bad.len()))
@@ -54,16 +74,4 @@ pub(super) fn tell(vms: &[Machine], printer: &Printer) -> Result<(), Failure> {
         }
         _ => Failure::Run(miette::miette!("{} of {of} VMs ended badly", bad.len())),
     })
-}
-
-/// Prints how a VM ended. Returns the outcome, and whether it could be printed.
-fn tell_one(vm: &Machine, printer: &Printer) -> (Outcome, Result<(), Failure>) {
-    let (outcome, name) = (vm.vcpu_set().wait(), vm.vcpu_set().status().name());
-    let mut results = vm.results().into_iter();
-    let mut told = results.try_for_each(|(figure, value)| printer.line(format_args!("[{name}] {figure} = {value}")));
-    match outcome.is_well() {
-        true => told = told.and_then(|()| printer.line(format_args!("[{name}] {outcome}"))),
-        false => tracing::error!("[{name}] {outcome}"),
-    }
-    (outcome, told)
 }

@@ -1,6 +1,6 @@
 //! The jail of a run and of a comparison: what each may use, and how it is entered.
 
-use super::args::{RunArgs, ServeArgs};
+use super::args::RunArgs;
 use super::failure::Failure;
 use super::terminal;
 use std::fs::OpenOptions;
@@ -46,28 +46,35 @@ pub(super) fn of_run(args: &RunArgs, config: &Config) -> Result<(), Failure> {
     enter(jail).map(drop)
 }
 
-/// Enters the jail of `stile serve`, before its first thread starts. Its VMs may have files in these folders, and it
-/// makes recordings in that one. The folder of a socket that it has made is needed to remove it. Returns what the
-/// kernel does not offer.
-pub(super) fn of_node(
-    args: &ServeArgs,
-    config: &Config,
-    files: &[PathBuf],
-    recordings: Option<&Path>,
-    socket: Option<&Path>,
-) -> Result<Vec<String>, Failure> {
-    if args.no_jail {
-        warn!("{WITHOUT}");
-        return Ok(vec!["--no-jail".to_owned()]);
+/// What a node may use.
+pub(super) struct OfNode<'a> {
+    pub(super) config: &'a Config,
+    /// Folders from which its VMs may have files.
+    pub(super) files: &'a [PathBuf],
+    /// The folder of recordings.
+    pub(super) recordings: Option<&'a Path>,
+    /// Its socket.
+    pub(super) socket: &'a Path,
+    /// It has made the socket, and needs the folder to remove it.
+    pub(super) is_own: bool,
+}
+
+impl OfNode<'_> {
+    /// Enters the jail of a node, before its first thread starts. Returns what the kernel does not offer.
+    pub(super) fn enter(&self, no_jail: bool) -> Result<Vec<String>, Failure> {
+        if no_jail {
+            warn!("{WITHOUT}");
+            return Ok(vec!["--no-jail".to_owned()]);
+        }
+        let of_files = |folder: &PathBuf| [Place::Folder(folder.clone()), Place::Sockets(folder.clone())];
+        let mut places: Vec<Place> = self.files.iter().flat_map(of_files).collect();
+        places.extend(self.config.vms.iter().flat_map(of_vm));
+        places.extend(self.recordings.map(|folder| Place::Folder(folder.to_owned())));
+        places.extend(self.is_own.then(|| Place::Sockets(folder_of(self.socket))));
+        places.extend(stile_linux_images::Cache::of_user().ok().map(|cache| Place::Read(cache.root().to_owned())));
+        let interfaces = self.config.vms.iter().any(|vm| vm.tap.is_some());
+        enter(Jail { places, sockets: true, interfaces, ..Jail::default() })
     }
-    let of_files = |folder: &PathBuf| [Place::Folder(folder.clone()), Place::Sockets(folder.clone())];
-    let mut places: Vec<Place> = files.iter().flat_map(of_files).collect();
-    places.extend(config.vms.iter().flat_map(of_vm));
-    places.extend(recordings.map(|folder| Place::Folder(folder.to_owned())));
-    places.extend(socket.map(|path| Place::Sockets(folder_of(path))));
-    places.extend(stile_linux_images::Cache::of_user().ok().map(|cache| Place::Read(cache.root().to_owned())));
-    let interfaces = config.vms.iter().any(|vm| vm.tap.is_some());
-    enter(Jail { places, sockets: true, interfaces, ..Jail::default() })
 }
 
 /// Enters the jail of `stile compare` whose report goes to `out`, before its first thread starts.

@@ -1,6 +1,9 @@
 //! `stile run`: the virtual machines of a configuration file, from start to end.
 
+mod served;
+
 use super::args::RunArgs;
+use super::ending::Ended;
 use super::failure::Failure;
 use super::guests::{Guests, Sinks, create, linux};
 use super::printer::Printer;
@@ -32,6 +35,14 @@ use tracing::warn;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+    match &args.socket {
+        Some(socket) => served::run(args, socket),
+        None => alone(args),
+    }
+}
+
+/// Without a node.
+fn alone(args: &RunArgs) -> Result<(), Failure> {
     let config = small::load(&args.file, args.policy.as_ref())?;
     let guests = Guests::open(&config, &args.file)?;
     if let Some(path) = &args.record {
@@ -50,7 +61,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let printer = Printer::new();
     let mut stats = Stats::new(args, config.host.pcpus.len(), domain, &printer)?;
     let tell = Arc::new(|text: &str| warn!("{text}"));
-    let sinks = Sinks { console: console(args, &config, &stats)?, tell };
+    let sinks = Sinks { console: console(args, &config, stats.console())?, tell };
     let recorder = args.record.as_deref().map(|path| record(path, args, &config, &**domain)).transpose()?;
     let vms = create(&kvm, &config, &guests, domain, &sinks)?;
     let linux = linux(&vms);
@@ -65,7 +76,8 @@ pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     stats.clear();
     drop(keyboard);
     let hanging = ending::wait(&vms);
-    let ended = ending::tell(&vms, &printer);
+    let all: Vec<Ended> = vms.iter().filter_map(Ended::of).collect();
+    let ended = ending::tell(&all, vms.len(), &printer);
     let recorded = recorder.map_or(Ok(()), finish);
     let told = recorded.and(ended_by_user).and_then(|by_user| {
         stats.finish(&vms)?;
@@ -112,8 +124,8 @@ fn finish(recorder: Recorder) -> Result<(), Failure> {
 
 /// Chooses how the output of guests is written. It is unchanged if there is one VM and a user may type to it or its
 /// output goes to a file. Otherwise each line follows the VM's name.
-fn console(args: &RunArgs, config: &Config, stats: &Stats) -> Result<Sink, Failure> {
-    let alone = is_alone(config);
+fn console(args: &RunArgs, config: &Config, lines_go_to: Sink) -> Result<Sink, Failure> {
+    let alone = is_one_vm(config);
     if let Some(path) = &args.console {
         let cannot = |e| Failure::Input(miette::miette!("--console: cannot write {}: {e}", path.display()));
         let file = File::create(path).map_err(cannot)?;
@@ -125,10 +137,10 @@ fn console(args: &RunArgs, config: &Config, stats: &Stats) -> Result<Sink, Failu
     }
     let talks = alone && args.stats.is_none() && config.vms[0].kernel.is_some();
     let raw = || Sink::Raw { place: STANDARD_OUTPUT.to_owned(), writer: Arc::new(Mutex::new(io::stdout())) };
-    Ok(if talks { raw() } else { stats.console() })
+    Ok(if talks { raw() } else { lines_go_to })
 }
 
-fn is_alone(config: &Config) -> bool {
+fn is_one_vm(config: &Config) -> bool {
     config.vms.iter().map(|vm| vm.count).sum::<u32>() == 1
 }
 

@@ -3,6 +3,8 @@
 use super::args::ServeArgs;
 use super::failure::Failure;
 use super::{interrupt, jail, notify, pipe, small};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use stile_api::Problem;
 use stile_config::Config;
 use stile_host::open_kvm;
+use stile_machine::vm::console::Sink;
 use stile_node::{Node, NodeOptions};
 use stile_serve::{Listeners, Server, SocketError, default_path, listen};
 use tracing::{error, info};
@@ -19,29 +22,24 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let config = small::load_node(args.config.as_deref(), args.policy.as_ref())?;
-    super::run::raise_descriptors();
-    let kvm = open_kvm().map_err(Failure::NoKvm)?;
-    let path = args.socket.clone().unwrap_or_else(default_path);
-    let (socket, is_own) = match notify::given_socket().map_err(Failure::run)? {
-        Some(socket) => (socket, false),
-        None => (listen(&path).map_err(not_listening)?, true),
-    };
-    let listeners = Listeners::new(socket, args.http).map_err(Failure::input)?;
-    let http = listeners.http();
     let files = folders("--files", &args.files)?;
     let recordings = args.recordings.as_deref().map(|folder| canonical("--recordings", folder)).transpose()?;
-    let missing = jail::of_node(args, &config, &files, recordings.as_deref(), is_own.then_some(&*path))?;
     let interrupted = interrupt::on_interrupt_or_end()?;
     // A client that goes in the midst of its answer, or a log that nobody reads any more, must not end the node.
     pipe::tell_when_closed(&Arc::default()).map_err(Failure::run)?;
-    let options =
-        NodeOptions { files: (!args.no_jail).then_some(files), recordings, try_linux: args.try_linux, jail: missing };
-    let node = Node::new(kvm, &config, options).map_err(refused)?;
-    // Its threads have rights that this one is about to give up.
-    let server = Server::start(Arc::clone(&node), listeners).map_err(Failure::run)?;
-    jail::all_is_open();
-    let begun = create_all(&node, &config, args.no_start);
-    info!("listens on {}{}", path.display(), http.map(|at| format!(" and http://{at}/")).unwrap_or_default());
+    let served = Served::open(Wanted {
+        config: &config,
+        given: notify::given_socket().map_err(Failure::run)?,
+        socket: args.socket.clone().unwrap_or_else(default_path),
+        http: args.http,
+        files,
+        recordings,
+        echo: None,
+        try_linux: args.try_linux,
+        no_jail: args.no_jail,
+    })?;
+    let begun = served.create_all(&config, args.no_start);
+    served.tell();
     let mut manager = notify::Manager::new();
     manager.ready();
     while !interrupted.load(Ordering::Relaxed) && begun.is_ok() {
@@ -49,35 +47,95 @@ pub(super) fn serve(args: &ServeArgs) -> Result<(), Failure> {
         std::thread::sleep(LOOK_EVERY);
     }
     manager.stopping();
-    let hanging = node.stop_all(args.grace.duration());
-    drop(server);
-    if is_own {
-        // Somebody may have removed it.
-        let _ = std::fs::remove_file(&path);
-    }
+    let ended = served.end(args.grace.duration());
     begun?;
-    match hanging.as_slice() {
-        [] => Ok(()),
-        hanging => {
-            for vm in hanging {
-                error!(
-                    remedy = "look for what keeps this process's threads: cat /proc/PID/task/*/wchan",
-                    "[{vm}] does not end: its vCPUs have not left the host's kernel"
-                );
-            }
-            // To free the VMs would be to wait for them.
-            std::process::exit(1);
-        }
+    if ended.is_err() {
+        // To free the VMs would be to wait for them.
+        std::process::exit(1);
     }
+    Ok(())
 }
 
-/// Creates and starts the VMs of the configuration.
-fn create_all(node: &Node, config: &Config, no_start: bool) -> Result<(), Failure> {
-    node.create_config(config).map_err(refused)?;
-    if no_start {
-        return Ok(());
+/// What a node with an API is made of.
+pub(super) struct Wanted<'a> {
+    pub(super) config: &'a Config,
+    /// The socket of the service manager, in place of an own one.
+    pub(super) given: Option<UnixListener>,
+    pub(super) socket: PathBuf,
+    pub(super) http: Option<SocketAddr>,
+    /// Folders from which VMs may have files.
+    pub(super) files: Vec<PathBuf>,
+    pub(super) recordings: Option<PathBuf>,
+    /// Where what guests print goes, besides their consoles on the node.
+    pub(super) echo: Option<Sink>,
+    pub(super) try_linux: bool,
+    pub(super) no_jail: bool,
+}
+
+/// A node with an API, in the jail.
+pub(super) struct Served {
+    pub(super) node: Arc<Node>,
+    server: Server,
+    socket: PathBuf,
+    /// This process has made the socket, and removes it.
+    is_own: bool,
+    http: Option<SocketAddr>,
+}
+
+/// VMs have not ended; it was told which.
+pub(super) struct Hanging;
+
+impl Served {
+    /// Opens all that the node needs, enters the jail, and takes requests. The node has no VMs yet.
+    pub(super) fn open(wanted: Wanted<'_>) -> Result<Self, Failure> {
+        let Wanted { config, given, socket, files, recordings, echo, try_linux, no_jail, .. } = wanted;
+        super::run::raise_descriptors();
+        let kvm = open_kvm().map_err(Failure::NoKvm)?;
+        let is_own = given.is_none();
+        let listener = given.map_or_else(|| listen(&socket).map_err(not_listening), Ok)?;
+        let listeners = Listeners::new(listener, wanted.http).map_err(Failure::input)?;
+        let http = listeners.http();
+        let rights = jail::OfNode { config, files: &files, recordings: recordings.as_deref(), socket: &socket, is_own };
+        let jail = rights.enter(no_jail)?;
+        let options = NodeOptions { files: (!no_jail).then_some(files), echo, recordings, try_linux, jail };
+        let node = Node::new(kvm, config, options).map_err(refused)?;
+        // Its threads have rights that this one is about to give up.
+        let server = Server::start(Arc::clone(&node), listeners).map_err(Failure::run)?;
+        jail::all_is_open();
+        Ok(Self { node, server, socket, is_own, http })
     }
-    node.vms().iter().try_for_each(|vm| node.start(vm.name()).map(drop)).map_err(refused)
+
+    /// Creates the VMs of a configuration, and starts them.
+    pub(super) fn create_all(&self, config: &Config, no_start: bool) -> Result<(), Failure> {
+        self.node.create_config(config).map_err(refused)?;
+        if no_start {
+            return Ok(());
+        }
+        self.node.vms().iter().try_for_each(|vm| self.node.start(vm.name()).map(drop)).map_err(refused)
+    }
+
+    /// Tells where it listens.
+    pub(super) fn tell(&self) {
+        let http = self.http.map(|at| format!(" and http://{at}/")).unwrap_or_default();
+        info!("listens on {}{http}", self.socket.display());
+    }
+
+    /// Stops all VMs, and takes no more requests. Linux guests have so long to switch themselves off.
+    pub(super) fn end(self, grace: Duration) -> Result<(), Hanging> {
+        let hanging = self.node.stop_all(grace);
+        drop(self.server);
+        if self.is_own {
+            // Somebody may have removed it.
+            let _ = std::fs::remove_file(&self.socket);
+        }
+        for vm in &hanging {
+            error!(
+                remedy = "look for what keeps this process's threads: cat /proc/PID/task/*/wchan",
+                "[{vm}] does not end: its vCPUs have not left the host's kernel"
+            );
+        }
+        if hanging.is_empty() { Ok(()) } else { Err(Hanging) }
+    }
 }
 
 /// The failure that a node has this problem.

@@ -13,7 +13,7 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 use stile_machine::vm::console::Sink;
 use stile_metrics::table::{self, Frame};
-use stile_metrics::{Reading, VmReading, json, summary};
+use stile_metrics::{Reading, json, summary};
 use stile_node::Machine;
 use stile_report::table::Screen;
 use stile_sched::time::monotonic;
@@ -113,10 +113,7 @@ impl Stats {
     /// Prints the sums after the VMs have ended: tables if the user asked for any, else a line for each VM.
     pub(super) fn finish(mut self, vms: &[Machine]) -> Result<(), Failure> {
         if self.every.is_none() {
-            let all = Reading::take(vms, &*self.domain, None);
-            warn_of_taken(&all);
-            let tell = |vm: &VmReading| self.printer.line(format_args!("[{}] {}", vm.name, summary::line(vm)));
-            return all.vms.iter().try_for_each(tell);
+            return summarize(&Reading::take(vms, &*self.domain, None), &self.printer);
         }
         let all = Reading::take(vms, &*self.domain, self.last.as_ref());
         warn_of_taken(&all);
@@ -145,6 +142,12 @@ impl Stats {
         let rows = if lines == 0 { MOST_ROWS } else { lines.saturating_sub(OTHER_ROWS).clamp(1, MOST_ROWS) };
         Frame { wall, pcpus: self.pcpus, width, rows }
     }
+}
+
+/// Prints a line for each VM on its time.
+pub(super) fn summarize(all: &Reading, printer: &Printer) -> Result<(), Failure> {
+    warn_of_taken(all);
+    all.vms.iter().try_for_each(|vm| printer.line(format_args!("[{}] {}", vm.name, summary::line(vm))))
 }
 
 /// The guests' figures are not what they would be without the other programs.

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stile_api::{Change, ChangeState, Frame, NodeInfo, Problem, Reason, VmDetails, VmInfo, VmState};
 use stile_client::{Client, ClientError};
+use stile_machine::unikernel::image::forge::code;
 use stile_tests::require_kvm;
 use tempfile::TempDir;
 
@@ -27,7 +28,10 @@ struct Node {
 
 impl Node {
     fn start(arguments: &[&str]) -> Self {
-        let folder = folder("");
+        Self::start_in(folder(""), arguments)
+    }
+
+    fn start_in(folder: TempDir, arguments: &[&str]) -> Self {
         let socket = folder.path().join("node.sock");
         let mut command = stile(folder.path(), &["serve", "--socket", "node.sock"]);
         let process = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
@@ -160,6 +164,18 @@ fn mistakes_in_a_request_are_told_as_those_in_a_file_and_change_nothing() {
     let (status, _, stderr) = output(node.command(&["policy", "rsld"]));
     assert_eq!(status, Some(2));
     assert!(stderr.contains("did you mean `rsdl`"), "{stderr}");
+}
+
+#[test]
+fn files_that_the_nodes_own_configuration_names_may_be_used() {
+    let _ = require_kvm!();
+    let folder = folder("[[vm]]\nname = \"a\"\nimage = \"own.elf\"\n");
+    // jmp to itself
+    std::fs::write(folder.path().join("own.elf"), code(&[0xeb, 0xfe])).unwrap();
+    let node = Node::start_in(folder, &["stile.toml"]);
+    let vms: Vec<VmInfo> = node.client.get("/v1/vms").unwrap();
+    assert_eq!((vms[0].name.as_str(), vms[0].state), ("a", VmState::Running));
+    assert_eq!(node.end(), Some(0));
 }
 
 #[test]

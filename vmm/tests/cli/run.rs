@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stile_machine::unikernel::image::forge::code;
 use stile_tests::require_kvm;
 
@@ -49,6 +49,34 @@ fn a_time_limit_ends_guests_that_would_run_for_good() {
     let [stopped, got] = stdout.lines().collect::<Vec<_>>()[..] else { panic!("{stdout}") };
     assert_eq!(stopped, "[a] stopped");
     assert!(got.starts_with("[a] ran ") && got.contains(" CPUs; ready ") && got.contains("longest wait"), "{got}");
+}
+
+#[test]
+fn a_run_with_a_socket_is_a_node_until_no_vm_runs_any_more() {
+    let _ = require_kvm!();
+    let config = "[[vm]]\nname = \"hi\"\nimage = \"builtin:hello\"\n[[vm]]\nname = \"a\"\nimage = \"own.elf\"\n";
+    let folder = folder(config);
+    // jmp to itself
+    fs::write(folder.path().join("own.elf"), code(&[0xeb, 0xfe])).unwrap();
+    let ask = |arguments: &[&str]| output(stile(folder.path(), &[arguments, &["--socket", "run.sock"]].concat()));
+    let run = stile(folder.path(), &["run", "stile.toml", "--socket", "run.sock"]).stdout(Stdio::piped()).spawn();
+    let run = run.expect("cargo built the program");
+    let until = Instant::now() + Duration::from_secs(60);
+    let both = |listed: &str| listed.contains("hi stopped") && listed.contains("a running");
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    while !both(&words(ask(&["ps"]).1)) {
+        assert!(Instant::now() < until, "it does not serve: {:?}", ask(&["ps"]));
+        sleep(Duration::from_millis(20));
+    }
+    assert_eq!(ask(&["set", "a", "nice=5"]).0, Some(0));
+    assert_eq!(ask(&["stop", "a"]).0, Some(0));
+    let ended = run.wait_with_output().unwrap();
+    let stdout = String::from_utf8(ended.stdout).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{stdout}");
+    for line in ["[hi] hello from 1 vCPU", "[hi] exit code 0", "[a] stopped"] {
+        assert!(stdout.lines().any(|l| l == line), "no `{line}` in: {stdout}");
+    }
+    assert!(stdout.contains("[a] ran ") && !folder.path().join("run.sock").exists(), "{stdout}");
 }
 
 #[test]

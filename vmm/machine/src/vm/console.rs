@@ -41,6 +41,8 @@ pub enum Sink {
         /// The writer.
         writer: Arc<Mutex<dyn Write + Send>>,
     },
+    /// Both of these.
+    Both(Box<(Sink, Sink)>),
 }
 
 /// Writes a line, without its end.
@@ -65,6 +67,7 @@ enum Way {
     Buffer(Arc<Mutex<Vec<u8>>>),
     Lines(Outlet),
     Raw(Outlet),
+    Both(Box<(Console, Console)>),
 }
 
 impl Way {
@@ -82,6 +85,7 @@ impl Way {
                     writer.write_all(bytes).and_then(|()| writer.flush())
                 }),
             )),
+            Sink::Both(sinks) => Self::Both(Box::new((Console::new(name, sinks.0), Console::new(name, sinks.1)))),
         }
     }
 }
@@ -118,7 +122,7 @@ impl Console {
 
     fn end_line(&mut self) {
         match &self.way {
-            Way::Discard | Way::Raw(_) => {}
+            Way::Discard | Way::Raw(_) | Way::Both(_) => {}
             Way::AtOnce(look) => look(&shown(&self.name, &self.line)),
             Way::Buffer(buffer) => {
                 let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,12 +143,19 @@ impl Console {
 impl Write for Console {
     /// Takes all bytes, and never waits for a reader.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Way::Raw(outlet) = &self.way {
-            // As above. A piece that is longer than the outlet's room would never fit.
-            bytes.chunks(LINE_MAX).for_each(|bytes| {
-                let _ = outlet.put_joined(bytes);
-            });
-            return Ok(bytes.len());
+        match &mut self.way {
+            Way::Raw(outlet) => {
+                // As above. A piece that is longer than the outlet's room would never fit.
+                bytes.chunks(LINE_MAX).for_each(|bytes| {
+                    let _ = outlet.put_joined(bytes);
+                });
+                return Ok(bytes.len());
+            }
+            Way::Both(consoles) => {
+                let (first, second) = &mut **consoles;
+                return first.write(bytes).and_then(|_| second.write(bytes));
+            }
+            Way::Discard | Way::AtOnce(_) | Way::Buffer(_) | Way::Lines(_) => {}
         }
         for &byte in bytes {
             match byte {

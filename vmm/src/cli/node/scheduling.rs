@@ -5,10 +5,8 @@ use super::args::{Asked, ChangeArgs, ChangeOptions, PcpusArgs, PolicyArgs, PsArg
 use crate::cli::failure::Failure;
 use hyper::Method;
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
-use stile_api::{Change, ChangeState, PcpusView, PolicyView, Settings};
+use stile_api::{Change, PcpusView, PolicyView};
 use stile_host::CpuList;
-use stile_text::time_us;
 
 impl ChangeOptions {
     fn query(&self) -> String {
@@ -84,40 +82,5 @@ pub(super) fn settle(args: &ChangeArgs, what: &str) -> Result<(), Failure> {
 }
 
 fn text(change: &Change) -> String {
-    let what = settings(&change.before, &change.after);
-    let by = change.by.uid.map_or("stile itself".to_owned(), |uid| format!("user {uid}"));
-    let took = time_us(change.seconds * 1e6);
-    let (id, vcpus) = (change.id, change.vcpus);
-    match &change.state {
-        ChangeState::Checked => format!("would change: {what}\n"),
-        ChangeState::Applied => format!("change {id} by {by}: {what}; {vcpus} vCPUs went on after {took}\n"),
-        ChangeState::Awaiting { .. } => format!(
-            "change {id} by {by}: {what}; {vcpus} vCPUs went on after {took}. It goes back by itself unless `stile confirm \
-             {id}` keeps it\n"
-        ),
-        ChangeState::Reverted { why } => format!("change {id} by {by} went back: {what}; {why}\n"),
-    }
-}
-
-fn settings(before: &Settings, after: &Settings) -> String {
-    let mut parts = Vec::new();
-    let mut part = |name: &str, before: &Option<String>, after: &Option<String>| {
-        if let (Some(before), Some(after)) = (before, after) {
-            parts.push(format!("{name} {before} -> {after}"));
-        }
-    };
-    part("policy", &before.policy, &after.policy);
-    part("pCPUs", &before.pcpus, &after.pcpus);
-    for (vm, new) in &after.vms {
-        let Some(old) = before.vms.get(vm) else { continue };
-        let keys = |request| serde_json::to_value(request).unwrap_or_default();
-        let (old, new) = (keys(old), keys(new));
-        let mut text = format!("VM {vm}");
-        for (key, value) in new.as_object().into_iter().flatten().filter(|(key, value)| old[key.as_str()] != **value) {
-            // A string takes all.
-            let _ = write!(text, " {key} {} -> {value}", old[key.as_str()]);
-        }
-        parts.push(text);
-    }
-    parts.join(", ")
+    format!("{change}\n")
 }

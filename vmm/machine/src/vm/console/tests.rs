@@ -30,6 +30,18 @@ fn lines_are_shown_with_the_name_and_without_control_characters_before_the_conso
 }
 
 #[test]
+fn both_of_two_places_get_all_of_it_and_each_in_its_own_form() {
+    let (buffer, shown) = (Arc::default(), Arc::new(Mutex::new(Vec::new())));
+    let lines = Arc::clone(&shown);
+    let second = show(move |line| lines.lock().unwrap().push(line.to_owned()));
+    let mut console = Console::new("vm", Sink::Both(Box::new((Sink::Buffer(Arc::clone(&buffer)), second))));
+    console.write_all(b"one\ntwo").unwrap();
+    drop(console);
+    assert_eq!(*buffer.lock().unwrap(), b"one\ntwo\n");
+    assert_eq!(*shown.lock().unwrap(), ["[vm] one", "[vm] two"]);
+}
+
+#[test]
 fn a_line_is_looked_at_on_the_thread_that_printed_it() {
     let seen = Arc::new(Mutex::new(None));
     let by = Arc::clone(&seen);
