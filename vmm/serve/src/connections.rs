@@ -85,3 +85,75 @@ async fn hang_up<S: AsyncWrite + Unpin>(mut stream: S) {
     // It was told as well as could be.
     let _ = tokio::time::timeout(HANG_UP_IN, told).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, DuplexStream};
+    use tokio::time::Instant;
+
+    /// Connections of which there may be so many, and what ends them.
+    fn connections(most: usize) -> (Connections, watch::Sender<bool>) {
+        let (ending, ends) = watch::channel(false);
+        let router = Router::new().route("/", get(|| async { "here" }));
+        (Connections::new(router, Arc::new(Semaphore::new(most)), ends), ending)
+    }
+
+    fn connect(connections: &Connections) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(4096);
+        connections.take(server, Peer::Loopback);
+        client
+    }
+
+    async fn rest(mut client: DuplexStream) -> String {
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.expect("it is text");
+        text
+    }
+
+    // Time is that of the test: it goes on once all tasks wait.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_nothing_is_hung_up_on() {
+        let (connections, _ending) = connections(1);
+        let began = Instant::now();
+        rest(connect(&connections)).await;
+        assert!(began.elapsed() >= HEAD_IN && began.elapsed() < 2 * HEAD_IN, "{:?}", began.elapsed());
+        // Its place is free again.
+        let mut next = connect(&connections);
+        next.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+        assert!(rest(next).await.ends_with("here"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_a_byte_now_and_then_is_hung_up_on_as_well() {
+        let (connections, _ending) = connections(1);
+        let began = Instant::now();
+        let mut client = connect(&connections);
+        for byte in b"GET / HTTP/1.1\r\nhost: a\r\n".iter().cycle() {
+            tokio::time::sleep(HEAD_IN / 8).await;
+            if client.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            assert!(began.elapsed() < 2 * HEAD_IN);
+        }
+        assert!(began.elapsed() >= HEAD_IN, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_too_many_is_told_so() {
+        let (connections, _ending) = connections(1);
+        let _first = connect(&connections);
+        let answer = rest(connect(&connections)).await;
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with(FULL), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_ends_hangs_up_on_those_that_wait() {
+        let (connections, ending) = connections(1);
+        let (client, began) = (connect(&connections), Instant::now());
+        ending.send_replace(true);
+        rest(client).await;
+        assert!(began.elapsed() <= HANG_UP_IN);
+    }
+}

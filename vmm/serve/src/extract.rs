@@ -142,6 +142,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let never = futures_util::stream::pending::<Result<Bytes, std::io::Error>>();
+        let request = Request::post("/").header("content-type", "application/json");
+        let request = request.body(axum::body::Body::from_stream(never)).unwrap();
+        let began = tokio::time::Instant::now();
+        let Err(Refused(problem)) = Json::<Value>::from_request(request, &()).await else { panic!("it came") };
+        assert_eq!((problem.reason, began.elapsed().as_secs()), (Reason::TimedOut, BODY_IN.as_secs()));
+    }
+
     #[test]
     fn whole_numbers_are_integers_however_they_are_written() {
         let value = whole(json!({ "a": [5.0, 0.5, -3.0, 7], "b": { "c": 1e300 } }));

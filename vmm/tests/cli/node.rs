@@ -2,13 +2,14 @@
 
 use crate::program::{folder, output, stile};
 use hyper::Method;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use stile_api::{Change, ChangeState, Frame, NodeInfo, Problem, Reason, VmDetails, VmInfo, VmState};
+use stile_api::{Change, ChangeState, Figures, Frame, NodeInfo, Problem, Reason, VmDetails, VmInfo, VmState};
 use stile_client::{Client, ClientError};
 use stile_machine::unikernel::image::forge::code;
 use stile_tests::require_kvm;
@@ -283,37 +284,69 @@ fn guests(node: &Node) {
     );
 }
 
+/// Numbers that look random (xorshift, Marsaglia 2003), the same ones for the same seed.
+struct Random(u64);
+
+impl Random {
+    /// A number below this one.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+}
+
 #[test]
-fn guests_work_on_while_policy_pcpus_nice_and_caps_change() {
+fn guests_work_on_while_policy_pcpus_nice_and_caps_change_at_random() {
     let _ = require_kvm!();
-    const POLICIES: [&str; 4] = ["rsdl", "credit2", "host", "rsdl:leases"];
+    const POLICIES: [&str; 5] = ["rsdl", "o1", "credit2", "host", "rsdl:leases"];
     const CLASSES: [&str; 2] = ["batch", "normal"];
-    let changes = std::env::var("STILE_CHANGES").map_or(CHANGES, |changes| changes.parse().unwrap());
+    let number = |key: &str, default| std::env::var(key).map_or(default, |text| text.parse().unwrap());
+    let (changes, seed) = (number("STILE_CHANGES", CHANGES), number("STILE_SEED", 1));
+    println!("STILE_CHANGES={changes} STILE_SEED={seed}");
+    let mut random = Random(seed as u64 + (1 << 32));
     let available: Vec<u32> = stile_host::allowed_cpus().unwrap().iter().collect();
-    let node = Node::start(&[]);
+    let node = Node::start(&["--policy", "rsdl"]);
     guests(&node);
-    let progress = |frame: &Frame| -> Vec<u64> { frame.vms.iter().map(|vm| vm.figures.turns).collect() };
+    let turns = |frame: &Frame| -> Vec<u64> { frame.vms.iter().map(|vm| vm.figures.turns).collect() };
     let frame = || node.client.get::<Frame>("/v1/frame").unwrap();
     assert_eq!(frame().vms.iter().map(|vm| vm.vcpus.len()).sum::<usize>(), 24);
-    for n in 0..changes {
-        let (method, target, body) = match n % 5 {
-            0 => (Method::PUT, "/v1/policy", json!({ "policy": POLICIES[n / 5 % 4] })),
-            1 => (Method::PUT, "/v1/pcpus", json!({ "pcpus": &available[..1 + n / 5 % 2 % available.len()] })),
-            2 => (Method::PATCH, "/v1/vms/ticket/scheduling", json!({ "nice": n as i64 % 11 - 5 })),
-            3 => (Method::PATCH, "/v1/vms/client-1/scheduling", json!({ "class": CLASSES[n / 5 % 2] })),
-            _ if node.client.get::<NodeInfo>("/v1").unwrap().mechanism == "host" => continue,
+    let names: Vec<String> = frame().vms.into_iter().map(|vm| vm.name).collect();
+    let (mut policy, mut before, mut took) = (0, turns(&frame()), Vec::new());
+    for _ in 0..changes {
+        let name = &names[random.below(names.len())];
+        let target = format!("/v1/vms/{name}/scheduling");
+        let (method, target, body) = match random.below(5) {
+            0 => {
+                policy = (policy + 1) % POLICIES.len();
+                (Method::PUT, "/v1/policy", json!({ "policy": POLICIES[policy] }))
+            }
+            1 => (Method::PUT, "/v1/pcpus", json!({ "pcpus": &available[..=random.below(available.len())] })),
+            2 => (Method::PATCH, target.as_str(), json!({ "nice": random.below(11) as i64 - 5 })),
+            3 => (Method::PATCH, target.as_str(), json!({ "class": CLASSES[random.below(2)] })),
+            // The host's scheduler keeps no caps.
+            _ if POLICIES[policy] == "host" => continue,
             _ => {
-                let cap = if n / 5 % 2 == 0 { json!(0.5) } else { json!("none") };
-                (Method::PATCH, "/v1/vms/ticket/scheduling", json!({ "cap": cap }))
+                let cap = if random.below(2) == 0 { json!(0.5) } else { json!("none") };
+                (Method::PATCH, target.as_str(), json!({ "cap": cap }))
             }
         };
-        let before = frame();
         let change: Change = node.client.send(method, target, Some(&body)).unwrap();
         assert!(change.vcpus == 24 || change.before == change.after, "{change:?}");
-        node.wait_for(|_| {
-            let now = frame();
-            progress(&now).iter().zip(progress(&before)).all(|(now, before)| *now > before)
-        });
+        took.push(change.seconds);
+        // o1 lets those wait that sleep less than others, and promises nothing. So all must have got on when the next
+        // policy has ruled.
+        if POLICIES[policy] != "o1" {
+            node.wait_for(|_| turns(&frame()).iter().zip(&before).all(|(now, before)| now > before));
+            before = turns(&frame());
+        }
+    }
+    took.sort_by(f64::total_cmp);
+    println!("no vCPU ran for, median and longest: {:?} s", [took.get(took.len() / 2), took.last()]);
+    for vm in frame().vms {
+        let Figures { waits, taken_seconds, .. } = vm.figures;
+        println!("{}: waits {waits:?}, taken {taken_seconds:?}", vm.name);
     }
     for vm in node.client.get::<Vec<VmInfo>>("/v1/vms").unwrap() {
         assert_eq!((vm.state, &vm.outcome), (VmState::Running, &None), "{}", vm.name);
@@ -413,24 +446,38 @@ fn requests_that_make_no_sense_are_refused_and_the_node_goes_on() {
 }
 
 #[test]
-fn a_client_too_many_is_told_so_and_those_before_it_go_on() {
+fn ten_thousand_connections_are_taken_or_told_so_and_the_first_ones_go_on() {
     let _ = require_kvm!();
+    const CONNECTIONS: u64 = 10_000;
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    if most < CONNECTIONS + 200 {
+        return eprintln!(
+            "skipped: this process may have {most} descriptors, and the test needs {CONNECTIONS} and more"
+        );
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(CONNECTIONS + 200), ..limit }).unwrap();
     let node = Node::start(&[]);
-    let socket = node.socket();
-    let mut idle: Vec<UnixStream> = (0..512).map(|_| UnixStream::connect(&socket).unwrap()).collect();
-    node.wait_for(|_| {
-        let mut stream = UnixStream::connect(&socket).unwrap();
-        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    node.create(hog("a"));
+    let (socket, before) = (node.socket(), holdings(node.process.id()));
+    let mut all: Vec<UnixStream> = (0..CONNECTIONS).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    // The last ones are beyond the node's bound.
+    for stream in all.iter_mut().rev().take(100) {
+        stream.set_read_timeout(Some(LONG)).unwrap();
         let mut answer = [0; 12];
-        stream.read_exact(&mut answer).is_ok_and(|()| &answer == b"HTTP/1.1 503")
-    });
-    let mut first = idle.remove(0);
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 503");
+    }
+    assert!(holdings(node.process.id()).1 <= before.1 + 600, "{:?}, before {before:?}", holdings(node.process.id()));
+    let first = &mut all[0];
     first.write_all(b"GET /v1 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     let mut answer = [0; 12];
     first.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");
-    drop(idle);
+    drop(all);
     node.wait_for(|node| node.client.get::<NodeInfo>("/v1").is_ok());
+    node.wait_for(|node| holdings(node.process.id()).1 <= before.1);
+    assert_eq!(node.end(), Some(0));
 }
 
 #[test]
