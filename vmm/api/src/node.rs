@@ -69,7 +69,7 @@ pub struct PcpusView {
 #[serde(deny_unknown_fields)]
 pub struct PcpusRequest {
     /// Their numbers: one or more of those that the process may use.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), inner(range(max = u32::MAX)))]
     pub pcpus: Vec<u32>,
 }
 

@@ -56,6 +56,7 @@ mod cap;
 mod devices;
 mod error;
 mod file;
+mod pattern;
 mod time;
 mod unit;
 
@@ -203,7 +204,7 @@ impl fmt::Display for ImageRef {
 }
 
 text_value!(MemorySize, "memory-size", {
-    "pattern": "^[0-9]+[KMG]$",
+    "pattern": format!("^({})$", pattern::within(bounds::MEMORY_MIN, bounds::MEMORY_MAX, &SIZE_UNITS)),
     "x-range": format!("{} to {}", MemorySize(bounds::MEMORY_MIN), MemorySize(bounds::MEMORY_MAX))
 });
 text_value!(Name, "name", {

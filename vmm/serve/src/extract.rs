@@ -58,8 +58,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             return Err(kind.remedy("send Content-Type: application/json").into());
         }
         let bytes = body(request, state).await?;
-        let value = serde_json::from_slice(&bytes).map(whole).and_then(T::deserialize);
-        value.map(Self).map_err(|e| Problem::new(Reason::Invalid, format!("the body: {e}")).into())
+        let malformed = |e| Problem::new(Reason::Invalid, format!("the body: {e}"));
+        let value = serde_json::from_slice(&bytes).map(whole).map_err(malformed)?;
+        if let Some(key) = null_in(&value) {
+            let null = Problem::new(Reason::Invalid, format!("the body: {key}: null is no value"));
+            return Err(null.remedy("leave the key out").into());
+        }
+        Ok(Self(T::deserialize(value).map_err(malformed)?))
     }
 }
 
@@ -107,6 +112,18 @@ fn whole(value: Value) -> Value {
     }
 }
 
+/// The key of an object, at any depth, whose value is null. No key accepts that, and it would pass for an absent one.
+fn null_in(value: &Value) -> Option<&str> {
+    match value {
+        Value::Object(table) => table.iter().find_map(|(key, value)| match value {
+            Value::Null => Some(key.as_str()),
+            value => null_in(value),
+        }),
+        Value::Array(items) => items.iter().find_map(null_in),
+        _ => None,
+    }
+}
+
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     kind.and_then(|kind| kind.split(';').next())
@@ -150,6 +167,12 @@ mod tests {
         let began = tokio::time::Instant::now();
         let Err(Refused(problem)) = Json::<Value>::from_request(request, &()).await else { panic!("it came") };
         assert_eq!((problem.reason, began.elapsed().as_secs()), (Reason::TimedOut, BODY_IN.as_secs()));
+    }
+
+    #[test]
+    fn a_null_is_found_at_any_depth() {
+        assert_eq!(null_in(&json!({ "a": [{ "b": { "c": null } }] })), Some("c"));
+        assert_eq!(null_in(&json!({ "a": [{ "b": {} }, 0] })), None);
     }
 
     #[test]

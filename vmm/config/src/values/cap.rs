@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::error::ValueError;
-use super::time::{TIME_UNITS, duration_within};
+use super::time::{TIME_UNITS, duration_within, pattern};
 use super::unit::write_with_unit;
 use crate::bounds;
 
@@ -104,7 +104,7 @@ impl fmt::Display for CapPeriod {
 }
 
 text_value!(CapPeriod, "duration-cap", {
-    "pattern": "^([1-9][0-9]{4,5}us|1000000us|[1-9][0-9]{1,2}ms|1000ms|1s)$",
+    "pattern": pattern("", bounds::CAP_PERIOD_MIN, bounds::CAP_PERIOD_MAX),
     "x-range": format!("{} to {}", CapPeriod(bounds::CAP_PERIOD_MIN), CapPeriod(bounds::CAP_PERIOD_MAX))
 });
 

@@ -162,9 +162,12 @@ impl fmt::Display for StationAddress {
     }
 }
 
+/// A byte in decimal, without zeros before it.
+const BYTE: &str = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+
 text_value!(StationAddress, "station", {
-    "minLength": 7,
-    "maxLength": 15,
+    // Not those of this host, of this network, and of groups.
+    "pattern": format!("^([1-9]|[1-9][0-9]|1[01][0-9]|12[0-689]|1[3-9][0-9]|2[01][0-9]|22[0-3]|24[0-9]|25[0-4])(\\.{BYTE}){{3}}$"),
     "x-range": "an IPv4 address"
 });
 

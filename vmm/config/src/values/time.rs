@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::error::ValueError;
+use super::pattern::within;
 use super::unit::{number_with_unit, write_with_unit};
 use crate::bounds;
 
@@ -184,24 +185,28 @@ impl fmt::Display for HaltPoll {
     }
 }
 
+/// The pattern of a duration between these two, or of one of the words before it.
+pub(super) fn pattern(words: &str, min: Duration, max: Duration) -> String {
+    format!("^({words}{})$", within(min.as_micros() as u64, max.as_micros() as u64, &TIME_UNITS))
+}
+
 text_value!(HaltPoll, "duration-or-auto", {
-    "pattern": "^(auto|[0-9]+(us|ms|s))$",
+    "pattern": pattern("auto|", Duration::ZERO, bounds::HALT_POLL_MAX),
     "x-range": format!("auto, or 0us to {}", HaltPoll(Some(bounds::HALT_POLL_MAX)))
 });
 
 text_value!(Span, "duration-span", {
-    // A text without zeros at its begin, up to about the longest span.
-    "pattern": "^([1-9][0-9]{3,9}us|[1-9][0-9]{0,6}ms|[1-9][0-9]{0,3}s)$",
+    "pattern": pattern("", bounds::SPAN_MIN, bounds::SPAN_MAX),
     "x-range": format!("{} to {}", Span(bounds::SPAN_MIN), Span(bounds::SPAN_MAX))
 });
 
 text_value!(PolicyTime, "duration-us", {
-    "pattern": "^[0-9]+(us|ms|s)$",
+    "pattern": pattern("", bounds::POLICY_TIME_MIN, bounds::POLICY_TIME_MAX),
     "x-range": format!("{} to {}", PolicyTime(bounds::POLICY_TIME_MIN), PolicyTime(bounds::POLICY_TIME_MAX))
 });
 
 text_value!(StarvationBound, "duration-or-none", {
-    "pattern": "^(none|[0-9]+(us|ms|s))$",
+    "pattern": pattern("none|", bounds::STARVATION_BOUND_MIN, bounds::STARVATION_BOUND_MAX),
     "x-range": format!(
         "none, or {} to {}",
         StarvationBound(Some(bounds::STARVATION_BOUND_MIN)),
