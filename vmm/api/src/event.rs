@@ -65,7 +65,7 @@ pub enum Happened {
         /// Why.
         why: String,
     },
-    /// Events were too many for this reader, who has missed some.
+    /// The reader is too slow: some events were dropped.
     Missed {
         /// How many.
         events: u64,

@@ -58,9 +58,9 @@ pub struct PolicyRequest {
 /// The host CPUs that vCPUs run on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PcpusView {
-    /// Their numbers.
+    /// The numbers of the host CPUs that vCPUs run on.
     pub pcpus: Vec<u32>,
-    /// Those that could be taken as well.
+    /// The numbers of the host CPUs that the process may use.
     pub available: Vec<u32>,
 }
 
@@ -68,7 +68,7 @@ pub struct PcpusView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PcpusRequest {
-    /// Their numbers: one or more of those that the process may use.
+    /// Numbers of host CPUs: at least one, all from `available`.
     #[schemars(length(min = 1), inner(range(max = u32::MAX)))]
     pub pcpus: Vec<u32>,
 }
