@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use stile_jail::Kind;
+use stile_sched::domain::watchdog::Starvation;
 
 /// What comes due.
 #[derive(Debug, Clone)]
@@ -15,13 +16,8 @@ pub(crate) enum Message {
     Ended(String),
     /// The change of this number has to be confirmed by now.
     Confirmed(u64),
-    /// The watchdog says this of the scheduler.
-    Starved {
-        /// Its message.
-        text: String,
-        /// The scheduler caused it, not the host.
-        by_scheduler: bool,
-    },
+    /// The watchdog has found a vCPU that waits too long.
+    Starved(Box<Starvation>),
 }
 
 /// The way to the thread.
@@ -94,6 +90,6 @@ fn see_to(node: &Node, message: Message) {
     match message {
         Message::Ended(vm) => node.bury(&vm),
         Message::Confirmed(change) => node.take_back(change, "it was not confirmed in time"),
-        Message::Starved { text, by_scheduler } => node.starved(&text, by_scheduler),
+        Message::Starved(starvation) => node.starved(&starvation),
     }
 }

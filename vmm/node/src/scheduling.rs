@@ -418,8 +418,7 @@ impl Node {
         let bound = Box::new(move |me, others: &[_]| stile_assembly::starvation_bound(&policy, me, others, slots));
         let mail = self.keeper().mail();
         let tell = Box::new(move |starvation: Starvation| {
-            let text = starvation.text(&|vcpu: VcpuId| vcpu.to_string()).trim_end().to_owned();
-            mail.send(Message::Starved { text, by_scheduler: starvation.cause == Cause::Scheduler });
+            mail.send(Message::Starved(Box::new(starvation)));
             ControlFlow::Continue(())
         });
         match Watchdog::start(Arc::clone(&self.as_domain), Rules { bound, tell }) {
@@ -429,10 +428,14 @@ impl Node {
     }
 
     /// The watchdog has found a vCPU that waits too long. Called by the keeper.
-    pub(crate) fn starved(&self, text: &str, by_scheduler: bool) {
+    pub(crate) fn starved(&self, starvation: &Starvation) {
+        let names = self.names();
+        let name = |vcpu: VcpuId| names.get(&vcpu).cloned().unwrap_or_else(|| vcpu.to_string());
+        let text = starvation.text(&name);
+        let text = text.trim_end();
         warn!("{text}");
         self.bus().tell(Happened::Starved { text: text.to_owned() });
-        if !by_scheduler {
+        if starvation.cause == Cause::Host {
             return;
         }
         let awaiting = self.log.lock().awaiting();

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use stile_api::{Change, ChangeState, Figures, Frame, NodeInfo, Problem, Reason, VmDetails, VmInfo, VmState};
 use stile_client::{Client, ClientError};
@@ -25,6 +26,8 @@ struct Node {
     folder: TempDir,
     process: Child,
     client: Client,
+    /// What it has printed on standard error since it listens.
+    log: Arc<Mutex<String>>,
 }
 
 impl Node {
@@ -44,9 +47,19 @@ impl Node {
             assert_ne!(told.read_line(&mut line).expect("it is text"), 0, "the node ended");
         }
         // What it tells later must not fill the pipe.
-        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+        let log = Arc::<Mutex<String>>::default();
+        let lines = Arc::clone(&log);
+        std::thread::spawn(move || {
+            told.lines()
+                .map_while(Result::ok)
+                .for_each(|line| lines.lock().expect("nobody panics with it").extend([line, "\n".to_owned()]))
+        });
         let client = Client::new(&socket).expect("this process may have a client");
-        Self { folder, process, client }
+        Self { folder, process, client, log }
+    }
+
+    fn told(&self) -> String {
+        self.log.lock().expect("nobody panics with it").clone()
     }
 
     fn socket(&self) -> PathBuf {
@@ -235,6 +248,7 @@ fn a_starvation_that_a_change_brings_about_takes_it_back() {
     node.wait_for(|node| node.client.get::<NodeInfo>("/v1").unwrap().policy == "rsdl");
     let changes: Vec<Change> = node.client.get("/v1/changes").unwrap();
     let state = changes.into_iter().find(|this| this.id == change.id).unwrap().state;
+    assert!(node.told().contains("warning: vCPU a/0 waited") || node.told().contains("warning: vCPU b/0 waited"));
     assert!(matches!(&state, ChangeState::Reverted { why } if why.contains("watchdog")), "{state:?}");
 }
 
