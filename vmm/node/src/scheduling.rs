@@ -292,8 +292,9 @@ impl Node {
             let table = serde_json::to_value(&config).ok().and_then(|value| value.as_object().cloned());
             if let Err(error) = stile_config::vm_of(&table.unwrap_or_default(), &self.context()) {
                 let mut problem = Problem::of_config("vm[0]", &error);
-                // Its image may have gone since it was created.
-                problem.findings.retain(|finding| KEYS.contains(&finding.key.as_str()));
+                // Its image may have gone since it was created. A cap rests under a policy that keeps none.
+                let rests = |key: &str| key == "cap" && request.cap.is_none();
+                problem.findings.retain(|finding| KEYS.contains(&finding.key.as_str()) && !rests(&finding.key));
                 if !problem.findings.is_empty() {
                     let message = format!("VM {name}: {}", problem.message);
                     return Err(Problem { message, ..problem });

@@ -234,6 +234,25 @@ fn a_change_goes_back_without_confirmation_and_stays_with_it() {
 }
 
 #[test]
+fn a_cap_rests_under_a_policy_that_keeps_none() {
+    let _ = require_kvm!();
+    let node = Node::start(&["--policy", "rsdl"]);
+    node.create(hog("a"));
+    let set = |body: Value| node.client.send::<Change>(Method::PATCH, "/v1/vms/a/scheduling", Some(&body));
+    let policy = |policy: &str| -> Change {
+        node.client.send(Method::PUT, "/v1/policy", Some(&json!({ "policy": policy }))).unwrap()
+    };
+    set(json!({ "cap": 0.5 })).unwrap();
+    policy("host");
+    set(json!({ "nice": 3, "class": "batch" })).unwrap();
+    let told = problem(set(json!({ "cap": 0.25 })));
+    assert_eq!(told.findings.iter().map(|finding| finding.key.as_str()).collect::<Vec<_>>(), ["cap"]);
+    policy("rsdl");
+    let info = node.vm("a").info;
+    assert_eq!((info.cap.map(|cap| cap.cpus()), info.nice), (Some(0.5), 3));
+}
+
+#[test]
 fn a_starvation_that_a_change_brings_about_takes_it_back() {
     let _ = require_kvm!();
     let pcpu = stile_host::allowed_cpus().unwrap().iter().next().unwrap();
