@@ -55,6 +55,8 @@ const DRIVERS: [(u32, &str); 5] = [
     (4, "virtio_rng"),
     (19, "vmw_vsock_virtio_transport"),
 ];
+/// Drivers that are loaded while the guest works already: of the power button, and of the file that tells its presses.
+const LATER: [&str; 2] = ["button", "evdev"];
 /// The instructions, whose change makes another image.
 const RECIPE: [&str; 6] = [
     include_str!("guest.rs"),
@@ -336,7 +338,7 @@ fn add_busybox(root: &mut Initramfs, busybox: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Modules, and the first process' table of them: path, and the kinds of devices that need it.
+/// Modules, and the first process' table of them: path, and when each is needed.
 fn add_drivers(root: &mut Initramfs, modules: &Modules) -> Result<(), BuildError> {
     let bus = modules.in_order(&BUS)?;
     let mut drivers: Vec<(Module, Vec<u32>)> = Vec::new();
@@ -348,11 +350,18 @@ fn add_drivers(root: &mut Initramfs, modules: &Modules) -> Result<(), BuildError
             }
         }
     }
-    let mut table = String::new();
-    for (module, devices) in bus.into_iter().map(|module| (module, Vec::new())).chain(drivers) {
-        let path = format!("/lib/modules/{}.ko", module.name);
+    let is_new = |module: &Module| !bus.contains(module) && drivers.iter().all(|(known, _)| known != module);
+    let later: Vec<Module> = modules.in_order(&LATER)?.into_iter().filter(is_new).collect();
+    let bus = bus.into_iter().map(|module| (module, String::new()));
+    let drivers = drivers.into_iter().map(|(module, devices)| {
         let devices: String = devices.iter().map(|device| format!(" {device}")).collect();
-        table += &format!("{path}{devices}\n");
+        (module, devices)
+    });
+    let later = later.into_iter().map(|module| (module, " later".to_owned()));
+    let mut table = String::new();
+    for (module, needed) in bus.chain(drivers).chain(later) {
+        let path = format!("/lib/modules/{}.ko", module.name);
+        table += &format!("{path}{needed}\n");
         root.file(&path, DATA, module.bytes);
     }
     root.file("/lib/modules/table", DATA, table);

@@ -2,7 +2,8 @@
 //! measured by.
 //!
 //! The image has a table of them in the order to load them: the file's path, and the virtio devices that need it by
-//! number, or none if it is always needed. What is always needed comes first, as it makes devices visible.
+//! number, `later`, or nothing if it is always needed. What is always needed comes first, as it makes devices visible.
+//! What is needed later is loaded while the guest works already.
 
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -13,6 +14,8 @@ use std::fs;
 const TABLE: &str = "/lib/modules/table";
 /// A folder for each virtio device that is there.
 const DEVICES: &str = "/sys/bus/virtio/devices";
+/// In the table: not needed for the start.
+const LATER: &str = "later";
 /// Modules get no parameters.
 const NO_PARAMETERS: &CStr = c"";
 
@@ -20,37 +23,65 @@ const NO_PARAMETERS: &CStr = c"";
 #[derive(Debug, PartialEq, Eq)]
 struct Line<'a> {
     path: &'a str,
-    /// Numbers of the kinds of device that need it; empty: always needed.
-    devices: Vec<u32>,
+    needed: Needed,
 }
 
-/// Loads what is needed, and says what went wrong.
+/// When a module is needed.
+#[derive(Debug, PartialEq, Eq)]
+enum Needed {
+    Always,
+    /// If there is a device of one of these kinds.
+    By(Vec<u32>),
+    Later,
+}
+
+/// Loads what is needed for the start, and says what went wrong.
 pub(crate) fn load_needed() -> Vec<String> {
-    // An image of one's own may bring none.
-    let Ok(table) = fs::read_to_string(TABLE) else { return Vec::new() };
+    let table = table();
     let lines: Vec<Line<'_>> = table.lines().filter_map(Line::parse).collect();
-    let mut problems = Vec::new();
-    let (always, rest): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.devices.is_empty());
-    problems.extend(always.iter().filter_map(load));
+    let mut problems = load(&lines, |needed| *needed == Needed::Always);
     let present = devices();
-    problems.extend(rest.iter().filter(|line| line.is_needed(&present)).filter_map(load));
+    problems.extend(load(&lines, |needed| needed.is_by(&present)));
     problems
+}
+
+/// Loads what is not needed for the start, and says what went wrong.
+pub(crate) fn load_later() -> Vec<String> {
+    let table = table();
+    let lines: Vec<Line<'_>> = table.lines().filter_map(Line::parse).collect();
+    load(&lines, |needed| *needed == Needed::Later)
+}
+
+/// The table's text. An image of one's own may have none.
+fn table() -> String {
+    fs::read_to_string(TABLE).unwrap_or_default()
+}
+
+fn load(lines: &[Line<'_>], which: impl Fn(&Needed) -> bool) -> Vec<String> {
+    lines.iter().filter(|line| which(&line.needed)).filter_map(load_one).collect()
 }
 
 impl<'a> Line<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let path = words.next()?;
-        let devices = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
-        Some(Self { path, devices })
-    }
-
-    fn is_needed(&self, present: &BTreeSet<u32>) -> bool {
-        self.devices.iter().any(|device| present.contains(device))
+        let words: Vec<&str> = words.collect();
+        let needed = match words[..] {
+            [] => Needed::Always,
+            [LATER] => Needed::Later,
+            ref devices => Needed::By(devices.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?),
+        };
+        Some(Self { path, needed })
     }
 }
 
-fn load(line: &Line<'_>) -> Option<String> {
+impl Needed {
+    fn is_by(&self, present: &BTreeSet<u32>) -> bool {
+        matches!(self, Self::By(devices) if devices.iter().any(|device| present.contains(device)))
+    }
+}
+
+fn load_one(line: &Line<'_>) -> Option<String> {
     let module = match fs::File::open(line.path) {
         Ok(module) => module,
         Err(error) => return Some(format!("cannot open {}: {error}", line.path)),
@@ -79,18 +110,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_needed_always_or_by_its_devices() {
-        let line = Line::parse("/lib/modules/virtio_mmio.ko").unwrap();
-        assert_eq!(line.devices, []);
-        let line = Line::parse("/lib/modules/virtio_net.ko 1 4").unwrap();
-        assert!(line.is_needed(&[4].into()));
-        assert!(!line.is_needed(&[2].into()));
+    fn a_module_is_needed_always_or_by_its_devices_or_later() {
+        let needed = |line| Line::parse(line).unwrap().needed;
+        assert_eq!(needed("/lib/modules/virtio_mmio.ko"), Needed::Always);
+        assert!(needed("/lib/modules/virtio_net.ko 1 4").is_by(&[4].into()));
+        assert!(!needed("/lib/modules/virtio_net.ko 1 4").is_by(&[2].into()));
+        assert_eq!(needed("/lib/modules/button.ko later"), Needed::Later);
     }
 
     #[test]
     fn lines_that_make_no_sense_are_left_out() {
         assert_eq!(Line::parse(""), None);
         assert_eq!(Line::parse("/lib/modules/a.ko net"), None);
+        assert_eq!(Line::parse("/lib/modules/a.ko 1 later"), None);
     }
 
     #[test]

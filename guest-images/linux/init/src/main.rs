@@ -6,11 +6,13 @@
 //!    orders there is a shell on the console.
 //! 3. If all went well the guest powers off. If not, it restarts, which tells a monitor that it did not end as it
 //!    should.
+//! 4. If the power button is pressed meanwhile, the guest powers off, whatever it does ([`button`]).
 //!
 //! Reports go to the console, and to the host over vsock ([`report`]). Started as any other process, the program
 //! carries out the one order that its arguments are, so that a host can make and check the contents of disks as guests
 //! do.
 
+mod button;
 mod disk;
 mod drivers;
 mod mounts;
@@ -18,10 +20,12 @@ mod orders;
 mod report;
 mod work;
 
+use button::Button;
 use orders::Order;
 use report::Reporter;
 use rustix::system::RebootCommand;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_abi::linux::{ORDERS, Report};
 
@@ -57,25 +61,28 @@ fn serve() -> bool {
     let after_us = uptime_us();
     let mut problems = mounts::mount_all();
     problems.extend(drivers::load_needed());
-    let reporter = Reporter::connect();
+    let reporter = Arc::new(Reporter::connect());
     reporter.report(Report::Started { after_us });
     problems.iter().for_each(|problem| reporter.complain(problem));
+    let button = Button::watch(&reporter);
     let well = match std::fs::read_to_string("/proc/cmdline") {
-        Ok(line) => obey(&line, &reporter),
+        Ok(line) => obey(&line, &reporter, &button),
         Err(error) => {
             reporter.complain(&format!("cannot read the kernel's command line: {error}"));
             false
         }
     };
+    button.give_way();
     reporter.report(Report::Finished { well });
     well
 }
 
 /// Carries out the orders of a command line, up to the first that fails.
-fn obey(command_line: &str, reporter: &Reporter) -> bool {
+fn obey(command_line: &str, reporter: &Reporter, button: &Button) -> bool {
     let text = orders::parameter(command_line, ORDERS);
     let texts = text.as_deref().map_or_else(|| vec!["shell"], orders::split);
     (0..).zip(texts).all(|(number, words)| {
+        button.give_way();
         reporter.report(Report::Begin { order: number, words });
         let begun = Instant::now();
         let done = Order::parse(words).map_err(Into::into).and_then(|order| work::carry_out(&order, number, reporter));

@@ -51,7 +51,12 @@ impl Reporter {
 
     /// Says on the console what went wrong beside the orders.
     pub(crate) fn complain(&self, problem: &str) {
-        let _ = writeln!(io::stdout(), "{CONSOLE_PREFIX}warning: {problem}");
+        self.remark(&format!("warning: {problem}"));
+    }
+
+    /// Says on the console what happens beside the orders. This never waits for the host to read its connection.
+    pub(crate) fn remark(&self, text: &str) {
+        let _ = writeln!(io::stdout(), "{CONSOLE_PREFIX}{text}");
     }
 }
 
