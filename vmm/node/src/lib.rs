@@ -18,6 +18,7 @@ mod keeper;
 mod make;
 mod networks;
 mod node;
+mod power;
 mod recording;
 mod scheduling;
 mod vm;

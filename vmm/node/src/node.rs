@@ -6,6 +6,7 @@ use crate::images::{Guest, Unfit, linux_unsuited};
 use crate::keeper::{self, Keeper, Message};
 use crate::make::{Machine, Maker};
 use crate::networks::Networks;
+use crate::power;
 use crate::scheduling::{Log, Scheduling};
 use crate::vm::{NodeVm, Read};
 use kvm_ioctls::Kvm;
@@ -332,13 +333,13 @@ impl Node {
 
     fn stop_machine(
         &self,
-        vm: &NodeVm,
+        vm: &Arc<NodeVm>,
         machine: &Arc<Machine>,
         mode: StopMode,
         grace: Duration,
     ) -> Result<(), Problem> {
-        if mode == StopMode::Soft && press_power_button(machine) && vm.wait_for_end(grace) {
-            return Ok(());
+        if mode == StopMode::Soft {
+            power::switch_off(&[(Arc::clone(vm), Arc::clone(machine))], grace);
         }
         machine.vm.vcpu_set().stop();
         match vm.wait_for_end(PATIENCE + LAST) {
@@ -420,15 +421,9 @@ impl Node {
 
     /// Stops all VMs: Linux guests have so long to switch themselves off. Returns the names of those that do not end.
     pub fn stop_all(&self, grace: Duration) -> Vec<String> {
-        let until = Instant::now() + grace;
         let running: Vec<(Arc<NodeVm>, Arc<Machine>)> =
             self.vms().into_iter().filter_map(|vm| vm.machine().map(|machine| (vm, machine))).collect();
-        let waits: Vec<bool> = running.iter().map(|(_, machine)| press_power_button(machine)).collect();
-        for ((vm, _), waits) in running.iter().zip(&waits) {
-            if *waits {
-                vm.wait_for_end(until.saturating_duration_since(Instant::now()));
-            }
-        }
+        power::switch_off(&running, grace);
         running.iter().for_each(|(_, machine)| machine.vm.vcpu_set().stop());
         let until = Instant::now() + PATIENCE + LAST;
         let hang = |(vm, machine): (Arc<NodeVm>, Arc<Machine>)| {
@@ -458,11 +453,4 @@ fn taken_name(name: &str) -> Problem {
 fn not_now(vm: &NodeVm, what: &str) -> Problem {
     let state = vm.state().name();
     Problem::new(Reason::Conflict, format!("VM {} is {state}, and cannot {what}", vm.name()))
-}
-
-/// Presses the power button of a guest. False: it has none, or cannot press it.
-fn press_power_button(machine: &Machine) -> bool {
-    let running = !machine.vm.vcpu_set().status().is_paused();
-    let linux = machine.linux.as_ref().filter(|_| running);
-    linux.inspect(|linux| linux.press_power_button()).is_some()
 }
