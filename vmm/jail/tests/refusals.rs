@@ -15,12 +15,14 @@ const PLAN: &str = "STILE_PLANTED";
 /// The test that carries out a plan.
 const CHILD: &str = "a_planted_call";
 
-const KINDS: [(&str, Kind); 5] = [
+/// Each kind, with the name of a thread.
+const KINDS: [(&str, Kind); Kind::ALL.len()] = [
     ("pcpu 0", Kind::Carrier),
     ("dev web", Kind::Device),
     ("dev socket", Kind::DeviceWithSockets),
     ("consoles", Kind::Output),
     ("control", Kind::Control),
+    ("api", Kind::Api),
 ];
 
 /// Runs the plan in a process of its own.
@@ -143,7 +145,7 @@ fn permitted_calls_go_on_and_threads_can_be_started_where_domains_do_so() {
         let (code, told) = run(thread, "time");
         assert!(code == Some(0) && told.contains("time: "), "{thread}: {told}");
     }
-    for thread in ["pcpu 0", "control", "helper"] {
+    for thread in ["pcpu 0", "control", "api", "helper"] {
         let (code, told) = run(thread, "thread");
         assert!(code == Some(0) && told.contains("thread: done"), "{thread}: {told}");
     }
@@ -233,10 +235,10 @@ fn threads_keep_no_capability_but_those_of_scheduling_where_they_need_them() {
     command.args(["a_child_that_tells_its_rights", "--exact", "--nocapture"]).env(RIGHTS, "1");
     let Output { stderr, .. } = command.output().expect("this program can be started again");
     let told = String::from_utf8_lossy(&stderr);
-    for (name, _) in KINDS {
+    for (name, kind) in KINDS {
         let line = told.lines().find(|line| line.starts_with(&format!("{name}: "))).unwrap_or_default();
         assert!(line.contains("NoNewPrivs:1") && line.contains("Seccomp:2"), "{told}");
-        if name.starts_with("dev") || name == "consoles" {
+        if !matches!(kind, Kind::Carrier | Kind::Control) {
             assert!(line.contains("CapEff:0000000000000000 CapPrm:0000000000000000"), "{told}");
         }
     }
