@@ -20,10 +20,13 @@ pub(crate) mod fuzz;
 mod interrupt;
 mod line;
 mod mmio;
+#[cfg(all(test, shuttle))]
+mod model;
 mod queue_regs;
 mod requests;
 mod ring;
 mod status;
+mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
 mod worker;

@@ -4,12 +4,12 @@
 //! work for the device. It holds no lock while it notifies.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use virtio_bindings::virtio_mmio::{VIRTIO_MMIO_INT_CONFIG, VIRTIO_MMIO_INT_VRING};
 
 use super::Fault;
+use super::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Tells a VM that one of its devices has something for it. May be called from any thread, also from one that runs a
 /// vCPU of another VM. Must not call back into the device.

@@ -14,9 +14,7 @@
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_mmio as reg;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
@@ -24,6 +22,7 @@ use vm_memory::GuestMemoryMmap;
 
 use super::queue_regs::{QueueRegs, set_half};
 use super::status::{NEEDS_RESET, Status, Step};
+use super::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockReadGuard};
 use super::{Fault, Line, Ring};
 use crate::devices::{MmioDevice, Written};
 

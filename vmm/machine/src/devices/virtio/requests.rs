@@ -6,9 +6,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use vm_memory::GuestMemoryMmap;
 
+use super::sync::Mutex;
 use super::{Budget, ChainError, Fault, Line, Progress, Request, Ring};
 
 /// A queue of requests.

@@ -10,7 +10,7 @@ use virtio_bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::{Chain, ChainError, Fault};
+use super::{Chain, ChainError, Fault, sync};
 
 /// How often the ring is looked at again because a chain came while the driver was asked to ring.
 const TRIES: u32 = 8;
@@ -65,6 +65,7 @@ impl Ring {
 
     /// Whether the driver wants to be interrupted for the chains given back since the last call.
     pub fn wants_interrupt(&mut self, memory: &GuestMemoryMmap) -> Result<bool, Fault> {
+        sync::step();
         if self.queue.event_idx_enabled() {
             return self.queue.needs_notification(memory).map_err(|cause| self.ring_fault(cause));
         }
@@ -79,6 +80,7 @@ impl Ring {
     /// Asks the driver to ring when it makes a chain available. Returns whether there is a chain already, for which the
     /// driver may not have rung.
     pub fn enable_kicks(&mut self, memory: &GuestMemoryMmap) -> Result<bool, Fault> {
+        sync::step();
         self.queue.enable_notification(memory).map_err(|cause| self.ring_fault(cause))
     }
 

@@ -170,6 +170,26 @@ impl TestQueue {
         self.get::<u16>(self.base + USED) & 1 != 0
     }
 
+    /// Makes the rings as a driver gives them to a device that has been reset.
+    #[cfg(shuttle)]
+    pub(crate) fn clear(&mut self) {
+        self.memory.write_slice(&[0; QUEUE_BYTES as usize], GuestAddress(self.base)).unwrap();
+        (self.offered, self.seen) = (0, 0);
+    }
+
+    /// Whether the device wants to hear of the chain that was offered last.
+    #[cfg(shuttle)]
+    pub(crate) fn wants_ring(&self, event_idx: bool) -> bool {
+        let event = self.get::<u16>(self.base + USED + 4 + 8 * u64::from(self.size));
+        if event_idx { event == self.offered.wrapping_sub(1) } else { !self.no_kick() }
+    }
+
+    /// Asks for an interrupt for the next chain that the device gives back.
+    #[cfg(shuttle)]
+    pub(crate) fn await_used(&self) {
+        self.wish(false, self.seen);
+    }
+
     fn put<T: vm_memory::ByteValued>(&self, at: u64, value: T) {
         self.memory.write_obj(value, GuestAddress(at)).unwrap();
     }

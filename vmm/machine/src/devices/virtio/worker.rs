@@ -22,19 +22,18 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
 use stile_jail::Kind;
 use stile_sched::time::{monotonic, thread_cpu_time};
 use stile_sched::{Nanos, Time};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
+use super::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use super::sync::thread::{self, JoinHandle};
+use super::sync::{self, AtomicU64, Mutex, Ordering, RwLock};
 use super::{Device, MmioTransport, Progress, Tell};
 
 /// Events taken from the kernel at a time; a VM has about a dozen sources.
@@ -240,7 +239,7 @@ impl Shared {
         let mut bill = Bill::new();
         loop {
             let timeout = if again.is_empty() { -1 } else { 0 };
-            let ready = match self.epoll.wait(timeout, &mut events) {
+            let ready = match sync::wait(&self.epoll, timeout, &mut events) {
                 Ok(ready) => ready,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
                 // Only a broken descriptor can cause this, and without epoll no device can be served.
@@ -271,7 +270,7 @@ impl Shared {
             && left > Nanos::ZERO
         {
             let millis = left.0.div_ceil(1_000_000).min(LONGEST_WAIT);
-            match self.ends.wait(millis as i32, &mut stop) {
+            match sync::wait(&self.ends, millis as i32, &mut stop) {
                 // A signal.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(0) => {}

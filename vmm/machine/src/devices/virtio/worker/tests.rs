@@ -1,5 +1,5 @@
 use super::*;
-use std::sync::mpsc::Sender;
+use crate::devices::virtio::sync::mpsc::Sender;
 
 /// A device whose host does not answer, until the channel ends.
 struct Hangs {
