@@ -9,6 +9,7 @@ pub mod halting;
 pub mod process;
 pub mod program;
 pub mod soak;
+pub mod unanswered;
 pub mod unfair;
 pub mod watched;
 

@@ -3,7 +3,8 @@
 //! It is loaded like a Linux kernel (an ELF file without PVH's note, entered in 64-bit mode). Every vCPU runs here: the
 //! one that boots starts the others by INIT and start-up messages. It prints a line for each test on the serial port,
 //! and powers off if all passed; else it resets. The word `ticks` on its command line makes it count timer interrupts
-//! and nothing else, `pv` as the second word with ends of interrupts that need no exit.
+//! and nothing else, `pv` as the second word with ends of interrupts that need no exit. The word `disk` makes it read a
+//! sector of its first device and nothing else, `reset` as the second word, reset that device before the answer.
 #![cfg_attr(feature = "guest", no_std, no_main)]
 #![cfg_attr(
     feature = "guest",
@@ -18,6 +19,8 @@ mod assembly;
 mod cpu;
 #[cfg(feature = "guest")]
 mod cpus;
+#[cfg(feature = "guest")]
+mod disk;
 #[cfg(feature = "guest")]
 mod memory;
 #[cfg(feature = "guest")]
