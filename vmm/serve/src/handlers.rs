@@ -45,12 +45,14 @@ pub(crate) struct VcpuOf {
     /// Name of the VM.
     name: String,
     /// Number of the vCPU in its VM.
+    #[schemars(range(max = u64::MAX))]
     index: u64,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ChangeId {
     /// Number of the change.
+    #[schemars(range(max = u64::MAX))]
     id: u64,
 }
 

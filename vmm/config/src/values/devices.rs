@@ -120,8 +120,8 @@ impl fmt::Display for TapName {
 }
 
 text_value!(TapName, "tap", {
-    "minLength": 1,
-    "maxLength": 15,
+    // ASCII without spaces, `%`, `/` and `:`.
+    "pattern": "^[!-$&-.0-9;-~]{1,15}$",
     "x-range": "the name of a tap"
 });
 
