@@ -14,14 +14,16 @@ pub enum Kind {
     Output,
     /// Starts, watches and ends VMs, and writes reports: the first thread, and helpers of comparisons.
     Control,
-    /// Answers requests on sockets that are open. What a request asks for is done by threads of [`Kind::Control`].
+    /// Answers requests on sockets that are open. What a request asks for is done by threads of [`Kind::Node`].
     Api,
+    /// Does what a node is asked for: as [`Kind::Control`], and it starts VMs that have unix sockets.
+    Node,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Carrier, Self::Device, Self::DeviceWithSockets, Self::Output, Self::Control, Self::Api];
+    pub const ALL: [Self; 7] =
+        [Self::Carrier, Self::Device, Self::DeviceWithSockets, Self::Output, Self::Control, Self::Api, Self::Node];
 
     /// Its place in [`ALL`](Self::ALL).
     pub(crate) fn index(self) -> usize {
@@ -31,7 +33,7 @@ impl Kind {
     /// Whether its threads may keep the capabilities of scheduling. The first thread hands them on to those that it
     /// starts.
     pub(crate) fn schedules(self) -> bool {
-        matches!(self, Self::Carrier | Self::Control)
+        matches!(self, Self::Carrier | Self::Control | Self::Node)
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn of(kind: Kind) -> List {
         Kind::Output => output(),
         Kind::Control => control(),
         Kind::Api => api(),
+        Kind::Node => with_listeners(control()),
     }
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn of(kind: Kind) -> List {
 pub(crate) fn of_process(sockets: bool, children: bool) -> List {
     let mut list = control();
     if sockets {
-        list = with_sockets(list).with(&[c::SYS_bind, c::SYS_listen, c::SYS_setsockopt]);
+        list = with_listeners(list);
     }
     if children {
         list = list.with(&[c::SYS_kill, c::SYS_wait4, c::SYS_waitid]);
@@ -126,10 +127,15 @@ fn device() -> List {
         .with(&[c::SYS_unlink])
 }
 
-/// Unix sockets to connect with. A listener is made by the first thread.
+/// Unix sockets to connect with. A listener is made by the thread that starts the VM.
 fn with_sockets(list: List) -> List {
     list.with(&[c::SYS_accept4, c::SYS_connect, c::SYS_getsockopt, c::SYS_getsockname, c::SYS_getpeername])
         .with_only(c::SYS_socket, &[Argument::is(0, c::AF_UNIX as i64)])
+}
+
+/// Unix sockets to connect with and to listen on. The threads that are started are under the list as well.
+fn with_listeners(list: List) -> List {
+    with_sockets(list).with(&[c::SYS_bind, c::SYS_listen, c::SYS_setsockopt])
 }
 
 fn output() -> List {

@@ -23,7 +23,11 @@ const KINDS: [(&str, Kind); Kind::ALL.len()] = [
     ("consoles", Kind::Output),
     ("control", Kind::Control),
     ("api", Kind::Api),
+    ("api work", Kind::Node),
 ];
+
+/// The kinds that may make unix sockets.
+const WITH_SOCKETS: [&str; 2] = ["dev socket", "api work"];
 
 /// Runs the plan in a process of its own.
 fn run(thread: &str, call: &str) -> (Option<i32>, String) {
@@ -39,7 +43,7 @@ fn run(thread: &str, call: &str) -> (Option<i32>, String) {
 fn a_planted_call() {
     let Ok(plan) = std::env::var(PLAN) else { return };
     let (thread, call) = plan.split_once('/').expect("a plan has two parts");
-    let sockets = thread == "dev socket";
+    let sockets = WITH_SOCKETS.contains(&thread);
     let missing = Jail { sockets, ..Jail::default() }.enter().expect("the kernel takes the jail");
     eprintln!("missing: {missing:?}");
     let kind = KINDS.iter().find(|(name, _)| *name == thread).map(|(_, kind)| *kind);
@@ -109,12 +113,14 @@ fn a_thread_without_a_kind_is_bound_by_the_list_of_the_process() {
 }
 
 #[test]
-fn unix_sockets_are_for_devices_that_connect_with_them() {
-    for (thread, _) in KINDS.into_iter().filter(|(thread, _)| *thread != "dev socket") {
+fn unix_sockets_are_for_devices_that_connect_with_them_and_for_who_starts_these_on_a_node() {
+    for (thread, _) in KINDS.into_iter().filter(|(thread, _)| !WITH_SOCKETS.contains(thread)) {
         refused(thread, "unix socket", "socket");
     }
-    let (code, told) = run("dev socket", "unix socket");
-    assert!(code == Some(0) && told.contains("unix socket: done"), "{told}");
+    for thread in WITH_SOCKETS {
+        let (code, told) = run(thread, "unix socket");
+        assert!(code == Some(0) && told.contains("unix socket: done"), "{told}");
+    }
 }
 
 #[test]
@@ -127,14 +133,14 @@ fn new_processes_and_executable_memory_are_refused() {
 
 #[test]
 fn threads_that_open_no_files_to_write_are_refused_that() {
-    for (thread, _) in KINDS.into_iter().filter(|(thread, _)| *thread != "control") {
+    for (thread, _) in KINDS.into_iter().filter(|(thread, _)| !["control", "api work"].contains(thread)) {
         refused(thread, "writing open", "openat");
     }
 }
 
 #[test]
 fn keys_cannot_be_typed_into_the_terminal() {
-    for (thread, _) in KINDS.into_iter().filter(|(thread, _)| *thread != "control") {
+    for (thread, _) in KINDS.into_iter().filter(|(thread, _)| !["control", "api work"].contains(thread)) {
         refused(thread, "terminal", "ioctl");
     }
 }
@@ -145,7 +151,7 @@ fn permitted_calls_go_on_and_threads_can_be_started_where_domains_do_so() {
         let (code, told) = run(thread, "time");
         assert!(code == Some(0) && told.contains("time: "), "{thread}: {told}");
     }
-    for thread in ["pcpu 0", "control", "api", "helper"] {
+    for thread in ["pcpu 0", "control", "api", "api work", "helper"] {
         let (code, told) = run(thread, "thread");
         assert!(code == Some(0) && told.contains("thread: done"), "{thread}: {told}");
     }

@@ -82,7 +82,7 @@ fn threads(name: &str, count: usize) -> io::Result<Sender<Job>> {
     for _ in 0..count {
         let jobs = Arc::clone(&jobs);
         std::thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(move || {
-            stile_jail::narrow(Kind::Control);
+            stile_jail::narrow(Kind::Node);
             while let Some(job) = next(&jobs) {
                 // Unwind-safe: the node's locks are sound after a panic, or say that they are not.
                 let _ = catch_unwind(AssertUnwindSafe(job));

@@ -1,5 +1,6 @@
 //! A node and its API, over its socket, as programs of users see them.
 
+use crate::linux::{kernel_of, with_kernel};
 use crate::program::{folder, output, stile};
 use hyper::Method;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -160,6 +161,21 @@ fn a_vm_that_ends_by_itself_leaves_its_console_its_figures_and_its_outcome() {
     let (status, stdout, stderr) = output(node.command(&["console", "hi"]));
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     assert!(stdout.contains("hello"), "{stdout}");
+}
+
+#[test]
+fn a_vm_with_sockets_is_started_in_the_jail_and_a_guest_that_ignores_the_button_is_ended() {
+    let _ = require_kvm!();
+    let files = with_kernel(&kernel_of(&[0xeb, 0xfe]));
+    let node = Node::start(&["--try-linux", "--files", files.path().to_str().unwrap()]);
+    let (kernel, vsock) = (files.path().join("vmlinuz"), files.path().join("sock"));
+    node.create(json!({ "name": "tux", "kernel": kernel, "memory": "64M", "vsock": vsock }));
+    assert!(vsock.exists());
+    let stopped: VmInfo = node.client.post("/v1/vms/tux/stop?grace=100ms").unwrap();
+    assert_eq!((stopped.state, stopped.outcome.as_deref()), (VmState::Stopped, Some("stopped")));
+    // Who drops the VM last removes it, a moment later.
+    node.wait_for(|_| !vsock.exists());
+    assert_eq!(node.end(), Some(0));
 }
 
 #[test]
