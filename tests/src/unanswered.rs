@@ -75,18 +75,19 @@ impl UnansweredFile {
         &self.path
     }
 
-    /// Waits until somebody reads.
-    ///
-    /// # Panics
-    /// If nobody does in time.
-    pub fn wait_for_read(&self) {
-        self.asked.recv_timeout(crate::LIMIT).expect("nobody reads the file");
+    /// Waits until somebody reads; false if nobody does in time.
+    pub fn is_read(&self) -> bool {
+        self.asked.recv_timeout(crate::LIMIT).is_ok()
+    }
+
+    /// Lets it answer when this is dropped, so that a test that fails does not hang.
+    pub fn answers_at_last(&self) -> impl Drop {
+        Answers(Arc::clone(&self.server))
     }
 
     /// Answers what waits, and all that comes.
     pub fn answer(&self) {
-        let waiting = self.server.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
-        waiting.into_iter().flatten().for_each(|(unique, bytes)| self.server.read(unique, bytes));
+        self.server.answer_all();
     }
 }
 
@@ -98,7 +99,21 @@ impl Drop for UnansweredFile {
     }
 }
 
+/// See [`UnansweredFile::answers_at_last`].
+struct Answers(Arc<Server>);
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.0.answer_all();
+    }
+}
+
 impl Server {
+    fn answer_all(&self) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waiting.into_iter().flatten().for_each(|(unique, bytes)| self.read(unique, bytes));
+    }
+
     fn run(&self, asks: &Sender<()>) {
         let mut request = vec![0; REQUEST_BYTES];
         loop {

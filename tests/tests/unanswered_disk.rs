@@ -18,7 +18,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 const MEMORY: u64 = 16 << 20;
 /// See the guest's `disk.rs`.
-const GO: u64 = 0x8000;
+const GO: u64 = 0x4000;
 const DISK_BYTES: u64 = 1 << 20;
 /// Far more than the deadline of an end.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -99,7 +99,7 @@ fn a_disk_that_answers_late_is_waited_for_and_read() {
         with_unanswered_file(move |folder, file| {
             let domain = Carrier::default_policy().domain();
             let reader = Reader::start(&kvm, &domain, folder, file.path(), words);
-            file.wait_for_read();
+            assert!(file.is_read(), "nobody reads the disk: {}", reader.text());
             wait_for("the guest waits", || reader.text().starts_with("asks"));
             reader.lets_go_on();
             file.answer();
@@ -127,7 +127,8 @@ fn ends_in_time(carrier: Carrier, words: &'static str) {
         let kvm = stile_tests::kvm().expect("it was there before");
         let domain = carrier.domain();
         let reader = Reader::start(&kvm, &domain, folder, file.path(), words);
-        file.wait_for_read();
+        let _answers = file.answers_at_last();
+        assert!(file.is_read(), "nobody reads the disk: {}", reader.text());
         wait_for("the guest waits", || reader.text().starts_with("asks"));
         reader.lets_go_on();
         let others = ["hog", "probe"].map(|name| Recipe::builtin(name).start(&kvm, &domain));

@@ -6,9 +6,8 @@ use core::sync::atomic::{Ordering::SeqCst, fence};
 
 /// The first device's registers.
 const REGISTERS: u64 = 0xd000_0000;
-/// A page that nothing else uses while no other vCPU starts. Whoever runs the guest writes there when the device is at
-/// work.
-const GO: u64 = 0x8000;
+/// A page that nothing else uses. Whoever runs the guest writes there when the device is at work.
+const GO: u64 = 0x4000;
 const DRIVER_FEATURES: u64 = 0x20;
 const DRIVER_FEATURES_SEL: u64 = 0x24;
 const QUEUE_NUM: u64 = 0x38;
