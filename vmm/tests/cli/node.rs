@@ -397,6 +397,8 @@ fn guests_work_on_while_policy_pcpus_nice_and_caps_change_at_random() {
         let Figures { waits, taken_seconds, .. } = vm.figures;
         println!("{}: waits {waits:?}, taken {taken_seconds:?}", vm.name);
     }
+    let told = node.told();
+    told.lines().filter(|line| line.contains("its bound is")).for_each(|line| println!("{line}"));
     for vm in node.client.get::<Vec<VmInfo>>("/v1/vms").unwrap() {
         assert_eq!((vm.state, &vm.outcome), (VmState::Running, &None), "{}", vm.name);
         let printed = node.client.get_bytes(&format!("/v1/vms/{}/console", vm.name)).unwrap();
