@@ -235,12 +235,17 @@ mod tests {
         pauses_and_goes_on(&*leases);
     }
 
-    /// A vCPU that takes no kick.
-    struct Deaf(Arc<AtomicBool>);
+    /// A vCPU that takes no kick until it is told to.
+    struct Deaf {
+        /// It is past the look for a pause.
+        runs: Arc<AtomicBool>,
+        hears: Arc<AtomicBool>,
+    }
 
     impl Vcpu for Deaf {
         fn run(&mut self) -> Stop {
-            while !self.0.load(Ordering::SeqCst) {
+            self.runs.store(true, Ordering::SeqCst);
+            while !self.hears.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
             Stop::Kicked
@@ -254,11 +259,12 @@ mod tests {
     #[test]
     fn a_vcpu_that_does_not_leave_is_named_and_its_vm_is_not_paused() {
         let [domain, _] = domains();
-        let (pausing, hears) = (Pausing::new(1), Arc::<AtomicBool>::default());
-        let id = domain.add(pausing.guard(0, Box::new(Deaf(Arc::clone(&hears)))), Attributes::default()).unwrap();
+        let (pausing, runs, hears) = (Pausing::new(1), Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let deaf = Deaf { runs: Arc::clone(&runs), hears: Arc::clone(&hears) };
+        let id = domain.add(pausing.guard(0, Box::new(deaf)), Attributes::default()).unwrap();
         domain.wake(id);
         let until = Instant::now() + LONG;
-        while !pausing.inside[0].0.load(Ordering::SeqCst) {
+        while !runs.load(Ordering::SeqCst) {
             assert!(Instant::now() < until);
             std::thread::yield_now();
         }
