@@ -6,6 +6,9 @@
 use crate::peer::Peer;
 use axum::Router;
 use axum::body::Body;
+use axum::http::header;
+use axum::response::Response;
+use futures_util::StreamExt;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
@@ -19,8 +22,10 @@ use tower::ServiceExt;
 pub(crate) const MOST: usize = 512;
 /// How long the head of a request may take to come. A connection that is kept alive may wait as long for the next one.
 const HEAD_IN: Duration = Duration::from_secs(30);
-/// How long a client that is told to come later has to take that in.
-const HANG_UP_IN: Duration = Duration::from_secs(1);
+/// How long a client that is hung up on has to take the last of its answer.
+pub(crate) const HANG_UP_IN: Duration = Duration::from_secs(1);
+/// How long the last events have to get on their way when the server ends.
+const LAST_EVENTS_IN: Duration = Duration::from_millis(200);
 /// What a client is told that comes when there are too many.
 const FULL: &str = r#"{"reason":"conflict","message":"there are too many connections to this node","remedy":"close some, or try again later"}"#;
 
@@ -47,13 +52,16 @@ impl Connections {
             tokio::spawn(hang_up(stream));
             return;
         };
-        let (router, mut ending) = (self.router.clone(), self.ending.clone());
+        let (router, mut ending, ends) = (self.router.clone(), self.ending.clone(), self.ending.clone());
         tokio::spawn(async move {
             let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(peer);
-                let router = router.clone();
-                async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
+                let (router, ends) = (router.clone(), ends.clone());
+                async move {
+                    let answer = router.oneshot(request).await.unwrap_or_else(|never| match never {});
+                    Ok::<_, Infallible>(until(ends, answer))
+                }
             });
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_IN).half_close(false);
@@ -70,6 +78,18 @@ impl Connections {
             drop(place);
         });
     }
+}
+
+/// Ends the answer when the server ends, if it would go on for good: a stream of events.
+fn until(mut ends: watch::Receiver<bool>, answer: Response) -> Response {
+    if answer.headers().get(header::CONTENT_TYPE).is_none_or(|kind| kind != "text/event-stream") {
+        return answer;
+    }
+    let over = async move {
+        let _ = ends.wait_for(|ends| *ends).await;
+        tokio::time::sleep(LAST_EVENTS_IN).await;
+    };
+    answer.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(over))))
 }
 
 async fn hang_up<S: AsyncWrite + Unpin>(mut stream: S) {
@@ -146,6 +166,31 @@ mod tests {
         let _first = connect(&connections);
         let answer = rest(connect(&connections)).await;
         assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with(FULL), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_of_events_gets_the_last_ones_and_a_whole_answer() {
+        let (ending, ends) = watch::channel(false);
+        let (events, _) = tokio::sync::broadcast::channel::<&str>(4);
+        let source = events.clone();
+        let stream = move || {
+            let stream = futures_util::stream::unfold(source.subscribe(), |mut events| async move {
+                let event = events.recv().await.ok()?;
+                Some((Ok::<_, Infallible>(event), events))
+            });
+            async { ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(stream)) }
+        };
+        let router = Router::new().route("/", get(stream));
+        let connections = Connections::new(router, Arc::new(Semaphore::new(1)), ends);
+        let mut client = connect(&connections);
+        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        while events.receiver_count() == 0 {
+            tokio::task::yield_now().await;
+        }
+        ending.send_replace(true);
+        events.send("the last one").unwrap();
+        let answer = rest(client).await;
+        assert!(answer.contains("the last one") && answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! The server: a thread that takes connections and answers requests.
 
-use crate::connections::{Connections, MOST};
+use crate::connections::{Connections, HANG_UP_IN, MOST};
 use crate::crew::Crew;
 use crate::peer::Peer;
 use crate::{page, routes};
@@ -103,14 +103,15 @@ async fn serve(crew: Crew, Listeners { socket, http }: Listeners, mut ends: watc
     let room = Arc::new(Semaphore::new(MOST));
     let router = routes::router(crew);
     let api = Connections::new(router.clone(), Arc::clone(&room), ends.clone());
-    let read = Connections::new(page::beside(router), room, ends.clone());
+    let read = Connections::new(page::beside(router), Arc::clone(&room), ends.clone());
     let unix = tokio::spawn(take_local(socket, api));
     let tcp = http.map(|listener| tokio::spawn(take_remote(listener, read)));
     let _ = ends.wait_for(|ends| *ends).await;
     unix.abort();
     tcp.into_iter().for_each(|task| task.abort());
-    // Those who are in the midst of an answer get it.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // Clients get the rest of their answers, and readers of events the last ones.
+    let all_gone = room.acquire_many(MOST as u32);
+    let _ = tokio::time::timeout(HANG_UP_IN, all_gone).await;
 }
 
 async fn take_local(socket: UnixListener, connections: Connections) {

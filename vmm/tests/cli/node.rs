@@ -535,11 +535,24 @@ fn ten_thousand_connections_are_taken_or_told_so_and_the_first_ones_go_on() {
 fn a_node_that_is_ended_under_load_ends_all_guests_in_time() {
     let _ = require_kvm!();
     let node = Node::start(&[]);
+    let mut events = node.command(&["events"]).stdout(Stdio::piped()).spawn().expect("cargo built the program");
+    let mut told = BufReader::new(events.stdout.take().expect("it is a pipe"));
     guests(&node);
-    let began = Instant::now();
-    let socket = node.socket();
+    let mut line = String::new();
+    // It reads from before the end on.
+    while !line.contains("started vm=probe") {
+        line.clear();
+        assert_ne!(told.read_line(&mut line).expect("it is text"), 0, "no event comes");
+    }
+    let (vms, began, socket) = (node.client.get::<Vec<VmInfo>>("/v1/vms").unwrap(), Instant::now(), node.socket());
     assert_eq!(node.end(), Some(0));
     assert!(began.elapsed() < LONG && !socket.exists());
+    let mut rest = String::new();
+    told.read_to_string(&mut rest).expect("it is text");
+    let _ = events.wait();
+    for VmInfo { name, .. } in vms {
+        assert!(rest.contains(&format!("ended vm={name} outcome=stopped")), "{name}: {rest}");
+    }
 }
 
 #[test]
