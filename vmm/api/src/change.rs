@@ -2,8 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter, Write};
+use std::fmt::{self, Display, Formatter};
 use stile_text::time_us;
 
 use super::vm::SchedulingRequest;
@@ -108,14 +109,24 @@ fn what(before: &Settings, after: &Settings) -> String {
         let Some(old) = before.vms.get(vm) else { continue };
         let keys = |request| serde_json::to_value(request).unwrap_or_default();
         let (old, new) = (keys(old), keys(new));
-        let mut text = format!("VM {vm}");
-        for (key, value) in new.as_object().into_iter().flatten().filter(|(key, value)| old[key.as_str()] != **value) {
-            // A string takes all.
-            let _ = write!(text, " {key} {} -> {value}", old[key.as_str()]);
+        let differs = |(key, value): &(&String, &Value)| old[key.as_str()] != **value;
+        let told =
+            |(key, value): (&String, &Value)| format!(" {key} {} -> {}", plain(&old[key.as_str()]), plain(value));
+        let keys: String = new.as_object().into_iter().flatten().filter(differs).map(told).collect();
+        if !keys.is_empty() {
+            parts.push(format!("VM {vm}{keys}"));
         }
-        parts.push(text);
     }
-    parts.join(", ")
+    if parts.is_empty() { "nothing differs".to_owned() } else { parts.join(", ") }
+}
+
+/// A value as a user writes it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -142,6 +153,9 @@ mod tests {
         };
         let told = "policy rsdl -> o1, VM a nice 0 -> 5; 4 vCPUs went on after 2.00 ms";
         assert_eq!(change.to_string(), format!("change 3 by user 0: {told}"));
+        change.after = Settings { policy: None, ..settings("rsdl", 0) };
+        assert_eq!(change.to_string(), "change 3 by user 0: nothing differs; 4 vCPUs went on after 2.00 ms");
+        (change.before, change.after) = (settings("rsdl", 0), settings("o1", 5));
         change.by = Author { uid: None, pid: None };
         change.state = ChangeState::Reverted { why: "it was late".to_owned() };
         let told = "change 3 by stile itself went back: policy rsdl -> o1, VM a nice 0 -> 5; it was late";

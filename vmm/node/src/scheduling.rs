@@ -359,6 +359,9 @@ impl Node {
         for (vm, config) in vms {
             let ids = vm.machine().map(|machine| machine.vm.vcpu_set().ids()).unwrap_or_default();
             let of_vm = vm.attributes(config);
+            if of_vm == vm.attributes(&vm.config()) {
+                continue;
+            }
             attributes.extend(ids.into_iter().map(|id| (id, of_vm)));
         }
         let moves = next.policy != scheduling.policy

@@ -125,6 +125,9 @@ fn a_vm_is_created_started_paused_resumed_stopped_and_deleted() {
     let node = Node::start(&[]);
     node.create(hog("a"));
     node.wait_for(|node| node.vm("a").figures.is_some_and(|figures| figures.run_seconds > 0.0));
+    let same = json!({ "nice": 0, "class": "normal" });
+    let change: Change = node.client.send(Method::PATCH, "/v1/vms/a/scheduling", Some(&same)).unwrap();
+    assert_eq!(change.vcpus, 0, "nothing differs, and nothing is handed over");
     let paused: VmInfo = node.client.post("/v1/vms/a/pause").unwrap();
     assert_eq!(paused.state, VmState::Paused);
     let run = || node.vm("a").figures.unwrap().run_seconds;
