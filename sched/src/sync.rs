@@ -34,14 +34,12 @@ pub(crate) use checked::{Futex, Patience};
 pub(crate) use checker::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 // No test for loom starts a domain.
-#[cfg(all(test, shuttle))]
-mod locks;
-#[cfg(all(test, shuttle))]
-pub(crate) use locks::{Mutex, RwLock};
 #[cfg(not(all(test, shuttle)))]
 pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(all(test, shuttle))]
 pub(crate) use shuttle::{hint, sync::mpsc, thread, thread_local};
+#[cfg(all(test, shuttle))]
+pub(crate) use shuttle_parking_lot::{Mutex, RwLock};
 #[cfg(not(all(test, shuttle)))]
 pub(crate) use std::{hint, sync::mpsc, thread, thread_local};
 

@@ -177,7 +177,7 @@ impl Driver {
         let _ = self.attachment.interrupt.event().read();
         for _ in 0..random(20) {
             step();
-            // A turn of a device whose queue was stopped finds nothing.
+            // A device with a stopped queue may still have a turn, in which it finds no queue.
             let of_device = register == reg::VIRTIO_MMIO_STATUS;
             assert!(!of_device || !self.works.load(SeqCst), "a turn after a reset");
             assert!(self.attachment.interrupt.event().read().is_err(), "an interrupt after a stop");
