@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ValueError;
 use super::file::FilePath;
+use super::pattern::within;
 use stile_machine::devices::net::Tap;
 
 /// A disk: its file, and whether the guest may write it.
@@ -162,12 +163,14 @@ impl fmt::Display for StationAddress {
     }
 }
 
-/// A byte in decimal, without zeros before it.
-const BYTE: &str = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+/// The pattern of an address: not one of this network (0), of this host (127), or of groups (from 224 on).
+fn station_pattern() -> String {
+    let byte = |first, last| within(first, last, &[("", 1)]);
+    format!("^({}|{}|{})(\\.({})){{3}}$", byte(1, 126), byte(128, 223), byte(240, 254), byte(0, 255))
+}
 
 text_value!(StationAddress, "station", {
-    // Not those of this host, of this network, and of groups.
-    "pattern": format!("^([1-9]|[1-9][0-9]|1[01][0-9]|12[0-689]|1[3-9][0-9]|2[01][0-9]|22[0-3]|24[0-9]|25[0-4])(\\.{BYTE}){{3}}$"),
+    "pattern": station_pattern(),
     "x-range": "an IPv4 address"
 });
 
@@ -192,6 +195,19 @@ mod tests {
         assert_eq!("10.0.0.5".parse::<StationAddress>().unwrap().get(), Ipv4Addr::new(10, 0, 0, 5));
         for text in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "127.0.0.1", "10.0.0", "10.0.0.05", "::1", "a.b.c.d"] {
             assert!(text.parse::<StationAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_schema_says_of_an_address_is_what_is_accepted() {
+        let pattern = regex::Regex::new(&station_pattern()).unwrap();
+        for first in 0..=255 {
+            for text in [format!("{first}.0.9.255"), format!("{first}.0.09.255"), format!("{first}.0.0.256")] {
+                let accepted = text.parse::<StationAddress>().is_ok();
+                assert!(accepted || !pattern.is_match(&text), "{text}");
+                // The schema leaves out what nobody has: addresses of this network, and the last of the reserved ones.
+                assert!(!accepted || pattern.is_match(&text) || [0, 255].contains(&first), "{text}");
+            }
         }
     }
 
