@@ -414,9 +414,8 @@ impl Node {
         let last = crate::vm::read(&machine, self.as_domain.has_policy());
         let results = machine.vm.results();
         let (well, told) = (outcome.is_well(), outcome.to_string());
-        // First, for whoever has waited for the end may be about to end the node.
-        self.bus.tell(Happened::Ended { vm: name.to_owned(), outcome: told, well });
-        vm.ends(outcome, last, results);
+        let tell = || self.bus.tell(Happened::Ended { vm: name.to_owned(), outcome: told, well });
+        vm.ends(outcome, last, results, tell);
     }
 
     /// Stops all VMs: Linux guests have so long to switch themselves off. Returns the names of those that do not end.

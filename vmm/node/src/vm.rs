@@ -130,11 +130,13 @@ impl NodeVm {
         life.starts
     }
 
-    /// Its machine has ended like this, with these last figures.
-    pub fn ends(&self, outcome: Outcome, last: VmReading, results: Vec<(String, u64)>) {
+    /// Its machine has ended like this, with these last figures. `tell` tells it, before anyone can see the end: whoever
+    /// waits for it may end the node next.
+    pub fn ends(&self, outcome: Outcome, last: VmReading, results: Vec<(String, u64)>, tell: impl FnOnce()) {
         let mut life = self.life();
         (life.last, life.outcome, life.results) = (Some(last), Some(outcome), results);
         life.machine = None;
+        tell();
         drop(life);
         self.ended.notify_all();
     }
