@@ -112,7 +112,8 @@ fn whole(value: Value) -> Value {
     }
 }
 
-/// The key of an object, at any depth, whose value is null. No key accepts that, and it would pass for an absent one.
+/// The first key with the value null, at any depth. serde would take such a key for one that is left out, and the
+/// document of the API allows no null.
 fn null_in(value: &Value) -> Option<&str> {
     match value {
         Value::Object(table) => table.iter().find_map(|(key, value)| match value {

@@ -1,16 +1,16 @@
 //! `stile run --socket`: the VMs of a file on a node, which can be watched and changed over its socket.
 
-use super::super::args::RunArgs;
-use super::super::ending::{self, Ended};
-use super::super::failure::Failure;
-use super::super::guests::Guests;
-use super::super::interrupt;
-use super::super::pipe;
-use super::super::printer::Printer;
-use super::super::serve::{Served, Wanted};
-use super::super::small;
-use super::super::stats::summarize;
 use super::{LOOK_EVERY, console};
+use crate::cli::args::RunArgs;
+use crate::cli::ending::{self, Ended};
+use crate::cli::failure::Failure;
+use crate::cli::guests::Guests;
+use crate::cli::interrupt;
+use crate::cli::pipe;
+use crate::cli::printer::Printer;
+use crate::cli::serve::{Served, Wanted};
+use crate::cli::small;
+use crate::cli::stats::summarize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
