@@ -2,8 +2,12 @@
 //!
 //! It is a file of FUSE (include/uapi/linux/fuse.h), mounted where only the calling thread and those that it starts see
 //! it, and served by a thread of this process.
+//!
+//! A request that is not answered stays in the kernel's queue. Had the server taken it, the reader could not be killed
+//! (`request_wait_answer` in fs/fuse/dev.c), and a test that is killed would stay for good.
 #![allow(unsafe_code, reason = "a thread leaves the namespace of mounts that it shares with others")]
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::ffi::CString;
@@ -12,7 +16,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 const GETATTR: u32 = 3;
@@ -34,7 +38,7 @@ const REQUEST_BYTES: usize = (128 << 10) + 4096;
 /// What each byte of the file is.
 pub const BYTE: u8 = 0x5a;
 
-/// A mounted file. Dropping it lets it answer.
+/// A mounted file, which answers until it is [held](Self::hold). Dropping it lets it answer.
 pub struct UnansweredFile {
     path: PathBuf,
     server: Arc<Server>,
@@ -44,8 +48,10 @@ pub struct UnansweredFile {
 struct Server {
     fuse: File,
     bytes: u64,
-    /// Reads that wait: number and length. `None`: reads are answered at once.
-    waiting: Mutex<Option<Vec<(u64, u32)>>>,
+    /// Requests are not answered.
+    held: Mutex<bool>,
+    /// Rings when they are answered again.
+    released: Condvar,
 }
 
 impl UnansweredFile {
@@ -54,7 +60,7 @@ impl UnansweredFile {
     pub fn mount(path: &Path, bytes: u64) -> io::Result<Self> {
         let fuse = OpenOptions::new().read(true).write(true).open("/dev/fuse")?;
         let options = CString::new(format!("fd={},rootmode=100644,user_id=0,group_id=0", fuse.as_raw_fd()))?;
-        let server = Arc::new(Server { fuse, bytes, waiting: Mutex::new(Some(Vec::new())) });
+        let server = Arc::new(Server { fuse, bytes, held: Mutex::new(false), released: Condvar::new() });
         let ((asks, asked), (mounted, is_mounted)) = (channel(), channel());
         let serves = Arc::clone(&server);
         // It is started before the namespace is left, so that it does not keep the new one.
@@ -75,7 +81,12 @@ impl UnansweredFile {
         &self.path
     }
 
-    /// Waits until somebody reads; false if nobody does in time.
+    /// Answers nothing from now on. The file has to be open by then, so that the next request is a read.
+    pub fn hold(&self) {
+        *self.server.held() = true;
+    }
+
+    /// Waits until somebody reads the held file; false if nobody does in time.
     pub fn is_read(&self) -> bool {
         self.asked.recv_timeout(crate::LIMIT).is_ok()
     }
@@ -87,7 +98,7 @@ impl UnansweredFile {
 
     /// Answers what waits, and all that comes.
     pub fn answer(&self) {
-        self.server.answer_all();
+        self.server.release();
     }
 }
 
@@ -104,21 +115,26 @@ struct Answers(Arc<Server>);
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        self.0.answer_all();
+        self.0.release();
     }
 }
 
 impl Server {
-    fn answer_all(&self) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
-        waiting.into_iter().flatten().for_each(|(unique, bytes)| self.read(unique, bytes));
+    fn held(&self) -> MutexGuard<'_, bool> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn release(&self) {
+        *self.held() = false;
+        self.released.notify_all();
     }
 
     fn run(&self, asks: &Sender<()>) {
         let mut request = vec![0; REQUEST_BYTES];
         loop {
+            self.await_request(asks);
             match (&self.fuse).read(&mut request) {
-                Ok(read) if read >= HEADER => self.serve(&request[..read], asks),
+                Ok(read) if read >= HEADER => self.serve(&request[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // Nobody has the file any more.
                 _ => return,
@@ -126,7 +142,19 @@ impl Server {
         }
     }
 
-    fn serve(&self, request: &[u8], asks: &Sender<()>) {
+    /// Waits for a request that may be answered, and leaves it in the kernel's queue.
+    fn await_request(&self, asks: &Sender<()>) {
+        // An error shows at the read as well.
+        let _ = poll(&mut [PollFd::new(&self.fuse, PollFlags::IN)], None);
+        let held = self.held();
+        if *held {
+            // The test may have seen enough.
+            let _ = asks.send(());
+            drop(self.released.wait_while(held, |held| *held).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn serve(&self, request: &[u8]) {
         let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().expect("four bytes"));
         let unique = u64::from_le_bytes(request[8..16].try_into().expect("eight bytes"));
         match word(4) {
@@ -140,16 +168,7 @@ impl Server {
             }
             GETATTR => self.answer(unique, 0, &self.attributes()),
             OPEN => self.answer(unique, 0, &bytes_of(&[0, 0, DIRECT, 0])),
-            READ => {
-                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                match waiting.as_mut() {
-                    Some(waiting) => waiting.push((unique, word(HEADER + 16))),
-                    None => self.read(unique, word(HEADER + 16)),
-                }
-                drop(waiting);
-                // The test may have seen enough.
-                let _ = asks.send(());
-            }
+            READ => self.answer(unique, 0, &vec![BYTE; word(HEADER + 16) as usize]),
             FLUSH | RELEASE => self.answer(unique, 0, &[]),
             _ => self.answer(unique, ENOSYS, &[]),
         }
@@ -164,10 +183,6 @@ impl Server {
         words.extend([MODE, 1]);
         words.resize(26, 0);
         bytes_of(&words)
-    }
-
-    fn read(&self, unique: u64, bytes: u32) {
-        self.answer(unique, 0, &vec![BYTE; bytes as usize]);
     }
 
     fn answer(&self, unique: u64, error: i32, body: &[u8]) {

@@ -1,6 +1,5 @@
 //! A disk that does not answer: its VM can be ended in time, with a message that names it, and other VMs run on.
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -31,7 +30,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn start(kvm: &kvm_ioctls::Kvm, domain: &Arc<dyn Domain>, folder: &TempDir, disk: &Path, words: &str) -> Self {
+    fn start(
+        kvm: &kvm_ioctls::Kvm,
+        domain: &Arc<dyn Domain>,
+        folder: &TempDir,
+        file: &UnansweredFile,
+        words: &str,
+    ) -> Self {
         let kernel = folder.path().join("ring0");
         std::fs::write(&kernel, stile_guest_images::RING0).expect("the folder is this test's own");
         let payload = Payload::open(&kernel, None, &format!("disk {words}"), MEMORY).expect("the image is a kernel");
@@ -44,7 +49,7 @@ impl Reader {
             name: "reader",
             port: None,
             tap: None,
-            disk: Some(Disk::open(disk, false).expect("it can be opened")),
+            disk: Some(Disk::open(file.path(), false).expect("it can be opened")),
             socket: None,
             console: Sink::Discard,
             tell: Arc::new(tell),
@@ -62,6 +67,7 @@ impl Reader {
             devices: prepare(devices).expect("a worker can be started"),
         };
         let vm = LinuxVm::create(kvm, spec, Arc::clone(domain)).expect("KVM makes it");
+        file.hold();
         vm.start();
         Self { vm, text, told }
     }
@@ -98,7 +104,7 @@ fn a_disk_that_answers_late_is_waited_for_and_read() {
         let kvm = require_kvm!();
         with_unanswered_file(move |folder, file| {
             let domain = Carrier::default_policy().domain();
-            let reader = Reader::start(&kvm, &domain, folder, file.path(), words);
+            let reader = Reader::start(&kvm, &domain, folder, &file, words);
             assert!(file.is_read(), "nobody reads the disk: {}", reader.text());
             wait_for("the guest waits", || reader.text().starts_with("asks"));
             reader.lets_go_on();
@@ -126,7 +132,7 @@ fn ends_in_time(carrier: Carrier, words: &'static str) {
     with_unanswered_file(move |folder, file| {
         let kvm = stile_tests::kvm().expect("it was there before");
         let domain = carrier.domain();
-        let reader = Reader::start(&kvm, &domain, folder, file.path(), words);
+        let reader = Reader::start(&kvm, &domain, folder, &file, words);
         let _answers = file.answers_at_last();
         assert!(file.is_read(), "nobody reads the disk: {}", reader.text());
         wait_for("the guest waits", || reader.text().starts_with("asks"));
