@@ -5,6 +5,7 @@ use crate::program::{folder, output, stile};
 use hyper::Method;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -365,7 +366,9 @@ fn guests_work_on_while_policy_pcpus_nice_and_caps_change_at_random() {
     let frame = || node.client.get::<Frame>("/v1/frame").unwrap();
     assert_eq!(frame().vms.iter().map(|vm| vm.vcpus.len()).sum::<usize>(), 24);
     let names: Vec<String> = frame().vms.into_iter().map(|vm| vm.name).collect();
-    let (mut policy, mut before, mut took) = (0, turns(&frame()), Vec::new());
+    let (mut policy, mut before) = (0, turns(&frame()));
+    // For how long no vCPU ran, by the kind of change (unit: s).
+    let mut took: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for _ in 0..changes {
         let name = &names[random.below(names.len())];
         let target = format!("/v1/vms/{name}/scheduling");
@@ -386,7 +389,15 @@ fn guests_work_on_while_policy_pcpus_nice_and_caps_change_at_random() {
         };
         let change: Change = node.client.send(method, target, Some(&body)).unwrap();
         assert!(change.vcpus == 24 || change.before == change.after, "{change:?}");
-        took.push(change.seconds);
+        if change.vcpus > 0 {
+            let kind = match (target.rsplit('/').next(), &change.before.pcpus, &change.after.pcpus) {
+                (Some("pcpus"), Some(before), Some(after)) if before.len() < after.len() => "more pCPUs",
+                (Some("pcpus"), ..) => "fewer pCPUs",
+                (Some("policy"), ..) => "policy",
+                _ => "a VM's scheduling",
+            };
+            took.entry(kind).or_default().push(change.seconds);
+        }
         // o1 lets those wait that sleep less than others, and promises nothing. So all must have got on when the next
         // policy has ruled.
         if POLICIES[policy] != "o1" {
@@ -394,8 +405,11 @@ fn guests_work_on_while_policy_pcpus_nice_and_caps_change_at_random() {
             before = turns(&frame());
         }
     }
-    took.sort_by(f64::total_cmp);
-    println!("no vCPU ran for, median and longest: {:?} s", [took.get(took.len() / 2), took.last()]);
+    for (kind, mut took) in took {
+        took.sort_by(f64::total_cmp);
+        let [median, p99, longest] = [took.len() / 2, took.len() * 99 / 100, took.len() - 1].map(|n| took[n] * 1e3);
+        println!("{kind}, {} times: no vCPU ran for {median:.1}, p99 {p99:.1}, at most {longest:.1} ms", took.len());
+    }
     for vm in frame().vms {
         let Figures { waits, taken_seconds, .. } = vm.figures;
         println!("{}: waits {waits:?}, taken {taken_seconds:?}", vm.name);
