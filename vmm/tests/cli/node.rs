@@ -367,8 +367,8 @@ fn guests_work_on_while_policy_pcpus_nice_and_caps_change_at_random() {
     assert_eq!(frame().vms.iter().map(|vm| vm.vcpus.len()).sum::<usize>(), 24);
     let names: Vec<String> = frame().vms.into_iter().map(|vm| vm.name).collect();
     let (mut policy, mut before) = (0, turns(&frame()));
-    // For how long no vCPU ran, by the kind of change (unit: s).
-    let mut took: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    // For how long no vCPU ran, by the kind of change and the policy that follows (unit: s).
+    let mut took: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for _ in 0..changes {
         let name = &names[random.below(names.len())];
         let target = format!("/v1/vms/{name}/scheduling");
@@ -396,7 +396,7 @@ fn guests_work_on_while_policy_pcpus_nice_and_caps_change_at_random() {
                 (Some("policy"), ..) => "policy",
                 _ => "a VM's scheduling",
             };
-            took.entry(kind).or_default().push(change.seconds);
+            took.entry(format!("{kind}, {}", POLICIES[policy])).or_default().push(change.seconds);
         }
         // o1 lets those wait that sleep less than others, and promises nothing. So all must have got on when the next
         // policy has ruled.
