@@ -130,8 +130,8 @@ impl NodeVm {
         life.starts
     }
 
-    /// Its machine has ended like this, with these last figures. `tell` is called before anyone can see the end: whoever
-    /// waits for it may end the node next.
+    /// Its machine has ended like this, with these last figures. `tell` is called before anyone can see the end, since
+    /// whoever waits for it may end the node next.
     pub fn ends(&self, outcome: Outcome, last: VmReading, results: Vec<(String, u64)>, tell: impl FnOnce()) {
         let mut life = self.life();
         (life.last, life.outcome, life.results) = (Some(last), Some(outcome), results);
