@@ -1,5 +1,7 @@
-//! The thread that does what comes due by itself: it buries VMs that have ended, and takes changes back.
+//! The thread that does what comes due by itself: it buries VMs that have ended, and takes changes back. A second one frees
+//! the machines of ended VMs, for which KVM may take long.
 
+use crate::make::Machine;
 use crate::node::Node;
 use parking_lot::Mutex;
 use std::io;
@@ -24,8 +26,17 @@ pub(crate) enum Message {
 #[derive(Clone)]
 pub(crate) struct Mail(Sender<(Instant, Message)>);
 
-/// The way to the thread, for those who share a node.
-pub(crate) struct Keeper(Mutex<Mail>);
+/// The ways to both threads, for those who share a node.
+pub(crate) struct Keeper {
+    mail: Mutex<Mail>,
+    ended: Mutex<Sender<Arc<Machine>>>,
+}
+
+/// The other ends.
+pub(crate) struct Inbox {
+    mail: Receiver<(Instant, Message)>,
+    ended: Receiver<Arc<Machine>>,
+}
 
 impl Mail {
     /// Has the thread see to this. Waits for nothing.
@@ -41,24 +52,38 @@ impl Mail {
 }
 
 impl Keeper {
-    /// The way to a thread that is not started yet, and its other end.
-    pub(crate) fn new() -> (Self, Receiver<(Instant, Message)>) {
-        let (sender, mail) = mpsc::channel();
-        (Self(Mutex::new(Mail(sender))), mail)
+    /// The ways to threads that are not started yet, and their other ends.
+    pub(crate) fn new() -> (Self, Inbox) {
+        let (mail_sender, mail) = mpsc::channel();
+        let (ended_sender, ended) = mpsc::channel();
+        let keeper = Self { mail: Mutex::new(Mail(mail_sender)), ended: Mutex::new(ended_sender) };
+        (keeper, Inbox { mail, ended })
+    }
+
+    /// Has the machine of a VM that has ended freed. Waits for nothing.
+    pub(crate) fn free(&self, machine: Arc<Machine>) {
+        // A node that is gone has no thread for it, and it is freed here.
+        let _ = self.ended.lock().send(machine);
     }
 
     /// A way of one's own.
     pub(crate) fn mail(&self) -> Mail {
-        self.0.lock().clone()
+        self.mail.lock().clone()
     }
 }
 
-/// Starts the thread. It ends with the node.
-pub(crate) fn start(node: &Arc<Node>, mail: Receiver<(Instant, Message)>) -> io::Result<()> {
+/// Starts the threads. They end with the node.
+pub(crate) fn start(node: &Arc<Node>, inbox: Inbox) -> io::Result<()> {
+    let Inbox { mail, ended } = inbox;
     let node = Arc::downgrade(node);
-    std::thread::Builder::new().name("keeper".into()).spawn(move || {
+    thread("keeper", move || keep(&node, &mail))?;
+    thread("freer", move || ended.iter().for_each(drop))
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         stile_jail::narrow(Kind::Control);
-        keep(&node, &mail);
+        work();
     })?;
     Ok(())
 }

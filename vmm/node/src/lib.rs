@@ -13,6 +13,7 @@ mod console;
 mod files;
 mod flight;
 mod frames;
+mod gone;
 mod images;
 mod keeper;
 mod make;

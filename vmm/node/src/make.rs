@@ -1,5 +1,6 @@
 //! Makes VMs of their configurations.
 
+use crate::gone::{Gone, Presence};
 use crate::images::Guest;
 use crate::networks::{Networks, Place};
 use kvm_ioctls::Kvm;
@@ -28,6 +29,15 @@ pub struct Machine {
     /// Its vCPUs wait inside the host's kernel when they halt, so that executors cannot carry them.
     pub waits_inside: bool,
     _place: Option<Place>,
+    /// Last, so that all else is free when it is dropped.
+    presence: Presence,
+}
+
+impl Machine {
+    /// Tells when its memory and what it held of the host's are free.
+    pub(crate) fn gone(&self) -> Gone {
+        self.presence.gone()
+    }
 }
 
 impl VirtualMachine for Machine {
@@ -109,7 +119,8 @@ impl Maker<'_> {
             None => Vm::create(self.kvm, &spec, domain),
         };
         let vm = made.map_err(|e| cannot_make(name, &e))?;
-        Ok(Machine { vm: Box::new(vm), linux: None, waits_inside: false, _place: place })
+        let presence = Presence::default();
+        Ok(Machine { vm: Box::new(vm), linux: None, waits_inside: false, _place: place, presence })
     }
 
     fn linux(
@@ -139,7 +150,8 @@ impl Maker<'_> {
         };
         let vm = LinuxVm::create(self.kvm, spec, Arc::clone(self.domain)).map_err(|e| cannot_make(name, &e))?;
         let linux = Some(Arc::clone(vm.state()));
-        Ok(Machine { vm: Box::new(vm), linux, waits_inside: interrupts == Interrupts::Kernel, _place: place })
+        let (waits_inside, presence) = (interrupts == Interrupts::Kernel, Presence::default());
+        Ok(Machine { vm: Box::new(vm), linux, waits_inside, _place: place, presence })
     }
 
     /// The devices that a VM asks for. What they need of the host is opened here, before there is a VM.

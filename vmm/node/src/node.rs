@@ -82,7 +82,7 @@ impl Node {
         let domain = Arc::new(Switchable::new(domain, &numbers));
         let failed = |e: &dyn std::error::Error| Problem::of(Reason::Unsupported, "the node cannot be made", e);
         let available = stile_host::allowed_cpus().map_err(|e| failed(&e))?;
-        let (keeper, mail) = Keeper::new();
+        let (keeper, inbox) = Keeper::new();
         let node = Arc::new(Self {
             kvm,
             as_domain: Arc::clone(&domain) as Arc<dyn Domain>,
@@ -102,7 +102,7 @@ impl Node {
             recording: Mutex::default(),
             keeper,
         });
-        keeper::start(&node, mail).map_err(|e| failed(&e))?;
+        keeper::start(&node, inbox).map_err(|e| failed(&e))?;
         node.watch();
         Ok(node)
     }
@@ -248,6 +248,10 @@ impl Node {
         let vm = self.vm(name)?;
         let _doing = vm.doing.lock();
         self.must_be(&vm, &[VmState::Stopped], "start")?;
+        if !vm.wait_until_gone(LAST) {
+            let held = format!("VM {name} has ended, and the host's kernel has not freed its memory for {LAST:?}");
+            return Err(Problem::new(Reason::TimedOut, held).remedy("start it again later"));
+        }
         let config = vm.config();
         self.may_use_files(name, &config)?;
         let guest = self.open(name, &config)?;
@@ -327,23 +331,28 @@ impl Node {
         let Some(machine) = self.must_be(&vm, &[VmState::Running, VmState::Paused], "stop")? else {
             return Ok(vm.info());
         };
-        self.stop_machine(&vm, &machine, mode, grace)?;
+        self.stop_machine(&vm, machine, mode, grace)?;
         Ok(vm.info())
     }
 
     fn stop_machine(
         &self,
         vm: &Arc<NodeVm>,
-        machine: &Arc<Machine>,
+        machine: Arc<Machine>,
         mode: StopMode,
         grace: Duration,
     ) -> Result<(), Problem> {
         if mode == StopMode::Soft {
-            power::switch_off(&[(Arc::clone(vm), Arc::clone(machine))], grace);
+            power::switch_off(&[(Arc::clone(vm), Arc::clone(&machine))], grace);
         }
         machine.vm.vcpu_set().stop();
+        drop(machine);
         match vm.wait_for_end(PATIENCE + LAST) {
-            true => Ok(()),
+            // Its files are for others now. A host's kernel that takes longer than this holds nobody up.
+            true => {
+                vm.wait_until_gone(PATIENCE);
+                Ok(())
+            }
             false => Err(Problem::new(
                 Reason::TimedOut,
                 format!("VM {} was told to end, and its vCPUs have not left the host's kernel", vm.name()),
@@ -359,7 +368,7 @@ impl Node {
         let states: &[VmState] =
             if force { &[VmState::Stopped, VmState::Running, VmState::Paused] } else { &[VmState::Stopped] };
         if let Some(machine) = self.must_be(&vm, states, "delete")? {
-            self.stop_machine(&vm, &machine, StopMode::Hard, Duration::ZERO)?;
+            self.stop_machine(&vm, machine, StopMode::Hard, Duration::ZERO)?;
         }
         vm.delete();
         self.vms.write().remove(name);
@@ -399,7 +408,7 @@ impl Node {
         }
     }
 
-    /// A VM has ended: its memory is freed, and its last figures are kept. Called by the keeper.
+    /// A VM has ended: its last figures are kept, and its memory is freed. Called by the keeper.
     pub(crate) fn bury(&self, name: &str) {
         let Ok(vm) = self.vm(name) else { return };
         let Some(machine) = vm.machine() else { return };
@@ -416,6 +425,7 @@ impl Node {
         let (well, told) = (outcome.is_well(), outcome.to_string());
         let tell = || self.bus.tell(Happened::Ended { vm: name.to_owned(), outcome: told, well });
         vm.ends(outcome, last, results, tell);
+        self.keeper.free(machine);
     }
 
     /// Stops all VMs: Linux guests have so long to switch themselves off. Returns the names of those that do not end.
@@ -427,7 +437,11 @@ impl Node {
         let until = Instant::now() + PATIENCE + LAST;
         let hang = |(vm, machine): (Arc<NodeVm>, Arc<Machine>)| {
             drop(machine);
-            (!vm.wait_for_end(until.saturating_duration_since(Instant::now()))).then(|| vm.name().to_owned())
+            let left = || until.saturating_duration_since(Instant::now());
+            let has_ended = vm.wait_for_end(left());
+            // The process frees all else at its end, but not the paths of sockets.
+            let _ = has_ended && vm.wait_until_gone(left());
+            (!has_ended).then(|| vm.name().to_owned())
         };
         let hanging = running.into_iter().filter_map(hang).collect();
         console::settle();

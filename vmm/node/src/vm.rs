@@ -12,6 +12,7 @@
 //! moments, to read and to change what it is.
 
 use crate::console::Scrollback;
+use crate::gone::Gone;
 use crate::make::Machine;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ struct Life {
     /// The group of its vCPUs under a cap, over all its starts.
     group: GroupId,
     machine: Option<Arc<Machine>>,
+    /// Of the last machine.
+    gone: Option<Gone>,
     starts: u64,
     /// The figures of its last start, once that has ended.
     last: Option<VmReading>,
@@ -64,6 +67,7 @@ impl NodeVm {
             config,
             group: GroupId::unique(),
             machine: None,
+            gone: None,
             starts: 0,
             last: None,
             results: Vec::new(),
@@ -125,6 +129,7 @@ impl NodeVm {
     pub fn begins(&self, machine: Arc<Machine>) -> u64 {
         let mut life = self.life();
         life.starts += 1;
+        life.gone = Some(machine.gone());
         life.machine = Some(machine);
         (life.last, life.outcome, life.results) = (None, None, Vec::new());
         life.starts
@@ -151,6 +156,12 @@ impl NodeVm {
             }
         }
         true
+    }
+
+    /// Waits until its last machine has given back what it held of the host's. False: it has not after this time.
+    pub fn wait_until_gone(&self, limit: Duration) -> bool {
+        let gone = self.life().gone.clone();
+        gone.is_none_or(|gone| gone.wait(limit))
     }
 
     /// How it ended the last time.

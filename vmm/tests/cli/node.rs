@@ -171,15 +171,21 @@ fn a_vm_that_ends_by_itself_leaves_its_console_its_figures_and_its_outcome() {
 fn a_vm_with_sockets_is_started_in_the_jail_and_a_guest_that_ignores_the_button_is_ended() {
     let _ = require_kvm!();
     let files = with_kernel(&kernel_of(&[0xeb, 0xfe]));
-    let node = Node::start(&["--try-linux", "--files", files.path().to_str().unwrap()]);
+    let node = Node::start(&["--try-linux", "--grace", "100ms", "--files", files.path().to_str().unwrap()]);
     let (kernel, vsock) = (files.path().join("vmlinuz"), files.path().join("sock"));
     node.create(json!({ "name": "tux", "kernel": kernel, "memory": "64M", "vsock": vsock }));
     assert!(vsock.exists());
     let stopped: VmInfo = node.client.post("/v1/vms/tux/stop?grace=100ms").unwrap();
     assert_eq!((stopped.state, stopped.outcome.as_deref()), (VmState::Stopped, Some("stopped")));
-    // Who drops the VM last removes it, a moment later.
-    node.wait_for(|_| !vsock.exists());
+    // Its files are free when it is stopped: it starts again at once, and others could use them.
+    for _ in 0..20 {
+        assert!(!vsock.exists());
+        let _: VmInfo = node.client.post("/v1/vms/tux/start").unwrap();
+        let _: VmInfo = node.client.post("/v1/vms/tux/stop?mode=hard").unwrap();
+    }
+    let _: VmInfo = node.client.post("/v1/vms/tux/start").unwrap();
     assert_eq!(node.end(), Some(0));
+    assert!(!vsock.exists(), "the node has left it");
 }
 
 #[test]
