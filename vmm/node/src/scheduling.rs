@@ -41,7 +41,7 @@ pub(crate) struct Scheduling {
     pub(crate) carried: PolicyConfig,
     pub(crate) pcpus: CpuList,
     /// The domain can hold caps.
-    caps: bool,
+    pub(crate) caps: bool,
 }
 
 /// A change that is asked for. What is absent stays.
@@ -371,13 +371,12 @@ impl Node {
             || !attributes.is_empty();
         let done = if moves { self.hands_over(&scheduling, &next, &attributes)? } else { (0, 0.0) };
         vms.iter().for_each(|(vm, config)| vm.set_config(config.clone()));
-        let other_policy = next.policy != scheduling.policy;
         let before = std::mem::replace(&mut *scheduling, next.clone());
         drop(scheduling);
         if moves {
             let carriers: HashSet<i32> = self.domain.threads().iter().map(|thread| thread.0).collect();
             affinity::follow(&before.pcpus, &next.pcpus, &carriers);
-            self.end_recording(if other_policy { "the policy was changed" } else { "the domain was changed" });
+            self.go_on_recording();
             self.watch();
         }
         Ok(done)

@@ -605,11 +605,22 @@ fn the_last_seconds_are_a_trace_and_explain_a_wait() {
     assert!(stdout.contains("hog-2/0 under rsdl"), "{stdout}");
     let (status, ..) = output(node.command(&["record", "a.rec"]));
     assert_eq!(status, Some(0));
-    std::thread::sleep(Duration::from_millis(50));
+    let before = node.vm("hog-1").figures.unwrap().turns;
+    let gets_on = |node: &Node, from: u64| node.vm("hog-1").figures.is_some_and(|figures| figures.turns > from + 3);
+    node.wait_for(|node| gets_on(node, before));
+    // A change of the domain: the recording goes on in another file.
+    let (status, ..) = output(node.command(&["policy", "credit2"]));
+    assert_eq!(status, Some(0));
+    let then = node.vm("hog-1").figures.unwrap().turns;
+    node.wait_for(|node| gets_on(node, then));
     let (status, stdout, _) = output(node.command(&["record", "--end"]));
     assert_eq!(status, Some(0));
-    assert!(stdout.contains("events, 0 lost"), "{stdout}");
-    let (status, stdout, stderr) = output(node.command(&["why", "hog-1/0", "a.rec"]));
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stdout.contains("hog-1/0"), "{stdout}");
+    assert!(stdout.contains("a-2.rec") && stdout.contains("events, 0 lost"), "{stdout}");
+    for (file, policy) in [("a.rec", "rsdl"), ("a-2.rec", "credit2")] {
+        let (status, stdout, stderr) = output(node.command(&["why", "hog-1/0", file]));
+        assert_eq!((status, stderr.as_str()), (Some(0), ""), "{file}");
+        assert!(stdout.contains(&format!("hog-1/0 under {policy}")), "{stdout}");
+        let (status, _, stderr) = output(node.command(&["replay", file]));
+        assert_eq!((status, stderr.as_str()), (Some(0), ""), "{file}");
+    }
 }
