@@ -183,15 +183,18 @@ impl Node {
         self.enter(vm)
     }
 
-    /// Creates the VMs of a configuration that was read and checked. They do not run yet.
-    pub fn create_config(&self, config: &Config) -> Result<(), Problem> {
+    /// Creates the VMs of a configuration that was read and checked. They do not run yet. Returns their names in the
+    /// order of the file. Started in that order, they have the ports of networks that `stile run` gives them.
+    pub fn create_config(&self, config: &Config) -> Result<Vec<String>, Problem> {
+        let mut names = Vec::new();
         for vm in &config.vms {
             for name in vm.instance_names() {
                 self.check(&name, vm)?;
                 self.enter(Arc::new(NodeVm::new(&name, VmConfig { count: 1, ..vm.clone() })))?;
+                names.push(name);
             }
         }
-        Ok(())
+        Ok(names)
     }
 
     fn enter(&self, vm: Arc<NodeVm>) -> Result<VmInfo, Problem> {

@@ -105,13 +105,13 @@ impl Served {
         Ok(Self { node, server, socket, is_own, http })
     }
 
-    /// Creates the VMs of a configuration, and starts them.
+    /// Creates the VMs of a configuration, and starts them in its order.
     pub(super) fn create_all(&self, config: &Config, no_start: bool) -> Result<(), Failure> {
-        self.node.create_config(config).map_err(refused)?;
+        let names = self.node.create_config(config).map_err(refused)?;
         if no_start {
             return Ok(());
         }
-        self.node.vms().iter().try_for_each(|vm| self.node.start(vm.name()).map(drop)).map_err(refused)
+        names.iter().try_for_each(|name| self.node.start(name).map(drop)).map_err(refused)
     }
 
     /// Tells where it listens.

@@ -207,6 +207,19 @@ fn mistakes_in_a_request_are_told_as_those_in_a_file_and_change_nothing() {
 }
 
 #[test]
+fn ports_of_networks_are_numbered_by_the_order_of_the_file() {
+    let _ = require_kvm!();
+    // By name the client would be the first.
+    let vms = "[[vm]]\nname = \"server\"\nimage = \"builtin:netbench-server\"\nnetwork = \"lan\"\n\
+               [[vm]]\nname = \"client\"\nimage = \"builtin:netbench-client\"\nnetwork = \"lan\"\n\
+               cmdline = \"server=10.0.0.1\"\n";
+    let node = Node::start_in(folder(vms), &["stile.toml"]);
+    // A client that finds no server tries again now and then.
+    node.wait_for(|node| node.vm("client").figures.is_some_and(|figures| figures.exits > 2000));
+    assert_eq!(node.end(), Some(0));
+}
+
+#[test]
 fn files_that_the_nodes_own_configuration_names_may_be_used() {
     let _ = require_kvm!();
     let folder = folder("[[vm]]\nname = \"a\"\nimage = \"own.elf\"\n");
