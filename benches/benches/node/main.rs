@@ -49,17 +49,17 @@ fn come_and_go(node: &Node, rounds: usize, count: u64) -> Vec<Promise> {
         let (before, used) = (node.work(), node.control_time());
         let Done { times, seconds } = clients.run(count);
         let cost = (node.control_time() - used) / times.len() as f64;
+        let cpus = (node.work().cpu - before.cpu) / seconds;
         let quantile = |part: f64| times[(part * (times.len() - 1) as f64) as usize] * 1e3;
         let now = node.settled(first.as_ref());
         println!(
             "round {round}: {} requests in {seconds:.1} s; median {:.1}, p99 {:.1}, longest {:.1} ms; {:.2} ms of CPU time \
-             in the API's threads for each; guests used {:.2} CPUs; then {now}",
+             in the API's threads for each; guests used {cpus:.2} CPUs; then {now}",
             times.len(),
             quantile(0.5),
             quantile(0.99),
             quantile(1.0),
             cost * 1e3,
-            (node.work().cpu - before.cpu) / seconds,
         );
         p99.push(quantile(0.99));
         first.get_or_insert(now);

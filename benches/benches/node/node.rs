@@ -136,13 +136,17 @@ impl Node {
         tasks.filter_map(|task| of(task.ok()?.path())).sum::<f64>() / 1e9
     }
 
-    /// What it holds, once it holds no more threads and descriptors than this, or when it has had the time.
+    /// What it holds, once it holds no more threads and descriptors than this, or when it has had the time. Without
+    /// `at_most`: a moment later.
     pub(crate) fn settled(&self, at_most: Option<&Holdings>) -> Holdings {
+        let Some(most) = at_most else {
+            std::thread::sleep(WARM_UP);
+            return self.holdings();
+        };
         let until = Instant::now() + SETTLE;
         loop {
             let now = self.holdings();
-            let settled =
-                at_most.is_some_and(|most| now.threads <= most.threads && now.descriptors <= most.descriptors);
+            let settled = now.threads <= most.threads && now.descriptors <= most.descriptors;
             if settled || Instant::now() > until {
                 return now;
             }
