@@ -204,7 +204,11 @@ impl fmt::Display for ImageRef {
 }
 
 text_value!(MemorySize, "memory-size", {
-    "pattern": format!("^({})$", pattern::within(bounds::MEMORY_MIN, bounds::MEMORY_MAX, &SIZE_UNITS)),
+    "pattern": format!(
+        "^({}|({})K)$",
+        pattern::within(bounds::MEMORY_MIN, bounds::MEMORY_MAX, &SIZE_UNITS[..2]),
+        pattern::fours(bounds::MEMORY_MIN >> 10, bounds::MEMORY_MAX >> 10)
+    ),
     "x-range": format!("{} to {}", MemorySize(bounds::MEMORY_MIN), MemorySize(bounds::MEMORY_MAX))
 });
 text_value!(Name, "name", {

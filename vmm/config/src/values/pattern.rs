@@ -9,6 +9,24 @@ pub(super) fn within(min: u64, max: u64, units: &[(&str, u64)]) -> String {
     units.iter().filter_map(of_unit).collect::<Vec<_>>().join("|")
 }
 
+/// Two digits of a multiple of four. They decide whether a longer number is one.
+const FOURS: &str = "([02468][048]|[13579][26])";
+
+/// The multiples of four from `first`, which has three digits or more, to `last`.
+pub(super) fn fours(first: u64, last: u64) -> String {
+    let ends = |ends: std::ops::RangeInclusive<u64>| -> String {
+        let ends: Vec<_> = ends.filter(|end| end.is_multiple_of(4)).map(|end| format!("{end:02}")).collect();
+        format!("({})", ends.join("|"))
+    };
+    let (low, high) = (first / 100, last / 100);
+    if low == high {
+        return format!("{low}{}", ends(first % 100..=last % 100));
+    }
+    let whole = between(low + 1, high - 1).into_iter().map(|begin| format!("{begin}{FOURS}"));
+    let edges = [format!("{low}{}", ends(first % 100..=99)), format!("{high}{}", ends(0..=last % 100))];
+    whole.chain(edges).collect::<Vec<_>>().join("|")
+}
+
 /// The numbers from `first` to `last`: an alternative for each block of numbers that share their first digits, have any
 /// digit of a range next, and then any digits.
 fn between(mut first: u64, last: u64) -> Vec<String> {
@@ -48,6 +66,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn multiples_of_four_match_if_they_are_within_the_range(
+            first in 25_u64..20_000, more in 0_u64..30_000, number in 0_u64..200_000,
+        ) {
+            let (first, last) = (4 * first, 4 * (first + more));
+            let pattern = Regex::new(&format!("^({})$", fours(first, last))).unwrap();
+            for number in [number, first, first - 4, first + 4, last, last + 1, last + 4] {
+                let fits = (first..=last).contains(&number) && number.is_multiple_of(4);
+                prop_assert_eq!(pattern.is_match(&number.to_string()), fits, "{} in {} to {}", number, first, last);
+            }
+        }
+
         #[test]
         fn numbers_match_if_they_are_within_the_range(
             first in 0_u64..3_000_000, more in 0_u64..3_000_000, number in 0_u64..6_000_000, unit in 0_usize..3,
