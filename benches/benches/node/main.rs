@@ -1,5 +1,5 @@
-//! What a node's API takes: the time of requests while guests want more than both pCPUs, what stays of VMs that come and
-//! go, and what guests lose of their CPU time while the API is in use. `scripts/node-load` runs it.
+//! What a node's API takes: the time of requests while guests want more than both pCPUs, what stays of VMs that come
+//! and go, and what guests lose of their CPU time while the API is in use. `scripts/node-load` runs it.
 
 mod node;
 mod requests;

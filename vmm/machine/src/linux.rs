@@ -37,13 +37,14 @@ pub use payload::{Payload, PayloadError};
 pub use state::LinuxState;
 
 use crate::devices::DeviceError;
-use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt, Payer};
+use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt};
 use crate::halt::{self, Halting};
 use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink};
 use crate::vm::host_exits::Pause;
 use crate::vm::{
-    self, HostFeatures, MakeError, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused, vm_with,
+    self, HostFeatures, MakeError, PaidBy, RetiredVcpu, VcpuSet, VirtualMachine, VmStatus, check_vcpus, refused,
+    vm_with,
 };
 use boot::BootError;
 use cpuid::{Features, StealTime};
@@ -57,7 +58,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use stile_sched::attributes::Attributes;
-use stile_sched::{Domain, Nanos, Time};
+use stile_sched::{Domain, Nanos};
 use userspace::{Apics, Pin, Pristine, UserVcpu};
 use vcpu::LinuxVcpu;
 use vm_memory::GuestMemoryMmap;
@@ -175,7 +176,8 @@ impl LinuxVm {
             }
         };
         let devices = make_devices(spec.devices, &memory)?;
-        let serial = serial::SerialPort::new(Console::new(spec.name, spec.console)).map_err(CreateError::Serial)?;
+        let console = Console::new(spec.name, spec.console).paid_by(PaidBy::from(Arc::clone(&status)));
+        let serial = serial::SerialPort::new(console).map_err(CreateError::Serial)?;
         let (vcpu_set, retired) = VcpuSet::new(Arc::clone(&status), created);
         let tells_panic = spec.payload.cmdline.tells_panic();
         let steal = (0..spec.vcpus).map(|_| AtomicU64::new(0)).collect();
@@ -205,7 +207,8 @@ impl LinuxVm {
     /// Has the VM pay for the CPU time of the threads that serve its devices.
     fn charge_devices(&self) {
         for device in &self.state.devices {
-            device.worker().charge_to(Arc::new(PayingVm(Arc::clone(&self.state.status))));
+            let payer: Arc<VmStatus> = Arc::clone(&self.state.status);
+            device.worker().payer().name(payer);
         }
     }
 
@@ -250,15 +253,6 @@ impl LinuxVm {
     /// The state that the vCPUs share.
     pub fn state(&self) -> &Arc<LinuxState> {
         &self.state
-    }
-}
-
-/// A VM that pays for the thread that serves its devices.
-struct PayingVm(Arc<VmStatus>);
-
-impl Payer for PayingVm {
-    fn pays(&self, time: Nanos) -> Time {
-        self.0.charge(time)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The thread that does what comes due by itself: it buries VMs that have ended, and takes changes back. A second one frees
-//! the machines of ended VMs, for which KVM may take long.
+//! The thread that does what comes due by itself: it buries VMs that have ended, and takes changes back. A second one
+//! frees the machines of ended VMs, for which KVM may take long.
 
 use crate::make::Machine;
 use crate::node::Node;

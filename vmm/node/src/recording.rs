@@ -9,8 +9,8 @@ use stile_results::model::Params;
 use tracing::warn;
 
 impl Node {
-    /// Records from now on, in a file of this name in the folder of recordings. A recording tells of one domain, so after
-    /// a change of the domain it goes on in a file of its own ([`next_part`]).
+    /// Records from now on, in a file of this name in the folder of recordings. A recording tells of one domain, so
+    /// after a change of the domain it goes on in a file of its own ([`next_part`]).
     pub fn record(&self, name: &str) -> Result<RecordingView, Problem> {
         let path = self.recording_path(name)?;
         let scheduling = self.scheduling.read();
@@ -92,8 +92,8 @@ impl Node {
     }
 }
 
-/// The file after this one: `a-2.rec` after `a.rec`, `a-3.rec` after that. Files that are there already are passed over,
-/// up to a thousandth.
+/// The file after this one: `a-2.rec` after `a.rec`, `a-3.rec` after that. Files that are there already are passed
+/// over, up to a thousandth.
 fn next_part(path: &Path) -> Option<PathBuf> {
     let stem = path.file_stem()?.to_str()?;
     let (stem, part) = match stem.rsplit_once('-').map(|(stem, part)| (stem, part.parse::<u32>())) {

@@ -40,6 +40,6 @@ pub use line::{Line, Notify, Tell};
 pub use mmio::{Device, MMIO_BYTES, MmioTransport, Progress};
 pub use requests::RequestQueue;
 pub use ring::Ring;
-pub use worker::{Payer, Worker};
+pub use worker::Worker;
 
 pub(crate) use budget::Budget;

@@ -136,7 +136,7 @@ impl<'a> Makers<'a> {
     /// Adds the devices that every guest has.
     fn add_common(&mut self, name: &str, console: Sink) {
         self.add("virtio-rng".to_owned(), |memory, line| Ok(EntropyDevice::new(memory, line)));
-        let output = Box::new(Console::new(name, console));
+        let output = Box::new(Console::new(name, console).paid_by(self.worker.payer().clone()));
         self.add("virtio-console".to_owned(), |memory, line| Ok(ConsoleDevice::new(output, None, memory, line)?));
     }
 

@@ -4,9 +4,9 @@ use super::gate::Gate;
 use super::layout::Layout;
 use crate::devices::virtio::Progress;
 use crate::devices::{MmioDevice, Written};
-use crate::vm::VmStatus;
 use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink, harmless};
+use crate::vm::{PaidBy, VmStatus};
 use std::mem::offset_of;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
@@ -60,12 +60,14 @@ impl VmState {
         sink: Sink,
         device: Option<Mapped>,
     ) -> Self {
-        let serial = Serial::new(NoInterrupt, Console::new(status.name(), sink.clone()));
+        let payer = PaidBy::from(Arc::clone(&status));
+        let console = |sink| Console::new(status.name(), sink).paid_by(payer.clone());
+        let serial = Serial::new(NoInterrupt, console(sink.clone()));
         Self {
             layout,
             memory,
             clock,
-            console: Mutex::new(Console::new(status.name(), sink)),
+            console: Mutex::new(console(sink)),
             status,
             serial: Mutex::new(serial),
             device,

@@ -3,6 +3,9 @@
 //! What a guest prints is put into a bounded queue ([`Outlet`]), and one thread of the process writes it (`writer`). So
 //! a reader that does not read stops no vCPU and no device. Text for which there is no room is lost; how much, is told
 //! when the console is dropped.
+//!
+//! The VM pays for the CPU time that the writing thread has used for it, when it prints the next time. Only threads of
+//! the VM charge it, so the writing thread needs no right to wake vCPUs, and waits for no lock of a domain.
 
 mod loss;
 mod outlet;
@@ -11,8 +14,10 @@ mod writer;
 pub use outlet::{Lost, Outlet, ROOM, STANDARD_OUTPUT, Stalled, Write as WriteOut};
 pub use writer::PATIENCE;
 
+use super::PaidBy;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+use stile_sched::Nanos;
 
 /// Where the lines of a guest go.
 #[derive(Clone)]
@@ -53,11 +58,15 @@ const LINE_MAX: usize = 4096;
 /// Most text in a [`Sink::Buffer`] (units: bytes). What a guest prints after that is lost.
 pub const BUFFER_MAX: usize = 16 << 20;
 
+/// Time that is charged at once: some ten times what it costs to charge it.
+const LEAST_CHARGE: Nanos = Nanos::from_micros(50);
+
 /// Collects a VM's bytes into lines.
 pub struct Console {
     name: String,
     way: Way,
     line: Vec<u8>,
+    payer: PaidBy,
 }
 
 /// How the text leaves the console.
@@ -117,7 +126,31 @@ pub fn settle() {
 impl Console {
     /// A console of the VM `name`.
     pub fn new(name: &str, sink: Sink) -> Self {
-        Self { name: name.to_owned(), way: Way::of(name, sink), line: Vec::new() }
+        Self { name: name.to_owned(), way: Way::of(name, sink), line: Vec::new(), payer: PaidBy::default() }
+    }
+
+    /// The same, with a payer for the time that it takes to write its text.
+    pub fn paid_by(mut self, payer: PaidBy) -> Self {
+        self.set_payer(payer);
+        self
+    }
+
+    fn set_payer(&mut self, payer: PaidBy) {
+        if let Way::Both(consoles) = &mut self.way {
+            consoles.0.set_payer(payer.clone());
+            consoles.1.set_payer(payer.clone());
+        }
+        self.payer = payer;
+    }
+
+    /// Has the payer pay for what was written since the last time.
+    fn pay(&self) {
+        let (Way::Lines(outlet) | Way::Raw(outlet)) = &self.way else { return };
+        let Some(payer) = self.payer.get() else { return };
+        if let Some(time) = outlet.take_unpaid(LEAST_CHARGE) {
+            // A vCPU that prints is held back by the cap itself, and the devices' worker when it pays for its own time.
+            let _ = payer.pays(time);
+        }
     }
 
     fn end_line(&mut self) {
@@ -149,6 +182,7 @@ impl Write for Console {
                 bytes.chunks(LINE_MAX).for_each(|bytes| {
                     let _ = outlet.put_joined(bytes);
                 });
+                self.pay();
                 return Ok(bytes.len());
             }
             Way::Both(consoles) => {
@@ -167,6 +201,7 @@ impl Write for Console {
                 self.end_line();
             }
         }
+        self.pay();
         Ok(bytes.len())
     }
 

@@ -22,7 +22,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use stile_jail::Kind;
@@ -35,6 +35,7 @@ use super::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use super::sync::thread::{self, JoinHandle};
 use super::sync::{self, AtomicU64, Mutex, Ordering, RwLock};
 use super::{Device, MmioTransport, Progress, Tell};
+use crate::vm::{PaidBy, Payer};
 
 /// Events taken from the kernel at a time; a VM has about a dozen sources.
 const EVENTS: usize = 16;
@@ -49,12 +50,6 @@ const LEAST_CHARGE: Nanos = Nanos::from_micros(50);
 
 /// A wait of a pause (unit: ms). Longer pauses take several.
 const LONGEST_WAIT: u64 = 10_000;
-
-/// Pays for a worker's CPU time.
-pub trait Payer: Send + Sync {
-    /// The worker has used so much. Returns when it may go on; a time that has passed means at once.
-    fn pays(&self, time: Nanos) -> Time;
-}
 
 /// What a worker needs of a device.
 pub(super) trait Serve: Send + Sync {
@@ -112,7 +107,7 @@ struct Shared {
     stop: EventFd,
     devices: RwLock<Vec<Served>>,
     /// Without one, the worker's time is charged to nobody.
-    payer: OnceLock<Arc<dyn Payer>>,
+    payer: PaidBy,
     /// Number of the source whose turn is under way, for messages.
     turn: AtomicU64,
 }
@@ -158,7 +153,7 @@ impl Worker {
     /// off.
     pub fn start(vm: &str, kind: Kind, tell: Tell) -> io::Result<Arc<Self>> {
         let (devices, turn) = (RwLock::default(), AtomicU64::new(Source::Stop.number()));
-        let (epoll, ends, stop, payer) = (Epoll::new()?, Epoll::new()?, event()?, OnceLock::new());
+        let (epoll, ends, stop, payer) = (Epoll::new()?, Epoll::new()?, event()?, PaidBy::default());
         let ended = EpollEvent::new(EventSet::IN, Source::Stop.number());
         ends.ctl(ControlOperation::Add, stop.as_raw_fd(), ended)?;
         let shared = Arc::new(Shared { epoll, ends, stop, devices, payer, turn });
@@ -187,9 +182,9 @@ impl Worker {
         &self.tell
     }
 
-    /// Has this payer pay for the worker's CPU time from now on. Only the first call counts.
-    pub fn charge_to(&self, payer: Arc<dyn Payer>) {
-        let _ = self.shared.payer.set(payer);
+    /// The payer for its CPU time, to be named once the VM is made.
+    pub fn payer(&self) -> &PaidBy {
+        &self.shared.payer
     }
 
     /// Serves `device` from now on, whenever one of its events rings. Messages call it `name`.
@@ -257,7 +252,7 @@ impl Shared {
             }
             again = turns.into_iter().filter(|source| self.turn(*source) == Progress::More).collect();
             if let Some(payer) = self.payer.get() {
-                self.pause_until(bill.settle(&**payer));
+                self.pause_until(bill.settle(payer));
             }
         }
     }

@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use stile_sched::Nanos;
 
 /// Most text that waits in one outlet (units: bytes). A kernel's messages from its boot fit.
 pub const ROOM: usize = 128 << 10;
@@ -58,6 +60,9 @@ pub(super) struct Shared {
     written: Condvar,
     /// Only the writing thread locks it.
     write: Mutex<Write>,
+    /// CPU time that the writing thread has used for this outlet, and nobody has paid for (unit: ns). Relaxed: it
+    /// orders nothing.
+    unpaid: AtomicU64,
 }
 
 #[derive(Default)]
@@ -77,7 +82,8 @@ impl Outlet {
     /// An outlet to this place, for messages, and the way to write there.
     pub fn new(place: &str, write: Write) -> Self {
         let (place, write) = (place.to_owned(), Mutex::new(write));
-        Self(Arc::new(Shared { place, queue: Mutex::default(), written: Condvar::new(), write }))
+        let (queue, written, unpaid) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
+        Self(Arc::new(Shared { place, queue, written, write, unpaid }))
     }
 
     /// Has this text written as one piece. Returns false if there is no room for it, so that it is lost.
@@ -134,6 +140,12 @@ impl Outlet {
             self.0.queue().give_up();
         }
         self.take_lost()
+    }
+
+    /// CPU time that the writing thread has used for it since the last call, if it is so much.
+    pub fn take_unpaid(&self, least: Nanos) -> Option<Nanos> {
+        let unpaid = &self.0.unpaid;
+        (unpaid.load(Ordering::Relaxed) >= least.0).then(|| Nanos(unpaid.swap(0, Ordering::Relaxed)))
     }
 
     /// The place to which it leads.
@@ -220,6 +232,11 @@ impl Shared {
         }
         drop(queue);
         self.written.notify_all();
+    }
+
+    /// The writing thread has used so much CPU time for it.
+    pub(super) fn owes(&self, time: Nanos) {
+        self.unpaid.fetch_add(time.0, Ordering::Relaxed);
     }
 
     /// Whether there is more to write. If not, the outlet is off the writer's list.

@@ -1,5 +1,8 @@
 use super::*;
+use crate::vm::Payer;
 use std::sync::mpsc;
+use stile_sched::Time;
+use stile_sched::time::thread_cpu_time;
 
 fn show(line: impl Fn(&str) + Send + Sync + 'static) -> Sink {
     let show = move |text: &str| {
@@ -39,6 +42,43 @@ fn both_of_two_places_get_all_of_it_and_each_in_its_own_form() {
     drop(console);
     assert_eq!(*buffer.lock().unwrap(), b"one\ntwo\n");
     assert_eq!(*shown.lock().unwrap(), ["[vm] one", "[vm] two"]);
+}
+
+/// Keeps what it paid.
+#[derive(Default)]
+struct Pays(Mutex<Nanos>);
+
+impl Payer for Pays {
+    fn pays(&self, time: Nanos) -> Time {
+        let mut paid = self.0.lock().unwrap();
+        *paid = *paid + time;
+        Time(0)
+    }
+}
+
+/// Uses so much CPU time.
+fn work(time: Nanos) {
+    let until = thread_cpu_time() + time;
+    while thread_cpu_time() < until {}
+}
+
+#[test]
+fn the_writing_threads_time_is_paid_by_who_printed_when_it_prints_again() {
+    const LINE: Nanos = Nanos::from_millis(2);
+    let sink = || show(|_| work(LINE));
+    for sink in [sink(), Sink::Both(Box::new((Sink::Discard, sink())))] {
+        let (payer, idle) = (Arc::new(Pays::default()), Arc::new(Pays::default()));
+        let mut console = Console::new("vm", sink).paid_by(PaidBy::from(Arc::clone(&payer)));
+        let mut other = Console::new("other", show(|_| ())).paid_by(PaidBy::from(Arc::clone(&idle)));
+        console.write_all(b"one\ntwo\nthree\n").unwrap();
+        settle();
+        assert_eq!(*payer.0.lock().unwrap(), Nanos::ZERO, "nobody pays before it prints again");
+        [&mut console, &mut other].iter_mut().for_each(|console| console.write_all(b"four").unwrap());
+        let paid = *payer.0.lock().unwrap();
+        assert!(paid.0 >= 3 * LINE.0 && *idle.0.lock().unwrap() < LINE, "{paid:?}");
+        console.write_all(b"").unwrap();
+        assert_eq!(*payer.0.lock().unwrap(), paid, "it pays once");
+    }
 }
 
 #[test]

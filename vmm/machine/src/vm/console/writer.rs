@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stile_jail::Kind;
-use stile_sched::time::monotonic;
+use stile_sched::time::{monotonic, thread_cpu_time};
 use stile_sched::{Nanos, Time};
 
 /// Bytes of one outlet that are written before the next outlet has its turn (units: bytes).
@@ -88,11 +88,13 @@ impl Writer {
     fn run(&self) {
         loop {
             let outlet = self.next();
+            let before = thread_cpu_time();
             for piece in outlet.take() {
                 self.began.store(monotonic().0, Ordering::Relaxed);
                 outlet.write(&piece);
                 self.began.store(0, Ordering::Relaxed);
             }
+            outlet.owes(thread_cpu_time() - before);
             if outlet.has_more() {
                 self.enlist(outlet);
             }

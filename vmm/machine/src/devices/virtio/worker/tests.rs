@@ -115,7 +115,7 @@ impl Payer for Pays {
 fn busy_worker(until: fn() -> Time) -> (Arc<Worker>, Receiver<(Nanos, Time)>) {
     let worker = Worker::start("vm", Kind::Device, Arc::new(|text: &str| panic!("{text}"))).unwrap();
     let (pays, paid) = mpsc::channel();
-    worker.charge_to(Arc::new(Pays(Mutex::new(pays), until)));
+    worker.payer().name(Arc::new(Pays(Mutex::new(pays), until)));
     let rings = event().unwrap();
     rings.write(1).unwrap();
     worker.serve("virtio-net", Arc::new(Busy), Arc::new([rings])).unwrap();
