@@ -51,7 +51,7 @@ struct Pays(Mutex<Nanos>);
 impl Payer for Pays {
     fn pays(&self, time: Nanos) -> Time {
         let mut paid = self.0.lock().unwrap();
-        *paid = *paid + time;
+        *paid += time;
         Time(0)
     }
 }
