@@ -12,6 +12,7 @@
 //! carries out the one order that its arguments are, so that a host can make and check the contents of disks as guests
 //! do.
 
+mod attack;
 mod button;
 mod disk;
 mod drivers;

@@ -1,5 +1,6 @@
 //! Orders: how they stand on the kernel's command line, and what they ask.
 
+use crate::attack::Attack;
 use std::time::Duration;
 
 /// What a guest is asked to do.
@@ -15,6 +16,8 @@ pub(crate) enum Order {
     Write(Extent),
     /// Look whether it holds that pattern.
     Check(Extent),
+    /// Attack the monitor by the guest's devices, which have no drivers from then on.
+    Attack(Attack),
     /// Run a program of the image until it ends, or go on meanwhile.
     Program {
         /// Its name and arguments.
@@ -42,6 +45,8 @@ pub(crate) enum OrderError {
     Empty,
     #[error("`idle` takes seconds or nothing, not `{0}`")]
     Idle(String),
+    #[error("`attack` takes seconds and a number that chooses the sequence, not `{0}`")]
+    Attack(String),
     #[error("`{0}` takes a path, a size in bytes or with K, M or G, and a number that chooses the pattern")]
     Extent(String),
 }
@@ -75,8 +80,15 @@ impl Order {
             [] => Err(OrderError::Empty),
             ["idle"] => Ok(Self::Idle(None)),
             ["idle", seconds] => {
-                let time = seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-                time.map(|time| Self::Idle(Some(time))).ok_or_else(|| OrderError::Idle(seconds.to_owned()))
+                time(seconds).map(|time| Self::Idle(Some(time))).ok_or_else(|| OrderError::Idle(seconds.to_owned()))
+            }
+            ["attack", ref words @ ..] => {
+                let attack = match *words {
+                    [seconds, seed] => time(seconds).zip(seed.parse().ok()),
+                    _ => None,
+                };
+                let attack = attack.map(|(time, seed)| Self::Attack(Attack { time, seed }));
+                attack.ok_or_else(|| OrderError::Attack(words.join(" ")))
             }
             ["gate"] => Ok(Self::Gate),
             ["shell"] => Ok(Self::Shell),
@@ -94,6 +106,11 @@ impl Extent {
         let (size, seed) = (size(bytes).ok_or_else(wrong)?, seed.parse().map_err(|_| wrong())?);
         Ok(Self { path: path.to_owned(), size, seed })
     }
+}
+
+/// A number of seconds.
+fn time(seconds: &str) -> Option<Duration> {
+    seconds.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 /// A number of bytes, such as 4096 or 16M.
@@ -137,6 +154,9 @@ mod tests {
         assert_eq!(Order::parse("idle"), Ok(Order::Idle(None)));
         assert_eq!(Order::parse("idle 0.5"), Ok(Order::Idle(Some(Duration::from_millis(500)))));
         assert_eq!(Order::parse("gate"), Ok(Order::Gate));
+        let attack = Attack { time: Duration::from_secs(5), seed: 9 };
+        assert_eq!(Order::parse("attack 5 9"), Ok(Order::Attack(attack)));
+        assert_eq!(Order::parse("attack 5"), Err(OrderError::Attack("5".into())));
         let extent = Extent { path: "/dev/vda".into(), size: 16 << 20, seed: 7 };
         assert_eq!(Order::parse("write /dev/vda 16M 7"), Ok(Order::Write(extent.clone())));
         assert_eq!(Order::parse("check /dev/vda 16384K 7"), Ok(Order::Check(extent)));

@@ -1,5 +1,6 @@
 //! Carrying orders out.
 
+use crate::attack::{self, AttackError};
 use crate::disk::{self, DiskError};
 use crate::orders::{Order, OrderError};
 use crate::report::Reporter;
@@ -18,6 +19,8 @@ pub(crate) enum WorkError {
     Order(#[from] OrderError),
     #[error(transparent)]
     Disk(#[from] DiskError),
+    #[error(transparent)]
+    Attack(#[from] AttackError),
     #[error("cannot run {program}: {source}")]
     Start { program: String, source: io::Error },
     #[error("the host does not say that the gate is open: {0}")]
@@ -37,6 +40,10 @@ pub(crate) fn carry_out(order: &Order, number: u32, reporter: &Reporter) -> Resu
         Order::Write(extent) => disk::write(extent)?,
         Order::Check(extent) => disk::check(extent)?,
         Order::Shell => shell()?,
+        Order::Attack(attack) => {
+            let made = attack::make(attack)?;
+            reporter.report(Report::Output { order: number, line: &made });
+        }
         Order::Program { words, background: true } => run_beside(words)?,
         Order::Program { words, background: false } => run(words, number, reporter)?,
     }

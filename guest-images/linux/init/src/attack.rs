@@ -1,0 +1,82 @@
+//! Attacks on the monitor by what only a driver does: the registers and rings of the guest's virtio devices, without a
+//! driver that would keep the rules (virtio 1.2).
+//!
+//! The devices are taken from their drivers, and their registers mapped from `/dev/mem`. Rings and buffers lie in
+//! memory of this process ([`arena`]), whose physical addresses the kernel tells root. No address outside of it is ever
+//! given to a device for writing, so that the attacker's own kernel lives. The attacks ([`moves`]) follow each other in
+//! an order that a seed decides.
+
+mod arena;
+mod device;
+mod moves;
+
+use arena::Arena;
+use device::Device;
+use fastrand::Rng;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// What to attack, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attack {
+    /// For how long.
+    pub(crate) time: Duration,
+    /// Which sequence of attacks.
+    pub(crate) seed: u64,
+}
+
+/// Why there is no attack.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AttackError {
+    #[error("only a guest's first process attacks: anywhere else these would be devices that are needed")]
+    NoGuest,
+    #[error("cannot take {device} from its driver: {source}")]
+    Take { device: String, source: io::Error },
+    #[error("cannot map {what}: {why}")]
+    Map { what: String, why: String },
+    #[error("the kernel does not tell where memory is: {0}")]
+    Addresses(io::Error),
+    #[error("there is no virtio device")]
+    NoDevice,
+}
+
+/// A device, memory for it, and the choices.
+pub(crate) struct Attacker {
+    device: Device,
+    arena: Arena,
+    random: Rng,
+    inputs: u64,
+}
+
+/// Makes the attacks, and says how many inputs the devices got.
+pub(crate) fn make(attack: &Attack) -> Result<String, AttackError> {
+    if std::process::id() != 1 {
+        return Err(AttackError::NoGuest);
+    }
+    let until = Instant::now() + attack.time;
+    let mut random = Rng::with_seed(attack.seed);
+    let one = |device| Ok(Attacker { device, arena: Arena::new()?, random: random.fork(), inputs: 0 });
+    let mut attackers = device::take_all()?.into_iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    let mut choice = random.fork();
+    while Instant::now() < until {
+        let at = choice.usize(..attackers.len());
+        let attacker = &mut attackers[at];
+        let moves = moves::of(attacker.device.kind());
+        choice.choice(moves).into_iter().for_each(|(_, make)| make(attacker));
+    }
+    // Nothing of this process is a device's any more when it ends.
+    attackers.iter().for_each(|attacker| attacker.device.reset());
+    let inputs: u64 = attackers.iter().map(|attacker| attacker.inputs).sum();
+    Ok(format!("{inputs} inputs to {} devices", attackers.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_other_process_attacks() {
+        let attack = Attack { time: Duration::ZERO, seed: 1 };
+        assert!(matches!(make(&attack), Err(AttackError::NoGuest)));
+    }
+}
