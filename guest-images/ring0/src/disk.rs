@@ -1,4 +1,4 @@
-//! A driver of the first device, which is a disk (virtio 1.2, sections 4.2 and 5.2): it reads the first sector, once.
+//! A driver of the first device, which is a disk (virtio 1.2, sections 4.2 and 5.2): it reads the first sector.
 
 use crate::say;
 use core::hint::spin_loop;
@@ -63,8 +63,11 @@ fn write(register: u64, value: u32) {
 /// Asks for the sector and waits for it, or resets the device in the meantime. Returns whether it was read.
 pub(crate) fn read(resets: bool) -> bool {
     let area = &raw mut AREA;
-    // SAFETY: only this vCPU runs, and calls this once. The device reads and writes the area from the notification on.
+    // The device is off until it has its queue.
+    write(STATUS, 0);
+    // SAFETY: only this vCPU runs. The device reads and writes the area from the notification on.
     unsafe {
+        (&raw mut (*area).status).write_volatile(UNANSWERED);
         let parts = [
             ((&raw const (*area).header) as u64, 16, 0),
             ((&raw const (*area).sector) as u64, 512, WRITE),
@@ -77,7 +80,7 @@ pub(crate) fn read(resets: bool) -> bool {
         (&raw mut (*area).available[1]).write_volatile(1);
     }
     fence(SeqCst);
-    [0, 1, 3].into_iter().for_each(|status| write(STATUS, status));
+    [1, 3].into_iter().for_each(|status| write(STATUS, status));
     write(DRIVER_FEATURES_SEL, 1);
     write(DRIVER_FEATURES, 1);
     write(STATUS, 11);

@@ -4,7 +4,8 @@
 //! one that boots starts the others by INIT and start-up messages. It prints a line for each test on the serial port,
 //! and powers off if all passed; else it resets. The word `ticks` on its command line makes it count timer interrupts
 //! and nothing else, `pv` as the second word with ends of interrupts that need no exit. The word `disk` makes it read a
-//! sector of its first device and nothing else, `reset` as the second word, reset that device before the answer.
+//! sector of its first device and nothing else: with `reset` as the second word, reset that device before the answer;
+//! with `again`, read it over and over.
 #![cfg_attr(feature = "guest", no_std, no_main)]
 #![cfg_attr(
     feature = "guest",

@@ -55,7 +55,11 @@ extern "C" fn ring0_main() -> ! {
         end(true);
     }
     if has_word(words, b"disk") {
-        end(disk::read(has_word(words, b"reset")));
+        let mut has_read = disk::read(has_word(words, b"reset"));
+        while has_read && has_word(words, b"again") {
+            has_read = disk::read(false);
+        }
+        end(has_read);
     }
     let mut passed = true;
     for (name, test) in TESTS {

@@ -20,4 +20,5 @@ mod run;
 mod simulation;
 mod stalled;
 mod terminal;
+mod unanswered;
 mod verdicts;
