@@ -7,13 +7,15 @@
 //! an order that a seed decides.
 
 mod arena;
+mod attacker;
 mod device;
+mod error;
 mod moves;
 
-use arena::Arena;
-use device::Device;
+pub(crate) use error::AttackError;
+
+use attacker::Attacker;
 use fastrand::Rng;
-use std::io;
 use std::time::{Duration, Instant};
 
 /// What to attack, and how.
@@ -25,29 +27,6 @@ pub(crate) struct Attack {
     pub(crate) seed: u64,
 }
 
-/// Why there is no attack.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AttackError {
-    #[error("only a guest's first process attacks: anywhere else these would be devices that are needed")]
-    NoGuest,
-    #[error("cannot take {device} from its driver: {source}")]
-    Take { device: String, source: io::Error },
-    #[error("cannot map {what}: {why}")]
-    Map { what: String, why: String },
-    #[error("the kernel does not tell where memory is: {0}")]
-    Addresses(io::Error),
-    #[error("there is no virtio device")]
-    NoDevice,
-}
-
-/// A device, memory for it, and the choices.
-pub(crate) struct Attacker {
-    device: Device,
-    arena: Arena,
-    random: Rng,
-    inputs: u64,
-}
-
 /// Makes the attacks, and says how many inputs the devices got.
 pub(crate) fn make(attack: &Attack) -> Result<String, AttackError> {
     if std::process::id() != 1 {
@@ -55,7 +34,7 @@ pub(crate) fn make(attack: &Attack) -> Result<String, AttackError> {
     }
     let until = Instant::now() + attack.time;
     let mut random = Rng::with_seed(attack.seed);
-    let one = |device| Ok(Attacker { device, arena: Arena::new()?, random: random.fork(), inputs: 0 });
+    let one = |device| Attacker::new(device, random.fork());
     let mut attackers = device::take_all()?.into_iter().map(one).collect::<Result<Vec<_>, _>>()?;
     let mut choice = random.fork();
     while Instant::now() < until {

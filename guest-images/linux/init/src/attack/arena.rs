@@ -1,6 +1,6 @@
 //! Memory whose physical addresses are known, page by page.
 
-use super::AttackError;
+use super::error::AttackError;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use vm_memory::mmap::MmapRegionBuilder;

@@ -1,7 +1,7 @@
 //! The registers of a virtio device (virtio-mmio, version 2), taken from its driver.
 
-use super::AttackError;
 use super::arena::PAGE;
+use super::error::AttackError;
 use std::fs::{self, File, OpenOptions};
 use std::sync::atomic::Ordering;
 use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};

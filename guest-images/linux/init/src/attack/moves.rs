@@ -1,7 +1,7 @@
 //! The attacks: what a driver must not do, and what it may do but none would.
 
-use super::Attacker;
-use super::arena::{PAGE, PAGES};
+use super::arena::PAGE;
+use super::attacker::{AVAILABLE, Attacker, DESCRIPTORS, Descriptor, INDIRECT, NEXT, SIZE, TABLE, TEXT, USED, WRITE};
 use super::device::{
     BLOCK, CONFIG, CONSOLE, DRIVER_FEATURES, DRIVER_FEATURES_SEL, INTERRUPT_ACK, NET, PLACES, QUEUE_NOTIFY, QUEUE_NUM,
     QUEUE_READY, QUEUE_SEL, STATUS, STATUSES, VSOCK,
@@ -9,28 +9,6 @@ use super::device::{
 
 /// An attack, with its name.
 pub(super) type Move = (&'static str, fn(&mut Attacker));
-
-/// Features that any device may have: version 1, tables of descriptors, and events by index.
-const VERSION_1: u64 = 1 << 32;
-const INDIRECT_TABLES: u64 = 1 << 28;
-const EVENT_INDEX: u64 = 1 << 29;
-
-/// Flags of a descriptor.
-const NEXT: u16 = 1;
-const WRITE: u16 = 2;
-const INDIRECT: u16 = 4;
-
-/// What the pages of an arena are for.
-const DESCRIPTORS: usize = 0;
-const AVAILABLE: usize = 1;
-const USED: usize = 2;
-const TABLE: usize = 3;
-/// Headers and text, which devices only read.
-const TEXT: usize = 4;
-/// Buffers that devices write to.
-const BUFFERS: std::ops::Range<usize> = 5..PAGES;
-/// Descriptors of a queue, and of a page.
-const SIZE: u16 = 64;
 
 /// An address that is no memory.
 const NOWHERE: [u64; 4] = [0xd000_0000, u64::MAX - 15, 1 << 63, 0xfee0_0000];
@@ -62,75 +40,6 @@ pub(super) fn of(kind: u32) -> &'static [Move] {
         CONSOLE => &OF_CONSOLE,
         VSOCK => &OF_VSOCK,
         _ => &ANY,
-    }
-}
-
-/// A descriptor.
-#[derive(Clone, Copy)]
-struct Descriptor {
-    address: u64,
-    length: u32,
-    flags: u16,
-    next: u16,
-}
-
-impl Attacker {
-    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.random.usize(..of.len())]
-    }
-
-    fn describe(&mut self, page: usize, index: u16, descriptor: Descriptor) {
-        let Descriptor { address, length, flags, next } = descriptor;
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&address.to_le_bytes());
-        bytes[8..12].copy_from_slice(&length.to_le_bytes());
-        bytes[12..14].copy_from_slice(&flags.to_le_bytes());
-        bytes[14..].copy_from_slice(&next.to_le_bytes());
-        self.arena.write(page, 16 * usize::from(index), &bytes);
-        self.inputs += 1;
-    }
-
-    /// Makes these chains available, and says that there are so many.
-    fn offer(&mut self, heads: &[u16], claimed: u16) {
-        for (at, head) in heads.iter().enumerate() {
-            self.arena.write(AVAILABLE, 4 + 2 * at, &head.to_le_bytes());
-        }
-        self.arena.write(AVAILABLE, 2, &claimed.to_le_bytes());
-        self.inputs += 1;
-    }
-
-    /// Empties rings and tables, with the device off.
-    fn fresh(&mut self) {
-        self.device.reset();
-        self.arena.clear(DESCRIPTORS..TEXT);
-    }
-
-    /// Starts the device with one queue, and notifies it.
-    fn strike(&mut self, queue: u32) {
-        let features = self.one_of(&[
-            VERSION_1,
-            VERSION_1,
-            VERSION_1 | INDIRECT_TABLES,
-            VERSION_1 | EVENT_INDEX,
-            VERSION_1 | INDIRECT_TABLES | EVENT_INDEX,
-        ]);
-        self.device.begin(features);
-        let places = [DESCRIPTORS, AVAILABLE, USED].map(|page| self.arena.address(page));
-        self.device.set_up(queue, SIZE.into(), places);
-        self.device.go();
-        let times = self.random.u64(1..4);
-        (0..times).for_each(|_| self.device.notify(queue));
-        self.inputs += 20 + times;
-    }
-
-    /// A page that devices may write to.
-    fn buffer(&mut self) -> u64 {
-        let page = self.random.usize(BUFFERS);
-        self.arena.address(page)
-    }
-
-    fn queue(&mut self) -> u32 {
-        self.random.u32(..3)
     }
 }
 
