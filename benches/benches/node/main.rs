@@ -35,7 +35,9 @@ fn main() -> ExitCode {
     }
     if is_wanted(PARTS[1]) {
         let (pairs, window) = if quick { (2, 1) } else { (7, 3) };
-        RATES.iter().for_each(|&rate| promises.extend(kept(&node, rate, pairs, Duration::from_secs(window))));
+        let asked: Vec<u32> = given.iter().filter_map(|argument| argument.parse().ok()).collect();
+        let rates = if asked.is_empty() { &RATES[..] } else { &asked };
+        rates.iter().for_each(|&rate| promises.extend(kept(&node, rate, pairs, Duration::from_secs(window))));
     }
     node.end();
     tell(&promises)
