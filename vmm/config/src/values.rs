@@ -216,7 +216,7 @@ text_value!(Name, "name", {
     "x-range": format!("1 to {} of a-z 0-9 - _ .", bounds::NAME_MAX)
 });
 text_value!(ImageRef, "image", {
-    "minLength": 1,
+    "pattern": r"^[^\x00]+$",
     "x-range": "builtin:NAME or a path"
 });
 

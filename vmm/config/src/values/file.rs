@@ -47,7 +47,7 @@ impl fmt::Display for FilePath {
 }
 
 text_value!(FilePath, "file", {
-    "minLength": 1,
+    "pattern": r"^[^\x00]+$",
     "x-range": "a path"
 });
 
