@@ -159,15 +159,21 @@ fn endpoints() -> ApiRouter<Crew> {
         .api_route(
             "/v1/vms/{name}/console",
             get_with(stream::console, |op| {
-                bytes(
-                    named(op, "read_console", "Read what a guest has printed, and what it prints with `follow`."),
-                    "The text.",
-                )
+                bytes(named(op, "read_console", "Read what a guest has printed."), "The text.")
             })
             .merge(post_with(handlers::type_at, |op| {
                 named(op, "type_at_console", "Type at the serial port of a Linux guest.")
                     .response_with::<204, (), _>(|r| r.description("The guest has taken it."))
             })),
+        )
+        .api_route(
+            "/v1/vms/{name}/console/follow",
+            get_with(stream::follow_console, |op| {
+                bytes(
+                    named(op, "follow_console", "Read what a guest has printed, and then what it prints."),
+                    "The text.",
+                )
+            }),
         )
         .api_route(
             "/v1/vms/{name}/vcpus/{index}/why",

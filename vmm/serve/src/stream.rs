@@ -27,6 +27,8 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const ALIVE: Duration = Duration::from_secs(15);
 /// Most bytes of a console that are sent in one piece.
 const PIECE: usize = 64 << 10;
+/// A guest may print any bytes.
+const TEXT: (HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
 /// The header with the number of the byte after those in the answer.
 const NEXT: HeaderName = HeaderName::from_static("stile-next");
 
@@ -40,10 +42,8 @@ pub(crate) struct FramesQuery {
 pub(crate) struct ConsoleQuery {
     /// Number of the first byte to send, counted since the VM was created. Without this all that is kept.
     #[serde(default)]
+    #[schemars(range(max = u64::MAX))]
     from: u64,
-    /// Go on sending what the guest prints.
-    #[serde(default)]
-    follow: bool,
 }
 
 fn sent(name: &'static str, data: &impl Serialize) -> Result<Sent, Infallible> {
@@ -81,19 +81,25 @@ pub(crate) async fn frames(State(crew): State<Crew>, Query(query): Query<FramesQ
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
 }
 
-/// What a guest has printed, and what it prints.
+/// What a guest has printed.
 pub(crate) async fn console(
     State(crew): State<Crew>,
     Path(vm): Path<VmName>,
     Query(query): Query<ConsoleQuery>,
 ) -> Result<Response, Refused> {
     let console = crew.look(move |node| Ok(node.vm(vm.name())?.console.clone())).await?;
-    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    if !query.follow {
-        let Piece { bytes, next, .. } = console.read(query.from, usize::MAX);
-        return Ok(([kind, (NEXT, HeaderValue::from(next))], Body::from(bytes)).into_response());
-    }
-    Ok(([kind], Body::from_stream(followed(console, query.from))).into_response())
+    let Piece { bytes, next, .. } = console.read(query.from, usize::MAX);
+    Ok(([TEXT, (NEXT, HeaderValue::from(next))], Body::from(bytes)).into_response())
+}
+
+/// What a guest has printed, and what it prints.
+pub(crate) async fn follow_console(
+    State(crew): State<Crew>,
+    Path(vm): Path<VmName>,
+    Query(query): Query<ConsoleQuery>,
+) -> Result<Response, Refused> {
+    let console = crew.look(move |node| Ok(node.vm(vm.name())?.console.clone())).await?;
+    Ok(([TEXT], Body::from_stream(followed(console, query.from))).into_response())
 }
 
 fn followed(console: Scrollback, from: u64) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {

@@ -28,7 +28,7 @@ pub(super) fn console(args: &ConsoleArgs) -> Result<(), Failure> {
     let socket = args.node.socket.clone().unwrap_or_else(stile_serve::default_path);
     let takes_keys = details.info.kind == VmKind::Linux && details.info.state != VmState::Stopped;
     let _raw = takes_keys.then(|| keyboard(socket, vm.clone(), &quit)).transpose()?;
-    let mut pieces = client.pieces(&format!("/v1/vms/{vm}/console?follow=true")).map_err(failed)?;
+    let mut pieces = client.pieces(&format!("/v1/vms/{vm}/console/follow")).map_err(failed)?;
     while let Some(piece) = pieces.next_within(LOOK_EVERY) {
         let piece = piece.map_err(failed)?;
         let mut out = std::io::stdout().lock();
