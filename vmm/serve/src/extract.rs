@@ -4,10 +4,12 @@ use crate::answer::Refused;
 use aide::OperationInput;
 use aide::generate::GenContext;
 use aide::openapi::Operation;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -57,7 +59,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             let kind = Problem::new(Reason::Invalid, "the request has no body of JSON");
             return Err(kind.remedy("send Content-Type: application/json").into());
         }
-        let bytes = body(request, state).await?;
+        let bytes = Raw::from_request(request, state).await?.0;
         let malformed = |e| Problem::new(Reason::Invalid, format!("the body: {e}"));
         let value = serde_json::from_slice(&bytes).map(whole).map_err(malformed)?;
         if let Some(key) = null_in(&value) {
@@ -72,11 +74,20 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
     type Rejection = Refused;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
-        body(request, state).await.map(Self)
+        // It is here: see `whole_body`.
+        Bytes::from_request(request, state).await.map(Self).map_err(refused)
     }
 }
 
-async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refused> {
+/// Reads the body before anything else is looked at. Were a request answered while its client still sends, the client
+/// might find a closed connection in place of the answer.
+pub(crate) async fn whole_body(request: Request, next: Next) -> Result<Response, Refused> {
+    let (parts, body) = request.into_parts();
+    let bytes = read(Request::from_parts(parts.clone(), body)).await?;
+    Ok(next.run(Request::from_parts(parts, Body::from(bytes))).await)
+}
+
+async fn read(request: Request) -> Result<Bytes, Refused> {
     let length =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     // One that is announced is not waited for.
@@ -84,17 +95,19 @@ async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refu
         let large = format!("the body: more than {BODY_MAX} bytes");
         return Err(Problem::new(Reason::TooLarge, large).into());
     }
-    let Ok(read) = tokio::time::timeout(BODY_IN, Bytes::from_request(request, state)).await else {
+    let Ok(read) = tokio::time::timeout(BODY_IN, Bytes::from_request(request, &())).await else {
         let late = format!("the body did not come within {BODY_IN:?}");
         return Err(Problem::new(Reason::TimedOut, late).into());
     };
-    read.map_err(|rejection: BytesRejection| {
-        let reason = match rejection.status().as_u16() {
-            413 => Reason::TooLarge,
-            _ => Reason::Invalid,
-        };
-        Problem::new(reason, format!("the body: {}", rejection.body_text())).into()
-    })
+    read.map_err(refused)
+}
+
+fn refused(rejection: BytesRejection) -> Refused {
+    let reason = match rejection.status().as_u16() {
+        413 => Reason::TooLarge,
+        _ => Reason::Invalid,
+    };
+    Problem::new(reason, format!("the body: {}", rejection.body_text())).into()
 }
 
 /// The same value with whole numbers as such: JSON Schema takes 5.0 for an integer.
@@ -166,7 +179,7 @@ mod tests {
         let request = Request::post("/").header("content-type", "application/json");
         let request = request.body(axum::body::Body::from_stream(never)).unwrap();
         let began = tokio::time::Instant::now();
-        let Err(Refused(problem)) = Json::<Value>::from_request(request, &()).await else { panic!("it came") };
+        let Err(Refused(problem)) = read(request).await else { panic!("it came") };
         assert_eq!((problem.reason, began.elapsed().as_secs()), (Reason::TimedOut, BODY_IN.as_secs()));
     }
 

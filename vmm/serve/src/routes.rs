@@ -2,7 +2,7 @@
 
 use crate::answer::{Refused, STATUSES};
 use crate::crew::Crew;
-use crate::extract::BODY_MAX;
+use crate::extract::{BODY_MAX, whole_body};
 use crate::{handlers, page, peer, stream};
 use aide::axum::ApiRouter;
 use aide::axum::routing::{delete_with, get_with, patch_with, post_with, put_with};
@@ -23,6 +23,7 @@ pub(crate) fn router(crew: Crew) -> Router {
     api.route("/v1/openapi.json", axum::routing::get(page::openapi))
         .fallback(nothing_here)
         .method_not_allowed_fallback(no_such_method)
+        .layer(middleware::from_fn(whole_body))
         .layer(middleware::from_fn(peer::check))
         .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX))
         .with_state(crew)

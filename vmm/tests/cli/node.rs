@@ -518,6 +518,15 @@ fn requests_that_make_no_sense_are_refused_and_the_node_goes_on() {
         let told = answer.strip_prefix("HTTP/1.1 ").unwrap_or_default();
         assert!(told.starts_with(status), "{status} expected: {answer:?}");
     }
+    // A body is read to its end, also where what is before it is wrong already.
+    let wrong_query = head(20_000).replace("/v1/vms", "/v1/vms?dry_run=-1");
+    let mut slow = UnixStream::connect(&socket).unwrap();
+    slow.write_all(&[wrong_query.as_bytes(), &[b' '; 10_000]].concat()).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    slow.write_all(&[b' '; 10_000]).expect("the node reads on");
+    let mut line = String::new();
+    BufReader::new(slow).read_line(&mut line).unwrap();
+    assert!(line.starts_with("HTTP/1.1 400"), "{line:?}");
     // Half a request, and a client that goes in the midst of a stream.
     let halves: Vec<UnixStream> = (0..50)
         .map(|n| {
