@@ -37,6 +37,9 @@ pub enum Algorithm {
     Goodness,
     /// Xen's Credit2: a run queue per last-level cache; the vCPU with the most credit runs.
     Credit2,
+    /// The rules of `rsdl` inside the host's kernel, as a scheduler of sched_ext; a thread per vCPU.
+    #[cfg(feature = "sched-ext")]
+    Ext,
 }
 
 /// What stile knows of an algorithm.
@@ -174,6 +177,16 @@ static ROWS: &[Row] = &[
         weight: Some(|_, nice| f64::from(credit2::weight(nice))),
         wait_bound: None,
         rt_share: Some(1.0),
+    },
+    #[cfg(feature = "sched-ext")]
+    Row {
+        algorithm: Algorithm::Ext,
+        name: "ext",
+        takes: &[],
+        run_by: RunBy::Host(HostYield::Ext),
+        weight: Some(|policy, nice| policy.rotation(nice).0 as f64),
+        wait_bound: None,
+        rt_share: None,
     },
 ];
 

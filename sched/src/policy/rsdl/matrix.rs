@@ -13,10 +13,10 @@ use crate::ids::Nice;
 use crate::time::Nanos;
 
 /// Levels of a rotation.
-pub(crate) const LEVELS: u64 = 40;
+pub const LEVELS: u64 = 40;
 
 /// A position on the staircase: rotation and level in one.
-pub(crate) type Stair = u64;
+pub type Stair = u64;
 
 /// The two generations of the staircase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,7 +80,7 @@ impl Row {
     }
 
     /// The next allowed stair.
-    pub(crate) fn after(self, stair: Stair) -> Stair {
+    pub fn after(self, stair: Stair) -> Stair {
         self.at_or_after(stair + 1)
     }
 
