@@ -12,4 +12,5 @@ fi
 [ -d /sys/kernel/sched_ext ] || { echo "SKIPPED: the kernel has no sched_ext"; exit 0; }
 stile compare ticket --no-jail --policies host,ext --vcpus 4 --reps 1 --duration 1 --out report || { dmesg | tail -30; exit 1; }
 boots 2 ext || { dmesg | tail -30; exit 1; }
+stile compare cyclictest --no-jail --guest linux:/lane/linux --vms 2 --policies host,rsdl:leases,ext --reps 1 --duration 2 --out report2; dmesg | tail -4; cat /sys/kernel/sched_ext/events
 [ "$(cat /sys/kernel/sched_ext/state)" = disabled ]

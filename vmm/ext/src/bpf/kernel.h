@@ -21,8 +21,8 @@ typedef _Bool bool;
 #define SCX_OPS_SWITCH_PARTIAL (1ull << 3)
 #define SCX_DSQ_LOCAL 0x8000000000000002ull
 #define SCX_ENQ_WAKEUP 1ull
+#define SCX_ENQ_PREEMPT (1ull << 32)
 #define SCX_KICK_IDLE 1ull
-#define SCX_KICK_PREEMPT 2ull
 #define SCX_TASK_QUEUED 1u
 
 struct cpumask {

@@ -187,44 +187,45 @@ static inline void begins(struct task_struct *p, struct place *place, s32 cpu)
     running->stair = place->stair;
     running->until = scx_bpf_now() + (place->used < quota ? quota - place->used : 0);
     running->vcpu_runs = 1;
+    running->contested = 0;
     if (place->stair > served)
         served = place->stair;
 }
 
-// Whether a vCPU that woke goes ahead of the one that runs on a CPU, which is then to make room.
+// Whether a vCPU that woke goes ahead of the one that runs on a CPU.
 static inline bool goes_ahead(struct task_struct *p, struct place *place, s32 cpu)
 {
     struct running *running = running_on(cpu);
-    u64 stair;
     if (!running->vcpu_runs || running->contested || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
         return false;
-    stair = running->stair + (scx_bpf_now() > running->until);
-    if (stair <= place->stair)
-        return false;
-    running->contested = 1;
-    scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-    return true;
+    return running->stair + (scx_bpf_now() > running->until) > place->stair;
 }
 
+// Where a vCPU goes that woke: an idle CPU, or one on which it goes ahead, its last one first. There it is queued next.
 SEC("struct_ops/select_cpu")
 s32 stile_select_cpu(u64 *ctx)
 {
     struct task_struct *p = (void *)ctx[0];
-    s32 cpu = ctx[1], idle = cpu;
-    struct place *place;
+    s32 cpu = ctx[1], idle = cpu, other;
+    struct place *place = place_of(p);
 
-    if (!scx_bpf_test_and_clear_cpu_idle(cpu)) {
-        idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-        if (idle < 0)
-            return cpu;
-    }
-    place = place_of(p);
     if (!place)
-        return idle;
+        return cpu;
     wakes(p, place);
-    __sync_fetch_and_add(&counts.wakes_idle, 1);
-    scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, lease_of(p, place), 0);
-    return idle;
+    if (!scx_bpf_test_and_clear_cpu_idle(cpu))
+        idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+    if (idle >= 0) {
+        __sync_fetch_and_add(&counts.wakes_idle, 1);
+        scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, lease_of(p, place), 0);
+        return idle;
+    }
+    if (goes_ahead(p, place, cpu))
+        return cpu;
+    // One more, another one each time.
+    other = config.cpus ? ++probe % config.cpus : cpu;
+    if (other == cpu)
+        other = config.cpus ? ++probe % config.cpus : cpu;
+    return goes_ahead(p, place, other) ? other : cpu;
 }
 
 SEC("struct_ops/enqueue")
@@ -234,48 +235,36 @@ void stile_enqueue(u64 *ctx)
     u64 flags = ctx[1];
     struct place *place = place_of(p);
     struct scx_bpf_dsq_insert_vtime_args args = {};
-    s32 home, other;
+    s32 cpu = scx_bpf_task_cpu(p);
 
     if (!place) {
         scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, config.least_quota, flags);
         return;
     }
-    if (flags & SCX_ENQ_WAKEUP)
-        wakes(p, place);
-    else
-        catch_up(p, place);
+    catch_up(p, place);
+    if (flags & SCX_ENQ_WAKEUP) {
+        if (goes_ahead(p, place, cpu)) {
+            running_on(cpu)->contested = 1;
+            __sync_fetch_and_add(&counts.wakes_ahead, 1);
+            scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, lease_of(p, place), flags | SCX_ENQ_PREEMPT);
+            return;
+        }
+        __sync_fetch_and_add(&counts.wakes_queued, 1);
+    }
     args.dsq_id = WAITING;
     args.slice = lease_of(p, place);
     args.vtime = key_of(place);
+    args.enq_flags = flags;
     if (place->yielded) {
         struct task_struct *head = scx_bpf_dsq_peek(WAITING);
         place->yielded = 0;
         if (head && head->scx.dsq_vtime > args.vtime)
             args.vtime = (head->scx.dsq_vtime & ~0xffffffffull) | (u32)place->arrived;
     }
-    args.enq_flags = flags;
     __scx_bpf_dsq_insert_vtime(p, &args);
-
-    other = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-    if (other >= 0) {
-        scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
-        return;
-    }
-    if (!(flags & SCX_ENQ_WAKEUP))
-        return;
-    home = scx_bpf_task_cpu(p);
-    if (goes_ahead(p, place, home)) {
-        __sync_fetch_and_add(&counts.wakes_ahead, 1);
-        return;
-    }
-    // One more, another one each time.
-    other = config.cpus ? ++probe % config.cpus : home;
-    if (other == home)
-        other = config.cpus ? ++probe % config.cpus : home;
-    if (goes_ahead(p, place, other))
-        __sync_fetch_and_add(&counts.wakes_ahead, 1);
-    else
-        __sync_fetch_and_add(&counts.wakes_queued, 1);
+    cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+    if (cpu >= 0)
+        scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
 SEC("struct_ops/dispatch")
@@ -283,10 +272,8 @@ void stile_dispatch(u64 *ctx)
 {
     s32 cpu = ctx[0];
     struct task_struct *prev = (void *)ctx[1], *head;
-    struct running *running = running_on(cpu);
     struct place *place;
 
-    running->contested = 0;
     if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
         place = place_of(prev);
         if (place) {
