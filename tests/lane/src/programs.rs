@@ -75,7 +75,11 @@ struct Built {
 }
 
 /// Builds stile, with these features, and if asked for the whole-VM tests.
-pub(crate) fn build(profile: Profile, features: Option<&str>, with_whole_vm_tests: bool) -> Result<Programs, ProgramError> {
+pub(crate) fn build(
+    profile: Profile,
+    features: Option<&str>,
+    with_whole_vm_tests: bool,
+) -> Result<Programs, ProgramError> {
     let mut built = match (profile, with_whole_vm_tests) {
         (Profile::Debug, false) => cargo(profile, &["test", "--no-run", "--workspace", "--test", "cli"])?,
         (Profile::Debug, true) => cargo(profile, &["test", "--no-run", "--workspace", "--test", "*"])?,

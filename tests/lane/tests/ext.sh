@@ -12,5 +12,5 @@ fi
 [ -d /sys/kernel/sched_ext ] || { echo "SKIPPED: the kernel has no sched_ext"; exit 0; }
 stile compare ticket --no-jail --policies host,ext --vcpus 4 --reps 1 --duration 1 --out report || { dmesg | tail -30; exit 1; }
 boots 2 ext || { dmesg | tail -30; exit 1; }
-stile compare cyclictest --no-jail --guest linux:/lane/linux --vms 2 --policies host,rsdl:leases,ext --reps 1 --duration 2 --out report2; dmesg | tail -4; cat /sys/kernel/sched_ext/events
+stile compare hackbench --no-jail --guest linux:/lane/linux --groups 1 --setup 4x256M --pcpus 0 --set loops=5 --set fan=5 --policies host,ext --reps 1 --out report2; dmesg | tail -3
 [ "$(cat /sys/kernel/sched_ext/state)" = disabled ]

@@ -37,13 +37,12 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let out = keep.folder()?;
     // The probes of the host are more than the jail permits.
     let host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
-    let ext = ext::for_policies(parts.iter().flat_map(|part| part.policies.iter().map(|(_, policy)| policy)))?;
+    let policies = parts.iter().flat_map(|part| part.policies.iter().map(|(_, policy)| policy));
+    let ext = ext::for_policies(policies, parts[0].pcpus.len())?;
     jail::of_comparison(args.no_jail, parts, &out, args.junit.as_deref())?;
     let outcome = measure(&kvm, host, parts, &out, keep.record)?;
     // The jail does not permit to read a map.
-    if args.no_jail {
-        ext::tell(&ext);
-    }
+    ext::tell(&ext, args.no_jail);
     outcome::write(&out, parts, outcome, &demands)
 }
 

@@ -10,22 +10,33 @@ pub(super) type Loaded = ();
 
 /// Loads it, if one of these policies needs it. It stays in the kernel while the result lives.
 #[cfg(feature = "sched-ext")]
-pub(super) fn for_policies<'a>(policies: impl IntoIterator<Item = &'a PolicyConfig>) -> Result<Loaded, Failure> {
+pub(super) fn for_policies<'a>(
+    policies: impl IntoIterator<Item = &'a PolicyConfig>,
+    pcpus: usize,
+) -> Result<Loaded, Failure> {
     let needed = policies.into_iter().any(|policy| policy.algorithm == stile_config::Algorithm::Ext);
-    let slots = || stile_host::allowed_cpus().map(|cpus| cpus.len()).unwrap_or(1);
-    needed.then(|| stile_ext::load(slots())).transpose().map_err(Failure::run)
+    needed.then(|| stile_ext::load(pcpus)).transpose().map_err(Failure::run)
 }
 
 /// Without the feature no policy needs it.
 #[cfg(not(feature = "sched-ext"))]
-pub(super) fn for_policies<'a>(_: impl IntoIterator<Item = &'a PolicyConfig>) -> Result<Loaded, Failure> {
+pub(super) fn for_policies<'a>(_: impl IntoIterator<Item = &'a PolicyConfig>, _: usize) -> Result<Loaded, Failure> {
     Ok(())
 }
 
-/// Tells what it has counted.
-pub(super) fn tell(loaded: &Loaded) {
+/// Tells if the kernel has thrown it out meanwhile, and what it has counted.
+pub(super) fn tell(loaded: &Loaded, counts: bool) {
     #[cfg(feature = "sched-ext")]
-    loaded.iter().for_each(|loaded| tracing::warn!("the scheduler of sched_ext: {loaded:?}"));
+    if let Some(loaded) = loaded {
+        if !loaded.is_in_use() {
+            tracing::warn!(
+                "the kernel has thrown the scheduler of sched_ext out, so `ext` was `host` since; dmesg says why"
+            );
+        }
+        if counts {
+            tracing::info!(counts = ?loaded.counts(), "the scheduler of sched_ext");
+        }
+    }
     #[cfg(not(feature = "sched-ext"))]
-    let () = loaded;
+    let ((), _) = (loaded, counts);
 }

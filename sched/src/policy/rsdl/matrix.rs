@@ -85,7 +85,7 @@ impl Row {
     }
 
     /// The allowed stair before this one; the first of all has none before it and stays.
-    pub(crate) fn before(self, stair: Stair) -> Stair {
+    pub fn before(self, stair: Stair) -> Stair {
         let (rotation, level) = (stair / LEVELS, stair % LEVELS);
         let above = self.allowed & ((1 << level) - 1);
         match (above, rotation) {

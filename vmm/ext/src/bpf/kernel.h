@@ -21,6 +21,7 @@ typedef _Bool bool;
 #define SCX_OPS_SWITCH_PARTIAL (1ull << 3)
 #define SCX_DSQ_LOCAL 0x8000000000000002ull
 #define SCX_ENQ_WAKEUP 1ull
+#define SCX_ENQ_CPU_SELECTED (1ull << 20)
 #define SCX_ENQ_PREEMPT (1ull << 32)
 #define SCX_KICK_IDLE 1ull
 #define SCX_TASK_QUEUED 1u
@@ -72,6 +73,7 @@ s32 scx_bpf_create_dsq(u64 dsq, s32 node) KERNEL_FUNCTION;
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KERNEL_FUNCTION;
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) KERNEL_FUNCTION;
 bool scx_bpf_dsq_move_to_local(u64 dsq) KERNEL_FUNCTION;
+s32 scx_bpf_dsq_nr_queued(u64 dsq) KERNEL_FUNCTION;
 struct task_struct *scx_bpf_dsq_peek(u64 dsq) KERNEL_FUNCTION;
 bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) KERNEL_FUNCTION;
 bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) KERNEL_FUNCTION;

@@ -31,8 +31,9 @@ struct config {
     u64 target_latency;
     u32 cpus;
     u32 slots;
-    // Stairs from a level to the next one that the nice value allows.
-    unsigned char step[NICES][LEVELS];
+    // Stairs from a level to the next one that the nice value allows, and to the one before.
+    unsigned char down[NICES][LEVELS];
+    unsigned char up[NICES][LEVELS];
 };
 
 const volatile struct config config SEC(".rodata.config");
@@ -47,6 +48,8 @@ struct place {
     u64 charged;
     // It lets the head of the queue go first.
     u64 yielded;
+    // Free time when it fell asleep.
+    u64 slept_at;
 };
 
 struct {
@@ -59,8 +62,9 @@ struct {
 // What runs on a CPU.
 struct running {
     u64 stair;
-    // When it will have used its quota there.
-    u64 until;
+    u64 since;
+    // What it had left of its quota then.
+    u64 left;
     u32 vcpu_runs;
     // A vCPU was woken for which it is to make room.
     u32 contested;
@@ -82,6 +86,12 @@ static u64 arrivals;
 static long runnable;
 static u32 probe;
 
+// Time that is free because no vCPU waits, up to when that last changed; since then it is free or it is not. Two CPUs that
+// change it at once may lose some of it.
+static u64 free_time;
+static u64 turned;
+static u32 contended;
+
 static inline struct running *running_on(s32 cpu)
 {
     return &on_cpu[cpu & (MAX_CPUS - 1)];
@@ -98,7 +108,15 @@ static inline u64 after(u32 row, u64 stair)
     u32 level = stair % LEVELS;
     if (row >= NICES || level >= LEVELS)
         return stair + 1;
-    return stair + config.step[row][level];
+    return stair + config.down[row][level];
+}
+
+static inline u64 before(u32 row, u64 stair)
+{
+    u32 level = stair % LEVELS;
+    if (row >= NICES || level >= LEVELS)
+        return stair - 1;
+    return stair - config.up[row][level];
 }
 
 static inline u64 at_or_after(u32 row, u64 stair)
@@ -129,14 +147,37 @@ static inline struct place *place_of(struct task_struct *p)
     return place;
 }
 
-// Charges a vCPU for what it ran. One that has used a quota up stands behind all others of its new stair.
+static inline u64 free_so_far(u64 now)
+{
+    return contended || now < turned ? free_time : free_time + (now - turned);
+}
+
+static inline void turn(void)
+{
+    u64 now = scx_bpf_now();
+    u32 is_contended = runnable > (long)config.slots;
+    if (is_contended == contended)
+        return;
+    free_time = free_so_far(now);
+    turned = now;
+    contended = is_contended;
+}
+
+// Charges a vCPU for what it ran while others waited. One that has used a quota up stands behind all others of its new stair.
 static inline void charge(struct task_struct *p, struct place *place)
 {
     u32 row = row_of(p);
     u64 quota = quota_of(row), ran = p->se.sum_exec_runtime;
-    u64 stair = place->stair, used = place->used + (ran - place->charged);
+    u64 now = scx_bpf_now(), since = now > turned ? now - turned : 0;
+    u64 paid = ran - place->charged, stair = place->stair, used;
 
     place->charged = ran;
+    if (contended)
+        paid = paid < since ? paid : since;
+    else if (!scx_bpf_dsq_nr_queued(WAITING))
+        // One may wait without that, where other threads have a CPU.
+        return;
+    used = place->used + paid;
     if (used >= quota) {
         for (int i = 0; i < STEPS && used >= quota; i++) {
             used -= quota;
@@ -173,8 +214,32 @@ static inline u64 lease_of(struct task_struct *p, struct place *place)
     return left < quota / 2 ? left + quota : left;
 }
 
+// What a vCPU gains that slept while time was free: as if those that ran meanwhile had paid.
+static inline void credit(struct task_struct *p, struct place *place)
+{
+    u32 row = row_of(p);
+    u64 quota = quota_of(row), now = free_so_far(scx_bpf_now());
+    u64 gained = now > place->slept_at ? now - place->slept_at : 0;
+    u64 stair = place->stair, used = place->used;
+
+    place->slept_at = now;
+    for (int i = 0; i < STEPS && gained > used && stair > served - LAG; i++) {
+        gained -= used;
+        stair = before(row, stair);
+        used = quota;
+    }
+    used = gained < used ? used - gained : 0;
+    if (used >= quota) {
+        stair = after(row, stair);
+        used = 0;
+    }
+    place->stair = stair;
+    place->used = used;
+}
+
 static inline void wakes(struct task_struct *p, struct place *place)
 {
+    credit(p, place);
     catch_up(p, place);
     place->arrived = __sync_fetch_and_add(&arrivals, 1);
 }
@@ -185,7 +250,8 @@ static inline void begins(struct task_struct *p, struct place *place, s32 cpu)
     struct running *running = running_on(cpu);
     u64 quota = quota_of(row_of(p));
     running->stair = place->stair;
-    running->until = scx_bpf_now() + (place->used < quota ? quota - place->used : 0);
+    running->since = scx_bpf_now();
+    running->left = place->used < quota ? quota - place->used : 0;
     running->vcpu_runs = 1;
     running->contested = 0;
     if (place->stair > served)
@@ -196,9 +262,12 @@ static inline void begins(struct task_struct *p, struct place *place, s32 cpu)
 static inline bool goes_ahead(struct task_struct *p, struct place *place, s32 cpu)
 {
     struct running *running = running_on(cpu);
+    u64 now = scx_bpf_now(), since = running->since;
     if (!running->vcpu_runs || running->contested || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
         return false;
-    return running->stair + (scx_bpf_now() > running->until) > place->stair;
+    if (since < turned)
+        since = turned;
+    return running->stair + (contended && now > since + running->left) > place->stair;
 }
 
 // Where a vCPU goes that woke: an idle CPU, or one on which it goes ahead, its last one first. There it is queued next.
@@ -243,6 +312,9 @@ void stile_enqueue(u64 *ctx)
     }
     catch_up(p, place);
     if (flags & SCX_ENQ_WAKEUP) {
+        // A thread that may use one CPU only has not come by the function above.
+        if (!(flags & SCX_ENQ_CPU_SELECTED))
+            wakes(p, place);
         if (goes_ahead(p, place, cpu)) {
             running_on(cpu)->contested = 1;
             __sync_fetch_and_add(&counts.wakes_ahead, 1);
@@ -333,12 +405,18 @@ SEC("struct_ops/runnable")
 void stile_runnable(u64 *ctx)
 {
     __sync_fetch_and_add(&runnable, 1);
+    turn();
 }
 
 SEC("struct_ops/quiescent")
 void stile_quiescent(u64 *ctx)
 {
+    struct task_struct *p = (void *)ctx[0];
+    struct place *place = place_of(p);
     __sync_fetch_and_add(&runnable, -1);
+    turn();
+    if (place)
+        place->slept_at = free_so_far(scx_bpf_now());
 }
 
 SEC("struct_ops.s/init")
