@@ -210,6 +210,11 @@ impl Algorithm {
     pub fn is_host(self) -> bool {
         matches!(self.row().run_by, RunBy::Host(_))
     }
+
+    /// Whether a scheduler of stile's inside the kernel carries it out, which has to be loaded before.
+    pub fn is_in_kernel(self) -> bool {
+        matches!(self.row().run_by, RunBy::Host(HostYield::Ext))
+    }
 }
 
 impl PolicyConfig {

@@ -14,7 +14,7 @@ pub(super) fn for_policies<'a>(
     policies: impl IntoIterator<Item = &'a PolicyConfig>,
     pcpus: usize,
 ) -> Result<Loaded, Failure> {
-    let needed = policies.into_iter().any(|policy| policy.algorithm == stile_config::Algorithm::Ext);
+    let needed = policies.into_iter().any(|policy| policy.algorithm.is_in_kernel());
     needed.then(|| stile_ext::load(pcpus)).transpose().map_err(Failure::run)
 }
 
@@ -39,4 +39,15 @@ pub(super) fn tell(loaded: &Loaded, counts: bool) {
     }
     #[cfg(not(feature = "sched-ext"))]
     let ((), _) = (loaded, counts);
+}
+
+/// Refuses a policy that would have to be loaded: a node's policy can change, and its jail permits to load nothing.
+pub(super) fn not_on_a_node(policy: &PolicyConfig) -> Result<(), Failure> {
+    match policy.algorithm.is_in_kernel() {
+        true => Err(Failure::Input(miette::miette!(
+            help = "take another policy; `stile run` without --socket and `stile compare` have this one",
+            "[policy]: a node cannot load `{policy}` into the kernel"
+        ))),
+        false => Ok(()),
+    }
 }
