@@ -41,8 +41,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let ext = ext::for_policies(policies, parts[0].pcpus.len())?;
     jail::of_comparison(args.no_jail, parts, &out, args.junit.as_deref())?;
     let outcome = measure(&kvm, host, parts, &out, keep.record)?;
-    // The jail does not permit to read a map.
-    ext::tell(&ext, args.no_jail);
+    ext.tell(args.no_jail);
     outcome::write(&out, parts, outcome, &demands)
 }
 
