@@ -132,7 +132,8 @@ static inline u64 quota_of(u32 row)
     u64 most = config.target_latency * config.slots / crowd;
     if (most < config.least_quota)
         most = config.least_quota;
-    return quota < most ? quota : most;
+    // All by the same part, so that weights hold.
+    return most < config.quota[20] ? quota * most / config.quota[20] : quota;
 }
 
 static inline struct place *place_of(struct task_struct *p)
