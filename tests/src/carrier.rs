@@ -126,6 +126,7 @@ impl fmt::Display for Carrier {
         match self {
             Self::Host(HostYield::Sched) => f.write_str("host"),
             Self::Host(HostYield::Ignore) => f.write_str("host-noyield"),
+            Self::Host(HostYield::Ext) => f.write_str("ext"),
             Self::Rsdl(YieldRule::None) => f.write_str("rsdl+none"),
             Self::Rsdl(YieldRule::Expire) => f.write_str("rsdl+expire"),
             Self::Rsdl(YieldRule::Polite(_)) => f.write_str("rsdl+polite"),

@@ -18,6 +18,7 @@ mod check;
 mod compare;
 mod demands;
 mod ending;
+mod ext;
 mod failure;
 mod guest_images;
 mod guests;

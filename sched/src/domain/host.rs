@@ -41,6 +41,8 @@ pub enum HostYield {
     Sched,
     /// Returns at once.
     Ignore,
+    /// sched_yield; the threads are in the class SCHED_EXT, so a scheduler of sched_ext decides if one is loaded.
+    Ext,
 }
 
 /// The baseline domain.
@@ -184,7 +186,7 @@ impl Domain for HostThreads {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 enter_thread(&cpus);
-                let permitted = enter_attributes(attributes);
+                let permitted = enter_attributes(attributes, yields);
                 let refused = permitted.is_err();
                 // No thread waits for the answer of a normal vCPU.
                 let _ = entered.send(permitted);
@@ -196,7 +198,7 @@ impl Domain for HostThreads {
         // Only a class can be refused: others need not wait until the thread runs.
         let started = started.map(|handle| *record.handle.lock() = Some(handle));
         let started = started.and_then(|()| match attributes.class {
-            Class::Normal => Ok(()),
+            Class::Normal if yields != HostYield::Ext => Ok(()),
             class => {
                 let ended = |_| Err(io::Error::other("the thread ended while it started"));
                 answer.recv().unwrap_or_else(ended).map_err(|source| DomainError::Class { class, source })
@@ -259,9 +261,10 @@ impl Domain for HostThreads {
 }
 
 /// Gives the calling thread its vCPU's nice value and class.
-fn enter_attributes(attributes: Attributes) -> io::Result<()> {
+fn enter_attributes(attributes: Attributes, yields: HostYield) -> io::Result<()> {
     set_nice(attributes.nice);
     match attributes.class {
+        Class::Normal if yields == HostYield::Ext => host_class::enter_ext(),
         Class::Normal => Ok(()),
         class => host_class::enter(class),
     }
@@ -309,7 +312,7 @@ impl Carrier {
                 Stop::Idle(until) => rests = Some(until),
                 Stop::Yield(y) => {
                     record.counts.yielded(y.wait);
-                    if self.yields == HostYield::Sched {
+                    if self.yields != HostYield::Ignore {
                         threads::yield_now();
                     }
                 }

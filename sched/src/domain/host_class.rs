@@ -27,9 +27,21 @@ pub(super) fn host_name(class: Class) -> &'static str {
     on_host(class).0
 }
 
+/// The host's class of threads about which a scheduler of sched_ext decides.
+const SCHED_EXT: i32 = 7;
+
 /// Puts the calling thread into the host's class of this name.
 pub(super) fn enter(class: Class) -> io::Result<()> {
-    let (_, policy, sched_priority) = on_host(class);
+    let (_, policy, priority) = on_host(class);
+    set(policy, priority)
+}
+
+/// Puts the calling thread into the class SCHED_EXT. While no scheduler of that kind is loaded it is a normal thread.
+pub(super) fn enter_ext() -> io::Result<()> {
+    set(SCHED_EXT, 0)
+}
+
+fn set(policy: i32, sched_priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority };
     // SAFETY: the call reads `parameters`, which is initialised and outlives it; 0 is the calling thread.
     match unsafe { libc::sched_setscheduler(0, policy, &parameters) } {

@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// measurements
     #[arg(long)]
     pub(crate) release: bool,
+    /// Build stile with these features as well; only with `--release`, and where that is so in any case
+    #[arg(long, value_name = "LIST")]
+    pub(crate) features: Option<String>,
     /// Boot this kernel in Linux guests instead of Debian's
     #[arg(long, value_name = "FILE")]
     pub(crate) kernel: Option<PathBuf>,

@@ -130,6 +130,7 @@ fn prepare(
         outer: args.outer,
         scripts,
         profile,
+        features: args.features.as_deref(),
         qemu: qemu.as_deref(),
         has_disk: measurement.is_some(),
         guest_kernel: args.kernel.as_deref(),

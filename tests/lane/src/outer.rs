@@ -113,6 +113,8 @@ pub(crate) struct Contents<'a> {
     pub(crate) scripts: &'a [Script],
     /// How programs are built.
     pub(crate) profile: Profile,
+    /// Features with which stile is built as well.
+    pub(crate) features: Option<&'a str>,
     /// QEMU, for tests that need it.
     pub(crate) qemu: Option<&'a Path>,
     /// Whether the machine has a disk for results.
@@ -123,7 +125,7 @@ pub(crate) struct Contents<'a> {
 
 /// Makes a system, and reports steps that take time.
 pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Result<OuterSystem, OuterError> {
-    let &Contents { kind, outer, scripts, profile, qemu, has_disk, guest_kernel } = contents;
+    let &Contents { kind, outer, scripts, profile, features, qemu, has_disk, guest_kernel } = contents;
     let cache = Cache::of_user()?;
     let (own, archive) = (Archive::of_machine(), outer.archive(&cache, tell)?);
     let packages = archive.kernel(KERNEL)?;
@@ -153,7 +155,7 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
     } else {
         None
     };
-    let programs = programs::build(profile, is_needed(Need::WholeVmTests, scripts))?;
+    let programs = programs::build(profile, features, is_needed(Need::WholeVmTests, scripts))?;
     let stile = programs.stile.clone();
     add_programs(&mut root, programs, qemu, folder.path())?;
     add_scripts(&mut root, scripts);

@@ -74,12 +74,20 @@ struct Built {
     path: PathBuf,
 }
 
-/// Builds stile and, if asked for, the whole-VM tests.
-pub(crate) fn build(profile: Profile, with_whole_vm_tests: bool) -> Result<Programs, ProgramError> {
+/// Builds stile, with these features, and if asked for the whole-VM tests.
+pub(crate) fn build(
+    profile: Profile,
+    features: Option<&str>,
+    with_whole_vm_tests: bool,
+) -> Result<Programs, ProgramError> {
     let mut built = match (profile, with_whole_vm_tests) {
         (Profile::Debug, false) => cargo(profile, &["test", "--no-run", "--workspace", "--test", "cli"])?,
         (Profile::Debug, true) => cargo(profile, &["test", "--no-run", "--workspace", "--test", "*"])?,
-        (Profile::Release, _) => cargo(profile, &["build", "--package", "stile", "--package", "stile-lane"])?,
+        (Profile::Release, _) => {
+            let mut arguments = vec!["build", "--package", "stile", "--package", "stile-lane"];
+            arguments.extend(features.into_iter().flat_map(|features| ["--features", features]));
+            cargo(profile, &arguments)?
+        }
     };
     if profile == Profile::Release && with_whole_vm_tests {
         built.extend(cargo(profile, &["test", "--no-run", "--package", "stile-tests", "--test", "*"])?);

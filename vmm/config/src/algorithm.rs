@@ -37,6 +37,9 @@ pub enum Algorithm {
     Goodness,
     /// Xen's Credit2: a run queue per last-level cache; the vCPU with the most credit runs.
     Credit2,
+    /// The rules of `rsdl` inside the host's kernel, as a scheduler of sched_ext; a thread per vCPU.
+    #[cfg(feature = "sched-ext")]
+    Ext,
 }
 
 /// What stile knows of an algorithm.
@@ -175,6 +178,16 @@ static ROWS: &[Row] = &[
         wait_bound: None,
         rt_share: Some(1.0),
     },
+    #[cfg(feature = "sched-ext")]
+    Row {
+        algorithm: Algorithm::Ext,
+        name: "ext",
+        takes: &[],
+        run_by: RunBy::Host(HostYield::Ext),
+        weight: Some(|policy, nice| policy.rotation(nice).0 as f64),
+        wait_bound: None,
+        rt_share: None,
+    },
 ];
 
 impl Algorithm {
@@ -196,6 +209,11 @@ impl Algorithm {
     /// Whether the host's scheduler carries it out.
     pub fn is_host(self) -> bool {
         matches!(self.row().run_by, RunBy::Host(_))
+    }
+
+    /// Whether a scheduler of stile's inside the kernel carries it out, which has to be loaded before.
+    pub fn is_in_kernel(self) -> bool {
+        matches!(self.row().run_by, RunBy::Host(HostYield::Ext))
     }
 }
 

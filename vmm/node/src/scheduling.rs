@@ -322,6 +322,13 @@ impl Node {
 
     /// A policy with the mechanism that carries it out here, beside the VMs that there are.
     fn carried(&self, policy: &PolicyConfig) -> Result<PolicyConfig, Problem> {
+        if policy.algorithm.is_in_kernel() {
+            return Err(Problem::new(
+                Reason::Conflict,
+                format!("policy: a node cannot load `{policy}` into the kernel"),
+            )
+            .remedy("take another policy; `run` without --socket and `compare` have this one"));
+        }
         let waits_inside = |vm: &Arc<NodeVm>| vm.machine().is_some_and(|machine| machine.waits_inside);
         let Some(vm) = self.vms().into_iter().find(waits_inside) else {
             return Ok(stile_assembly::carried_out(policy));

@@ -7,7 +7,7 @@ use super::interrupt::on_interrupt;
 use super::outcome::{self, Outcome};
 use super::request::Request;
 use super::rounds::{recordings_possible, run_all};
-use super::{jail, linux, simulation};
+use super::{ext, jail, linux, simulation};
 use kvm_ioctls::Kvm;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -37,8 +37,11 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let out = keep.folder()?;
     // The probes of the host are more than the jail permits.
     let host = serde_json::to_value(HostFacts::gather()).map_err(Failure::run)?;
+    let policies = parts.iter().flat_map(|part| part.policies.iter().map(|(_, policy)| policy));
+    let ext = ext::for_policies(policies, parts[0].pcpus.len())?;
     jail::of_comparison(args.no_jail, parts, &out, args.junit.as_deref())?;
     let outcome = measure(&kvm, host, parts, &out, keep.record)?;
+    ext.tell(args.no_jail);
     outcome::write(&out, parts, outcome, &demands)
 }
 

@@ -9,7 +9,7 @@ use super::guests::{Guests, Sinks, create, linux};
 use super::printer::Printer;
 use super::stats::Stats;
 use super::terminal::Keyboard;
-use super::{ending, jail, output, pipe, small};
+use super::{ending, ext, jail, output, pipe, small};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
@@ -52,6 +52,7 @@ fn alone(args: &RunArgs) -> Result<(), Failure> {
     guests.suit_host(args.try_linux)?;
     raise_descriptors();
     let kvm = open_kvm().map_err(Failure::NoKvm)?;
+    let _ext = ext::for_policies([&config.policy], config.host.pcpus.len())?;
     jail::of_run(args, &config)?;
     let interrupted = super::interrupt::on_interrupt_or_end()?;
     let unread = Arc::new(AtomicBool::new(false));

@@ -89,6 +89,7 @@ impl Served {
     /// Opens all that the node needs, enters the jail, and takes requests. The node has no VMs yet.
     pub(super) fn open(wanted: Wanted<'_>) -> Result<Self, Failure> {
         let Wanted { config, given, socket, files, recordings, echo, try_linux, no_jail, .. } = wanted;
+        super::ext::not_on_a_node(&config.policy)?;
         super::run::raise_descriptors();
         let kvm = open_kvm().map_err(Failure::NoKvm)?;
         let is_own = given.is_none();

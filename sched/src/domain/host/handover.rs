@@ -86,7 +86,7 @@ impl Handover for HostThreads {
             let thread = berth.lead(Box::new(move |_| {
                 enter_thread(&cpus);
                 // A vCPU that runs already is not given up for its class: where the host refuses it, it is normal.
-                let _ = enter_attributes(attributes);
+                let _ = enter_attributes(attributes, yields);
                 carrier.carry(rests);
             }));
             *record.handle.lock() = Some(thread);

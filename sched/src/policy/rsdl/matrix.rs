@@ -13,10 +13,10 @@ use crate::ids::Nice;
 use crate::time::Nanos;
 
 /// Levels of a rotation.
-pub(crate) const LEVELS: u64 = 40;
+pub const LEVELS: u64 = 40;
 
 /// A position on the staircase: rotation and level in one.
-pub(crate) type Stair = u64;
+pub type Stair = u64;
 
 /// The two generations of the staircase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,12 +80,12 @@ impl Row {
     }
 
     /// The next allowed stair.
-    pub(crate) fn after(self, stair: Stair) -> Stair {
+    pub fn after(self, stair: Stair) -> Stair {
         self.at_or_after(stair + 1)
     }
 
     /// The allowed stair before this one; the first of all has none before it and stays.
-    pub(crate) fn before(self, stair: Stair) -> Stair {
+    pub fn before(self, stair: Stair) -> Stair {
         let (rotation, level) = (stair / LEVELS, stair % LEVELS);
         let above = self.allowed & ((1 << level) - 1);
         match (above, rotation) {
