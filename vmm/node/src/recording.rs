@@ -10,7 +10,7 @@ use tracing::warn;
 
 impl Node {
     /// Records from now on, in a file of this name in the folder of recordings. A recording tells of one domain, so
-    /// after a change of the domain it goes on in a file of its own ([`next_part`]).
+    /// after a change of the domain it goes on in a file of its own: `a-2.rec` after `a.rec`.
     pub fn record(&self, name: &str) -> Result<RecordingView, Problem> {
         let path = self.recording_path(name)?;
         let scheduling = self.scheduling.read();
