@@ -352,7 +352,8 @@ impl<W: Word> Domain for Leases<W> {
 
     fn threads(&self) -> Vec<kick::ThreadId> {
         let ids = self.shared.division.admission.lock().ids.given_out();
-        let records = (0..ids).map(|id| self.shared.records.of(VcpuId(id)));
+        // Ids of vCPUs that ended in another domain may have no record here.
+        let records = (0..ids).filter_map(|id| self.shared.records.get(VcpuId(id)));
         records.filter(|record| record.events.lives()).map(Record::thread).collect()
     }
 

@@ -350,6 +350,22 @@ mod tests {
     }
 
     #[test]
+    fn many_vcpus_that_ended_before_leave_a_domain_whose_figures_can_be_read() {
+        // More than leases make records for at a time.
+        const ENDED: usize = 70;
+        for (domain, goes_on) in pairs(&KINDS) {
+            let scripts: Vec<_> = (0..ENDED).map(|_| Script::new([])).collect();
+            let ids: Vec<_> = scripts.iter().map(|script| launch(&domain, script)).collect();
+            ids.iter().for_each(|id| domain.retire(*id));
+            wait_for(|| scripts.iter().all(Script::retired));
+            let exits = domain.totals().exits;
+            assert_eq!(goes_on(&domain), 0);
+            assert!(domain.totals().exits >= exits && domain.placed().iter().all(Option::is_none));
+            let _ = (domain.threads(), domain.kicks());
+        }
+    }
+
+    #[test]
     fn a_vcpu_that_ended_before_leaves_its_id_behind() {
         for (domain, goes_on) in pairs(&KINDS) {
             let script = Script::new([Stop::Done]);

@@ -218,7 +218,9 @@ impl<W: Word> Shared<W> {
 
     /// What all vCPUs have counted so far, those that have ended too.
     pub(super) fn counted(&self, admission: &Admissions) -> Tally {
-        let counted = (0..admission.ids.given_out()).map(|id| self.records.of(VcpuId(id)).counts.read());
+        // Ids of vCPUs that ended in another domain may have no record here.
+        let records = (0..admission.ids.given_out()).filter_map(|id| self.records.get(VcpuId(id)));
+        let counted = records.map(|record| record.counts.read());
         counted.fold(admission.recycled, Tally::plus)
     }
 
