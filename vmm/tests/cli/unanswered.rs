@@ -1,4 +1,4 @@
-//! A run whose guest has a disk that does not answer.
+//! `stile run` while the file behind a guest's disk does not answer.
 
 use super::program::{folder, stile};
 use rustix::process::{Pid, Signal, kill_process};

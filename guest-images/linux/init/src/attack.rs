@@ -2,9 +2,8 @@
 //! driver that would keep the rules (virtio 1.2).
 //!
 //! The devices are taken from their drivers, and their registers mapped from `/dev/mem`. Rings and buffers lie in
-//! memory of this process ([`arena`]), whose physical addresses the kernel tells root. No address outside of it is ever
-//! given to a device for writing, so that the attacker's own kernel lives. The attacks ([`moves`]) follow each other in
-//! an order that a seed decides.
+//! memory of this process ([`arena`]). Devices are told to write to that memory alone, so the guest's own kernel is not
+//! damaged. The attacks ([`moves`]) follow each other in an order that a seed decides.
 
 mod arena;
 mod attacker;

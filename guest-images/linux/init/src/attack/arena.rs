@@ -1,4 +1,4 @@
-//! Memory whose physical addresses are known, page by page.
+//! Memory of this process for rings and buffers. pagemap(5) tells the physical address of each page.
 
 use super::error::AttackError;
 use std::fs::File;

@@ -8,7 +8,7 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 /// Where the kernel lists the devices of this driver, and takes one away from it.
 const DRIVER: &str = "/sys/bus/platform/drivers/virtio-mmio";
-/// Which addresses are whose.
+/// The kernel's list of physical addresses, with the device at each.
 const ADDRESSES: &str = "/proc/iomem";
 
 pub(super) const DEVICE_ID: usize = 0x08;
