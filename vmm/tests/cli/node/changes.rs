@@ -1,15 +1,20 @@
 //! Changes of how VMs are scheduled while they run.
 
-use super::harness::{Node, guests, hog, problem};
-use super::random::{Random, number};
+use super::harness::{LONG, Node, guests, hog, problem};
+use super::random::{Random, number, policies};
+use crate::program::folder;
 use hyper::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use stile_api::{Change, ChangeState, Figures, Frame, NodeInfo, Reason, VmInfo, VmState};
+use std::time::Instant;
+use stile_api::{Change, ChangeState, Figures, Frame, NodeInfo, Problem, Reason, VmInfo, VmState};
+use stile_client::ClientError;
 use stile_tests::require_kvm;
 
 /// Changes, where the environment does not say how many (`STILE_CHANGES`).
 const CHANGES: usize = 30;
+/// Requests for changes, as above.
+const REQUESTS: usize = 300;
 
 #[test]
 fn a_change_goes_back_without_confirmation_and_stays_with_it() {
@@ -175,5 +180,42 @@ fn guests_work_on_while_policy_pcpus_nice_and_caps_change_at_random() {
         let printed = node.client.get_bytes(&format!("/v1/vms/{}/console", vm.name)).unwrap();
         assert_eq!(String::from_utf8_lossy(&printed), "", "{}", vm.name);
     }
+    assert_eq!(node.end(), Some(0));
+}
+
+#[test]
+fn a_node_answers_all_requests_for_changes_at_random_and_ends_well() {
+    let _ = require_kvm!();
+    let (requests, seed) = (number("STILE_CHANGES", REQUESTS), number("STILE_SEED", 1));
+    println!("STILE_CHANGES={requests} STILE_SEED={seed}");
+    let mut random = Random::new(seed);
+    let (policies, pcpus) = (policies(), stile_host::allowed_cpus().unwrap().iter().collect::<Vec<u32>>());
+    let vms = "[[vm]]\nname = \"a\"\nimage = \"builtin:probe\"\ncmdline = \"period_us=500 work_us=30\"\nvcpus = 2\n\
+               [[vm]]\nname = \"b\"\nimage = \"builtin:ticket\"\nvcpus = 3\n\
+               [[vm]]\nname = \"c\"\nimage = \"builtin:hog\"\nclass = \"batch\"\n";
+    let node = Node::start_in(folder(vms), &["stile.toml"]);
+    let (mut done, mut longest) = (0, 0.0);
+    for request in 1..=requests {
+        let (method, target, body) = random.request(&policies, &pcpus);
+        let told = format!("{request}: {method} {target} {body}");
+        let bytes = (!body.is_null()).then(|| body.to_string().into_bytes());
+        let began = Instant::now();
+        let answer = node.client.send_bytes(method, &target, bytes);
+        let took = began.elapsed();
+        println!("{told}: {took:?}, {}", answer.as_ref().map_or_else(ToString::to_string, |()| "done".to_owned()));
+        assert!(took < LONG, "it took {took:?}");
+        match answer {
+            Ok(()) => done += 1,
+            // It may contradict the present state.
+            Err(ClientError::Problem(Problem {
+                reason: Reason::Conflict | Reason::NotFound | Reason::Invalid,
+                ..
+            })) => {}
+            Err(other) => panic!("{other}: {}", node.told()),
+        }
+        longest = took.as_secs_f64().max(longest);
+    }
+    println!("{done} of {requests} requests done, the longest within {longest:.3} s");
+    assert!(done * 2 >= requests, "{done} were done, and the others refused");
     assert_eq!(node.end(), Some(0));
 }

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stile_api::{Problem, VmDetails, VmInfo};
 use stile_client::{Client, ClientError};
@@ -22,6 +23,7 @@ pub(crate) struct Node {
     pub(crate) client: Client,
     /// What it has printed on standard error since it listens.
     log: Arc<Mutex<String>>,
+    listener: Option<JoinHandle<()>>,
 }
 
 impl Node {
@@ -43,13 +45,13 @@ impl Node {
         // What it tells later must not fill the pipe.
         let log = Arc::<Mutex<String>>::default();
         let lines = Arc::clone(&log);
-        std::thread::spawn(move || {
+        let listener = std::thread::spawn(move || {
             told.lines()
                 .map_while(Result::ok)
                 .for_each(|line| lines.lock().expect("nobody panics with it").extend([line, "\n".to_owned()]))
         });
         let client = Client::new(&socket).expect("this process may have a client");
-        Self { folder, process, client, log }
+        Self { folder, process, client, log, listener: Some(listener) }
     }
 
     pub(crate) fn told(&self) -> String {
@@ -82,10 +84,13 @@ impl Node {
         }
     }
 
-    /// Ends it as a user does. Returns its exit code.
+    /// Ends it as a user does. Returns its exit code. No thread of it has panicked.
     pub(crate) fn end(mut self) -> Option<i32> {
         self.terminate();
-        self.process.wait().expect("it was started").code()
+        let code = self.process.wait().expect("it was started").code();
+        let _ = self.listener.take().map(JoinHandle::join);
+        assert!(!self.told().contains("panicked"), "{}", self.told());
+        code
     }
 
     fn terminate(&self) {
