@@ -64,3 +64,38 @@ has_figures() {
 policies() {
     sed 's/.*"policy":"\([^"]*\)".*/\1/' report/raw/*.jsonl | sort -u | tr '\n' ' '
 }
+
+# give_up TEXT: ends a test of a node, with what there is to see: the consoles of `guests`, and the node's log.
+give_up() {
+    echo "$1"
+    stile ps
+    for name in $guests; do
+        echo "-- the end of $name's console"
+        stile console $name | tail -n 20
+    done
+    echo "-- the node's log"
+    tail -n 30 log
+    exit 1
+}
+
+# waits_for WHAT COMMAND...: until the command succeeds, but not for good.
+waits_for() {
+    what=$1
+    shift
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -lt 1000 ] || give_up "$what does not come"
+        sleep 0.3
+    done
+}
+
+# printed VM TEXT: whether the guest has printed this.
+printed() {
+    stile console "$1" | grep -q "$2"
+}
+
+# field VM KEY: of what the node tells of the VM; the first is that of the VM, those of its vCPUs follow.
+field() {
+    stile inspect "$1" --json | sed -n "s/^ *\"$2\": \"*\([^\",]*\)\"*,*$/\1/p"
+}

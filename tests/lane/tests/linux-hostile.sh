@@ -6,41 +6,12 @@
 # needs: linux-guest
 . /lane/linux.sh
 export STILE_SOCKET=$PWD/node.sock
+guests="first second victim"
 seconds=30
 
-# give_up TEXT: ends the test, with what there is to see.
-give_up() {
-    echo "$1"
-    stile ps
-    for name in first second victim; do
-        echo "-- the end of $name's console"
-        stile console $name | tail -n 20
-    done
-    echo "-- the node's log"
-    tail -n 30 log
-    exit 1
-}
-
-# waits_for WHAT COMMAND...: until the command succeeds, but not for good.
-waits_for() {
-    what=$1
-    shift
-    tries=0
-    until "$@"; do
-        tries=$((tries + 1))
-        [ $tries -lt 600 ] || give_up "$what does not come"
-        sleep 0.5
-    done
-}
-
-# printed VM TEXT: whether the guest has printed this.
-printed() {
-    stile console "$1" | grep -q "$2"
-}
-
-# figure VM KEY: the VM's, of what the node tells.
+# figure VM KEY: the VM's, and not those of its vCPUs.
 figure() {
-    stile inspect "$1" --json | sed -n "s/^ *\"$2\": \"*\([^\",]*\)\"*,*$/\1/p" | head -n 1
+    field "$1" "$2" | head -n 1
 }
 
 # has_gone_on VM EXITS: the VM has made more exits than that, by some.

@@ -5,41 +5,7 @@
 # needs: linux-guest
 . /lane/linux.sh
 export STILE_SOCKET=$PWD/node.sock
-
-# give_up TEXT: ends the test, with what there is to see.
-give_up() {
-    echo "$1"
-    stile ps
-    for name in counts idles early; do
-        echo "-- the end of $name's console"
-        stile console $name | tail -n 20
-    done
-    echo "-- the node's log"
-    tail -n 20 log
-    exit 1
-}
-
-# waits_for WHAT COMMAND...: until the command succeeds, but not for good.
-waits_for() {
-    what=$1
-    shift
-    tries=0
-    until "$@"; do
-        tries=$((tries + 1))
-        [ $tries -lt 300 ] || give_up "$what does not come"
-        sleep 0.2
-    done
-}
-
-# printed VM TEXT: whether the guest has printed this.
-printed() {
-    stile console "$1" | grep -q "$2"
-}
-
-# field VM KEY: of what the node tells of the VM; the first is that of the VM, those of its vCPUs follow.
-field() {
-    stile inspect "$1" --json | sed -n "s/^ *\"$2\": \"*\([^\",]*\)\"*,*$/\1/p"
-}
+guests="counts idles early"
 
 # count: what each of the guest's two counters has come to. A line that is not whole does not count.
 end_of_line=$(printf '\r')
