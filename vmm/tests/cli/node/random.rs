@@ -58,7 +58,11 @@ impl Random {
             13..15 => (Method::PATCH, format!("/v1/vms/{vm}/scheduling"), self.some_of(&scheduling())),
             15 => (Method::POST, format!("/v1/vms/{vm}/{}", self.of(&["pause", "resume"])), Value::Null),
             16 => (Method::POST, format!("/v1/vms/{vm}/{}", self.of(&["stop?mode=hard", "start"])), Value::Null),
-            17 => (Method::POST, "/v1/vms?start=true".to_owned(), json!({ "name": guest, "image": self.of(&IMAGES) })),
+            17 => {
+                // Now and then more than leases make records for at a time.
+                let guest = json!({ "name": guest, "image": self.of(&IMAGES), "vcpus": self.of(&[1, 1, 2, 70]) });
+                (Method::POST, "/v1/vms?start=true".to_owned(), guest)
+            }
             18 => (Method::DELETE, format!("/v1/vms/{guest}?force=true"), Value::Null),
             _ => (Method::GET, "/v1/frame".to_owned(), Value::Null),
         }
