@@ -71,7 +71,7 @@ give_up() {
     stile ps
     for name in $guests; do
         echo "-- the end of $name's console"
-        stile console $name | tail -n 20
+        stile console $name | tail -n 40
     done
     echo "-- the node's log"
     tail -n 30 log

@@ -204,7 +204,8 @@ fn frames(attacker: &mut Attacker) {
 fn floods(attacker: &mut Attacker) {
     attacker.fresh();
     let mut text: Vec<u8> = (0..PAGE).map(|_| attacker.random.u8(..)).collect();
-    text[..16].copy_from_slice(b"\x1b[2J\x1b]0;x\x07\x90\x9b\r\n\0");
+    let sequences = b"\x1b[2J\x1b]0;x\x07\x90\x9b\r\n\0";
+    text[..sequences.len()].copy_from_slice(sequences);
     send(attacker, 1, &text, PAGE as u32);
 }
 
