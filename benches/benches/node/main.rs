@@ -1,6 +1,8 @@
 //! What a node's API takes: the time of requests while guests want more than both pCPUs, what stays of VMs that come
-//! and go, and what guests lose of their CPU time while the API is in use. `scripts/node-load` runs it.
+//! and go, how long changes of pCPUs and policy take, and what guests lose of their CPU time while the API is in use.
+//! `scripts/node-load` runs it.
 
+mod changes;
 mod node;
 mod requests;
 
@@ -11,7 +13,7 @@ use std::time::Duration;
 use stile_benches::{Limit, Promise, tell};
 
 /// Parts that can be run alone.
-const PARTS: [&str; 2] = ["requests", "guests"];
+const PARTS: [&str; 3] = ["requests", "changes", "guests"];
 /// Limit of the 99th percentile of a request (unit: ms).
 const P99: f64 = 50.0;
 /// Limit of what guests keep of their throughput.
@@ -34,6 +36,9 @@ fn main() -> ExitCode {
         promises.extend(come_and_go(&node, rounds, count));
     }
     if is_wanted(PARTS[1]) {
+        promises.extend(changes::measure(node.client(), if quick { 10 } else { 100 }));
+    }
+    if is_wanted(PARTS[2]) {
         let (pairs, window) = if quick { (2, 1) } else { (7, 3) };
         let asked: Vec<u32> = given.iter().filter_map(|argument| argument.parse().ok()).collect();
         let rates = if asked.is_empty() { &RATES[..] } else { &asked };
@@ -69,7 +74,7 @@ fn come_and_go(node: &Node, rounds: usize, count: u64) -> Vec<Promise> {
     let last = node.settled(first.as_ref());
     let first: Holdings = first.unwrap_or_default();
     let grown = last.threads.saturating_sub(first.threads) + last.descriptors.saturating_sub(first.descriptors);
-    let what = "p99 of a request, 16 clients, 192 VMs that come and go".to_owned();
+    let what = "p99 of a request, 16 clients, 208 VMs that come and go".to_owned();
     let stays = "threads and descriptors that stay".to_owned();
     vec![
         Promise { what, unit: "ms", samples: p99, limit: Limit::Below(P99) },

@@ -92,6 +92,10 @@ impl Node {
         self.folder.path().join("node.sock")
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Ends it as a user does.
     pub(crate) fn end(mut self) {
         self.terminate();

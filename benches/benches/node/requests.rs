@@ -11,7 +11,7 @@ use stile_client::{Client, ClientError};
 /// Clients at once.
 const CLIENTS: usize = 16;
 /// VMs of a client.
-const VMS: usize = 12;
+const VMS: usize = 13;
 /// What is done with a VM, from its creation to its deletion.
 const STEPS: [&str; 7] = ["create", "start", "inspect", "pause", "resume", "stop?mode=hard", "delete"];
 
