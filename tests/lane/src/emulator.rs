@@ -71,6 +71,17 @@ impl Kind {
         }
     }
 
+    /// Options of a module.
+    ///
+    /// Bochs keeps the interrupts of a guest's host back that is entered with its own disabled, until the guest enables
+    /// them or leaves (docs/adr/0019). Loops of PAUSE leave after a time that KVM doubles each time, to 2^32 ticks.
+    pub(crate) fn module_options(self, module: &str) -> &'static str {
+        match (self, module) {
+            (Self::Vmx, "kvm_intel") => "ple_window_max=65536",
+            _ => "",
+        }
+    }
+
     /// The modules for a disk.
     pub(crate) fn disk_modules(self) -> &'static [&'static str] {
         match self {

@@ -11,8 +11,8 @@ mount -t tmpfs tmpfs /tmp
 # As stile asks of hosts (docs/adr/0005).
 echo 0 >/proc/sys/kernel/sched_autogroup_enabled
 ip link set lo up
-while read -r module; do
-    insmod "$module"
+while read -r module options; do
+    insmod "$module" $options
 done </lane/modules/order
 
 # Beside all tests; src/companion says what for.

@@ -142,7 +142,7 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
     let mut modules = vec![kind.kvm_module()];
     // Whatever the machine does not need makes its boot longer.
     modules.extend(if has_disk { kind.disk_modules() } else { &[TAPS] });
-    add_modules(&mut root, &packages, &modules)?;
+    add_modules(&mut root, &packages, &modules, kind)?;
     for (need, image) in [(Need::LinuxGuest, ImageKind::Usual), (Need::LargeLinuxGuest, ImageKind::Large)] {
         if is_needed(need, scripts) {
             add_linux_guest(&mut root, image, &cache, guest_kernel, tell)?;
@@ -166,13 +166,13 @@ pub(crate) fn make(contents: &Contents<'_>, tell: &mut dyn FnMut(&str)) -> Resul
     Ok(system)
 }
 
-/// The modules, and the list of their files in the order of loading.
-fn add_modules(root: &mut Initramfs, packages: &[PathBuf], names: &[&str]) -> Result<(), OuterError> {
+/// The modules, and the list of their files with their options in the order of loading.
+fn add_modules(root: &mut Initramfs, packages: &[PathBuf], names: &[&str], kind: Kind) -> Result<(), OuterError> {
     let mut list = String::new();
     // Those that they depend on are added.
     for module in Modules::of_packages(packages)?.in_order(names)? {
         let path = format!("/lane/modules/{}.ko", module.name);
-        list += &format!("{path}\n");
+        list += &format!("{path} {}\n", kind.module_options(&module.name));
         root.file(&path, DATA, module.bytes);
     }
     root.file("/lane/modules/order", DATA, list);
