@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         promises.extend(changes::measure(node.client(), if quick { 10 } else { 100 }));
     }
     if is_wanted(PARTS[2]) {
-        let (pairs, window) = if quick { (2, 1) } else { (7, 3) };
+        let (pairs, window) = if quick { (2, 1) } else { (25, 3) };
         let asked: Vec<u32> = given.iter().filter_map(|argument| argument.parse().ok()).collect();
         let rates = if asked.is_empty() { &RATES[..] } else { &asked };
         rates.iter().for_each(|&rate| promises.extend(kept(&node, rate, pairs, Duration::from_secs(window))));
