@@ -85,7 +85,7 @@ waits_for() {
     tries=0
     until "$@"; do
         tries=$((tries + 1))
-        [ $tries -lt 300 ] || give_up "$what does not come"
+        [ $tries -lt 600 ] || give_up "$what does not come"
         sleep 0.3
     done
 }

@@ -6,11 +6,12 @@ mod changes;
 mod node;
 mod requests;
 
-use node::{Holdings, Node, Work};
+use node::{Node, Work};
 use requests::{Clients, Done};
 use std::process::ExitCode;
 use std::time::Duration;
 use stile_benches::{Limit, Promise, tell};
+use stile_tests::process::Holdings;
 
 /// Parts that can be run alone.
 const PARTS: [&str; 3] = ["requests", "changes", "guests"];

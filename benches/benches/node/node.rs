@@ -1,13 +1,13 @@
 //! A node with guests that want more than both pCPUs, in a process of its own.
 
-use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::io::BufRead;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stile_api::Frame;
 use stile_client::Client;
+use stile_tests::process::{Holdings, listening};
 use tempfile::TempDir;
 
 /// Guests: two pairs that exchange messages, and two that compute.
@@ -49,15 +49,6 @@ pub(crate) struct Node {
     client: Client,
 }
 
-/// What a process holds.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Holdings {
-    pub(crate) threads: usize,
-    pub(crate) descriptors: usize,
-    /// Resident memory (unit: KiB).
-    resident: u64,
-}
-
 /// What the guests have done: CPU time (unit: s), and netbench's messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
@@ -75,12 +66,7 @@ impl Node {
         command.args(["serve", "--socket", "node.sock", "node.toml"]).current_dir(folder.path());
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut process = process.expect("STILE is a program");
-        let mut told = BufReader::new(process.stderr.take().expect("it is a pipe"));
-        let mut line = String::new();
-        while !line.contains("listens on") {
-            line.clear();
-            assert_ne!(told.read_line(&mut line).expect("it is text"), 0, "the node ended");
-        }
+        let told = listening(&mut process);
         // What it tells later must not fill the pipe.
         std::thread::spawn(move || told.lines().map_while(Result::ok).for_each(|line| eprintln!("{line}")));
         let client = Client::new(&folder.path().join("node.sock")).expect("this process may have a client");
@@ -130,7 +116,7 @@ impl Node {
 
     /// CPU time of its threads but those that carry vCPUs or do the work of devices (unit: s).
     pub(crate) fn control_time(&self) -> f64 {
-        let tasks = fs::read_dir(self.proc("task")).expect("it runs");
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("it runs");
         let of = |task: PathBuf| -> Option<f64> {
             let name = fs::read_to_string(task.join("comm")).ok()?;
             let control = ["api", "stile", "keeper", "freer"].iter().any(|kind| name.trim().starts_with(kind));
@@ -159,15 +145,7 @@ impl Node {
     }
 
     fn holdings(&self) -> Holdings {
-        let count = |what: &str| fs::read_dir(self.proc(what)).expect("it runs").count();
-        let status = fs::read_to_string(self.proc("status")).expect("it runs");
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
-        let resident = resident.and_then(|text| text.parse().ok()).unwrap_or_default();
-        Holdings { threads: count("task"), descriptors: count("fd"), resident }
-    }
-
-    fn proc(&self, what: &str) -> PathBuf {
-        Path::new("/proc").join(self.process.id().to_string()).join(what)
+        Holdings::of(self.process.id())
     }
 }
 
@@ -175,12 +153,5 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.terminate();
         let _ = self.process.wait();
-    }
-}
-
-impl fmt::Display for Holdings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { threads, descriptors, resident } = self;
-        write!(f, "{threads} threads, {descriptors} descriptors, {:.1} MiB resident", *resident as f64 / 1024.0)
     }
 }

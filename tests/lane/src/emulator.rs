@@ -73,8 +73,8 @@ impl Kind {
 
     /// Options of a module.
     ///
-    /// Bochs keeps the interrupts of a guest's host back that is entered with its own disabled, until the guest enables
-    /// them or leaves (docs/adr/0019). Loops of PAUSE leave after a time that KVM doubles each time, to 2^32 ticks.
+    /// In Bochs, a guest that is entered with its interrupts disabled holds back those of its host until it enables its
+    /// own or leaves (docs/adr/0019). A loop of PAUSE leaves in the end; KVM doubles that time, up to 2^32 ticks.
     pub(crate) fn module_options(self, module: &str) -> &'static str {
         match (self, module) {
             (Self::Vmx, "kvm_intel") => "ple_window_max=65536",

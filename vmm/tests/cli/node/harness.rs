@@ -3,7 +3,7 @@
 use crate::program::{folder, stile};
 use hyper::Method;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stile_api::{Problem, VmDetails, VmInfo};
 use stile_client::{Client, ClientError};
+use stile_tests::process::listening;
 use tempfile::TempDir;
 
 /// Much longer than anything here takes.
@@ -36,12 +37,7 @@ impl Node {
         let mut command = stile(folder.path(), &["serve", "--socket", "node.sock"]);
         let process = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut process = process.expect("cargo built the program");
-        let mut told = BufReader::new(process.stderr.take().expect("it is a pipe"));
-        let mut line = String::new();
-        while !line.contains("listens on") {
-            line.clear();
-            assert_ne!(told.read_line(&mut line).expect("it is text"), 0, "the node ended");
-        }
+        let told = listening(&mut process);
         // What it tells later must not fill the pipe.
         let log = Arc::<Mutex<String>>::default();
         let lines = Arc::clone(&log);
