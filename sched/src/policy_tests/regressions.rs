@@ -7,7 +7,7 @@ use crate::ids::{Nice, Slot, VcpuId};
 use crate::policy::goodness::YieldBugs;
 use crate::policy::rsdl::limits::STAYS;
 use crate::policy::rsdl::matrix::{LEVELS, Row};
-use crate::policy::rsdl::{PoliteSwitches, RsdlConfig, Variant, YieldRule, rt};
+use crate::policy::rsdl::{PoliteSwitches, RsdlConfig, Variant, YieldRule, rt, wait_bound};
 use crate::policy::{Goodness, O1, Placement, Policy, Rsdl, Why, o1};
 use crate::sim::Guest;
 use crate::sim::guest::{Manners, Patience, Phase};
@@ -354,4 +354,29 @@ fn with_a_grain_a_woken_vcpu_takes_the_slot_once_the_other_has_run_for_a_moment(
             now = lease.until;
         }
     }
+}
+
+/// An idle-class vCPU waits on the second slot. Each lease that ended there took the batch vCPU from the first slot, which
+/// stood further down than the one that then went on, and the first slot took it back and put it further down still.
+#[test]
+fn a_slot_takes_nobody_that_stands_further_down_than_its_own_vcpu_that_goes_on() {
+    let guests = [
+        (Guest::Hog, 19, Class::Normal),
+        (Guest::prober(Nanos::from_micros(5_172), Nanos::from_micros(10)), 0, Class::Batch),
+        (Guest::yielder(Nanos::from_micros(20), Wait::Unknown), 0, Class::Normal),
+        (Guest::Hog, 0, Class::Normal),
+        (Guest::Hog, 0, Class::Idle),
+        (Guest::Hog, 0, Class::Normal),
+    ];
+    let config = RsdlConfig { yield_rule: YieldRule::None, per_pcpu_queues: true, ..RsdlConfig::default() };
+    let mut machine = audited(Rsdl::new(config, 3), 3, rt::FULL);
+    let attributes = guests.each_ref().map(|&(_, nice, class)| Attributes { class, ..of_nice(nice) });
+    for ((guest, ..), attributes) in guests.into_iter().zip(attributes) {
+        machine.start(attributes, guest, 0);
+        machine.run(Nanos::from_micros(1_503));
+    }
+    machine.run(Nanos::from_millis(2_000));
+    let others = [&attributes[..1], &attributes[2..]].concat();
+    let (wait, bound) = (machine.record(1).longest_wait, wait_bound(&config, attributes[1], &others, 3).unwrap());
+    assert!(wait < bound, "{wait:?} of {bound:?}");
 }

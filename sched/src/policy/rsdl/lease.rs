@@ -137,7 +137,7 @@ impl Rsdl {
     fn lease_over(&mut self, slot: Slot, current: VcpuId, now: Time) -> Decision {
         self.vcpu(current).protected = false;
         self.votes(slot, current, now);
-        self.pulls_from_one_behind(slot, DRIFT);
+        self.pulls_from_one_behind(slot, DRIFT, Some(current));
         self.enqueue(current, Join::Tail(0));
         self.pick_for(slot, now)
     }
@@ -147,7 +147,7 @@ impl Rsdl {
             return self.go_on(slot, current);
         }
         self.begin_lease(slot, current, now);
-        self.pulls_from_one_behind(slot, DRIFT);
+        self.pulls_from_one_behind(slot, DRIFT, Some(current));
         match self.config.yield_rule {
             YieldRule::None => self.check(slot, current, now),
             YieldRule::Expire => {

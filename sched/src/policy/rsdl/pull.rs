@@ -22,6 +22,7 @@ use super::limits::{DEEPEST, FAR, LATE, REACH};
 use super::matrix::Stair;
 use super::run_queue::Join;
 use super::state::Rsdl;
+use crate::attributes::Class;
 use crate::ids::{Slot, VcpuId};
 
 /// The next vCPU of a slot's queue, and its stair.
@@ -39,16 +40,21 @@ impl Rsdl {
             nearest.into_iter().for_each(|other| self.pull_next(slot, other));
             return;
         }
-        self.pulls_from_one_behind(slot, FAR);
+        self.pulls_from_one_behind(slot, FAR, None);
     }
 
-    /// Rules 2 and 3, with this drift, and rule 5.
-    pub(super) fn pulls_from_one_behind(&mut self, slot: Slot, drift: Stair) {
+    /// Rules 2 and 3, with this drift, and rule 5. Where none waits on the slot's staircase, `runs` is next, which runs
+    /// there and can go on.
+    pub(super) fn pulls_from_one_behind(&mut self, slot: Slot, drift: Stair, runs: Option<VcpuId>) {
         let q = &self.queues[slot];
         if self.queued == 0 || self.queues.are_one() || q.len() == 0 || q.rt.len() > 0 {
             return;
         }
-        let own = q.staircase.head(&self.nodes);
+        let goes_on = |vcpu: VcpuId| {
+            let v = self.vcpus[vcpu.index()].as_ref()?;
+            matches!(v.class, Class::Normal | Class::Batch).then_some((vcpu, v.stair))
+        };
+        let own = q.staircase.head(&self.nodes).or_else(|| runs.and_then(goes_on));
         let Some(other) = self.another_queue(slot) else { return };
         match self.queues[other].staircase.head(&self.nodes) {
             Some(theirs) if own.is_none_or(|own| self.falls_behind((slot, own), (other, theirs), drift)) => {
