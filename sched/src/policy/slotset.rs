@@ -39,6 +39,10 @@ impl SlotSet {
         self.words[word] & bit != 0
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.summary == 0
+    }
+
     /// The lowest slot of the set.
     pub(crate) fn first(&self) -> Option<Slot> {
         first_word(self.summary).map(|word| self.lowest_in(word, !0))

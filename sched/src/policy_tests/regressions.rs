@@ -380,3 +380,75 @@ fn a_slot_takes_nobody_that_stands_further_down_than_its_own_vcpu_that_goes_on()
     let (wait, bound) = (machine.record(1).longest_wait, wait_bound(&config, attributes[1], &others, 3).unwrap());
     assert!(wait < bound, "{wait:?} of {bound:?}");
 }
+
+/// A woken vCPU was placed on an idle slot, which had not asked yet. What was left there of the last vCPU's lease made
+/// the slot look like one to evict from: it was reserved for the peer of a yield, and when it asked, for the vCPU that
+/// was placed there. The peer waited for the end of that lease, and no idle slot of another shard could take it.
+#[test]
+fn a_slot_that_has_yet_to_begin_is_reserved_for_nobody() {
+    let (c, p1) = (VcpuId(2), Slot(1));
+    let mut policy = rsdl(polite(), 2);
+    for vcpu in [A, B, c] {
+        policy.add(vcpu, Attributes::default(), Time(0));
+    }
+    for (vcpu, slot) in [(A, P0), (B, p1)] {
+        assert_eq!(policy.wake(vcpu, Time(0)), Placement::Run(slot));
+        assert_eq!(policy.next(slot, Why::Free, Time(0)).run.map(|lease| lease.vcpu), Some(vcpu));
+    }
+    assert_eq!(policy.next(p1, Why::Block, Time(MS)).run, None);
+    assert_eq!(policy.wake(B, Time(2 * MS)), Placement::Run(p1));
+    assert!(matches!(policy.wake(c, Time(2 * MS)), Placement::Queue(_) | Placement::Preempt(P0)));
+    let y = Yield { wait: Wait::Message(c), again: false };
+    let decision = policy.next(P0, Why::Yield(y), Time(2 * MS));
+    assert_eq!(decision.run.map(|lease| lease.vcpu), Some(c), "{decision:?}");
+}
+
+/// Each slot has its own queue, and two vCPUs of class rt came to wait in the same: there they shared a slot's budget,
+/// and the other slot ran those of class normal meanwhile.
+#[test]
+fn a_slot_takes_a_vcpu_of_class_rt_that_waits_elsewhere() {
+    let us = Nanos::from_micros;
+    let guests = [
+        (Guest::prober(us(300), us(85)), 0, Class::Normal),
+        (Guest::Hog, 10, Class::Normal),
+        (Guest::Hog, 0, Class::Normal),
+        (Guest::Hog, 0, Class::Normal),
+        (Guest::Hog, 0, Class::Normal),
+        (Guest::Hog, 0, Class::Rt),
+        (Guest::Hog, 0, Class::Normal),
+        (Guest::locker(us(1), us(1), Patience::Hints), 0, Class::Rt),
+    ];
+    let config = RsdlConfig { yield_rule: YieldRule::None, per_pcpu_queues: true, ..RsdlConfig::default() };
+    let mut machine = audited(Rsdl::new(config, 2), 2, rt::FULL);
+    let attributes = guests.each_ref().map(|&(_, nice, class)| Attributes { class, ..of_nice(nice) });
+    for ((guest, ..), attributes) in guests.into_iter().zip(attributes) {
+        machine.start(attributes, guest, 0);
+        machine.run(us(1_601));
+    }
+    let before = [5, 7].map(|v| machine.record(v).run.0);
+    machine.run(Nanos::from_millis(2_000));
+    for (v, before) in [5, 7].into_iter().zip(before) {
+        let percent = (machine.record(v).run.0 - before) / (20 * MS);
+        assert!(percent >= rt::SHARE - 2, "v{v} ran for {percent} % of the time");
+    }
+}
+
+/// Each slot has its own queue, and in the first generation the next stair of nice 10 can be 31 stairs away. A vCPU that
+/// a slot took from another queue stood further up than a queue lets others keep, and lost the quota of its stair.
+#[test]
+fn a_vcpu_whose_stairs_are_far_apart_keeps_its_quota_when_it_moves() {
+    let variant = Variant::LevelQuota;
+    let config = RsdlConfig { variant, least_quota: QUOTA, per_pcpu_queues: true, ..RsdlConfig::default() };
+    let mut machine = audited(Rsdl::new(config, 3), 3, LONGEST_LEASE);
+    let hogs = [5, 10, 10, 10].repeat(4).into_iter().map(|nice| (machine.start(of_nice(nice), Guest::Hog, 0), nice));
+    let hogs: Vec<(usize, i8)> = hogs.collect();
+    machine.run(Nanos::from_millis(177));
+    for (v, nice) in hogs.into_iter().filter(|&(v, _)| machine.is_queued(v)) {
+        let row = Row::new(Nice::new(nice).unwrap(), QUOTA, variant);
+        let (stair, used) = machine.policy().position(VcpuId(v as u32));
+        let left = (0..stair).filter(|&stair| row.at_or_after(stair) == stair).count() as u64;
+        let quotas = left * row.quota.0 + used.0 - row.quota.0 / 2;
+        // The first was alone for a moment, and one paid for a kick.
+        assert!(machine.record(v).run.0.abs_diff(quotas) < 10_000, "v{v} on {stair}: {quotas} ns in quotas");
+    }
+}

@@ -8,37 +8,46 @@ use super::matrix::Stair;
 use crate::policy::queue::WINDOW;
 use crate::time::Nanos;
 
-/// Budget left by stair, modulo the queue's window.
 #[derive(Debug)]
-pub(super) struct Budgets([Nanos; WINDOW as usize]);
+pub(super) struct Budgets {
+    /// Budget left by stair, modulo the queue's window.
+    left: [Nanos; WINDOW as usize],
+    /// The stairs above this one have left the window. A vCPU from another queue may still stand there.
+    floor: Stair,
+}
 
 impl Default for Budgets {
     fn default() -> Self {
-        Self([Nanos::ZERO; WINDOW as usize])
+        Self { left: [Nanos::ZERO; WINDOW as usize], floor: 0 }
     }
 }
 
 impl Budgets {
     /// A vCPU may use so much on this stair.
     pub(super) fn grant(&mut self, stair: Stair, quota: Nanos) {
-        *self.of(stair) += quota;
+        if let Some(left) = self.of(stair) {
+            *left += quota;
+        }
     }
 
     /// So much was used there.
     pub(super) fn use_up(&mut self, stair: Stair, ran: Nanos) {
-        *self.of(stair) = self.of(stair).saturating_sub(ran);
+        if let Some(left) = self.of(stair) {
+            *left = left.saturating_sub(ran);
+        }
     }
 
     pub(super) fn is_exhausted(&self, stair: Stair) -> bool {
-        self.0[(stair % WINDOW) as usize] == Nanos::ZERO
+        self.left[(stair % WINDOW) as usize] == Nanos::ZERO
     }
 
     /// The stair leaves the window; its place serves another.
     pub(super) fn forget(&mut self, stair: Stair) {
-        *self.of(stair) = Nanos::ZERO;
+        self.left[(stair % WINDOW) as usize] = Nanos::ZERO;
+        self.floor = stair + 1;
     }
 
-    fn of(&mut self, stair: Stair) -> &mut Nanos {
-        &mut self.0[(stair % WINDOW) as usize]
+    fn of(&mut self, stair: Stair) -> Option<&mut Nanos> {
+        (stair >= self.floor).then(|| &mut self.left[(stair % WINDOW) as usize])
     }
 }

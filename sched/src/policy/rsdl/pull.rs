@@ -13,8 +13,10 @@
 //! 4. *Its vCPU yields and none waits here*: the next of another queue, if a yield could let that one through here.
 //! 5. *Its next vCPU is of class idle*, which has no stairs, *and one of that class has waited longer elsewhere*: that
 //!    one.
+//! 6. *A vCPU of class rt waits elsewhere and none here, and the class may still run here*: that one, ahead of all the
+//!    others. Two that compute would otherwise share the budget of a slot, and never run on the next one.
 //!
-//! Each question looks at one other queue, in turn.
+//! Each question looks at one other queue, in turn, but for class rt at all.
 //!
 //! A vCPU that is taken has its new home there. It keeps its stair: all stairs are one scale.
 
@@ -29,9 +31,9 @@ use crate::ids::{Slot, VcpuId};
 type Head = (Slot, (VcpuId, Stair));
 
 impl Rsdl {
-    /// Before a slot without a vCPU picks: rules 1 to 3 and 5.
+    /// Before a slot without a vCPU picks: rules 1 to 3, 5 and 6.
     pub(super) fn pulls(&mut self, slot: Slot) {
-        if self.queued == 0 || self.queues.are_one() {
+        if self.queued == 0 || self.queues.are_one() || self.pulls_rt(slot) {
             return;
         }
         let q = &self.queues[slot];
@@ -43,11 +45,14 @@ impl Rsdl {
         self.pulls_from_one_behind(slot, FAR, None);
     }
 
-    /// Rules 2 and 3, with this drift, and rule 5. Where none waits on the slot's staircase, `runs` is next, which runs
-    /// there and can go on.
+    /// Rule 6; else rules 2 and 3, with this drift, and rule 5. Where none waits on the slot's staircase, `runs` is
+    /// next, which runs there and can go on.
     pub(super) fn pulls_from_one_behind(&mut self, slot: Slot, drift: Stair, runs: Option<VcpuId>) {
+        if self.queued == 0 || self.queues.are_one() || self.pulls_rt(slot) {
+            return;
+        }
         let q = &self.queues[slot];
-        if self.queued == 0 || self.queues.are_one() || q.len() == 0 || q.rt.len() > 0 {
+        if q.len() == 0 || q.rt.len() > 0 {
             return;
         }
         let goes_on = |vcpu: VcpuId| {
@@ -63,6 +68,17 @@ impl Rsdl {
             None if own.is_none() => self.pulls_idler(slot, other),
             _ => {}
         }
+    }
+
+    /// Rule 6. Whether there was one.
+    fn pulls_rt(&mut self, slot: Slot) -> bool {
+        if self.rt_waiting.is_empty() || self.queues[slot].rt.len() > 0 || !self.rt_may_run(slot) {
+            return false;
+        }
+        let Some(other) = self.rt_waiting.nearest(Some(slot), &self.topology) else { return false };
+        let next = self.queues[other].rt.head(&self.nodes);
+        next.into_iter().for_each(|(vcpu, _)| self.pull(slot, vcpu));
+        next.is_some()
     }
 
     /// Rule 5.

@@ -121,7 +121,11 @@ impl Rsdl {
         let q = self.queue(home);
         let (served, lowest) = (q.served, q.served - LAG);
         let left_behind = (served - kept).min(q.pace.stair().saturating_sub(LAG));
-        self.catch_up(vcpu, left_behind);
+        // The last stair before that is one step of its row away, however many stairs that are.
+        let v = self.vcpu(vcpu);
+        if v.row.after(v.stair) < left_behind {
+            self.catch_up(vcpu, left_behind);
+        }
         let v = self.vcpus[vcpu.index()].as_mut().expect("a queued vCPU is known");
         v.on = None;
         let kind = if v.waits { Kind::Waiting } else { Kind::Computing };
@@ -140,7 +144,10 @@ impl Rsdl {
         let v = self.vcpus[vcpu.index()].as_ref().expect("a queued vCPU is known");
         let (nodes, q) = (&mut self.nodes, &mut self.queues[home]);
         match v.class {
-            Class::Rt => q.rt.push(nodes, vcpu, 0, kind),
+            Class::Rt => {
+                q.rt.push(nodes, vcpu, 0, kind);
+                self.rt_waiting.insert(self.queues.owner(home));
+            }
             Class::Idle => q.idlers.push(nodes, vcpu, 0, kind),
             Class::Normal | Class::Batch => match join {
                 Join::OldPlace => q.staircase.push_at(nodes, vcpu, stair, kind),
@@ -161,12 +168,17 @@ impl Rsdl {
         let (home, class, nodes) = (v.home, v.class, &mut self.nodes);
         let q = &mut self.queues[home];
         match class {
-            Class::Rt => q.rt.remove(nodes, vcpu),
+            Class::Rt => {
+                q.rt.remove(nodes, vcpu);
+                if q.rt.len() == 0 {
+                    self.rt_waiting.remove(self.queues.owner(home));
+                }
+            }
             Class::Idle => q.idlers.remove(nodes, vcpu),
             Class::Normal | Class::Batch => q.staircase.remove(nodes, vcpu),
         }
         self.queued -= 1;
-        if q.len() == 0 {
+        if self.queues[home].len() == 0 {
             self.waiting.remove(self.queues.owner(home));
         }
         true

@@ -95,6 +95,8 @@ pub struct Rsdl {
     pub(super) idle: SlotSet,
     /// Slots in whose queues vCPUs wait.
     pub(super) waiting: SlotSet,
+    /// Slots in whose queues vCPUs of class rt wait.
+    pub(super) rt_waiting: SlotSet,
     /// Busy slots whose vCPU has no limit.
     pub(super) unlimited: SlotSet,
     /// Slots that are reserved for a vCPU, which is neither queued nor running.
@@ -151,6 +153,7 @@ impl Rsdl {
             queues: RunQueues::new(&config, slots),
             idle,
             waiting: SlotSet::new(slots),
+            rt_waiting: SlotSet::new(slots),
             unlimited: SlotSet::new(slots),
             reserving: SlotSet::new(slots),
             reserved: 0,

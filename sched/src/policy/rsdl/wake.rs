@@ -63,10 +63,12 @@ impl Rsdl {
         }
     }
 
-    /// The slot is this vCPU's, and asks next.
+    /// The slot is this vCPU's, and asks next. Until then the vCPU has no lease, so there is no rest of one to evict it
+    /// from.
     fn place(&mut self, slot: Slot, vcpu: VcpuId, now: Time) {
         let s = &mut self.slots[slot.index()];
         (s.current, s.charged, s.since) = (Some(vcpu), now, now);
+        (s.lease_end, s.endless) = (now, false);
         self.vcpu(vcpu).on = Some(slot);
     }
 
