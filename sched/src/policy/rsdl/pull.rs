@@ -8,6 +8,7 @@
 //!    end of a lease and at a yield. When its vCPU blocks the drift must be more than [`FAR`]: vCPUs that block often
 //!    would be moved about for differences that even out by themselves. From a queue that is no longer than its own it
 //!    takes one for each stair: two queues that are equally long drift apart, and would change places.
+//!    Where only class idle could go on here, or class rt without a budget, no drift is needed.
 //! 3. *The other slot should have asked long ago*, as its vCPU's lease has ended: the host has taken its pCPU. Then the
 //!    next vCPU of either queue runs here, in the order of a single queue.
 //! 4. *Its vCPU yields and none waits here*: the next of another queue, if a yield could let that one through here.
@@ -46,20 +47,21 @@ impl Rsdl {
     }
 
     /// Rule 6; else rules 2 and 3, with this drift, and rule 5. Where none waits on the slot's staircase, `runs` is
-    /// next, which runs there and can go on.
+    /// next, which runs there and can go on. Class idle gives way to any that has stairs, and so does class rt without
+    /// a budget.
     pub(super) fn pulls_from_one_behind(&mut self, slot: Slot, drift: Stair, runs: Option<VcpuId>) {
         if self.queued == 0 || self.queues.are_one() || self.pulls_rt(slot) {
             return;
         }
+        let class = runs.and_then(|vcpu| self.vcpus[vcpu.index()].as_ref()).map(|v| v.class);
+        let rt_goes_first = self.rt_may_run(slot) && (class == Some(Class::Rt) || self.queues[slot].rt.len() > 0);
+        let goes_on = matches!(class, Some(Class::Normal | Class::Batch));
         let q = &self.queues[slot];
-        if q.len() == 0 || q.rt.len() > 0 {
+        if rt_goes_first || (goes_on && q.len() == 0) {
             return;
         }
-        let goes_on = |vcpu: VcpuId| {
-            let v = self.vcpus[vcpu.index()].as_ref()?;
-            matches!(v.class, Class::Normal | Class::Batch).then_some((vcpu, v.stair))
-        };
-        let own = q.staircase.head(&self.nodes).or_else(|| runs.and_then(goes_on));
+        let runs = runs.filter(|_| goes_on).and_then(|vcpu| Some((vcpu, self.vcpus[vcpu.index()].as_ref()?.stair)));
+        let own = q.staircase.head(&self.nodes).or(runs);
         let Some(other) = self.another_queue(slot) else { return };
         match self.queues[other].staircase.head(&self.nodes) {
             Some(theirs) if own.is_none_or(|own| self.falls_behind((slot, own), (other, theirs), drift)) => {
