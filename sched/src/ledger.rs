@@ -372,7 +372,7 @@ impl<P: Policy> Ledger<P> {
     }
 
     /// As [`Policy::yield_counts`].
-    pub fn yield_counts(&self) -> YieldCounts {
+    pub fn yield_counts(&self) -> Option<YieldCounts> {
         self.policy.yield_counts()
     }
 

@@ -87,7 +87,7 @@ impl Tally {
     }
 
     /// The counts of a domain whose policy is told of all but lone yields, of which this is the sum.
-    pub(super) fn totals(self, counts: &ledger::Counts, told: YieldCounts) -> Totals {
+    pub(super) fn totals(self, counts: &ledger::Counts, told: Option<YieldCounts>) -> Totals {
         let (asked, all) = (counts.yields, counts.yields.outcomes());
         let yields = Yields {
             unknown: self.unknown + asked.unknown.total(),
@@ -130,7 +130,7 @@ mod tests {
     fn lone_yields_and_those_the_policy_was_told_of_are_all() {
         let mut of_policy = ledger::Counts::default();
         of_policy.yields.lock = Outcomes { switched: 3, stayed: 1, ..Outcomes::default() };
-        let told = YieldCounts { sole: 5, ..YieldCounts::default() };
+        let told = Some(YieldCounts { sole: 5, ..YieldCounts::default() });
         let totals = Tally { exits: 9, lock: 2, message: 1, ..Tally::default() }.totals(&of_policy, told);
         assert_eq!((totals.exits, totals.yields.total()), (9, 7));
         assert_eq!((totals.yields.alone, totals.yields.switched, totals.yields.stayed), (3, 3, 1));

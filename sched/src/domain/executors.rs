@@ -45,7 +45,7 @@ use crate::ids::{Slot, VcpuId};
 use crate::kick;
 use crate::ledger::{self, Account, Counts, Ledger, Seen, Totals, Trace};
 use crate::lock::LockRules;
-use crate::policy::{Policy, YieldCounts};
+use crate::policy::Policy;
 use crate::shards::ShardPlan;
 use crate::sync::{AtomicBool, Mutex, mpsc, thread::JoinHandle};
 use crate::time::{Nanos, Time, monotonic};
@@ -262,6 +262,6 @@ impl Domain for Executors {
             totals = totals.plus(&shard.state.totals(|_| Tally::default()));
         }
         let counted = self.shared.slots.iter().map(|slot| slot.counts.read());
-        totals.plus(&counted.fold(Tally::default(), Tally::plus).totals(&Counts::default(), YieldCounts::default()))
+        totals.plus(&counted.fold(Tally::default(), Tally::plus).totals(&Counts::default(), None))
     }
 }

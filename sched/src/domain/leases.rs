@@ -75,7 +75,7 @@ use crate::ids::VcpuId;
 use crate::kick;
 use crate::ledger::{self, Account, Counts, Ledger, Seen, Totals, Trace};
 use crate::lock::{Caller, LockRules};
-use crate::policy::{Policy, YieldCounts};
+use crate::policy::Policy;
 use crate::shards::ShardPlan;
 #[cfg(target_arch = "x86_64")]
 use crate::slot::Up;
@@ -365,6 +365,6 @@ impl<W: Word> Domain for Leases<W> {
         // By id, and not those of all shards: a vCPU may be between two of them.
         let admission = self.shared.division.admission.lock();
         let counted = self.shared.counted(&admission);
-        totals.plus(&counted.totals(&Counts::default(), YieldCounts::default()))
+        totals.plus(&counted.totals(&Counts::default(), None))
     }
 }

@@ -14,7 +14,7 @@ pub struct Totals {
     /// Yields by kind and outcome.
     pub yields: Yields,
     /// What the policy itself counts of them, if it does.
-    pub told: YieldCounts,
+    pub told: Option<YieldCounts>,
 }
 
 /// Yields by what they said, and by what came of them.
@@ -42,7 +42,7 @@ impl Totals {
             switches: self.switches.saturating_sub(earlier.switches),
             migrations: self.migrations.saturating_sub(earlier.migrations),
             yields: self.yields.since(&earlier.yields),
-            told: self.told.since(&earlier.told),
+            told: self.told.map(|told| told.since(&earlier.told.unwrap_or_default())),
         }
     }
 
@@ -53,7 +53,7 @@ impl Totals {
             switches: self.switches + other.switches,
             migrations: self.migrations + other.migrations,
             yields: self.yields.plus(&other.yields),
-            told: self.told.plus(&other.told),
+            told: self.told.map_or(other.told, |told| Some(told.plus(&other.told.unwrap_or_default()))),
         }
     }
 }

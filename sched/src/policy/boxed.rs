@@ -74,7 +74,7 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).throttled(vcpu, now)
     }
 
-    fn yield_counts(&self) -> YieldCounts {
+    fn yield_counts(&self) -> Option<YieldCounts> {
         (**self).yield_counts()
     }
 

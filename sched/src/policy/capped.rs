@@ -400,7 +400,7 @@ impl Policy for Capped {
         member.map_or(Throttled::default(), |m| Throttled { is_held: m.frozen.is_some(), time: m.time(now) })
     }
 
-    fn yield_counts(&self) -> YieldCounts {
+    fn yield_counts(&self) -> Option<YieldCounts> {
         self.inner.yield_counts()
     }
 

@@ -156,9 +156,9 @@ pub trait Policy: Send {
         Throttled::default()
     }
 
-    /// What it counts of yields besides what its driver sees; nothing, under most.
-    fn yield_counts(&self) -> YieldCounts {
-        YieldCounts::default()
+    /// What it counts of yields besides what its driver sees; most count nothing.
+    fn yield_counts(&self) -> Option<YieldCounts> {
+        None
     }
 
     /// The vCPU at the head of the run queue, for a slot of another [shard](crate::shards) that would idle or has got

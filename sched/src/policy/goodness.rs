@@ -316,8 +316,8 @@ impl Policy for Goodness {
         self.queue.len()
     }
 
-    fn yield_counts(&self) -> YieldCounts {
-        self.counts
+    fn yield_counts(&self) -> Option<YieldCounts> {
+        Some(self.counts)
     }
 
     fn is_told_of_lone_yields(&self) -> bool {

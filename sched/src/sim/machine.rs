@@ -19,7 +19,7 @@ use crate::attributes::Attributes;
 use crate::histogram::Histogram;
 use crate::ids::{Slot, VcpuId};
 use crate::ledger::{Account, Counts, Event, Ledger, Totals, Trace, Yields};
-use crate::policy::{Policy, YieldCounts};
+use crate::policy::Policy;
 use crate::shards::{Admission, Board, ShardPlan};
 use crate::time::{Nanos, Time};
 use std::sync::Arc;
@@ -289,8 +289,8 @@ impl<P: Policy> SimMachine<P> {
     /// Exits, switches, migrations and yields so far.
     pub fn totals(&self) -> Totals {
         let counts = self.counts();
-        let mut told = YieldCounts::default();
-        self.shards.iter().for_each(|shard| told = told.plus(&shard.ledger.yield_counts()));
+        let told = self.shards.iter().filter_map(|shard| shard.ledger.yield_counts());
+        let told = told.reduce(|all, of| all.plus(&of));
         let outcomes = counts.yields.outcomes();
         let yields = Yields { switched: outcomes.switched, stayed: outcomes.stayed, ..self.totals.yields };
         Totals { switches: counts.switches, migrations: counts.migrations, yields, told, ..self.totals }

@@ -12,7 +12,6 @@ use crate::workload::{self, spec};
 use std::collections::BTreeMap;
 use stile_host::memory;
 use stile_machine::unikernel::{Spec, Vm};
-use stile_sched::policy::YieldCounts;
 use stile_sched::time::monotonic;
 use stile_suites::Metric;
 
@@ -55,9 +54,9 @@ pub(crate) fn values(window: &Window) -> BTreeMap<Metric, f64> {
     values.extend(metrics::work(ops_of(&vcpus), window.seconds, &vcpus));
     values.extend([
         (Metric::RunTime, window.seconds * 1e6),
-        (Metric::LoneYieldsPerS, per_second(yields.alone + told.sole)),
+        (Metric::LoneYieldsPerS, per_second(yields.alone + told.map_or(0, |told| told.sole))),
     ]);
-    if told != YieldCounts::default() {
+    if let Some(told) = told {
         values.insert(Metric::RecalculationsPerS, per_second(told.recalculations));
         values.insert(Metric::ExtraPassesPerS, per_second(told.extra_passes));
     }
@@ -73,4 +72,22 @@ fn create(site: &Site<'_>, work: Work) -> Result<Vec<Vm>, CompareError> {
         site.create(&Spec { vcpus: work.vcpus, ..spec(image, &format!("{image}-{n}"), memory, &cmdline) }, None)
     };
     (0..work.vms).map(create).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stile_sched::ledger::Totals;
+    use stile_sched::policy::YieldCounts;
+    use stile_sched::time::Nanos;
+
+    #[test]
+    fn a_policy_that_counts_yields_tells_that_there_were_none() {
+        let told_by = |told: Option<YieldCounts>| {
+            let totals = Totals { told, ..Totals::default() };
+            values(&Window { seconds: 1.0, span: Nanos(1_000_000_000), vcpus: Vec::new(), totals, kicks: None })
+        };
+        assert_eq!(told_by(Some(YieldCounts::default())).get(&Metric::ExtraPassesPerS), Some(&0.0));
+        assert_eq!(told_by(None).get(&Metric::ExtraPassesPerS), None);
+    }
 }
