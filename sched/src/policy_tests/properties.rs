@@ -309,12 +309,15 @@ proptest! {
         machine.run(Nanos::from_millis(3000));
         let run = |v: usize| machine.record(v).run.0;
         let (least, most) = (hogs.iter().map(|&v| run(v)).min().unwrap(), hogs.iter().map(|&v| run(v)).max().unwrap());
+        // A lease that follows a yield late in another is at least half a quota: of three turns two may be such halves.
+        // With a queue for each slot a hog may have one to itself meanwhile. The default rule forgives that, others do
+        // not.
+        let is_forgiven = !per_pcpu || rule == YieldRule::Polite(PoliteSwitches::default());
+        let part = if is_forgiven { 0.66 } else { 0.5 };
         for (v, (stretch, _)) in yielders.iter().enumerate() {
             let turn = (Nanos::from_micros(*stretch).0 as f64 / RR.0 as f64).min(1.0);
             prop_assert!(run(v) <= most + QUOTA_OR_SO, "v{v} gained: {}, a hog {most}", run(v));
-            // A lease that follows a yield late in another is at least half a quota: of three turns two may be such
-            // halves.
-            prop_assert!(run(v) as f64 >= 0.66 * turn * least as f64, "v{v} lost turns: {}, a hog {least}", run(v));
+            prop_assert!(run(v) as f64 >= part * turn * least as f64, "v{v} lost turns: {}, a hog {least}", run(v));
         }
     }
 
