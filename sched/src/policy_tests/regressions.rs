@@ -356,8 +356,9 @@ fn with_a_grain_a_woken_vcpu_takes_the_slot_once_the_other_has_run_for_a_moment(
     }
 }
 
-/// An idle-class vCPU waits on the second slot. Each lease that ended there took the batch vCPU from the first slot, which
-/// stood further down than the one that then went on, and the first slot took it back and put it further down still.
+/// An idle-class vCPU waits on the second slot. Each lease that ended there took the batch vCPU from the first slot,
+/// which stood further down than the one that then went on, and the first slot took it back and put it further down
+/// still.
 #[test]
 fn a_slot_takes_nobody_that_stands_further_down_than_its_own_vcpu_that_goes_on() {
     let guests = [
@@ -433,8 +434,8 @@ fn a_slot_takes_a_vcpu_of_class_rt_that_waits_elsewhere() {
     }
 }
 
-/// Each slot has its own queue, and in the first generation the next stair of nice 10 can be 31 stairs away. A vCPU that
-/// a slot took from another queue stood further up than a queue lets others keep, and lost the quota of its stair.
+/// Each slot has its own queue, and in the first generation the next stair of nice 10 can be 31 stairs away. A vCPU
+/// that a slot took from another queue stood further up than a queue lets others keep, and lost the quota of its stair.
 #[test]
 fn a_vcpu_whose_stairs_are_far_apart_keeps_its_quota_when_it_moves() {
     let variant = Variant::LevelQuota;
@@ -453,8 +454,8 @@ fn a_vcpu_whose_stairs_are_far_apart_keeps_its_quota_when_it_moves() {
     }
 }
 
-/// Each slot has its own queue. A vCPU of class idle whose yields all let it go on kept a slot to itself, as none waited
-/// there, while others waited for the next one.
+/// Each slot has its own queue. A vCPU of class idle whose yields all let it go on kept a slot to itself, as none
+/// waited there, while others waited for the next one.
 #[test]
 fn a_yielder_of_class_idle_keeps_no_slot_from_those_that_wait_elsewhere() {
     let us = Nanos::from_micros;
@@ -479,8 +480,8 @@ fn a_yielder_of_class_idle_keeps_no_slot_from_those_that_wait_elsewhere() {
 }
 
 /// Each slot has its own queue. A vCPU that had fallen behind in one came to another and yielded there: what it was due
-/// was taken for a saving and lost. A yielder beside four hogs on three slots had 0.93 of a hog's time, and 0.70 under the
-/// strict rule.
+/// was taken for a saving and lost. A yielder beside four hogs on three slots had 0.93 of a hog's time, and 0.70 under
+/// the strict rule.
 #[test]
 fn a_yielder_keeps_what_it_is_due_when_it_moves() {
     for (rule, part) in [(polite(), 0.98), (strict(), 0.85)] {
