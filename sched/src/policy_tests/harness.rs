@@ -5,6 +5,13 @@ use crate::ids::Nice;
 use crate::policy::Policy;
 use crate::sim::{Costs, SimMachine};
 use crate::time::Nanos;
+use proptest::test_runner::Config;
+
+/// A property is tried with so many random cases, and with `STILE_CASES` times as many where that is set.
+pub(crate) fn cases(usual: u32) -> Config {
+    let times = std::env::var("STILE_CASES").map_or(1, |times| times.parse().expect("STILE_CASES is a number"));
+    Config::with_cases(usual * times)
+}
 
 /// Costs of a host where an exit is cheap.
 pub(super) const COSTS: Costs = Costs {

@@ -1,6 +1,6 @@
 //! vCPUs that a cap holds back beside others: they give way as others do, and others keep their shares.
 
-use super::harness::{audited, of_nice};
+use super::harness::{audited, cases, of_nice};
 use crate::attributes::{Attributes, Cap, Class, Group, GroupId};
 use crate::ids::Nice;
 use crate::policy::rsdl::RsdlConfig;
@@ -95,7 +95,7 @@ fn assert_shares(machine: &mut SimMachine<Capped>, hogs: &[usize], weights: &[f6
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn hogs_of_any_nice_value_and_class_get_their_shares_beside_caps_and_sleepers(

@@ -1,7 +1,7 @@
 //! What a vCPU made a thread do beyond its leases, it pays for: device work that no kick reaches, work of the thread
 //! that serves its VM's devices, and kicks of others.
 
-use super::harness::{COSTS, audited, of_nice};
+use super::harness::{COSTS, audited, cases, of_nice};
 use crate::attributes::{Attributes, Cap, Group, GroupId};
 use crate::ids::{Slot, VcpuId};
 use crate::policy::rsdl::{RsdlConfig, wait_bound};
@@ -193,7 +193,7 @@ fn any_guest() -> impl Strategy<Value = Guest> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(cases(32))]
 
     #[test]
     fn a_vm_with_its_devices_stays_within_five_percent_of_its_cap_whatever_it_does(

@@ -6,7 +6,7 @@
 mod caps;
 mod events;
 
-use super::harness::{COSTS, audited, of_nice};
+use super::harness::{COSTS, audited, cases, of_nice};
 use crate::attributes::{Attributes, Class};
 use crate::ids::{Nice, VcpuId};
 use crate::policy::goodness::{self, YieldBugs};
@@ -157,7 +157,7 @@ fn vms_of_weights_1_2_and_4_get_cpu_time_in_that_ratio() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48 * BUILT_IN.len() as u32))]
+    #![proptest_config(cases(48 * BUILT_IN.len() as u32))]
 
     #[test]
     fn any_guests_keep_every_invariant_under_any_policy(
@@ -172,7 +172,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn any_guests_keep_every_invariant_under_any_rule(

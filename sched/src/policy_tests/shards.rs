@@ -5,7 +5,7 @@ mod events;
 mod overruns;
 mod properties;
 
-use super::harness::{COSTS, of_nice};
+use super::harness::{COSTS, cases, of_nice};
 use crate::attributes::Attributes;
 use crate::ids::Slot;
 use crate::ledger::Replay;
@@ -129,7 +129,7 @@ fn start_all(machine: &mut SimMachine<Rsdl>, guests: &[Guest]) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     /// The machine checks every step: no vCPU is lost, and no slot idles while one waits.
     #[test]

@@ -6,7 +6,7 @@ use crate::ids::{Slot, VcpuId};
 use crate::policy::capped::LEAST;
 use crate::policy::rsdl::{PoliteSwitches, YieldRule};
 use crate::policy::{BUILT_IN, BuiltIn, Capped, Decision, Freelist, Policy, Why};
-use crate::policy_tests::harness::{COSTS, audited, of_nice};
+use crate::policy_tests::harness::{COSTS, audited, cases, of_nice};
 use crate::sim::guest::{Manners, Patience};
 use crate::sim::{Guest, SimMachine};
 use crate::time::{Nanos, Time};
@@ -237,7 +237,7 @@ fn a_vm_that_uses_less_than_its_cap_is_held_back_only_for_bursts_of_more_than_ha
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(cases(96))]
 
     #[test]
     fn in_no_span_does_a_group_run_more_than_its_cap_half_a_budget_and_a_slice_each(

@@ -1,6 +1,6 @@
 //! Random events against a slow model that knows only where every vCPU is.
 
-use super::{any_bugs, any_policy, any_rule, any_wait, row};
+use super::{any_bugs, any_policy, any_rule, any_wait, cases, row};
 use crate::attributes::{Attributes, Cap, Class, Group, GroupId};
 use crate::ids::{Nice, Slot, VcpuId};
 use crate::policy::rsdl::{RsdlConfig, rt};
@@ -229,7 +229,7 @@ impl<P: Policy> Model<P> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256 * BUILT_IN.len() as u32))]
+    #![proptest_config(cases(256 * BUILT_IN.len() as u32))]
 
     #[test]
     fn any_policy_knows_where_everybody_is(
@@ -243,7 +243,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(cases(256))]
 
     #[test]
     fn rsdl_knows_where_everybody_is(

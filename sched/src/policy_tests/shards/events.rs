@@ -6,6 +6,7 @@ use crate::attributes::{Attributes, Class};
 use crate::ids::{Nice, Shard, Slot, VcpuId};
 use crate::policy::rsdl::RsdlConfig;
 use crate::policy::{Decision, Placement, Policy, Rsdl, Traveller, Why};
+use crate::policy_tests::harness::cases;
 use crate::policy_tests::shards::plan;
 use crate::shards::{Board, Known};
 use crate::time::{Nanos, Time};
@@ -269,7 +270,7 @@ fn any_span() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(cases(256))]
 
     #[test]
     fn shards_know_where_everybody_is(

@@ -1,7 +1,7 @@
 //! What holds of queues and shards whatever the guests do: no slot idles beside a waiting vCPU, CPU time is shared out
 //! by weight over all of them, none falls behind, and no yield gains.
 
-use super::{COSTS, LONGEST_LEASE, Nanos, Rsdl, RsdlConfig, SimMachine, any_guest, of_nice, plan, start_all};
+use super::{COSTS, LONGEST_LEASE, Nanos, Rsdl, RsdlConfig, SimMachine, any_guest, cases, of_nice, plan, start_all};
 use crate::attributes::{Attributes, Cap, Class, Group, GroupId};
 use crate::ids::{Nice, VcpuId};
 use crate::policy::Capped;
@@ -58,7 +58,7 @@ fn runs(machine: &SimMachine<Rsdl>) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     /// The machine checks after each step that no slot idles for longer than it takes to wake it, while a vCPU waits
     /// that may run there.
