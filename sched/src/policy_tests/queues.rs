@@ -1,5 +1,7 @@
 //! A run queue for each slot: vCPUs stay where they are, and no slot falls behind.
 
+mod faults;
+
 use super::harness::{audited, of_nice};
 use crate::attributes::{Attributes, Class};
 use crate::ids::Slot;

@@ -4,8 +4,9 @@
 //!
 //! * `x` is at most [`deepest`] below `s`, for the vCPU itself or for the one that was head when it yielded and took
 //!   its place behind it.
-//! * A vCPU that sleeps, wakes or yields stands at most [`LAG`](super::limits::LAG) above `s`, and one from another
-//!   slot's queue at most [`kept`].
+//! * A vCPU that sleeps or wakes stands at most [`LAG`](super::limits::LAG) above `s`, and one that yields, or comes
+//!   from another slot's queue, at most [`kept`]. One whose last stair above that is a whole step of its row away may
+//!   use its quota there: that is the one that was begun before.
 //! * A vCPU that runs before it stands on a stair above it, or was let past the head of the run queue from at most
 //!   [`WAITERS_REACH`] further down.
 //!

@@ -1,7 +1,7 @@
 //! Leases: which vCPU runs on a slot, and until when.
 
 use super::config::YieldRule;
-use super::limits::{DRIFT, LAG, kept};
+use super::limits::{DRIFT, brought};
 use super::matrix::{LEVELS, Stair};
 use super::run_queue::Join;
 use super::state::Rsdl;
@@ -161,8 +161,8 @@ impl Rsdl {
                 self.pick_for(slot, now)
             }
             YieldRule::Polite(switches) => {
-                // What it has fallen behind elsewhere is no saving.
-                let lowest = self.keeps(slot) - (kept(&self.config) - LAG);
+                // It may have fallen behind in the queue of another slot. Yielding does not cost it that time.
+                let lowest = self.keeps(slot) - brought(&self.config);
                 self.catch_up(current, lowest);
                 if self.slots[slot.index()].lease_end <= now {
                     return self.give_turn(slot, current, Join::Tail, now);

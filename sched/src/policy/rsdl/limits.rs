@@ -17,9 +17,13 @@ pub(crate) const LAG: Stair = 2;
 pub(crate) const DRIFT: Stair = 2;
 /// As [`DRIFT`], for a slot whose vCPU blocks.
 pub(crate) const FAR: Stair = 2 * DRIFT;
-/// How far above the served stair a vCPU may stand: [`LAG`], and what it may have fallen behind where it comes from.
+/// How far above the served stair a vCPU may stand: [`LAG`], and what it [may bring](brought).
 pub(super) fn kept(config: &RsdlConfig) -> Stair {
-    LAG + if config.per_pcpu_queues || config.shares { 3 * DRIFT } else { 0 }
+    LAG + brought(config)
+}
+/// How far a vCPU may have fallen behind in the queue or the shard from which it comes.
+pub(super) fn brought(config: &RsdlConfig) -> Stair {
+    if config.per_pcpu_queues || config.shares { 3 * DRIFT } else { 0 }
 }
 
 /// How late a kick can end a lease at the cost of its vCPU, unless that was late by its own doing.

@@ -8,16 +8,17 @@
 //!    end of a lease and at a yield. When its vCPU blocks the drift must be more than [`FAR`]: vCPUs that block often
 //!    would be moved about for differences that even out by themselves. From a queue that is no longer than its own it
 //!    takes one for each stair: two queues that are equally long drift apart, and would change places.
-//!    Where only class idle could go on here, or class rt without a budget, no drift is needed.
+//!    The drift does not matter where only a vCPU of class idle could go on here, or one of class rt whose budget is
+//!    used up.
 //! 3. *The other slot should have asked long ago*, as its vCPU's lease has ended: the host has taken its pCPU. Then the
 //!    next vCPU of either queue runs here, in the order of a single queue.
 //! 4. *Its vCPU yields and none waits here*: the next of another queue, if a yield could let that one through here.
 //! 5. *Its next vCPU is of class idle*, which has no stairs, *and one of that class has waited longer elsewhere*: that
 //!    one.
-//! 6. *A vCPU of class rt waits elsewhere and none here, and the class may still run here*: that one, ahead of all the
-//!    others. Two that compute would otherwise share the budget of a slot, and never run on the next one.
+//! 6. *A vCPU of class rt waits for another slot, none of that class waits here, and the budget here is not used up*:
+//!    that vCPU, before all others. Otherwise two of class rt that compute would share the budget of one slot.
 //!
-//! Each question looks at one other queue, in turn, but for class rt at all.
+//! Rules 2 to 5 look at one other queue each time a slot asks, a different one each time. Rules 1 and 6 look at all.
 //!
 //! A vCPU that is taken has its new home there. It keeps its stair: all stairs are one scale.
 
@@ -34,34 +35,35 @@ type Head = (Slot, (VcpuId, Stair));
 impl Rsdl {
     /// Before a slot without a vCPU picks: rules 1 to 3, 5 and 6.
     pub(super) fn pulls(&mut self, slot: Slot) {
-        if self.queued == 0 || self.queues.are_one() || self.pulls_rt(slot) {
+        if self.queued == 0 || self.queues.are_one() {
             return;
         }
-        let q = &self.queues[slot];
-        if q.len() == 0 {
+        if self.queues[slot].len() > 0 {
+            self.pulls_from_one_behind(slot, FAR, None);
+        } else if !self.pulls_rt(slot) {
             let nearest = self.waiting.nearest(Some(slot), &self.topology);
             nearest.into_iter().for_each(|other| self.pull_next(slot, other));
-            return;
         }
-        self.pulls_from_one_behind(slot, FAR, None);
     }
 
-    /// Rule 6; else rules 2 and 3, with this drift, and rule 5. Where none waits on the slot's staircase, `runs` is
-    /// next, which runs there and can go on. Class idle gives way to any that has stairs, and so does class rt without
-    /// a budget.
+    /// Rule 6. If it takes none, rules 2 and 3, with this drift, and rule 5. `runs` is the vCPU on the slot, if it
+    /// could go on.
     pub(super) fn pulls_from_one_behind(&mut self, slot: Slot, drift: Stair, runs: Option<VcpuId>) {
         if self.queued == 0 || self.queues.are_one() || self.pulls_rt(slot) {
             return;
         }
-        let class = runs.and_then(|vcpu| self.vcpus[vcpu.index()].as_ref()).map(|v| v.class);
-        let rt_goes_first = self.rt_may_run(slot) && (class == Some(Class::Rt) || self.queues[slot].rt.len() > 0);
-        let goes_on = matches!(class, Some(Class::Normal | Class::Batch));
+        let rt_may_run = self.rt_may_run(slot);
         let q = &self.queues[slot];
-        if rt_goes_first || (goes_on && q.len() == 0) {
+        let runs = runs.and_then(|vcpu| Some((vcpu, self.vcpus[vcpu.index()].as_ref()?)));
+        if rt_may_run && (q.rt.len() > 0 || runs.is_some_and(|(_, v)| v.class == Class::Rt)) {
             return;
         }
-        let runs = runs.filter(|_| goes_on).and_then(|vcpu| Some((vcpu, self.vcpus[vcpu.index()].as_ref()?.stair)));
-        let own = q.staircase.head(&self.nodes).or(runs);
+        let runs = runs.filter(|(_, v)| matches!(v.class, Class::Normal | Class::Batch));
+        // It looks once this vCPU is in its queue, when it picks.
+        if q.len() == 0 && runs.is_some() {
+            return;
+        }
+        let own = q.staircase.head(&self.nodes).or(runs.map(|(vcpu, v)| (vcpu, v.stair)));
         let Some(other) = self.another_queue(slot) else { return };
         match self.queues[other].staircase.head(&self.nodes) {
             Some(theirs) if own.is_none_or(|own| self.falls_behind((slot, own), (other, theirs), drift)) => {
@@ -72,15 +74,15 @@ impl Rsdl {
         }
     }
 
-    /// Rule 6. Whether there was one.
+    /// Rule 6. Whether there is such a vCPU.
     fn pulls_rt(&mut self, slot: Slot) -> bool {
         if self.rt_waiting.is_empty() || self.queues[slot].rt.len() > 0 || !self.rt_may_run(slot) {
             return false;
         }
-        let Some(other) = self.rt_waiting.nearest(Some(slot), &self.topology) else { return false };
-        let next = self.queues[other].rt.head(&self.nodes);
-        next.into_iter().for_each(|(vcpu, _)| self.pull(slot, vcpu));
-        next.is_some()
+        let other = self.rt_waiting.nearest(Some(slot), &self.topology);
+        let Some((vcpu, _)) = other.and_then(|other| self.queues[other].rt.head(&self.nodes)) else { return false };
+        self.pull(slot, vcpu);
+        true
     }
 
     /// Rule 5.

@@ -121,7 +121,7 @@ impl Rsdl {
         let q = self.queue(home);
         let (served, lowest) = (q.served, q.served - LAG);
         let left_behind = (served - kept).min(q.pace.stair().saturating_sub(LAG));
-        // The last stair before that is one step of its row away, however many stairs that are.
+        // One step of its row further up, it keeps its stair: to catch up would cost a quota that it has not used.
         let v = self.vcpu(vcpu);
         if v.row.after(v.stair) < left_behind {
             self.catch_up(vcpu, left_behind);

@@ -95,7 +95,7 @@ pub struct Rsdl {
     pub(super) idle: SlotSet,
     /// Slots in whose queues vCPUs wait.
     pub(super) waiting: SlotSet,
-    /// Slots in whose queues vCPUs of class rt wait.
+    /// Slots whose queue holds a vCPU of class rt.
     pub(super) rt_waiting: SlotSet,
     /// Busy slots whose vCPU has no limit.
     pub(super) unlimited: SlotSet,

@@ -63,8 +63,8 @@ impl Rsdl {
         }
     }
 
-    /// The slot is this vCPU's, and asks next. Until then the vCPU has no lease, so there is no rest of one to evict it
-    /// from.
+    /// The slot is this vCPU's, and asks next. The vCPU has no lease until then. What is left of the last vCPU's lease
+    /// must not look like a lease of this one.
     fn place(&mut self, slot: Slot, vcpu: VcpuId, now: Time) {
         let s = &mut self.slots[slot.index()];
         (s.current, s.charged, s.since) = (Some(vcpu), now, now);
