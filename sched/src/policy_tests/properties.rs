@@ -310,10 +310,10 @@ proptest! {
         let run = |v: usize| machine.record(v).run.0;
         let (least, most) = (hogs.iter().map(|&v| run(v)).min().unwrap(), hogs.iter().map(|&v| run(v)).max().unwrap());
         // A lease that follows a yield late in another is at least half a quota: of three turns two may be such halves.
-        // With a queue for each slot a hog may have one to itself meanwhile. The default rule forgives that, others do
-        // not.
-        let is_forgiven = !per_pcpu || rule == YieldRule::Polite(PoliteSwitches::default());
-        let part = if is_forgiven { 0.66 } else { 0.5 };
+        // With a queue for each slot, and a rule other than the default, hogs on other slots gain from that: 0.60 of a
+        // hog's time was seen, beside four hogs on three slots with all switches off.
+        let is_default = rule == YieldRule::Polite(PoliteSwitches::default());
+        let part = if is_default || !per_pcpu { 0.66 } else { 0.5 };
         for (v, (stretch, _)) in yielders.iter().enumerate() {
             let turn = (Nanos::from_micros(*stretch).0 as f64 / RR.0 as f64).min(1.0);
             prop_assert!(run(v) <= most + QUOTA_OR_SO, "v{v} gained: {}, a hog {most}", run(v));
