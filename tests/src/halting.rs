@@ -82,7 +82,9 @@ impl HaltingRecipe {
         Self { vcpus, timer: None, keeps_time: false }
     }
 
-    /// Gives each vCPU a LAPIC timer of this period.
+    /// Gives each vCPU a LAPIC timer: the first one's has this period, each further one's a sixteenth of it more. So the
+    /// timers move past each other. Of vCPUs that share a pCPU, one that is woken preempts another that has just been:
+    /// with one period, whether that is always or never would be an accident of the start.
     pub fn timer(self, period: Nanos) -> Self {
         Self { timer: Some(period), ..self }
     }
@@ -135,7 +137,7 @@ impl HaltingRecipe {
         fd.set_regs(&regs).expect("registers");
         let mut lapic = fd.get_lapic().expect("a LAPIC");
         set(&mut lapic, SPURIOUS, 0x1ff);
-        if let Some(period) = self.timer {
+        if let Some(period) = self.timer.map(|first| Nanos(first.0 + first.0 * u64::from(index) / 16)) {
             set(&mut lapic, LVT_TIMER, PERIODIC | u32::from(VECTOR));
             set(&mut lapic, DIVIDE, BY_ONE);
             set(&mut lapic, INITIAL_COUNT, u32::try_from(period.0).expect("a period of at most 4 s"));
