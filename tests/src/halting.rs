@@ -82,9 +82,9 @@ impl HaltingRecipe {
         Self { vcpus, timer: None, keeps_time: false }
     }
 
-    /// Gives each vCPU a LAPIC timer: the first one's has this period, each further one's a sixteenth of it more. So the
-    /// timers move past each other. Of vCPUs that share a pCPU, one that is woken preempts another that has just been:
-    /// with one period, whether that is always or never would be an accident of the start.
+    /// Gives each vCPU a LAPIC timer: the first one's has this period, each further one's a sixteenth of it more. So
+    /// the timers move past each other. Of vCPUs that share a pCPU, one that is woken preempts another that has just
+    /// been: with one period, whether that is always or never would be an accident of the start.
     pub fn timer(self, period: Nanos) -> Self {
         Self { timer: Some(period), ..self }
     }
