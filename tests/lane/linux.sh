@@ -65,11 +65,23 @@ policies() {
     sed 's/.*"policy":"\([^"]*\)".*/\1/' report/raw/*.jsonl | sort -u | tr '\n' ' '
 }
 
+# shows VM: what its vCPUs do, twice. A vCPU that gets on has run longer the second time.
+shows() {
+    echo "-- what $1's vCPUs do, now and two seconds later"
+    stile inspect "$1" --json | tr -d ' \n'
+    echo
+    sleep 2
+    stile inspect "$1" --json | tr -d ' \n'
+    echo
+}
+
 # give_up TEXT: ends a test of a node, with what there is to see: the consoles of `guests`, and the node's log.
 give_up() {
     echo "$1"
     stile ps
     for name in $guests; do
+        stile inspect "$name" >/dev/null 2>&1 || { echo "-- there is no $name"; continue; }
+        shows "$name"
         echo "-- the end of $name's console"
         stile console $name | tail -n 40
     done
@@ -90,9 +102,9 @@ waits_for() {
     done
 }
 
-# printed VM TEXT: whether the guest has printed this.
+# printed VM TEXT: whether the guest has printed this. No VM has printed nothing.
 printed() {
-    stile console "$1" | grep -q "$2"
+    stile console "$1" 2>/dev/null | grep -q "$2"
 }
 
 # field VM KEY: of what the node tells of the VM; the first is that of the VM, those of its vCPUs follow.

@@ -119,7 +119,16 @@ done
 [ "$(field hog state)" = running ] || give_up "the other VM has ended"
 
 echo "-- the power button"
-stile stop counts --grace 60s || give_up "it does not stop"
+stile stop counts --grace 60s >told 2>&1 &
+stops=$!
+# It takes some seconds. Nothing of a guest is left to look at once its time is over.
+tries=0
+while kill -0 $stops 2>/dev/null && [ $tries -lt 130 ]; do
+    tries=$((tries + 1))
+    sleep 0.3
+done
+[ $tries -lt 130 ] || give_up "it does not power off"
+wait $stops || give_up "it does not stop: $(cat told)"
 waits_for "its end" has_ended counts "powered off"
 printed counts "^stile: the power button was pressed" || give_up "it does not say why"
 
