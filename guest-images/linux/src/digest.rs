@@ -12,11 +12,11 @@ pub fn of_bytes(bytes: &[u8]) -> String {
 
 /// Digest of a file, which may be larger than memory.
 pub fn of_file(path: &Path) -> io::Result<String> {
-    of_open_file(std::fs::File::open(path)?)
+    of_open_file(&std::fs::File::open(path)?)
 }
 
 /// Digest of a file from where it is to be read next.
-pub fn of_open_file(mut file: std::fs::File) -> io::Result<String> {
+pub fn of_open_file(mut file: &std::fs::File) -> io::Result<String> {
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {

@@ -17,6 +17,7 @@ pub mod digest;
 pub mod guest;
 pub mod initramfs;
 pub mod kernel;
+mod known_digests;
 pub mod libraries;
 mod links;
 pub mod manifest;

@@ -1,6 +1,6 @@
 //! What an image was made of, and the digests of its files. It tells whether the image is complete and up to date.
 
-use crate::digest;
+use crate::known_digests;
 use crate::packages::Package;
 use crate::trust::{self, Untrusted};
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ impl Manifest {
         let expected = self.files.get(name)?;
         let path = folder.join(name);
         let digest = trust::open_file(&path)
-            .and_then(|file| digest::of_open_file(file).map_err(|source| Untrusted::Read { path, source }));
+            .and_then(|file| known_digests::of_open_file(&file).map_err(|source| Untrusted::Read { path, source }));
         Some(digest.map(|digest| digest == *expected))
     }
 }
@@ -62,6 +62,7 @@ impl Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest;
 
     fn manifest() -> Manifest {
         Manifest {

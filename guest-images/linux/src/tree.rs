@@ -111,7 +111,7 @@ fn list(root: &Path) -> Result<List, TreeError> {
             trust::check(&path, &metadata)?;
             match metadata.is_dir() {
                 true => "folder".to_owned(),
-                false => format!("file {}", digest::of_open_file(trust::open_file(&path)?).map_err(read(&path))?),
+                false => format!("file {}", digest::of_open_file(&trust::open_file(&path)?).map_err(read(&path))?),
             }
         };
         let name = path.strip_prefix(root).unwrap_or(&path);
