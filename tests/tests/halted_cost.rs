@@ -22,8 +22,8 @@ const HALTED_LIMIT: f64 = 2.0;
 /// What a vCPU that computes while it should halt exceeds (unit: CPUs).
 const SPINS: f64 = 0.5;
 
-/// How halts are carried, and the limit for a halt and a wake (unit: switches of a thread). The vCPU's thread needs one,
-/// and a second to learn that the vCPU has halted. A lookout goes to sleep and is woken besides.
+/// How halts are carried, and the limit for a halt and a wake (unit: switches of a thread). The vCPU's thread needs
+/// one, and a second to learn that the vCPU has halted. A lookout goes to sleep and is woken besides.
 fn domains() -> [(&'static str, f64, Arc<dyn Domain>); 3] {
     let cpus = carrier::pcpus();
     let leases = |departures| -> Arc<dyn Domain> {
