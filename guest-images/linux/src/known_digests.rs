@@ -1,16 +1,17 @@
 //! Digests that this process has computed. A node checks an image when its VM is created and at each start, and many
-//! VMs have the same image, of which tens of megabytes need not be read each time.
+//! VMs have the same image. It is read once for all of them.
 //!
-//! A file is taken for unchanged while its inode, its size and the time of its last change are: the kernel sets that
-//! time at each write, and no program sets it back. The kernel's clock for it moves in steps of some milliseconds. So a
-//! digest is kept only of a file that had not been written for a while when it was read.
+//! A file counts as unchanged while its inode, its size and its `ctime` are the same. The kernel sets `ctime` to its
+//! clock at each write call and at the first write through a mapping, and no system call sets it to another time. That
+//! clock moves in steps of some milliseconds. So a digest is kept only of a file that had not been written for a while
+//! when it was read.
 
 use crate::digest;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longer than any step of the kernel's clock, and than what file systems round times to.
@@ -18,15 +19,14 @@ const SETTLED: Duration = Duration::from_secs(3);
 /// Digests that are kept. Few processes see more files.
 const MOST: usize = 256;
 
-static KNOWN: Mutex<Known> = Mutex::new(Known(BTreeMap::new()));
+static KNOWN: Known = Known::new();
 
-/// Digest of a file that has just been opened. Others that want one wait meanwhile, mostly for the same file.
+/// Digest of a file that has just been opened.
 pub(crate) fn of_open_file(file: &File) -> io::Result<String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).digest(file, now)
+    KNOWN.digest(file, SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-struct Known(BTreeMap<Version, String>);
+struct Known(Mutex<BTreeMap<Version, String>>);
 
 /// The contents of one file between two writes.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -39,19 +39,29 @@ struct Version {
 }
 
 impl Known {
-    fn digest(&mut self, file: &File, now: Duration) -> io::Result<String> {
+    const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    fn digest(&self, file: &File, now: Duration) -> io::Result<String> {
         let version = Version::of(&file.metadata()?);
-        if let Some(known) = self.0.get(&version) {
+        if let Some(known) = self.lock().get(&version) {
             return Ok(known.clone());
         }
+        // Without the lock: a disk that does not answer keeps nobody from the files of others.
         let digest = digest::of_open_file(file)?;
         if version.changed + SETTLED < now && Version::of(&file.metadata()?) == version {
-            if self.0.len() >= MOST {
-                self.0.clear();
+            let mut known = self.lock();
+            if known.len() >= MOST {
+                known.clear();
             }
-            self.0.insert(version, digest.clone());
+            known.insert(version, digest.clone());
         }
         Ok(digest)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Version, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +91,7 @@ mod tests {
     #[test]
     fn a_file_is_read_once_until_it_is_written() {
         let (mut file, later) = written(b"abc");
-        let mut known = Known(BTreeMap::new());
+        let known = Known::new();
         let first = known.digest(&file, later).unwrap();
         assert_eq!(first, digest::of_bytes(b"abc"));
         // It is at its end: nothing could be read any more.
@@ -94,7 +104,7 @@ mod tests {
     #[test]
     fn a_file_that_has_just_been_written_is_read_each_time() {
         let (file, later) = written(b"abc");
-        let mut known = Known(BTreeMap::new());
+        let known = Known::new();
         let now = later - 2 * SETTLED;
         assert_eq!(known.digest(&file, now).unwrap(), digest::of_bytes(b"abc"));
         assert_eq!(known.digest(&file, now).unwrap(), digest::of_bytes(b""), "from its end");
@@ -102,11 +112,11 @@ mod tests {
 
     #[test]
     fn not_more_than_so_many_are_kept() {
-        let mut known = Known(BTreeMap::new());
+        let known = Known::new();
         for size in 0..=MOST {
             let (file, later) = written(&vec![0; size]);
             known.digest(&file, later).unwrap();
-            assert!(known.0.len() <= MOST);
+            assert!(known.lock().len() <= MOST);
         }
     }
 }
