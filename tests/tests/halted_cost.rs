@@ -1,13 +1,14 @@
-//! The cost of halted vCPUs, in switches of threads. They are those of the whole process, so this is the only test of
-//! its binary.
+//! The cost of halted vCPUs, in switches of threads. The whole process's are counted, so this is the only test of its
+//! binary.
 //!
-//! CPU time says how fast a host is. It is printed, and `benches/halt.rs` compares it with that of a plain KVM_RUN.
+//! CPU time depends on the host's speed. It is printed, and limited only so far that no vCPU computes.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases::{self, Switches};
+use stile_sched::kick::Departure;
 use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
@@ -16,31 +17,36 @@ use stile_tests::halting::{HaltingGuest, HaltingRecipe};
 use stile_tests::{carrier, require_kvm, wait_for};
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// Limit for finding which of 64 vCPUs have halted or are awake (unit: switches of a thread per vCPU and window). Under
-/// the host's scheduler there is one.
-const HALTED_LIMIT: f64 = 2.0;
+/// Limit for a vCPU that stays halted (unit: switches of a thread in a window).
+const HALTED_LIMIT: f64 = 0.25;
 /// What a vCPU that computes while it should halt exceeds (unit: CPUs).
 const SPINS: f64 = 0.5;
 
-/// How halts are carried, and the limit for a halt and a wake (unit: switches of a thread). The vCPU's thread needs
-/// one, and a second to learn that the vCPU has halted. A lookout goes to sleep and is woken besides.
-fn domains() -> [(&'static str, f64, Arc<dyn Domain>); 3] {
+/// How halts are carried, and the limit for a halt and a wake (unit: switches of a thread). The vCPU's thread makes
+/// one, and under leases another, because it leaves KVM_RUN and dozes. A lookout makes one besides, and the watcher
+/// two.
+fn domains() -> Vec<(&'static str, f64, Arc<dyn Domain>)> {
     let cpus = carrier::pcpus();
     let leases = |departures| -> Arc<dyn Domain> {
         let policy = Rsdl::new(RsdlConfig::default(), cpus.len());
         leases::start(&cpus, Box::new(policy), LockRules::default(), Switches { departures, ..Switches::default() })
     };
     let host = Arc::new(HostThreads::new(&cpus, HostYield::Sched));
-    [("departures", 3.5, leases(true)), ("lookouts", 8.0, leases(false)), ("the host", 2.0, host)]
+    let mut domains: Vec<(_, _, Arc<dyn Domain>)> = vec![("lookouts", 8.0, leases(false)), ("the host", 2.0, host)];
+    match Departure::for_this_thread() {
+        Ok(_) => domains.push(("departures", 3.5, leases(true))),
+        Err(error) => stile_tests::skip(&format!("part of it: no counter of context switches for departures: {error}")),
+    }
+    domains
 }
 
-/// What this process used in a time.
+/// What this process used in a window.
 struct Used {
     /// CPU time, in CPUs.
     cpus: f64,
-    /// Switches of threads that had nothing to do.
+    /// Voluntary switches of threads.
     switches: u64,
-    /// Interrupts of the guest.
+    /// Interrupts that the guest's vCPUs took.
     wakes: u32,
 }
 
@@ -82,6 +88,8 @@ fn halted_vcpus_cost_next_to_nothing() {
     for (told, limit, domain) in domains() {
         let guest = HaltingRecipe::vcpus(64).start(&kvm, &domain);
         settle(&guest, 64);
+        // In the first second KVM wakes each vCPU once, under the host's scheduler as well.
+        used(&guest, 64);
         let Used { cpus, switches, .. } = used(&guest, 64);
         let each = switches as f64 / 64.0;
         println!("64 halted vCPUs, with {told}: {:.2} % of a CPU, {each:.2} switches each", 100.0 * cpus);
