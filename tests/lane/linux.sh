@@ -102,7 +102,7 @@ waits_for() {
     done
 }
 
-# printed VM TEXT: whether the guest has printed this. No VM has printed nothing.
+# printed VM TEXT: whether the guest has printed this. A VM that there is not yet has not.
 printed() {
     stile console "$1" 2>/dev/null | grep -q "$2"
 }

@@ -82,9 +82,10 @@ impl HaltingRecipe {
         Self { vcpus, timer: None, keeps_time: false }
     }
 
-    /// Gives each vCPU a LAPIC timer: the first one's has this period, each further one's a sixteenth of it more. So
-    /// the timers move past each other. Of vCPUs that share a pCPU, one that is woken preempts another that has just
-    /// been: with one period, whether that is always or never would be an accident of the start.
+    /// Gives each vCPU a LAPIC timer: vCPU 0's has this period, and each further one's is a sixteenth of it longer.
+    ///
+    /// Timers of one period that fire together at the start do so for ever. Then each vCPU of a pCPU preempts the one
+    /// that was woken before it, and the test measures only that.
     pub fn timer(self, period: Nanos) -> Self {
         Self { timer: Some(period), ..self }
     }

@@ -27,8 +27,8 @@ const TSS_HEADER: u64 = 104;
 /// The bitmap covers the ports below this one; the others are denied.
 const IO_PORTS: u64 = 0x600;
 
-/// With the interrupt flag set, though no interrupt reaches these guests. The host's own end a run whatever the flag
-/// is, but Bochs' VMX keeps them back while a guest's flag is clear.
+/// The interrupt flag is set, though no interrupt reaches these guests. An interrupt of the host ends a run whatever
+/// the flag is, but Bochs' VMX holds it back while the guest's flag is clear.
 const RFLAGS: u64 = 0x2 | 1 << 9 | 3 << 12;
 const CR0: u64 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 16 | 1 << 31;
 const CR4: u64 = 1 << 5 | 1 << 9 | 1 << 10;
