@@ -82,7 +82,7 @@ impl<D: Device> MmioDevice for Front<D> {
             return Written::Done;
         }
         let written = self.transport.write(offset, data);
-        if offset == u64::from(VIRTIO_MMIO_STATUS) && written == Written::Done {
+        if offset == u64::from(VIRTIO_MMIO_STATUS) && written == Written::Done && self.transport.is_live() {
             // The driver does not notify again of chains that it offered before it was ready.
             self.events.iter().for_each(ring);
         }

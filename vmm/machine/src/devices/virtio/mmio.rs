@@ -255,6 +255,11 @@ impl<D: Device> MmioTransport<D> {
         self.device.host_ready()
     }
 
+    /// Whether the driver is ready, and the device works.
+    pub(super) fn is_live(&self) -> bool {
+        *self.live.read()
+    }
+
     /// Whether a vCPU waits for the end of a turn to stop the device or a queue.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)

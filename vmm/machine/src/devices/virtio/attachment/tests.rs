@@ -86,14 +86,14 @@ fn guest(worker: &Arc<Worker>, turns: u32) -> Guest {
         Ok(Probe { calls: sender, turns: AtomicU32::new(turns), host: rings, line, ring: Mutex::default() })
     });
     let attachment = attachment.unwrap();
-    let queues = bring_up_attached(&attachment, &memory);
+    let queues = bring_up_attached(&*attachment.mmio, &memory);
     Guest { attachment, host, calls, queues }
 }
 
 /// Brings a device with two queues up through its registers.
-fn bring_up_attached(attachment: &Attachment, memory: &GuestMemoryMmap) -> Vec<TestQueue> {
+fn bring_up_attached(device: &dyn MmioDevice, memory: &GuestMemoryMmap) -> Vec<TestQueue> {
     let write = |register: u32, value: u32| {
-        let _ = attachment.mmio.write(register.into(), &value.to_le_bytes());
+        let _ = device.write(register.into(), &value.to_le_bytes());
     };
     [0, 1, 3].iter().for_each(|status| write(reg::VIRTIO_MMIO_STATUS, *status));
     write(reg::VIRTIO_MMIO_DRIVER_FEATURES_SEL, 1);
@@ -127,6 +127,24 @@ fn queues_are_looked_at_when_the_driver_becomes_ready() {
     let worker = worker();
     let guest = guest(&worker, 0).started();
     assert_eq!(guest.queues.len(), 2);
+}
+
+#[test]
+fn no_queue_is_rung_before_the_driver_is_ready() {
+    let worker = worker();
+    let (memory, (sender, _calls), host) = (guest_memory(), mpsc::channel(), event().unwrap());
+    let interrupt = Arc::new(Interrupt::new().unwrap());
+    let line = Arc::new(Line::named(interrupt, "probe".to_owned(), Arc::new(|_: &str| {})));
+    let probe =
+        Probe { calls: sender, turns: AtomicU32::new(0), host, line: Arc::clone(&line), ring: Mutex::default() };
+    let events: Arc<[_]> = (0..2).map(|_| event().unwrap()).collect();
+    let transport = Arc::new(MmioTransport::new(probe, line, memory.clone()));
+    // No worker serves it, so that the events keep what was rung.
+    let front = Front { transport, events, _worker: worker };
+    bring_up_attached(&front, &memory);
+    for event in front.events.iter() {
+        assert_eq!(event.read().unwrap(), 1);
+    }
 }
 
 #[test]
@@ -256,7 +274,7 @@ fn a_reset_and_the_stop_of_a_queue_do_not_wait_for_a_turn_under_way() {
     let (memory, (began, begins), (answers, answer)) = (guest_memory(), mpsc::channel(), mpsc::channel());
     let attachment = Attachment::new(&worker, "disk", &memory, |_| Ok(Hangs { began, answer: Mutex::new(answer) }));
     let attachment = Arc::new(attachment.unwrap());
-    bring_up_attached(&attachment, &memory);
+    bring_up_attached(&*attachment.mmio, &memory);
     begins.recv_timeout(LIMIT).expect("a turn begins");
     for (register, value) in [(reg::VIRTIO_MMIO_STATUS, 0u32), (reg::VIRTIO_MMIO_QUEUE_READY, 0)] {
         let (through, passed) = mpsc::channel();
