@@ -81,6 +81,8 @@ struct Queue {
 impl Outlet {
     /// An outlet to this place, for messages, and the way to write there.
     pub fn new(place: &str, write: Write) -> Self {
+        // Whoever puts the first text in may have no right to start a thread: a device worker in the jail has none.
+        let _ = Writer::get();
         let (place, write) = (place.to_owned(), Mutex::new(write));
         let (queue, written, unpaid) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
         Self(Arc::new(Shared { place, queue, written, write, unpaid }))

@@ -9,7 +9,7 @@
 //! 3. An outlet that has more goes to the end of the list. So a guest that prints without end delays the others by one
 //!    turn each.
 //!
-//! The thread starts with the first text and lives as long as the process.
+//! The thread starts with the first outlet and lives as long as the process.
 
 use super::outlet::Shared;
 use std::collections::VecDeque;
