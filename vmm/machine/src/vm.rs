@@ -5,6 +5,7 @@
 //! them, and stops them when it is dropped. [`unikernel`](crate::unikernel) and [`linux`](crate::linux) add memory,
 //! devices and the state in which vCPUs start.
 
+mod between_turns;
 pub mod clock;
 pub mod console;
 pub(crate) mod cpuid;
@@ -27,6 +28,7 @@ pub use setup::kickable;
 pub use status::VmStatus;
 pub use vcpu_set::{RetiredVcpu, VcpuSet};
 
+pub(crate) use between_turns::between_turns;
 pub(crate) use make::{check_vcpus, map, refused, vm_with};
 pub(crate) use outcome::has_error_code;
 pub(crate) use panics::caught;

@@ -3,8 +3,9 @@
 
 use super::state::VmState;
 use crate::devices::{PendingWrite, Written};
+use crate::vm::between_turns;
 use stile_abi::Queues;
-use stile_sched::{Stop, Time, kick};
+use stile_sched::{Stop, Time};
 
 /// vCPUs kicked in a turn. A kick may take a lock of the scheduler and a system call.
 const KICKS: u32 = 32;
@@ -76,9 +77,4 @@ impl Debt {
         }
         self.idle.take().map(Stop::Idle)
     }
-}
-
-/// What the scheduler learns between two turns. A kick is looked for here, as the guest is not entered.
-pub(super) fn between_turns() -> Stop {
-    if kick::is_pending() { Stop::Overran } else { Stop::Exit }
 }

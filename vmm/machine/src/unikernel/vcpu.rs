@@ -3,14 +3,14 @@
 //! All work that a vCPU causes (doorbells, device registers, and what devices do for them) is done here, on the thread
 //! that runs the vCPU, and so on its time. It is done in turns: see [`super::debt`].
 
-use super::debt::{Debt, between_turns};
+use super::debt::Debt;
 use super::layout::{PAGE, STUBS};
 use super::registers::{Registers, general};
 use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use super::state::{RESULTS_MAX, VmState};
 use crate::devices::Written;
 use crate::vm::host_exits::{HostExit, Pause};
-use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, caught, has_error_code};
+use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, between_turns, caught, has_error_code};
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::io::Write;
@@ -286,7 +286,7 @@ impl GuestVcpu {
             return self.broken(FaultKind::Port { port: port::FAULT + u16::from(vector), width: 1 });
         }
         let rsp = regs.map(|r| r.rsp);
-        let word = |n: u64| self.vm.memory().read_obj::<u64>(GuestAddress(rsp? + 8 * n)).ok();
+        let word = |n: u64| self.vm.memory().read_obj::<u64>(GuestAddress(rsp?.checked_add(8 * n)?)).ok();
         let error = if has_error_code(vector) { word(0) } else { None };
         let rip = word(u64::from(has_error_code(vector)));
         let address = if vector == 14 { self.fd.get_sregs().map(|s| s.cr2).ok() } else { None };

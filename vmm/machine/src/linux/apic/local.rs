@@ -211,10 +211,8 @@ impl LocalApic {
         match message.delivery {
             Delivery::Fixed | Delivery::Lowest => self.request(message.vector, message.trigger),
             Delivery::Nmi => !std::mem::replace(&mut self.nmi, true),
-            Delivery::Init => {
-                (self.reset, self.start) = (true, None);
-                true
-            }
+            // A second one while the first waits changes nothing, unless a start came between.
+            Delivery::Init => !std::mem::replace(&mut self.reset, true) | self.start.take().is_some(),
             Delivery::Startup if self.reset || self.waits_for_start => {
                 self.start = Some(message.vector);
                 true

@@ -21,7 +21,7 @@ use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
 use crate::linux::vcpu::tell_of_pause;
 use crate::vm::host_exits::Pause;
-use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, caught};
+use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, between_turns, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -106,8 +106,11 @@ impl UserVcpu {
         if self.vm.status().has_ended() {
             return self.end(Outcome::Stopped);
         }
-        if let Err(error) = self.start_up() {
-            return self.broken(FaultKind::Kvm(format!("cannot start the vCPU: {error}")));
+        match self.start_up() {
+            Ok(false) => {}
+            // The next one may have come already: other vCPUs can send them without end.
+            Ok(true) => return between_turns(),
+            Err(error) => return self.broken(FaultKind::Kvm(format!("cannot start the vCPU: {error}"))),
         }
         if let Some(write) = self.pending.take() {
             self.pending = self.vm.write_again(&write);
@@ -170,17 +173,16 @@ impl UserVcpu {
         }
     }
 
-    /// Does what INIT and start-up messages ask for.
-    fn start_up(&mut self) -> Result<(), kvm_ioctls::Error> {
-        loop {
-            let startup = self.apics.local(self.index).apic.take_startup();
-            match startup {
-                None => return Ok(()),
-                Some(Startup::Reset) => self.pristine.reset(&self.fd)?,
-                Some(Startup::At(page)) => self.pristine.start(&self.fd, page)?,
-            }
-            (self.halted, self.completes) = (false, true);
+    /// Does what an INIT or a start-up message asks for. False: there is none.
+    fn start_up(&mut self) -> Result<bool, kvm_ioctls::Error> {
+        let startup = self.apics.local(self.index).apic.take_startup();
+        match startup {
+            None => return Ok(false),
+            Some(Startup::Reset) => self.pristine.reset(&self.fd)?,
+            Some(Startup::At(page)) => self.pristine.start(&self.fd, page)?,
         }
+        (self.halted, self.completes) = (false, true);
+        Ok(true)
     }
 
     /// Until when the vCPU has nothing to do; `None` if it has.

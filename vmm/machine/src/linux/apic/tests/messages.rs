@@ -129,6 +129,16 @@ fn init_and_start_that_come_before_the_processor_looks_are_taken_in_order() {
 }
 
 #[test]
+fn inits_that_come_before_the_processor_looks_need_no_second_look() {
+    let mut apic = LocalApic::new(1, clock(), true);
+    assert!(apic.accept(INIT) && !apic.accept(INIT));
+    assert!(apic.accept(start(7)) && apic.accept(INIT), "the start is void");
+    assert!(!apic.accept(INIT));
+    assert_eq!((apic.take_startup(), apic.take_startup()), (Some(Startup::Reset), None));
+    assert!(apic.accept(INIT));
+}
+
+#[test]
 fn an_init_resets_all_but_the_identity() {
     let mut apic = LocalApic::new(5, clock(), true);
     apic.accept(start(1));
