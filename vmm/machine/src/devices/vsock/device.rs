@@ -59,6 +59,12 @@ impl VsockDevice {
         self.state.lock().table.len()
     }
 
+    /// Number of connections that may have a packet for the guest.
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.state.lock().table.queued()
+    }
+
     /// Does one turn. The state is locked all the while, so that no queue is in use once it has been stopped.
     fn turn(&self, look: bool) -> Progress {
         let mut state = self.state.lock();

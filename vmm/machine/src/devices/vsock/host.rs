@@ -1,13 +1,15 @@
 //! The host's side of the sockets: the unix socket on which stile listens, and those to which it connects; or one
 //! socket with its other end in this process.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat, open};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
@@ -16,6 +18,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 const PATH_MAX: usize = 107;
 /// Longest suffix that a port adds to the path: `_4294967295` (units: bytes).
 const PORT_SUFFIX: usize = 11;
+
+/// Device and inode of each socket on which guests of this process are called. Guests do not call each other.
+static GUESTS: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// Host programs that may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -76,7 +81,7 @@ pub struct HostSocket(Side);
 enum Side {
     /// The unix socket to which host programs connect. Beside it are the sockets on which they listen. It is removed
     /// when this is dropped.
-    Path { path: PathBuf, listener: UnixListener, user: u32 },
+    Path { path: PathBuf, listener: UnixListener, user: u32, entry: (u64, u64) },
     /// Only the guest's first connection to this port, which gets this end.
     Inside { port: u32, end: Option<UnixStream> },
 }
@@ -95,11 +100,16 @@ impl HostSocket {
         }
         let listener = listen_privately(path).map_err(unbound)?;
         let user = rustix::process::geteuid().as_raw();
-        let socket = Side::Path { path: path.to_owned(), listener, user };
-        if let Side::Path { listener, .. } = &socket {
-            listener.set_nonblocking(true).map_err(unbound)?;
-        }
-        Ok(Self(socket))
+        let made = fs::symlink_metadata(path).and_then(|there| {
+            listener.set_nonblocking(true)?;
+            Ok((there.dev(), there.ino()))
+        });
+        let entry = made.map_err(|e| {
+            let _ = fs::remove_file(path);
+            unbound(e)
+        })?;
+        guests().insert(entry);
+        Ok(Self(Side::Path { path: path.to_owned(), listener, user, entry }))
     }
 
     /// Returns the end of a pair. The guest's first connection to `port` gets the other end. There is no path.
@@ -152,7 +162,7 @@ impl HostSocket {
     }
 
     /// Connects to the program that listens for the guest's connections to `port`. Does not wait: a program with a full
-    /// queue of callers counts as absent, and so does that of another user.
+    /// queue of callers counts as absent, and so does that of another user, and another guest.
     pub(super) fn connect(&mut self, port: u32) -> io::Result<UnixStream> {
         let (path, user) = match &mut self.0 {
             Side::Path { path, user, .. } => (path, *user),
@@ -166,7 +176,9 @@ impl HostSocket {
         // A link could lead the guest to any service of this host. What was found to be a socket is connected to by its
         // descriptor, so that nobody can put a link in its place in between.
         let found = open(path.as_os_str(), OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-        if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::Socket {
+        let there = fstat(&found)?;
+        let is_guests = guests().contains(&(there.st_dev, there.st_ino));
+        if is_guests || FileType::from_raw_mode(there.st_mode) != FileType::Socket {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -176,6 +188,10 @@ impl HostSocket {
         check_user(&stream, user)?;
         Ok(stream)
     }
+}
+
+fn guests() -> MutexGuard<'static, BTreeSet<(u64, u64)>> {
+    GUESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Refuses a peer of another user. The mode of a socket's path may have been changed, and its folder may be others' to
@@ -215,7 +231,8 @@ fn listen_privately(path: &Path) -> io::Result<UnixListener> {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        if let Self::Path { path, .. } = self {
+        if let Self::Path { path, entry, .. } = self {
+            guests().remove(entry);
             let _ = fs::remove_file(path);
         }
     }

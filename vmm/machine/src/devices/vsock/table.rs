@@ -102,6 +102,12 @@ impl Table {
         self.peers.len()
     }
 
+    /// Number of connections that may have a packet for the guest.
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Whether there may be a packet for the guest.
     pub(super) fn has_packet(&self) -> bool {
         !self.refusals.is_empty() || !self.queue.is_empty()
@@ -197,6 +203,7 @@ impl Table {
     fn remove(&mut self, id: Id) -> Option<Peer> {
         self.short_of_descriptors = false;
         self.greetings.retain(|greeting| *greeting != id);
+        self.queue.retain(|queued| *queued != id);
         self.peers.remove(&id)
     }
 

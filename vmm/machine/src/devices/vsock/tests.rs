@@ -41,12 +41,17 @@ impl Guest {
     }
 
     fn with_features(features: u64) -> Self {
+        let mut guest = Self::without_buffers(features);
+        guest.post(RIG_SIZE);
+        guest
+    }
+
+    /// One that takes no packets yet.
+    fn without_buffers(features: u64) -> Self {
         let folder = TempDir::new().unwrap();
         let socket = HostSocket::open(&folder.path().join("sock")).unwrap();
         let rig = Rig::new(features, |memory, line| VsockDevice::new(socket, memory, line).unwrap());
-        let mut guest = Self { rig, folder, posted: 0, sent: 0 };
-        guest.post(RIG_SIZE);
-        guest
+        Self { rig, folder, posted: 0, sent: 0 }
     }
 
     fn path(&self) -> PathBuf {

@@ -163,3 +163,15 @@ fn data_wait_for_a_chain_that_has_room_for_more_than_a_header_and_hold_nothing_u
     assert_eq!(guest.expect(op::DATA).1, b"data");
     assert_eq!(guest.rig.fault(), None);
 }
+
+#[test]
+fn connections_that_end_before_the_guest_takes_a_packet_leave_nothing() {
+    let mut guest = Guest::without_buffers(0);
+    let listener = guest.listen(80);
+    for _ in 0..100 {
+        guest.send(from_guest(80, op::REQUEST), b"");
+        listener.accept().unwrap();
+        guest.send(from_guest(80, op::RESET), b"");
+        assert_eq!((guest.connections(), guest.rig.device.device().queued()), (0, 0));
+    }
+}

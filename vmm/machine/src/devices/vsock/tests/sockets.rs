@@ -57,6 +57,16 @@ fn a_guests_connection_follows_no_link() {
 }
 
 #[test]
+fn a_guests_connection_reaches_no_other_guest() {
+    let mut guest = Guest::new();
+    let other = HostSocket::open(&guest.folder.path().join("sock_81")).unwrap();
+    guest.send(from_guest(81, op::REQUEST), b"");
+    let (header, _) = guest.expect(op::RESET);
+    assert_eq!((header.src_port, guest.connections()), (81, 0));
+    assert_eq!(other.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody has called");
+}
+
+#[test]
 fn host_programs_that_say_nothing_give_way_to_those_that_come_later() {
     let mut guest = Guest::new();
     let silent: Vec<_> = (0..100).map(|_| guest.program(b"")).collect();
