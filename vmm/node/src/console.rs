@@ -29,6 +29,8 @@ struct Text {
     kept: VecDeque<u8>,
     /// The number of the byte after the last one.
     end: watch::Sender<u64>,
+    /// Nothing more will come: the VM was deleted.
+    is_over: bool,
 }
 
 impl Scrollback {
@@ -53,6 +55,18 @@ impl Scrollback {
     /// Tells of more text: the number of the byte after the last one.
     pub fn follow(&self) -> watch::Receiver<u64> {
         self.text().end.subscribe()
+    }
+
+    /// Whether nothing more will come, so that a reader of all that is kept need not wait.
+    pub fn is_over(&self) -> bool {
+        self.text().is_over
+    }
+
+    /// Nothing more will come. Those who wait for more look again.
+    pub(crate) fn ends(&self) {
+        let mut text = self.text();
+        text.is_over = true;
+        text.end.send_modify(|_| {});
     }
 
     fn text(&self) -> MutexGuard<'_, Text> {

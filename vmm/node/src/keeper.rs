@@ -16,10 +16,20 @@ use stile_sched::domain::watchdog::Starvation;
 pub(crate) enum Message {
     /// The VM of this name has ended.
     Ended(String),
-    /// The change of this number has to be confirmed by now.
-    Confirmed(u64),
+    /// A change has to be confirmed by now.
+    TakeBack {
+        /// Its number.
+        change: u64,
+        /// What the log says of it if it was not.
+        why: &'static str,
+    },
     /// The watchdog has found a vCPU that waits too long.
-    Starved(Box<Starvation>),
+    Starved {
+        /// The number of handovers by then.
+        under: u64,
+        /// What it has found.
+        starvation: Box<Starvation>,
+    },
 }
 
 /// The way to the thread.
@@ -114,7 +124,7 @@ fn keep(node: &Weak<Node>, mail: &Receiver<(Instant, Message)>) {
 fn see_to(node: &Node, message: Message) {
     match message {
         Message::Ended(vm) => node.bury(&vm),
-        Message::Confirmed(change) => node.take_back(change, "it was not confirmed in time"),
-        Message::Starved(starvation) => node.starved(&starvation),
+        Message::TakeBack { change, why } => node.take_back(change, why),
+        Message::Starved { under, starvation } => node.starved(under, &starvation),
     }
 }

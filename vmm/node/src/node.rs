@@ -10,11 +10,12 @@ use crate::power;
 use crate::scheduling::{Log, Scheduling};
 use crate::vm::{NodeVm, Read};
 use kvm_ioctls::Kvm;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use stile_api::{Happened, NodeInfo, Problem, Reason, StopMode, VmDetails, VmInfo, VmState};
 use stile_config::{Config, LoadContext, VmConfig};
@@ -66,7 +67,11 @@ pub struct Node {
     /// Held over a change, with its log.
     pub(crate) log: Mutex<Log>,
     pub(crate) watchdog: Mutex<Option<Watchdog>>,
+    /// How often a domain has gone on with the vCPUs of another.
+    pub(crate) handovers: AtomicU64,
     pub(crate) recording: Mutex<Option<Recorder>>,
+    /// No VM starts any more. Read while one starts.
+    ends: RwLock<bool>,
     keeper: Keeper,
 }
 
@@ -99,7 +104,9 @@ impl Node {
             scheduling: RwLock::new(scheduling),
             log: Mutex::default(),
             watchdog: Mutex::default(),
+            handovers: AtomicU64::default(),
             recording: Mutex::default(),
+            ends: RwLock::default(),
             keeper,
         });
         keeper::start(&node, inbox).map_err(|e| failed(&e))?;
@@ -249,8 +256,10 @@ impl Node {
     /// Starts a VM that is stopped.
     pub fn start(&self, name: &str) -> Result<VmInfo, Problem> {
         let vm = self.vm(name)?;
-        let _doing = vm.doing.lock();
+        let _doing = self.doing(&vm)?;
         self.must_be(&vm, &[VmState::Stopped], "start")?;
+        // The end of the node may hold the VM's last machine.
+        drop(self.goes_on(name)?);
         if !vm.wait_until_gone(LAST) {
             let held = format!("VM {name} has ended, and the host's kernel has not freed its memory for {LAST:?}");
             return Err(Problem::new(Reason::TimedOut, held).remedy("start it again later"));
@@ -261,7 +270,7 @@ impl Node {
         if config.cap.is_some() {
             self.have_caps()?;
         }
-        let machine = {
+        let (machine, ends) = {
             let scheduling = self.scheduling.read();
             let maker = Maker {
                 kvm: &self.kvm,
@@ -286,15 +295,26 @@ impl Node {
                 )
                 .remedy("set interrupts = \"user\", or the policy's mechanism to `leases`"));
             }
+            let ends = self.goes_on(name)?;
             vm.begins(Arc::clone(&machine));
-            machine
+            (machine, ends)
         };
         self.recording.lock().iter().for_each(|recorder| recorder.name(machine.vm.vcpu_set()));
         let (mail, told) = (self.keeper.mail(), vm.name().to_owned());
         machine.vm.vcpu_set().status().on_end(move || mail.send(Message::Ended(told.clone())));
         self.bus.tell(Happened::Started { vm: name.to_owned() });
         machine.vm.vcpu_set().start();
+        drop(ends);
         Ok(vm.info())
+    }
+
+    /// Lets a VM start, unless the node ends. That waits until the result is dropped.
+    fn goes_on(&self, name: &str) -> Result<RwLockReadGuard<'_, bool>, Problem> {
+        let ends = self.ends.read();
+        match *ends {
+            true => Err(Problem::new(Reason::Conflict, format!("VM {name} cannot start: the node ends"))),
+            false => Ok(ends),
+        }
     }
 
     fn halt_poll(&self, scheduling: &Scheduling) -> Option<Duration> {
@@ -305,7 +325,7 @@ impl Node {
     /// Pauses a VM that runs. When this returns, none of its vCPUs is in guest code.
     pub fn pause(&self, name: &str) -> Result<VmInfo, Problem> {
         let vm = self.vm(name)?;
-        let _doing = vm.doing.lock();
+        let _doing = self.doing(&vm)?;
         let machine = self.must_be(&vm, &[VmState::Running], "pause")?;
         if let Some(machine) = machine {
             let paused = machine.vm.vcpu_set().status().pause(PATIENCE);
@@ -318,7 +338,7 @@ impl Node {
     /// Lets a paused VM go on.
     pub fn resume(&self, name: &str) -> Result<VmInfo, Problem> {
         let vm = self.vm(name)?;
-        let _doing = vm.doing.lock();
+        let _doing = self.doing(&vm)?;
         if let Some(machine) = self.must_be(&vm, &[VmState::Paused], "resume")? {
             machine.vm.vcpu_set().status().resume();
             self.bus.tell(Happened::Resumed { vm: name.to_owned() });
@@ -327,14 +347,19 @@ impl Node {
     }
 
     /// Stops a VM that runs or is paused, and waits for its end. With [`StopMode::Soft`] a Linux guest has so long to
-    /// switch itself off.
+    /// switch itself off; a hard stop meanwhile ends it at once.
     pub fn stop(&self, name: &str, mode: StopMode, grace: Duration) -> Result<VmInfo, Problem> {
         let vm = self.vm(name)?;
-        let _doing = vm.doing.lock();
-        let Some(machine) = self.must_be(&vm, &[VmState::Running, VmState::Paused], "stop")? else {
-            return Ok(vm.info());
+        let is_told = mode == StopMode::Hard && tell_to_end(&vm);
+        let _doing = self.doing(&vm)?;
+        let states: &[VmState] = match is_told {
+            true => &[VmState::Running, VmState::Paused, VmState::Stopped],
+            false => &[VmState::Running, VmState::Paused],
         };
-        self.stop_machine(&vm, machine, mode, grace)?;
+        match self.must_be(&vm, states, "stop")? {
+            Some(machine) => self.stop_machine(&vm, machine, mode, grace)?,
+            None => drop(vm.wait_until_gone(PATIENCE)),
+        }
         Ok(vm.info())
     }
 
@@ -367,16 +392,28 @@ impl Node {
     /// Deletes a VM that is stopped. With `force` it is stopped first, at once.
     pub fn delete(&self, name: &str, force: bool) -> Result<(), Problem> {
         let vm = self.vm(name)?;
-        let _doing = vm.doing.lock();
+        let _ = force && tell_to_end(&vm);
+        let _doing = self.doing(&vm)?;
         let states: &[VmState] =
             if force { &[VmState::Stopped, VmState::Running, VmState::Paused] } else { &[VmState::Stopped] };
-        if let Some(machine) = self.must_be(&vm, states, "delete")? {
-            self.stop_machine(&vm, machine, StopMode::Hard, Duration::ZERO)?;
+        match self.must_be(&vm, states, "delete")? {
+            Some(machine) => self.stop_machine(&vm, machine, StopMode::Hard, Duration::ZERO)?,
+            None => drop(vm.wait_until_gone(PATIENCE)),
         }
         vm.delete();
         self.vms.write().remove(name);
         self.bus.tell(Happened::Deleted { vm: name.to_owned() });
         Ok(())
+    }
+
+    /// Whoever changes a VM's state is the only one. Others wait for that, but not for long, since it may take hours:
+    /// their clients want to know, and their threads have other work.
+    fn doing<'vm>(&self, vm: &'vm NodeVm) -> Result<MutexGuard<'vm, ()>, Problem> {
+        vm.doing.try_lock_for(PATIENCE + LAST).ok_or_else(|| {
+            let busy =
+                format!("VM {} is still being started, stopped, paused or resumed by another request", vm.name());
+            Problem::new(Reason::Conflict, busy).remedy("try again later; `stile stop --hard` ends a VM at once")
+        })
     }
 
     /// Types this text at a Linux guest's serial port. Waits for the guest to take it, but not for long.
@@ -388,11 +425,16 @@ impl Node {
             return Err(Problem::new(Reason::Conflict, none));
         };
         let until = Instant::now() + Duration::from_secs(2);
-        linux.serial().receive(keys, || !linux.status().has_ended() && Instant::now() < until);
-        match Instant::now() < until {
-            true => Ok(()),
-            false => Err(Problem::new(Reason::TimedOut, format!("VM {name} does not read its serial port"))),
+        let typed = linux.serial().receive(keys, || !linux.status().has_ended() && Instant::now() < until);
+        if typed == keys.len() {
+            return Ok(());
         }
+        let (reason, why) = match linux.status().has_ended() {
+            true => (Reason::Conflict, "it has ended"),
+            false => (Reason::TimedOut, "it does not read its serial port"),
+        };
+        Err(Problem::new(reason, format!("VM {name} was typed {typed} of {} bytes: {why}", keys.len()))
+            .remedy("type only the rest when you try again"))
     }
 
     /// Its machine, if it is in one of these states, and has one. With `doing` of the VM held.
@@ -431,8 +473,10 @@ impl Node {
         self.keeper.free(machine);
     }
 
-    /// Stops all VMs: Linux guests have so long to switch themselves off. Returns the names of those that do not end.
+    /// Stops all VMs, and lets none start any more. Linux guests have so long to switch themselves off. Returns the
+    /// names of those that do not end.
     pub fn stop_all(&self, grace: Duration) -> Vec<String> {
+        *self.ends.write() = true;
         let running: Vec<(Arc<NodeVm>, Arc<Machine>)> =
             self.vms().into_iter().filter_map(|vm| vm.machine().map(|machine| (vm, machine))).collect();
         power::switch_off(&running, grace);
@@ -464,6 +508,11 @@ impl Node {
 fn taken_name(name: &str) -> Problem {
     Problem::new(Reason::Conflict, format!("there is a VM {name} already"))
         .remedy("choose another name, or delete that VM first")
+}
+
+/// Has the vCPUs of a VM leave their guest, whatever else is done with it. False: it has none.
+fn tell_to_end(vm: &NodeVm) -> bool {
+    vm.machine().inspect(|machine| machine.vm.vcpu_set().stop()).is_some()
 }
 
 fn not_now(vm: &NodeVm, what: &str) -> Problem {

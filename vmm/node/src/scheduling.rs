@@ -11,10 +11,10 @@ use crate::bus::now;
 use crate::keeper::Message;
 use crate::node::Node;
 use crate::vm::{NodeVm, scheduling_of, with_scheduling};
-use parking_lot::MutexGuard;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stile_api::{
     Author, Change, ChangeState, Happened, PcpusView, PolicyRequest, PolicyView, Problem, Reason, SchedulingRequest,
@@ -31,6 +31,8 @@ use tracing::{info, warn};
 
 /// Changes that the log keeps.
 const KEPT: usize = 1000;
+/// When a change that could not be taken back is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// How a node schedules.
 #[derive(Debug, Clone)]
@@ -72,10 +74,11 @@ pub(crate) struct Log {
     awaiting: Option<Awaiting>,
 }
 
+#[derive(Clone)]
 struct Awaiting {
     change: u64,
     before: Scheduling,
-    vms: Vec<(String, SchedulingRequest)>,
+    vms: Vec<(Arc<NodeVm>, SchedulingRequest)>,
 }
 
 impl Log {
@@ -143,7 +146,7 @@ impl Node {
     /// The policy that a request asks for.
     pub fn wanted_policy(&self, request: &PolicyRequest) -> Result<PolicyConfig, Problem> {
         match (&request.policy, &request.keys) {
-            (Some(policy), None) => policy.parse().map_err(|e| Problem::of(Reason::NotFound, "policy", &e)),
+            (Some(policy), None) => policy.parse().map_err(|e| Problem::of(Reason::Invalid, "policy", &e)),
             (None, Some(keys)) => {
                 let base = self.scheduling.read().policy.clone();
                 let context = self.context();
@@ -176,7 +179,10 @@ impl Node {
     /// # Errors
     /// The change is not possible, or another one waits to be confirmed. Nothing has changed.
     pub fn change(&self, by: Author, wanted: Wanted, guarded: Guarded) -> Result<Change, Problem> {
-        let mut log = self.log.lock();
+        self.change_with(&mut self.log.lock(), by, wanted, guarded)
+    }
+
+    fn change_with(&self, log: &mut Log, by: Author, wanted: Wanted, guarded: Guarded) -> Result<Change, Problem> {
         if let Some(awaiting) = log.awaiting() {
             let waits = format!("change {awaiting} waits to be confirmed, and there is one change at a time");
             return Err(Problem::new(Reason::Conflict, waits)
@@ -185,28 +191,22 @@ impl Node {
         let before = self.scheduling.read().clone();
         let vms = self.wanted_vms(&wanted.vms)?;
         let next = self.next(&before, &wanted, &vms)?;
-        let undo: Vec<(String, SchedulingRequest)> =
-            vms.iter().map(|(vm, _)| (vm.name().to_owned(), scheduling_of(&vm.config()))).collect();
-        let state = match guarded.confirm_within {
-            _ if guarded.dry_run => ChangeState::Checked,
-            Some(within) => ChangeState::Awaiting { until: now() + within.as_secs_f64() },
-            None => ChangeState::Applied,
-        };
-        let settings = |scheduling: &Scheduling, vms: Vec<(String, SchedulingRequest)>| Settings {
+        let undo: Vec<_> = vms.iter().map(|(vm, _)| (Arc::clone(vm), scheduling_of(&vm.config()))).collect();
+        let after: Vec<_> = vms.iter().map(|(vm, config)| (Arc::clone(vm), scheduling_of(config))).collect();
+        let settings = |scheduling: &Scheduling, vms: &[(Arc<NodeVm>, SchedulingRequest)]| Settings {
             policy: wanted.policy.as_ref().map(|_| scheduling.policy.to_string()),
             pcpus: wanted.pcpus.as_ref().map(|_| scheduling.pcpus.to_string()),
-            vms: vms.into_iter().collect(),
+            vms: vms.iter().map(|(vm, request)| (vm.name().to_owned(), request.clone())).collect(),
         };
-        let after = vms.iter().map(|(vm, config)| (vm.name().to_owned(), scheduling_of(config))).collect();
         let mut change = Change {
             id: 0,
             at: now(),
             by,
-            before: settings(&before, undo.clone()),
-            after: settings(&next, after),
+            before: settings(&before, &undo),
+            after: settings(&next, &after),
             vcpus: 0,
             seconds: 0.0,
-            state,
+            state: ChangeState::Checked,
         };
         if guarded.dry_run {
             return Ok(change);
@@ -214,11 +214,16 @@ impl Node {
         (change.vcpus, change.seconds) = self.go_over(next, &vms)?;
         log.last += 1;
         change.id = log.last;
+        change.state = match guarded.confirm_within {
+            Some(within) => {
+                log.awaiting = Some(Awaiting { change: change.id, before, vms: undo });
+                let take_back = Message::TakeBack { change: change.id, why: "it was not confirmed in time" };
+                self.keeper().mail().send_later(take_back, within);
+                ChangeState::Awaiting { until: now() + within.as_secs_f64() }
+            }
+            None => ChangeState::Applied,
+        };
         log.enter(change.clone());
-        if let Some(within) = guarded.confirm_within {
-            log.awaiting = Some(Awaiting { change: change.id, before, vms: undo });
-            self.keeper().mail().send_later(Message::Confirmed(change.id), within);
-        }
         self.tell_of(&change);
         Ok(change)
     }
@@ -237,7 +242,7 @@ impl Node {
 
     /// Takes the change back that waits to be confirmed.
     pub fn revert(&self, id: u64) -> Result<Change, Problem> {
-        self.take_back_with(self.log.lock(), id, "it was taken back")
+        self.take_back_with(&mut self.log.lock(), id, "it was taken back")
     }
 
     /// All changes that the log keeps, from the oldest on.
@@ -246,25 +251,30 @@ impl Node {
     }
 
     /// Takes a change back if it still waits. Called by the keeper.
-    pub(crate) fn take_back(&self, id: u64, why: &str) {
-        let log = self.log.lock();
+    pub(crate) fn take_back(&self, id: u64, why: &'static str) {
+        self.see_taken_back(&mut self.log.lock(), id, why);
+    }
+
+    /// As above. A change that cannot be taken back now still waits, and is tried again.
+    fn see_taken_back(&self, log: &mut Log, id: u64, why: &'static str) {
         if log.awaiting() == Some(id)
             && let Err(problem) = self.take_back_with(log, id, why)
         {
-            warn!("change {id} cannot be taken back: {problem}");
+            warn!("change {id} cannot be taken back, and is tried again every {AGAIN:?}: {problem}");
+            self.keeper().mail().send_later(Message::TakeBack { change: id, why }, AGAIN);
         }
     }
 
-    fn take_back_with(&self, mut log: MutexGuard<'_, Log>, id: u64, why: &str) -> Result<Change, Problem> {
-        let Some(Awaiting { before, vms, .. }) = log.awaiting.take_if(|awaiting| awaiting.change == id) else {
-            return Err(not_awaiting(&log, id));
+    fn take_back_with(&self, log: &mut Log, id: u64, why: &str) -> Result<Change, Problem> {
+        let Some(Awaiting { before, vms, .. }) = log.awaiting.clone().filter(|awaiting| awaiting.change == id) else {
+            return Err(not_awaiting(log, id));
         };
-        // A VM that has gone since needs nothing.
+        // A VM that has gone since needs nothing. Another one may have its name.
         let vms: Vec<_> = vms
-            .iter()
-            .filter_map(|(name, request)| Some((self.vm(name).ok()?, request)))
+            .into_iter()
+            .filter(|(vm, _)| !vm.is_deleted())
             .map(|(vm, request)| {
-                let config = with_scheduling(&vm.config(), request);
+                let config = with_scheduling(&vm.config(), &request);
                 (vm, config)
             })
             .collect();
@@ -272,8 +282,9 @@ impl Node {
         let wanted = Wanted { policy: Some(before.policy.clone()), pcpus: Some(before.pcpus.clone()), vms: Vec::new() };
         let next = self.next(&before, &wanted, &vms)?;
         self.go_over(next, &vms)?;
+        log.awaiting = None;
         let state = ChangeState::Reverted { why: why.to_owned() };
-        let change = log.set_state(id, state).ok_or_else(|| not_awaiting(&log, id))?;
+        let change = log.set_state(id, state).ok_or_else(|| not_awaiting(log, id))?;
         self.tell_of(&change);
         Ok(change)
     }
@@ -293,7 +304,7 @@ impl Node {
             if let Err(error) = stile_config::vm_of(&table.unwrap_or_default(), &self.context()) {
                 let mut problem = Problem::of_config("vm[0]", &error);
                 // Its image may have gone since it was created. A cap rests under a policy that keeps none.
-                let rests = |key: &str| key == "cap" && request.cap.is_none();
+                let rests = |key: &str| key == "cap" && request.cap.is_none() && request.cap_period.is_none();
                 problem.findings.retain(|finding| KEYS.contains(&finding.key.as_str()) && !rests(&finding.key));
                 if !problem.findings.is_empty() {
                     let message = format!("VM {name}: {}", problem.message);
@@ -403,7 +414,10 @@ impl Node {
             attributes.get(&id).into_iter().for_each(|new| *own = *new);
         };
         match self.domain.hand_over(domain, &next.numbers(), change) {
-            Ok(vcpus) => Ok((vcpus, began.elapsed().as_secs_f64())),
+            Ok(vcpus) => {
+                self.handovers.fetch_add(1, Ordering::Relaxed);
+                Ok((vcpus, began.elapsed().as_secs_f64()))
+            }
             Err(e) => {
                 self.watch_under(before);
                 Err(Problem::of(Reason::Unsupported, "nothing was changed", &e)
@@ -426,9 +440,9 @@ impl Node {
         }
         let (policy, slots) = (scheduling.policy.clone(), scheduling.pcpus.len());
         let bound = Box::new(move |me, others: &[_]| stile_assembly::starvation_bound(&policy, me, others, slots));
-        let mail = self.keeper().mail();
+        let (mail, under) = (self.keeper().mail(), self.handovers.load(Ordering::Relaxed));
         let tell = Box::new(move |starvation: Starvation| {
-            mail.send(Message::Starved(Box::new(starvation)));
+            mail.send(Message::Starved { under, starvation: Box::new(starvation) });
             ControlFlow::Continue(())
         });
         match Watchdog::start(Arc::clone(&self.as_domain), Rules { bound, tell }) {
@@ -437,8 +451,8 @@ impl Node {
         }
     }
 
-    /// The watchdog has found a vCPU that waits too long. Called by the keeper.
-    pub(crate) fn starved(&self, starvation: &Starvation) {
+    /// The watchdog has found a vCPU that waits too long, after so many handovers. Called by the keeper.
+    pub(crate) fn starved(&self, under: u64, starvation: &Starvation) {
         let names = self.names();
         let name = |vcpu: VcpuId| names.get(&vcpu).cloned().unwrap_or_else(|| vcpu.to_string());
         let text = starvation.text(&name);
@@ -448,9 +462,14 @@ impl Node {
         if starvation.cause == Cause::Host {
             return;
         }
-        let awaiting = self.log.lock().awaiting();
-        if let Some(change) = awaiting {
-            return self.take_back(change, "the watchdog objected: a vCPU waited longer than the policy promises");
+        let mut log = self.log.lock();
+        // The policy that let it wait may be gone. What follows it has starved nobody.
+        if self.handovers.load(Ordering::Relaxed) != under {
+            return;
+        }
+        if let Some(change) = log.awaiting() {
+            let why = "the watchdog objected: a vCPU waited longer than the policy promises";
+            return self.see_taken_back(&mut log, change, why);
         }
         let policy = self.scheduling.read().policy.clone();
         if policy.on_starvation != OnStarvation::Fallback || policy.algorithm.is_host() {
@@ -458,7 +477,7 @@ impl Node {
         }
         let host = "host".parse().expect("a policy of the host is known");
         let wanted = Wanted { policy: Some(host), ..Wanted::default() };
-        match self.change(Author { uid: None, pid: None }, wanted, Guarded::default()) {
+        match self.change_with(&mut log, Author { uid: None, pid: None }, wanted, Guarded::default()) {
             Ok(change) => warn!("the host's scheduler decides from now on; all {} vCPUs go on there", change.vcpus),
             Err(problem) => warn!("the host's scheduler cannot take over: {problem}"),
         }

@@ -120,9 +120,10 @@ impl NodeVm {
         self.life().deleted
     }
 
-    /// Marks it as deleted.
+    /// Marks it as deleted. Its console ends.
     pub fn delete(&self) {
         self.life().deleted = true;
+        self.console.ends();
     }
 
     /// It has this machine from now on. Returns the number of this start.

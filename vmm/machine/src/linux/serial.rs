@@ -74,9 +74,10 @@ impl SerialPort {
     }
 
     /// Passes these bytes to the guest. Waits until the guest has taken the earlier input, as long as `is_of_use`
-    /// returns true.
-    pub fn receive(&self, mut bytes: &[u8], is_of_use: impl Fn() -> bool) {
-        let mut port = self.port();
+    /// returns true. Returns how many bytes were passed.
+    pub fn receive(&self, bytes: &[u8], is_of_use: impl Fn() -> bool) -> usize {
+        let (mut port, all) = (self.port(), bytes.len());
+        let mut bytes = bytes;
         while !bytes.is_empty() && is_of_use() {
             let room = port.fifo_capacity().min(bytes.len());
             // The port takes no input while the driver tests it in loopback. An error comes from the trigger, after the
@@ -87,6 +88,7 @@ impl SerialPort {
                 port = self.taken.0.wait_timeout(port, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
             }
         }
+        all - bytes.len()
     }
 
     fn port(&self) -> MutexGuard<'_, Serial<Line, Taken, Console>> {

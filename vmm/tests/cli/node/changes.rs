@@ -2,6 +2,7 @@
 
 use super::harness::{LONG, Node, guests, hog, problem};
 use super::random::{Random, number, policies};
+use crate::linux::{kernel_of, with_kernel};
 use crate::program::folder;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -41,6 +42,51 @@ fn a_change_goes_back_without_confirmation_and_stays_with_it() {
     assert_eq!(policy(), "credit2");
     let told = problem(node.client.post::<Change>(&format!("/v1/changes/{}/revert", kept.id)));
     assert_eq!(told.reason, Reason::Conflict);
+}
+
+#[test]
+fn a_change_that_cannot_be_taken_back_still_waits_until_it_can() {
+    let _ = require_kvm!();
+    // jmp to itself
+    let files = with_kernel(&kernel_of(&[0xeb, 0xfe]));
+    let node = Node::start(&["--try-linux", "--policy", "rsdl:executors", "--files", files.path().to_str().unwrap()]);
+    let host = json!({ "policy": "host" });
+    let change: Change = node.client.send(Method::PUT, "/v1/policy?confirm_within=3600s", Some(&host)).unwrap();
+    // Its vCPUs halt inside the kernel under `host`, where executors cannot carry them.
+    node.create(json!({ "name": "tux", "kernel": files.path().join("vmlinuz"), "memory": "64M" }));
+    let revert = || node.client.post::<Change>(&format!("/v1/changes/{}/revert", change.id));
+    let told = problem(revert());
+    assert!(told.reason == Reason::Conflict && told.message.contains("cannot carry VM tux"), "{told}");
+    let info: NodeInfo = node.client.get("/v1").unwrap();
+    assert_eq!((info.awaiting, info.policy.as_str()), (Some(change.id), "host"));
+    let _: VmInfo = node.client.post("/v1/vms/tux/stop?mode=hard").unwrap();
+    assert!(matches!(revert().unwrap().state, ChangeState::Reverted { .. }));
+    let info: NodeInfo = node.client.get("/v1").unwrap();
+    assert_eq!((info.awaiting, info.policy.as_str()), (None, "rsdl:executors"));
+}
+
+#[test]
+fn going_back_leaves_a_vm_alone_that_has_the_name_of_a_deleted_one() {
+    let _ = require_kvm!();
+    let node = Node::start(&["--policy", "rsdl"]);
+    node.create(hog("a"));
+    let nice = json!({ "nice": 5 });
+    let target = "/v1/vms/a/scheduling?confirm_within=3600s";
+    let change: Change = node.client.send(Method::PATCH, target, Some(&nice)).unwrap();
+    node.client.send_bytes(Method::DELETE, "/v1/vms/a?force=true", None).unwrap();
+    node.create(json!({ "name": "a", "image": "builtin:hog", "nice": 3, "class": "batch" }));
+    let _: Change = node.client.post(&format!("/v1/changes/{}/revert", change.id)).unwrap();
+    assert_eq!(node.vm("a").info.nice, 3);
+}
+
+#[test]
+fn a_period_in_which_a_cap_has_too_little_time_is_refused() {
+    let _ = require_kvm!();
+    let node = Node::start(&["--policy", "rsdl"]);
+    node.create(json!({ "name": "a", "image": "builtin:hog", "vcpus": 4, "cap": 0.01, "cap_period": "100ms" }));
+    let shorter = json!({ "cap_period": "10ms" });
+    let told = problem(node.client.send::<Change>(Method::PATCH, "/v1/vms/a/scheduling", Some(&shorter)));
+    assert_eq!(told.findings.iter().map(|finding| finding.key.as_str()).collect::<Vec<_>>(), ["cap"], "{told}");
 }
 
 #[test]

@@ -89,7 +89,8 @@ impl Node {
         code
     }
 
-    fn terminate(&self) {
+    /// Tells it to end.
+    pub(crate) fn terminate(&self) {
         let id = rustix::process::Pid::from_child(&self.process);
         let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
     }

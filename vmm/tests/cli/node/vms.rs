@@ -81,6 +81,51 @@ fn a_vm_with_sockets_is_started_in_the_jail_and_a_guest_that_ignores_the_button_
 }
 
 #[test]
+fn a_hard_stop_ends_a_guest_for_which_a_soft_one_waits() {
+    let _ = require_kvm!();
+    let files = with_kernel(&kernel_of(&[0xeb, 0xfe]));
+    let node = Node::start(&["--try-linux", "--files", files.path().to_str().unwrap()]);
+    node.create(json!({ "name": "tux", "kernel": files.path().join("vmlinuz"), "memory": "64M" }));
+    let client = stile_client::Client::new(&node.socket()).unwrap();
+    let soft = std::thread::spawn(move || client.post::<VmInfo>("/v1/vms/tux/stop?grace=3600s"));
+    // Most likely it waits by then.
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    let stopped: VmInfo = node.client.post("/v1/vms/tux/stop?mode=hard").unwrap();
+    assert!(stopped.state == VmState::Stopped && began.elapsed() < LONG, "{stopped:?}");
+    // Whichever came first.
+    let _ = soft.join().unwrap();
+    // So does a deletion.
+    let _: VmInfo = node.client.post("/v1/vms/tux/start").unwrap();
+    let client = stile_client::Client::new(&node.socket()).unwrap();
+    let soft = std::thread::spawn(move || client.post::<VmInfo>("/v1/vms/tux/stop?grace=3600s"));
+    std::thread::sleep(Duration::from_millis(300));
+    node.client.send_bytes(Method::DELETE, "/v1/vms/tux?force=true", None).unwrap();
+    let _ = soft.join().unwrap();
+    assert_eq!(node.end(), Some(0));
+}
+
+#[test]
+fn no_vm_starts_while_the_node_ends() {
+    let _ = require_kvm!();
+    let files = with_kernel(&kernel_of(&[0xeb, 0xfe]));
+    let node = Node::start(&["--try-linux", "--grace", "3600s", "--files", files.path().to_str().unwrap()]);
+    node.create(json!({ "name": "tux", "kernel": files.path().join("vmlinuz"), "memory": "64M" }));
+    let _: VmInfo = node.client.send(Method::POST, "/v1/vms", Some(&hog("late"))).unwrap();
+    node.terminate();
+    // It is told a moment later.
+    node.wait_for(|node| {
+        let told = match node.client.post::<VmInfo>("/v1/vms/late/start") {
+            Ok(_) => format!("{:?}", node.client.post::<VmInfo>("/v1/vms/late/stop")),
+            Err(refused) => problem::<VmInfo>(Err(refused)).message,
+        };
+        told.contains("the node ends")
+    });
+    let _: VmInfo = node.client.post("/v1/vms/tux/stop?mode=hard").unwrap();
+    assert_eq!(node.end(), Some(0));
+}
+
+#[test]
 fn mistakes_in_a_request_are_told_as_those_in_a_file_and_change_nothing() {
     let _ = require_kvm!();
     let node = Node::start(&[]);
