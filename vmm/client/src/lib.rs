@@ -71,6 +71,7 @@ impl ClientError {
 pub struct Client {
     path: PathBuf,
     runtime: Arc<Runtime>,
+    patience: Duration,
 }
 
 impl fmt::Debug for Client {
@@ -83,7 +84,13 @@ impl Client {
     /// The node that listens on this socket. It is connected with at the first request.
     pub fn new(path: &Path) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-        Ok(Self { path: path.to_owned(), runtime: Arc::new(runtime) })
+        Ok(Self { path: path.to_owned(), runtime: Arc::new(runtime), patience: PATIENCE })
+    }
+
+    /// The same node, for requests with which it may take so much longer.
+    #[must_use]
+    pub fn with_time_for(&self, longer: Duration) -> Self {
+        Self { patience: PATIENCE.saturating_add(longer), ..self.clone() }
     }
 
     /// Asks for this.
@@ -157,9 +164,9 @@ impl Client {
         }
         let request = request.body(Full::new(hyper::body::Bytes::from(body.unwrap_or_default())));
         let sent = sender.send_request(request.map_err(|e| self.broken(e))?);
-        let response = match tokio::time::timeout(PATIENCE, sent).await {
+        let response = match tokio::time::timeout(self.patience, sent).await {
             Ok(response) => response.map_err(|e| self.broken(e))?,
-            Err(_) => return Err(self.broken(format!("no answer within {PATIENCE:?}"))),
+            Err(_) => return Err(self.broken(format!("no answer within {:?}", self.patience))),
         };
         if response.status().is_success() {
             return Ok(response);

@@ -1,7 +1,8 @@
 //! Connections: how many there may be, and how long a client may take.
 //!
 //! A connection costs a descriptor and some memory. So their number has a bound, beyond which a client is told so and
-//! hung up on. A client that sends its request slowly, or not at all, is hung up on as well.
+//! hung up on. Those that may only read cannot take all of them. A client that sends its request slowly, or not at all,
+//! is hung up on as well, and so is one that does not take its answer.
 
 use crate::peer::Peer;
 use axum::Router;
@@ -15,11 +16,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
 /// Most connections at a time, of all listeners together.
 pub(crate) const MOST: usize = 512;
+/// Of these, for clients that may change something: whoever runs the node must be able to confirm a change.
+pub(crate) const RESERVED: usize = 32;
+/// How long a client may take nothing of its answer that is on its way.
+const TAKES_WITHIN: Duration = Duration::from_secs(60);
 /// How long the head of a request may take to come. A connection that is kept alive may wait as long for the next one.
 const HEAD_IN: Duration = Duration::from_secs(30);
 /// How long a client that is hung up on has to take the last of its answer.
@@ -33,13 +39,41 @@ const FULL: &str = r#"{"reason":"conflict","message":"there are too many connect
 #[derive(Clone)]
 pub(crate) struct Connections {
     router: Router,
-    room: Arc<Semaphore>,
+    room: Room,
     /// Turns true when the server ends.
     ending: watch::Receiver<bool>,
 }
 
+/// Room for connections.
+#[derive(Clone)]
+pub(crate) struct Room {
+    all: Arc<Semaphore>,
+    readers: Arc<Semaphore>,
+    most: usize,
+}
+
+impl Room {
+    /// For at most so many connections, and so many fewer of clients that may only read.
+    pub(crate) fn new(most: usize, reserved: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(most)), readers: Arc::new(Semaphore::new(most - reserved)), most }
+    }
+
+    fn take(&self, peer: Peer) -> Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
+        let place = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
+        match peer.may_change() {
+            true => Some((place(&self.all)?, None)),
+            false => place(&self.readers).and_then(|reader| Some((place(&self.all)?, Some(reader)))),
+        }
+    }
+
+    /// Waits until there is no connection.
+    pub(crate) async fn all_gone(&self) {
+        let _ = self.all.acquire_many(self.most as u32).await;
+    }
+}
+
 impl Connections {
-    pub(crate) fn new(router: Router, room: Arc<Semaphore>, ending: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(router: Router, room: Room, ending: watch::Receiver<bool>) -> Self {
         Self { router, room, ending }
     }
 
@@ -48,10 +82,12 @@ impl Connections {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
+        let Some(place) = self.room.take(peer) else {
             tokio::spawn(hang_up(stream));
             return;
         };
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(TAKES_WITHIN));
         let (router, mut ending, ends) = (self.router.clone(), self.ending.clone(), self.ending.clone());
         tokio::spawn(async move {
             let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
@@ -65,7 +101,7 @@ impl Connections {
             });
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_IN).half_close(false);
-            let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+            let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(Box::pin(stream)), service));
             let ends = async { ending.wait_for(|ends| *ends).await.map(drop) };
             tokio::select! {
                 // A client that hangs up in the midst of it has its own reasons.
@@ -117,12 +153,18 @@ mod tests {
     fn connections(most: usize) -> (Connections, watch::Sender<bool>) {
         let (ending, ends) = watch::channel(false);
         let router = Router::new().route("/", get(|| async { "here" }));
-        (Connections::new(router, Arc::new(Semaphore::new(most)), ends), ending)
+        (Connections::new(router, Room::new(most, 1), ends), ending)
     }
 
+    const OWNER: Peer = Peer::Process { uid: 0, pid: None };
+
     fn connect(connections: &Connections) -> DuplexStream {
+        connect_as(OWNER, connections)
+    }
+
+    fn connect_as(peer: Peer, connections: &Connections) -> DuplexStream {
         let (client, server) = tokio::io::duplex(4096);
-        connections.take(server, Peer::Loopback);
+        connections.take(server, peer);
         client
     }
 
@@ -169,6 +211,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn clients_that_may_only_read_leave_room_for_those_that_may_change_something() {
+        let (connections, _ending) = connections(2);
+        let _reader = connect_as(Peer::Loopback, &connections);
+        let answer = rest(connect_as(Peer::Loopback, &connections)).await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        let mut owner = connect(&connections);
+        owner.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+        assert!(rest(owner).await.ends_with("here"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_take_its_answer_is_hung_up_on() {
+        let (_ending, ends) = watch::channel(false);
+        let router = Router::new().route("/", get(|| async { "x".repeat(1 << 20) }));
+        let connections = Connections::new(router, Room::new(1, 0), ends);
+        let mut client = connect(&connections);
+        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        tokio::time::sleep(TAKES_WITHIN + Duration::from_secs(1)).await;
+        // What was on its way is there, and nothing more.
+        assert!(rest(client).await.len() <= 4096);
+        assert_eq!(connections.room.all.available_permits(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_reader_of_events_gets_the_last_ones_and_a_whole_answer() {
         let (ending, ends) = watch::channel(false);
         let (events, _) = tokio::sync::broadcast::channel::<&str>(4);
@@ -181,7 +247,7 @@ mod tests {
             async { ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(stream)) }
         };
         let router = Router::new().route("/", get(stream));
-        let connections = Connections::new(router, Arc::new(Semaphore::new(1)), ends);
+        let connections = Connections::new(router, Room::new(1, 0), ends);
         let mut client = connect(&connections);
         client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         while events.receiver_count() == 0 {

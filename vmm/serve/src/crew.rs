@@ -4,6 +4,7 @@
 //! it.
 
 use crate::answer::Refused;
+use crate::large::Room;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -17,6 +18,10 @@ use tokio::sync::oneshot;
 const LOOKERS: usize = 4;
 /// Threads for what changes something, which may wait for a guest. As many requests are carried out at a time.
 const DOERS: usize = 32;
+/// Threads for what waits for a guest to switch itself off, which takes as long as a client says.
+const ENDERS: usize = 32;
+/// Threads for what decides on a change, which has to come in time whatever all others wait for.
+const DECIDERS: usize = 1;
 /// Stack of such a thread (units: bytes).
 const STACK: usize = 1 << 20;
 
@@ -28,12 +33,22 @@ pub(crate) struct Crew {
     node: Arc<Node>,
     look: Sender<Job>,
     work: Sender<Job>,
+    end: Sender<Job>,
+    decide: Sender<Job>,
+    large: Room,
 }
 
 impl Crew {
     /// Starts the threads. They end when the last clone is dropped.
     pub(crate) fn start(node: Arc<Node>) -> io::Result<Self> {
-        Ok(Self { node, look: threads("api look", LOOKERS)?, work: threads("api work", DOERS)? })
+        Ok(Self {
+            node,
+            look: threads("api look", LOOKERS)?,
+            work: threads("api work", DOERS)?,
+            end: threads("api end", ENDERS)?,
+            decide: threads("api decide", DECIDERS)?,
+            large: Room::new(),
+        })
     }
 
     /// The node.
@@ -41,12 +56,19 @@ impl Crew {
         &self.node
     }
 
-    /// Looks at the node.
+    /// Room for its large answers.
+    pub(crate) fn large(&self) -> &Room {
+        &self.large
+    }
+
+    /// Looks at the node, unless the client has gone by then.
     pub(crate) async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Node) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Refused> {
-        self.have_done(&self.look, look).await
+        let (done, answer) = oneshot::channel();
+        let node = Arc::clone(&self.node);
+        have_done(&self.look, unless_gone(done, move || look(&node)), answer).await
     }
 
     /// Does this at the node. It is done also if the client does not wait for it.
@@ -54,26 +76,59 @@ impl Crew {
         &self,
         work: impl FnOnce(&Node) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Refused> {
-        self.have_done(&self.work, work).await
+        self.do_by(&self.work, work).await
     }
 
-    async fn have_done<T: Send + 'static>(
+    /// As [`Crew::work`], for what ends a guest in its own time.
+    pub(crate) async fn end<T: Send + 'static>(
+        &self,
+        end: impl FnOnce(&Node) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Refused> {
+        self.do_by(&self.end, end).await
+    }
+
+    /// As [`Crew::work`], for a decision on a change that waits for it.
+    pub(crate) async fn decide<T: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&Node) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Refused> {
+        self.do_by(&self.decide, decide).await
+    }
+
+    async fn do_by<T: Send + 'static>(
         &self,
         threads: &Sender<Job>,
         work: impl FnOnce(&Node) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Refused> {
         let (done, answer) = oneshot::channel();
         let node = Arc::clone(&self.node);
-        let job = Box::new(move || {
+        let job = move || {
             // A client that has gone needs no answer.
             let _ = done.send(work(&node));
-        });
-        let lost = |_| Problem::new(Reason::Internal, "stile panicked; the node's log says where");
-        if threads.send(job).is_err() {
-            return Err(Problem::new(Reason::Internal, "the node ends").into());
-        }
-        answer.await.map_err(lost).flatten().map_err(Refused)
+        };
+        have_done(threads, Box::new(job), answer).await
     }
+}
+
+/// Looks for a client that waits. Clients that come and go would have these threads work for nobody.
+fn unless_gone<T: Send + 'static>(done: oneshot::Sender<T>, look: impl FnOnce() -> T + Send + 'static) -> Job {
+    Box::new(move || {
+        if !done.is_closed() {
+            let _ = done.send(look());
+        }
+    })
+}
+
+async fn have_done<T>(
+    threads: &Sender<Job>,
+    job: Job,
+    answer: oneshot::Receiver<Result<T, Problem>>,
+) -> Result<T, Refused> {
+    let lost = |_| Problem::new(Reason::Internal, "stile panicked; the node's log says where");
+    if threads.send(job).is_err() {
+        return Err(Problem::new(Reason::Internal, "the node ends").into());
+    }
+    answer.await.map_err(lost).flatten().map_err(Refused)
 }
 
 fn threads(name: &str, count: usize) -> io::Result<Sender<Job>> {
@@ -94,4 +149,19 @@ fn threads(name: &str, count: usize) -> io::Result<Sender<Job>> {
 
 fn next(jobs: &Mutex<Receiver<Job>>) -> Option<Job> {
     jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_looks_for_a_client_that_has_gone() {
+        let (done, mut answer) = oneshot::channel();
+        unless_gone(done, || 7)();
+        assert_eq!(answer.try_recv(), Ok(7));
+        let (done, answer) = oneshot::channel::<u8>();
+        drop(answer);
+        unless_gone(done, || unreachable!("nobody waits for it"))();
+    }
 }

@@ -3,9 +3,9 @@
 use crate::answer::Refused;
 use crate::crew::Crew;
 use crate::extract::{Json, Path, Query, Raw};
+use crate::large;
 use crate::peer::Peer;
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,7 @@ use stile_api::{
     RecordingView, SchedulingRequest, StopMode, VmDetails, VmInfo,
 };
 use stile_config::{Span, VmConfig};
-use stile_node::{Guarded, Wanted};
+use stile_node::{Guarded, Node, Wanted};
 use stile_recording::chrome;
 
 /// How long a guest has to switch itself off, where the request does not say.
@@ -191,7 +191,12 @@ pub(crate) async fn stop(
     Query(query): Query<StopQuery>,
 ) -> Answer<VmInfo> {
     let grace = query.grace.map_or(GRACE, Span::duration);
-    crew.work(move |node| node.stop(&vm.name, query.mode, grace)).await.map(axum::Json)
+    let stop = move |node: &Node| node.stop(&vm.name, query.mode, grace);
+    let stopped = match query.mode {
+        StopMode::Soft => crew.end(stop).await,
+        StopMode::Hard => crew.work(stop).await,
+    };
+    stopped.map(axum::Json)
 }
 
 pub(crate) async fn schedule(
@@ -252,11 +257,11 @@ pub(crate) async fn changes(State(crew): State<Crew>) -> Answer<Vec<Change>> {
 }
 
 pub(crate) async fn confirm(State(crew): State<Crew>, Path(change): Path<ChangeId>) -> Answer<Change> {
-    crew.work(move |node| node.confirm(change.id)).await.map(axum::Json)
+    crew.decide(move |node| node.confirm(change.id)).await.map(axum::Json)
 }
 
 pub(crate) async fn revert(State(crew): State<Crew>, Path(change): Path<ChangeId>) -> Answer<Change> {
-    crew.work(move |node| node.revert(change.id)).await.map(axum::Json)
+    crew.decide(move |node| node.revert(change.id)).await.map(axum::Json)
 }
 
 pub(crate) async fn frame(State(crew): State<Crew>) -> Answer<Frame> {
@@ -303,6 +308,7 @@ pub(crate) async fn why(
 
 pub(crate) async fn trace(State(crew): State<Crew>, Query(query): Query<TraceQuery>) -> Result<Response, Refused> {
     let last = query.last.map_or(LAST, Span::duration);
+    let place = crew.large().place().await.ok_or_else(|| Problem::new(Reason::Internal, "the node ends"))?;
     let bytes = crew.look(move |node| {
         let flight = node.flight(last)?;
         let mut bytes = Vec::new();
@@ -317,5 +323,5 @@ pub(crate) async fn trace(State(crew): State<Crew>, Query(query): Query<TraceQue
         TraceFormat::Chrome => "application/json",
         TraceFormat::Recording => "application/octet-stream",
     };
-    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], Body::from(bytes.await?)).into_response())
+    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], large::body(bytes.await?, place)).into_response())
 }

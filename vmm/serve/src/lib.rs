@@ -12,6 +12,7 @@ mod connections;
 mod crew;
 mod extract;
 mod handlers;
+mod large;
 mod page;
 mod peer;
 mod routes;

@@ -31,7 +31,7 @@ impl Peer {
     }
 
     /// Whether it may change anything: the user of this process may, and root.
-    fn may_change(self) -> bool {
+    pub(crate) fn may_change(self) -> bool {
         match self {
             Self::Process { uid, .. } => uid == 0 || uid == rustix::process::geteuid().as_raw(),
             Self::Loopback => false,

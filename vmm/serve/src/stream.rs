@@ -107,9 +107,13 @@ fn followed(console: Scrollback, from: u64) -> impl futures_util::Stream<Item = 
     unfold((console, follow, from), |(console, mut follow, from)| async move {
         loop {
             follow.borrow_and_update();
+            let is_over = console.is_over();
             let Piece { bytes, next, .. } = console.read(from, PIECE);
             if !bytes.is_empty() {
                 return Some((Ok(Bytes::from(bytes)), (console, follow, next)));
+            }
+            if is_over {
+                return None;
             }
             // The other end is the console itself, which this holds.
             follow.changed().await.ok()?;

@@ -68,9 +68,14 @@ fn keyboard(socket: PathBuf, vm: String, quit: &Arc<AtomicBool>) -> Result<termi
                     true => {}
                     false => keys.extend_from_slice(&chunk[..length]),
                 }
-                let sent = client.send_bytes(Method::POST, &format!("/v1/vms/{vm}/console"), Some(keys));
-                if sent.is_err() {
-                    return;
+                match client.send_bytes(Method::POST, &format!("/v1/vms/{vm}/console"), Some(keys)) {
+                    Ok(()) => {}
+                    // Keys are lost as on a line that nobody reads. The ones that end the terminal still come.
+                    Err(_) if has_terminal => {}
+                    Err(error) => {
+                        failed(error).tell();
+                        return;
+                    }
                 }
             }
         })

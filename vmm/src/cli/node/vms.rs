@@ -144,7 +144,7 @@ fn told_state(node: &super::args::Asked, info: &VmInfo) -> Result<(), Failure> {
 }
 
 pub(super) fn stop(args: &StopArgs) -> Result<(), Failure> {
-    let client = args.node.client()?;
+    let client = args.node.client()?.with_time_for(args.grace.duration());
     let mode = if args.hard { "hard" } else { "soft" };
     each(&args.vms, |vm| {
         let target = format!("/v1/vms/{}/stop?mode={mode}&grace={}", escaped(vm), args.grace);
