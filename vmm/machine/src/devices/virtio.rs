@@ -38,7 +38,7 @@ pub use fault::Fault;
 pub use interrupt::Interrupt;
 pub use line::{Line, Notify, Tell};
 pub use mmio::{Device, MMIO_BYTES, MmioTransport, Progress};
-pub use requests::RequestQueue;
+pub use requests::{Answer, RequestQueue};
 pub use ring::Ring;
 pub use worker::Worker;
 

@@ -12,7 +12,7 @@ use virtio_bindings::virtio_ring::VIRTIO_RING_F_INDIRECT_DESC;
 use vm_memory::GuestMemoryMmap;
 
 use super::Disk;
-use super::request::{self, BUFFER_BYTES_MAX, BUFFERS_MAX, SEGMENT_SECTORS_MAX, SEGMENTS_MAX};
+use super::request::{self, BUFFER_BYTES_MAX, BUFFERS_MAX, SEGMENT_SECTORS_MAX, SEGMENTS_MAX, ZEROED_SEGMENTS_MAX};
 use crate::devices::virtio::{Device, Line, Progress, RequestQueue, Ring};
 
 /// Descriptors of the queue.
@@ -67,7 +67,7 @@ fn config(disk: &Disk) -> [u8; CONFIG_BYTES] {
     put(40, &SEGMENTS_MAX.to_le_bytes());
     put(44, &1u32.to_le_bytes());
     put(48, &SEGMENT_SECTORS_MAX.to_le_bytes());
-    put(52, &SEGMENTS_MAX.to_le_bytes());
+    put(52, &ZEROED_SEGMENTS_MAX.to_le_bytes());
     put(56, &[1]);
     config
 }

@@ -11,7 +11,7 @@ use virtio_bindings::virtio_blk::{
 };
 
 use super::disk::{Disk, SECTOR_BYTES};
-use crate::devices::virtio::{ChainError, Request};
+use crate::devices::virtio::{Answer, ChainError, Request};
 
 /// `virtio_blk_outhdr`: type, a reserved word, sector (units: bytes).
 const HEADER_BYTES: usize = 16;
@@ -20,8 +20,10 @@ const SEGMENT_BYTES: usize = 16;
 /// The one flag of a segment: its zeros need no storage.
 const UNMAP: u32 = 1;
 
-/// Most segments in one discard or write-zeroes. As much as drivers put into one request.
+/// Most segments in one discard. As much as drivers put into one request.
 pub(super) const SEGMENTS_MAX: u32 = 16;
+/// Most segments in one write-zeroes. Its zeros may have to be written.
+pub(super) const ZEROED_SEGMENTS_MAX: u32 = 1;
 /// Most sectors in a segment: 32 MiB. Zeroing that many takes some ten milliseconds where zeros have to be written.
 pub(super) const SEGMENT_SECTORS_MAX: u32 = (32 << 20) / SECTOR_BYTES as u32;
 /// Most bytes in one buffer of a read or write. It is announced, so that a sound driver never meets [`BYTES_MAX`].
@@ -44,14 +46,20 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Carries out a request, copying through `buffer`. Returns how many bytes of its buffers were written. With `sync`,
-/// data are on the host's storage before the request is reported as done.
-pub(super) fn perform(disk: &Disk, mut request: Request<'_>, buffer: &mut [u8], sync: bool) -> Result<u32, ChainError> {
+/// Carries out a request, copying through `buffer`. With `sync`, data are on the host's storage before the request is
+/// reported as done.
+pub(super) fn perform(
+    disk: &Disk,
+    mut request: Request<'_>,
+    buffer: &mut [u8],
+    sync: bool,
+) -> Result<Answer, ChainError> {
     request.must_read(HEADER_BYTES)?;
     request.must_write(1)?;
     let room = request.writer.available_bytes() - 1;
     let mut status = request.writer.split_off(room);
-    let outcome = answer(disk, &mut request, buffer, sync);
+    let mut beyond = 0;
+    let outcome = answer(disk, &mut request, buffer, sync, &mut beyond);
     let code = match outcome {
         Ok(()) => VIRTIO_BLK_S_OK,
         Err(Refusal::Io) => VIRTIO_BLK_S_IOERR,
@@ -61,10 +69,17 @@ pub(super) fn perform(disk: &Disk, mut request: Request<'_>, buffer: &mut [u8], 
     let _ = status.write_all(&[code as u8]);
     let whole = request.writer.available_bytes() == 0;
     // This fits: one request's data are bounded.
-    Ok(request.writer.bytes_done() as u32 + u32::from(whole))
+    let written = request.writer.bytes_done() as u32 + u32::from(whole);
+    Ok(Answer { written, beyond })
 }
 
-fn answer(disk: &Disk, request: &mut Request<'_>, buffer: &mut [u8], sync: bool) -> Result<(), Refusal> {
+fn answer(
+    disk: &Disk,
+    request: &mut Request<'_>,
+    buffer: &mut [u8],
+    sync: bool,
+    beyond: &mut u64,
+) -> Result<(), Refusal> {
     let mut header = [0; HEADER_BYTES];
     request.reader.read_exact(&mut header)?;
     let sector = u64::from_le_bytes(part(&header, 8));
@@ -82,11 +97,12 @@ fn answer(disk: &Disk, request: &mut Request<'_>, buffer: &mut [u8], sync: bool)
             Ok(request.writer.write_all(&id[..length])?)
         }
         VIRTIO_BLK_T_DISCARD => {
-            let segments = segments(disk, request, 0)?;
+            let segments = segments(disk, request, SEGMENTS_MAX, 0)?;
             Ok(segments.iter().try_for_each(|segment| disk.discard(segment.offset, segment.length))?)
         }
         VIRTIO_BLK_T_WRITE_ZEROES => {
-            let segments = segments(disk, request, UNMAP)?;
+            let segments = segments(disk, request, ZEROED_SEGMENTS_MAX, UNMAP)?;
+            *beyond = segments.iter().map(|segment| segment.length).sum();
             let zero =
                 |segment: &Segment| disk.write_zeroes(segment.offset, segment.length, segment.flags & UNMAP != 0);
             segments.iter().try_for_each(zero)?;
@@ -154,9 +170,9 @@ struct Segment {
 }
 
 /// The segments of a request, all of them checked.
-fn segments(disk: &Disk, request: &mut Request<'_>, flags_known: u32) -> Result<Vec<Segment>, Refusal> {
+fn segments(disk: &Disk, request: &mut Request<'_>, most: u32, flags_known: u32) -> Result<Vec<Segment>, Refusal> {
     let bytes = request.reader.available_bytes();
-    if disk.read_only() || !bytes.is_multiple_of(SEGMENT_BYTES) || bytes > SEGMENTS_MAX as usize * SEGMENT_BYTES {
+    if disk.read_only() || !bytes.is_multiple_of(SEGMENT_BYTES) || bytes > most as usize * SEGMENT_BYTES {
         return Err(Refusal::Io);
     }
     let mut segments = Vec::with_capacity(bytes / SEGMENT_BYTES);

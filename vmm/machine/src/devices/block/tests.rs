@@ -157,6 +157,7 @@ fn segments_that_break_the_limits_are_refused_as_a_whole() {
         assert_eq!(rig.request(kind, 0, &segment(0, 1, 0)[..15], 0), IO_ERROR, "{kind}");
         assert_eq!(rig.request(kind, 0, &segment(0, 1, 0).repeat(17), 0), IO_ERROR, "{kind}");
     }
+    assert_eq!(rig.request(13, 0, &[segment(0, 1, 0), segment(1, 1, 0)].concat(), 0), IO_ERROR);
     assert_eq!(rig.request(11, 0, &segment(0, 1, 1), 0), UNSUPPORTED);
     assert_eq!(fs::read(file.path()).unwrap(), before);
 }
@@ -187,7 +188,7 @@ fn the_configuration_space_holds_size_and_limits() {
     assert_eq!(read(0, 8), SECTORS);
     assert_eq!((read(8, 4), read(12, 4)), (256 << 10, 254));
     assert_eq!((read(36, 4), read(40, 4), read(44, 4)), (1 << 16, 16, 1));
-    assert_eq!((read(48, 4), read(52, 4), read(56, 1)), (1 << 16, 16, 1));
+    assert_eq!((read(48, 4), read(52, 4), read(56, 1)), (1 << 16, 1, 1));
 }
 
 #[test]

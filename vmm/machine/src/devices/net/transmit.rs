@@ -19,8 +19,8 @@ const FRAMES_PER_TURN: usize = 256;
 
 /// Where a guest's frames go.
 pub(super) trait Uplink {
-    /// Sends a frame.
-    fn send(&mut self, frame: &Frame);
+    /// Sends a frame. Returns how many have received it.
+    fn send(&mut self, frame: &Frame) -> usize;
     /// Counts a frame that cannot be sent.
     fn count_drop(&mut self, reason: DropReason);
 }
@@ -62,7 +62,11 @@ impl Transmitter {
                 break;
             }
             match self.take(&mut frame, &mut budget) {
-                Ok(Taken::Frame) => uplink.send(&frame),
+                Ok(Taken::Frame) => {
+                    // Each copy is as much work as reading it was, which is counted.
+                    let copies = uplink.send(&frame).saturating_sub(1);
+                    budget.spend(copies, copies * frame.length());
+                }
                 Ok(Taken::Unsendable(reason)) => uplink.count_drop(reason),
                 Ok(Taken::Empty { interrupt }) => {
                     if interrupt {

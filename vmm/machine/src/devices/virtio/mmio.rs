@@ -260,21 +260,22 @@ impl<D: Device> MmioTransport<D> {
         *self.live.read()
     }
 
-    /// Whether a vCPU waits for the end of a turn to stop the device or a queue.
+    /// Whether a vCPU waits for the end of a turn to start or stop the device or a queue.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Begins a turn, which lasts as long as the guard; `None` if a vCPU waits for its end to stop something.
+    /// Begins a turn, which lasts as long as the guard; `None` if a vCPU waits for the end of one.
     fn begin_turn(&self) -> Option<RwLockReadGuard<'_, bool>> {
         if self.is_stopping() { None } else { Some(self.live.read()) }
     }
 
-    /// Runs `stop` while no turn is under way.
-    fn between_turns(&self, stop: impl FnOnce(&mut bool)) -> Result<(), Refused> {
+    /// Starts or stops something while no turn is under way. A vCPU does not wait for the end of one, which may be long
+    /// in coming if the host does not run the worker: its write is refused as busy, and comes again.
+    fn between_turns(&self, change: impl FnOnce(&mut bool)) -> Result<(), Refused> {
         let live = self.live.try_write();
         self.stopping.store(live.is_none(), Ordering::Relaxed);
-        stop(&mut *live.ok_or(Refused::Busy)?);
+        change(&mut *live.ok_or(Refused::Busy)?);
         Ok(())
     }
 
@@ -323,7 +324,7 @@ impl<D: Device> MmioTransport<D> {
         features & !self.offered() == 0 && features & 1 << VIRTIO_F_VERSION_1 != 0
     }
 
-    fn start(&self, registers: &Registers) -> Result<(), Fault> {
+    fn start(&self, registers: &Registers) -> Result<(), Refused> {
         let event_idx = event_idx(registers.driver_features);
         let indirect = registers.driver_features & 1 << VIRTIO_RING_F_INDIRECT_DESC != 0;
         let ready = (0u16..).zip(&registers.queues).filter(|(_, queue)| queue.ready);
@@ -332,11 +333,12 @@ impl<D: Device> MmioTransport<D> {
         };
         // All queues are checked before one is used.
         let rings = ready.map(ring).collect::<Result<Vec<_>, Fault>>()?;
-        self.device.start(registers.driver_features);
-        rings.into_iter().for_each(|(index, ring)| self.device.set_ring(index, Some(ring)));
-        // Turns of a device that is not live end at once.
-        *self.live.write() = true;
-        Ok(())
+        // What the host has for a device may be a turn's work before the device is live.
+        self.between_turns(|live| {
+            self.device.start(registers.driver_features);
+            rings.into_iter().for_each(|(index, ring)| self.device.set_ring(index, Some(ring)));
+            *live = true;
+        })
     }
 
     fn stop(&self) -> Result<(), Refused> {

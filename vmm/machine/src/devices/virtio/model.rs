@@ -80,7 +80,7 @@ impl Device for Echo {
         assert!(!self.works.swap(true, SeqCst), "two turns at a time");
         let progress = self.queue.turn(REQUESTS_PER_TURN, |_| {
             step();
-            Ok(0)
+            Ok(0u32)
         });
         step();
         self.works.store(false, SeqCst);

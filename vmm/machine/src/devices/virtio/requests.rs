@@ -11,6 +11,21 @@ use vm_memory::GuestMemoryMmap;
 use super::sync::Mutex;
 use super::{Budget, ChainError, Fault, Line, Progress, Request, Ring};
 
+/// What a request came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Answer {
+    /// Bytes written to its buffers.
+    pub written: u32,
+    /// Bytes that it had the host write for no bytes of its buffers: zeros of a disk.
+    pub beyond: u64,
+}
+
+impl From<u32> for Answer {
+    fn from(written: u32) -> Self {
+        Self { written, beyond: 0 }
+    }
+}
+
 /// A queue of requests.
 pub struct RequestQueue {
     memory: GuestMemoryMmap,
@@ -30,9 +45,13 @@ impl RequestQueue {
         *self.ring.lock() = ring;
     }
 
-    /// Answers at most `most` requests, and no more than a turn's budget permits. `answer` returns how many bytes it
-    /// wrote.
-    pub fn turn(&self, most: usize, answer: impl FnMut(Request<'_>) -> Result<u32, ChainError>) -> Progress {
+    /// Answers at most `most` requests, and no more than a turn's budget permits. `answer` returns what it came to, or
+    /// only how many bytes it wrote.
+    pub fn turn<A: Into<Answer>>(
+        &self,
+        most: usize,
+        answer: impl FnMut(Request<'_>) -> Result<A, ChainError>,
+    ) -> Progress {
         let mut ring = self.ring.lock();
         let Some(ring) = ring.as_mut().filter(|_| !self.line.needs_reset()) else { return Progress::Done };
         match self.answer_all(ring, most, answer) {
@@ -44,11 +63,11 @@ impl RequestQueue {
         }
     }
 
-    fn answer_all(
+    fn answer_all<A: Into<Answer>>(
         &self,
         ring: &mut Ring,
         most: usize,
-        mut answer: impl FnMut(Request<'_>) -> Result<u32, ChainError>,
+        mut answer: impl FnMut(Request<'_>) -> Result<A, ChainError>,
     ) -> Result<Progress, Fault> {
         let (mut progress, mut budget) = (Progress::More, Budget::of_turn());
         for answered in 0..most {
@@ -67,8 +86,9 @@ impl RequestQueue {
                 let bytes = request.reader.available_bytes() + request.writer.available_bytes();
                 budget.spend(request.descriptors, bytes);
             });
-            let written = request.and_then(&mut answer);
-            let written = written.map_err(|cause| ring.chain_fault(head, cause))?;
+            let outcome = request.and_then(&mut answer);
+            let Answer { written, beyond } = outcome.map_err(|cause| ring.chain_fault(head, cause))?.into();
+            budget.spend(0, usize::try_from(beyond).unwrap_or(usize::MAX));
             ring.give_back(&self.memory, head, written)?;
         }
         if ring.wants_interrupt(&self.memory)? {

@@ -64,8 +64,8 @@ struct ToSwitch<'a> {
 }
 
 impl Uplink for ToSwitch<'_> {
-    fn send(&mut self, frame: &Frame) {
-        self.port.send(frame, &mut self.wakes);
+    fn send(&mut self, frame: &Frame) -> usize {
+        self.port.send(frame, &mut self.wakes)
     }
 
     fn count_drop(&mut self, reason: DropReason) {

@@ -84,11 +84,12 @@ impl TapPort {
 struct ToTap<'a>(&'a TapPort);
 
 impl Uplink for ToTap<'_> {
-    fn send(&mut self, frame: &Frame) {
+    fn send(&mut self, frame: &Frame) -> usize {
         self.0.counters.sent(frame.length());
         if !self.0.tap.send(frame.ethernet()) {
             self.count_drop(DropReason::NoPort);
         }
+        1
     }
 
     fn count_drop(&mut self, reason: DropReason) {

@@ -1,8 +1,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 use parking_lot::Mutex;
 
 use super::*;
+use crate::devices::Written;
 use crate::devices::virtio::testing::*;
 
 /// Records the calls of the transport.
@@ -256,4 +258,50 @@ fn a_driver_that_gives_up_stops_the_device() {
     write32(&device, reg::VIRTIO_MMIO_STATUS, 0x80);
     assert_eq!(*device.device().rings.lock(), [false; 2]);
     assert_eq!((status(&device), device.line().faults()), (0x80, 0));
+}
+
+/// Has a turn for the host that lasts until it is told to end.
+struct Hangs {
+    began: Mutex<mpsc::Sender<()>>,
+    ends: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Device for Hangs {
+    fn id(&self) -> u32 {
+        1
+    }
+    fn features(&self) -> u64 {
+        0
+    }
+    fn queue_sizes(&self) -> &'static [u16] {
+        &[]
+    }
+    fn config(&self) -> &[u8] {
+        &[]
+    }
+    fn set_ring(&self, _queue: u16, _ring: Option<Ring>) {}
+    fn queue_notify(&self, _queue: u16) -> Progress {
+        Progress::Done
+    }
+    fn host_ready(&self) -> Progress {
+        let _ = self.began.lock().send(());
+        let _ = self.ends.lock().recv();
+        Progress::Done
+    }
+}
+
+#[test]
+fn a_start_does_not_wait_for_a_turn_under_way() {
+    let ((began, begins), (end, ends)) = (mpsc::channel(), mpsc::channel());
+    let hangs = Hangs { began: Mutex::new(began), ends: Mutex::new(ends) };
+    let device = Arc::new(MmioTransport::new(hangs, Arc::new(Line::new(bell() as _)), guest_memory()));
+    negotiate(&device, VERSION_1);
+    let of_worker = Arc::clone(&device);
+    let turn = std::thread::spawn(move || of_worker.host_turn());
+    begins.recv().unwrap();
+    let start = || device.write(reg::VIRTIO_MMIO_STATUS.into(), &15u32.to_le_bytes());
+    assert_eq!((start(), status(&device)), (Written::Busy, 11));
+    drop(end);
+    assert_eq!(turn.join().unwrap(), Progress::Done);
+    assert_eq!((start(), status(&device)), (Written::Done, 15));
 }

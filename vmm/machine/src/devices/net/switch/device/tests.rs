@@ -5,7 +5,7 @@ use vm_memory::{Bytes, GuestAddress};
 use super::*;
 use crate::devices::net::{Delivery, Frame, HEADER_BYTES, MAX_FRAME, Sink, WAITING_MAX};
 use crate::devices::virtio::testing::*;
-use crate::devices::virtio::{ChainError, Fault};
+use crate::devices::virtio::{ChainError, Fault, Progress};
 
 const RX: usize = 0;
 const TX: usize = 1;
@@ -385,4 +385,25 @@ fn a_receiver_with_buffers_of_few_bytes_costs_its_peers_few_descriptors() {
     a.send(mac(2), b"hello");
     assert!(matches!(b.first_fault(), Fault::Chain { cause: ChainError::Endless, .. }));
     assert_eq!(a.device.line().faults(), 0);
+}
+
+#[test]
+fn copies_of_floods_are_in_a_turns_budget() {
+    struct Nobody;
+    impl Sink for Nobody {
+        fn deliver(&self, _frame: &Frame) -> Delivery {
+            Delivery::Quiet
+        }
+        fn notify(&self) {}
+    }
+    let switch = Switch::new();
+    let mut a = Guest::new(&switch, 1, 0);
+    let attach = |number| switch.attach(PortNumber::new(number).unwrap(), Arc::new(Nobody)).unwrap();
+    let _others: Vec<_> = (2..=256).map(attach).collect();
+    // Two descriptors and 254 more copies each: eight of them are 2,048.
+    (0..8).for_each(|_| a.queue(BROADCAST, b"x"));
+    assert_eq!(a.device.queue_turn(TX as u16), Progress::More);
+    assert_eq!(a.device.queue_turn(TX as u16), Progress::Done);
+    (0..8).for_each(|_| a.queue(mac(2), b"x"));
+    assert_eq!(a.device.queue_turn(TX as u16), Progress::Done);
 }
