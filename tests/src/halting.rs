@@ -205,6 +205,11 @@ impl HaltingGuest {
         self.vm.signal_msi(msi).expect("KVM takes the message");
     }
 
+    /// A vCPU's name in the domain.
+    pub fn id(&self, vcpu: u16) -> VcpuId {
+        self.ids[usize::from(vcpu)]
+    }
+
     /// A vCPU's account so far.
     pub fn account(&self, vcpu: u16) -> Account {
         self.domain.account(self.ids[usize::from(vcpu)]).expect("it has not ended")

@@ -157,3 +157,52 @@ fn vcpus_that_doze_go_over_to_the_hosts_scheduler_and_are_woken_there() {
     }
     guest.stop();
 }
+
+#[test]
+fn timers_go_on_over_any_succession_of_schedulers_beside_a_vcpu_that_computes() {
+    const POLICIES: [&str; 4] = ["rsdl:leases", "o1:leases", "credit2:leases", "host"];
+    let kvm = require_kvm!();
+    let changes = std::env::var("STILE_CHANGES").map_or(40, |changes| changes.parse().unwrap());
+    let mut seed: u64 = std::env::var("STILE_SEED").map_or(7, |seed| seed.parse().unwrap());
+    let mut draw = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let successor = |policy: &str, pcpus: &[usize]| {
+        let cpus: stile_host::CpuList = pcpus.iter().map(|cpu| *cpu as u32).collect();
+        stile_assembly::successor(&policy.parse().unwrap(), &cpus, false).expect("threads")
+    };
+    for keeps in [false, true] {
+        let all = carrier::pcpus();
+        let (mut policy, mut pcpus) = (0, all.clone());
+        let switchable = Arc::new(Switchable::new(successor(POLICIES[0], &all), &all));
+        let domain: Arc<dyn Domain> = Arc::clone(&switchable) as _;
+        let recipe = HaltingRecipe::vcpus(2).timer(Nanos::from_millis(20));
+        let guest = if keeps { recipe.keeping_time() } else { recipe }.start(&kvm, &domain);
+        let hog = HaltingRecipe::vcpus(1).start(&kvm, &domain);
+        hog.halts(0, false);
+        hog.interrupt(0);
+        let hogs = hog.id(0);
+        for change in 0..changes {
+            let mut nice = None;
+            match draw(3) {
+                0 => policy = (policy + 1) % POLICIES.len(),
+                1 => pcpus = all[..=draw(all.len() as u64) as usize].to_vec(),
+                _ => nice = stile_sched::Nice::new(draw(21) as i8 - 10),
+            }
+            let set = |id, attributes: &mut stile_sched::Attributes| {
+                if let Some(nice) = nice
+                    && id != hogs
+                {
+                    attributes.nice = nice;
+                }
+            };
+            switchable.hand_over(successor(POLICIES[policy], &pcpus), &pcpus, set).expect("threads");
+            let before = [guest.interrupts(0), guest.interrupts(1)];
+            let what = format!("timers after change {change} to {} on {pcpus:?}, {nice:?}", POLICIES[policy]);
+            wait_for(&what, || (0..2).all(|vcpu| guest.interrupts(vcpu) > before[usize::from(vcpu)] + 1));
+        }
+        guest.stop();
+        hog.stop();
+    }
+}
