@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use stile_sched::attributes::{Cap, Class, Group, GroupId};
 use stile_sched::domain::handover::Handover;
 use stile_sched::domain::host::{HostThreads, HostYield};
 use stile_sched::domain::leases::{self, Switches};
@@ -10,7 +11,7 @@ use stile_sched::lock::LockRules;
 use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_sched::time::monotonic;
-use stile_sched::{Domain, Nanos};
+use stile_sched::{Attributes, Domain, Nanos, Nice};
 use stile_tests::halting::{HaltingGuest, HaltingRecipe};
 use stile_tests::{carrier, require_kvm, wait_for};
 
@@ -170,7 +171,7 @@ fn timers_go_on_over_any_succession_of_schedulers_beside_a_vcpu_that_computes() 
     };
     let successor = |policy: &str, pcpus: &[usize]| {
         let cpus: stile_host::CpuList = pcpus.iter().map(|cpu| *cpu as u32).collect();
-        stile_assembly::successor(&policy.parse().unwrap(), &cpus, false).expect("threads")
+        stile_assembly::successor(&policy.parse().unwrap(), &cpus, true).expect("threads")
     };
     for keeps in [false, true] {
         let all = carrier::pcpus();
@@ -182,24 +183,28 @@ fn timers_go_on_over_any_succession_of_schedulers_beside_a_vcpu_that_computes() 
         let hog = HaltingRecipe::vcpus(1).start(&kvm, &domain);
         hog.halts(0, false);
         hog.interrupt(0);
-        let hogs = hog.id(0);
+        let (hogs, group) = (hog.id(0), GroupId::unique());
+        let mut wanted = Attributes::default();
         for change in 0..changes {
-            let mut nice = None;
-            match draw(3) {
+            match draw(5) {
                 0 => policy = (policy + 1) % POLICIES.len(),
                 1 => pcpus = all[..=draw(all.len() as u64) as usize].to_vec(),
-                _ => nice = stile_sched::Nice::new(draw(21) as i8 - 10),
+                2 => wanted.nice = Nice::new(draw(21) as i8 - 10).expect("a nice value"),
+                3 => wanted.class = if draw(2) == 0 { Class::Batch } else { Class::Normal },
+                _ => {
+                    let cap = |parts: u64| Cap::new(Nanos::from_millis(50 * parts), Nanos::from_millis(100));
+                    let cap = [None, cap(1), cap(3)][draw(3) as usize];
+                    wanted.group = cap.map(|cap| Group { id: group, cap });
+                }
             }
-            let set = |id, attributes: &mut stile_sched::Attributes| {
-                if let Some(nice) = nice
-                    && id != hogs
-                {
-                    attributes.nice = nice;
+            let set = |id, attributes: &mut Attributes| {
+                if id != hogs {
+                    *attributes = wanted;
                 }
             };
             switchable.hand_over(successor(POLICIES[policy], &pcpus), &pcpus, set).expect("threads");
             let before = [guest.interrupts(0), guest.interrupts(1)];
-            let what = format!("timers after change {change} to {} on {pcpus:?}, {nice:?}", POLICIES[policy]);
+            let what = format!("timers after change {change} to {} on {pcpus:?}, {wanted:?}", POLICIES[policy]);
             wait_for(&what, || (0..2).all(|vcpu| guest.interrupts(vcpu) > before[usize::from(vcpu)] + 1));
         }
         guest.stop();
