@@ -25,7 +25,7 @@ use kvm_bindings::{
 use kvm_ioctls::{Error, VcpuFd, VmFd};
 use lapic::LapicTimer;
 use std::sync::OnceLock;
-use stile_sched::kick;
+use stile_sched::kick::{self, ThreadId};
 use stile_sched::time::monotonic;
 use stile_sched::{Nanos, Time};
 
@@ -40,8 +40,8 @@ const LOOK_MAX: Nanos = Nanos::from_millis(64);
 pub struct Halting {
     /// If KVM stops the LAPIC's timer during a doze.
     keeps_time: Option<LapicTimer>,
-    /// Wakes the dozing thread at the LAPIC's deadline.
-    timer: Option<kick::Timer>,
+    /// Wakes the dozing thread at the LAPIC's deadline. It is that thread's alone.
+    timer: Option<(ThreadId, kick::Timer)>,
     /// The note, if it has been read since the vCPU left KVM_RUN, and no doze has begun.
     noted: Option<u32>,
 }
@@ -96,7 +96,7 @@ impl Halting {
             return true;
         }
         if until != Time::NEVER
-            && let Some(timer) = &self.timer
+            && let Some(timer) = self.timer_here()
         {
             timer.set(until);
         }
@@ -107,11 +107,17 @@ impl Halting {
     /// When the LAPIC's timer fires, if KVM does not keep its time here.
     fn deadline(&mut self, fd: &VcpuFd) -> Time {
         let Some(span) = self.keeps_time.as_mut().and_then(|timer| timer.fires_in(fd)) else { return Time::NEVER };
-        if self.timer.is_none() {
-            self.timer = kick::Timer::for_this_thread().ok();
-        }
         // Without a timer that waits for the deadline, the guest goes on at once and halts again.
-        if self.timer.is_some() { monotonic() + span } else { monotonic() }
+        if self.timer_here().is_some() { monotonic() + span } else { monotonic() }
+    }
+
+    /// The calling thread's timer. A vCPU changes its thread with its domain, and a timer of the former one wakes nobody.
+    fn timer_here(&mut self) -> Option<&kick::Timer> {
+        let here = kick::this_thread();
+        if self.timer.as_ref().is_none_or(|(thread, _)| *thread != here) {
+            self.timer = kick::Timer::for_this_thread().ok().map(|timer| (here, timer));
+        }
+        self.timer.as_ref().map(|(_, timer)| timer)
     }
 }
 
@@ -150,4 +156,22 @@ fn has_preemption_timer() -> &'static bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     let parameter = "/sys/module/kvm_intel/parameters/preemption_timer";
     HAS.get_or_init(|| std::fs::read_to_string(parameter).is_ok_and(|value| value.trim() == "Y"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timer_of_a_vcpu_that_has_changed_its_thread_wakes_the_new_one() {
+        let mut halting = Halting::keeping_time();
+        let former = std::thread::spawn(move || {
+            halting.timer_here().expect("the host gives a timer");
+            halting
+        });
+        let mut halting = former.join().unwrap();
+        kick::block();
+        halting.timer_here().expect("the host gives a timer").set(monotonic() + Nanos::from_millis(1));
+        assert!(kick::wait(Nanos::from_millis(60_000)), "nobody is woken");
+    }
 }
