@@ -111,7 +111,8 @@ impl Halting {
         if self.timer_here().is_some() { monotonic() + span } else { monotonic() }
     }
 
-    /// The calling thread's timer. A vCPU changes its thread with its domain, and a timer of the former one wakes nobody.
+    /// The calling thread's timer. A vCPU changes its thread with its domain, and a timer of the former one wakes
+    /// nobody.
     fn timer_here(&mut self) -> Option<&kick::Timer> {
         let here = kick::this_thread();
         if self.timer.as_ref().is_none_or(|(thread, _)| *thread != here) {
