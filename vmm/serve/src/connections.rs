@@ -22,7 +22,7 @@ use tower::ServiceExt;
 
 /// Most connections at a time, of all listeners together.
 pub(crate) const MOST: usize = 512;
-/// Of these, for clients that may change something: whoever runs the node must be able to confirm a change.
+/// Of these, kept for clients that may change something: whoever runs the node must be able to confirm a change.
 pub(crate) const RESERVED: usize = 32;
 /// How long a client may take nothing of its answer that is on its way.
 const TAKES_WITHIN: Duration = Duration::from_secs(60);
@@ -39,42 +39,20 @@ const FULL: &str = r#"{"reason":"conflict","message":"there are too many connect
 #[derive(Clone)]
 pub(crate) struct Connections {
     router: Router,
-    room: Room,
+    room: Arc<Semaphore>,
     /// Turns true when the server ends.
     ending: watch::Receiver<bool>,
 }
 
-/// Room for connections.
-#[derive(Clone)]
-pub(crate) struct Room {
-    all: Arc<Semaphore>,
-    readers: Arc<Semaphore>,
-    most: usize,
-}
-
-impl Room {
-    /// For at most so many connections, and so many fewer of clients that may only read.
-    pub(crate) fn new(most: usize, reserved: usize) -> Self {
-        Self { all: Arc::new(Semaphore::new(most)), readers: Arc::new(Semaphore::new(most - reserved)), most }
-    }
-
-    fn take(&self, peer: Peer) -> Option<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
-        let place = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
-        match peer.may_change() {
-            true => Some((place(&self.all)?, None)),
-            false => place(&self.readers).and_then(|reader| Some((place(&self.all)?, Some(reader)))),
-        }
-    }
-
-    /// Waits until there is no connection.
-    pub(crate) async fn all_gone(&self) {
-        let _ = self.all.acquire_many(self.most as u32).await;
-    }
-}
-
 impl Connections {
-    pub(crate) fn new(router: Router, room: Room, ending: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(router: Router, room: Arc<Semaphore>, ending: watch::Receiver<bool>) -> Self {
         Self { router, room, ending }
+    }
+
+    /// A place for a connection of this client, if there is one. All connections are taken on one thread.
+    fn place(&self, peer: Peer) -> Option<OwnedSemaphorePermit> {
+        let is_kept = self.room.available_permits() <= RESERVED && !peer.may_change();
+        if is_kept { None } else { Arc::clone(&self.room).try_acquire_owned().ok() }
     }
 
     /// Takes a connection of this client.
@@ -82,7 +60,7 @@ impl Connections {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Some(place) = self.room.take(peer) else {
+        let Some(place) = self.place(peer) else {
             tokio::spawn(hang_up(stream));
             return;
         };
@@ -153,7 +131,7 @@ mod tests {
     fn connections(most: usize) -> (Connections, watch::Sender<bool>) {
         let (ending, ends) = watch::channel(false);
         let router = Router::new().route("/", get(|| async { "here" }));
-        (Connections::new(router, Room::new(most, 1), ends), ending)
+        (Connections::new(router, Arc::new(Semaphore::new(most)), ends), ending)
     }
 
     const OWNER: Peer = Peer::Process { uid: 0, pid: None };
@@ -212,7 +190,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn clients_that_may_only_read_leave_room_for_those_that_may_change_something() {
-        let (connections, _ending) = connections(2);
+        let (connections, _ending) = connections(RESERVED + 1);
         let _reader = connect_as(Peer::Loopback, &connections);
         let answer = rest(connect_as(Peer::Loopback, &connections)).await;
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
@@ -225,13 +203,13 @@ mod tests {
     async fn a_client_that_does_not_take_its_answer_is_hung_up_on() {
         let (_ending, ends) = watch::channel(false);
         let router = Router::new().route("/", get(|| async { "x".repeat(1 << 20) }));
-        let connections = Connections::new(router, Room::new(1, 0), ends);
+        let connections = Connections::new(router, Arc::new(Semaphore::new(1)), ends);
         let mut client = connect(&connections);
         client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         tokio::time::sleep(TAKES_WITHIN + Duration::from_secs(1)).await;
         // What was on its way is there, and nothing more.
         assert!(rest(client).await.len() <= 4096);
-        assert_eq!(connections.room.all.available_permits(), 1);
+        assert_eq!(connections.room.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -247,7 +225,7 @@ mod tests {
             async { ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(stream)) }
         };
         let router = Router::new().route("/", get(stream));
-        let connections = Connections::new(router, Room::new(1, 0), ends);
+        let connections = Connections::new(router, Arc::new(Semaphore::new(1)), ends);
         let mut client = connect(&connections);
         client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         while events.receiver_count() == 0 {

@@ -4,7 +4,7 @@
 //! it.
 
 use crate::answer::Refused;
-use crate::large::Room;
+use crate::large;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stile_api::{Problem, Reason};
 use stile_jail::Kind;
 use stile_node::Node;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Threads for what only looks, which takes no longer than locks are held.
 const LOOKERS: usize = 4;
@@ -35,7 +35,7 @@ pub(crate) struct Crew {
     work: Sender<Job>,
     end: Sender<Job>,
     decide: Sender<Job>,
-    large: Room,
+    large: Arc<Semaphore>,
 }
 
 impl Crew {
@@ -47,7 +47,7 @@ impl Crew {
             work: threads("api work", DOERS)?,
             end: threads("api end", ENDERS)?,
             decide: threads("api decide", DECIDERS)?,
-            large: Room::new(),
+            large: Arc::new(Semaphore::new(large::MOST)),
         })
     }
 
@@ -56,9 +56,10 @@ impl Crew {
         &self.node
     }
 
-    /// Room for its large answers.
-    pub(crate) fn large(&self) -> &Room {
-        &self.large
+    /// Waits for a place for a large answer.
+    pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, Refused> {
+        let ends = |_| Problem::new(Reason::Internal, "the node ends").into();
+        Arc::clone(&self.large).acquire_owned().await.map_err(ends)
     }
 
     /// Looks at the node, unless the client has gone by then.

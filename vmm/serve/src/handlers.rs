@@ -308,7 +308,7 @@ pub(crate) async fn why(
 
 pub(crate) async fn trace(State(crew): State<Crew>, Query(query): Query<TraceQuery>) -> Result<Response, Refused> {
     let last = query.last.map_or(LAST, Span::duration);
-    let place = crew.large().place().await.ok_or_else(|| Problem::new(Reason::Internal, "the node ends"))?;
+    let place = crew.place().await?;
     let bytes = crew.look(move |node| {
         let flight = node.flight(last)?;
         let mut bytes = Vec::new();

@@ -1,6 +1,6 @@
 //! The server: a thread that takes connections and answers requests.
 
-use crate::connections::{Connections, HANG_UP_IN, MOST, RESERVED, Room};
+use crate::connections::{Connections, HANG_UP_IN, MOST};
 use crate::crew::Crew;
 use crate::peer::Peer;
 use crate::{page, routes};
@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use stile_jail::Kind;
 use stile_node::Node;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tracing::warn;
 
 /// How long after an error of `accept` the next one is tried: there may be no descriptor left.
@@ -100,17 +100,18 @@ fn loopback(address: SocketAddr) -> Result<TcpListener, ServeError> {
 }
 
 async fn serve(crew: Crew, Listeners { socket, http }: Listeners, mut ends: watch::Receiver<bool>) {
-    let room = Room::new(MOST, RESERVED);
+    let room = Arc::new(Semaphore::new(MOST));
     let router = routes::router(crew);
-    let api = Connections::new(router.clone(), room.clone(), ends.clone());
-    let read = Connections::new(page::beside(router), room.clone(), ends.clone());
+    let api = Connections::new(router.clone(), Arc::clone(&room), ends.clone());
+    let read = Connections::new(page::beside(router), Arc::clone(&room), ends.clone());
     let unix = tokio::spawn(take_local(socket, api));
     let tcp = http.map(|listener| tokio::spawn(take_remote(listener, read)));
     let _ = ends.wait_for(|ends| *ends).await;
     unix.abort();
     tcp.into_iter().for_each(|task| task.abort());
     // Clients get the rest of their answers, and readers of events the last ones.
-    let _ = tokio::time::timeout(HANG_UP_IN, room.all_gone()).await;
+    let all_gone = room.acquire_many(MOST as u32);
+    let _ = tokio::time::timeout(HANG_UP_IN, all_gone).await;
 }
 
 async fn take_local(socket: UnixListener, connections: Connections) {
