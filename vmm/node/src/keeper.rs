@@ -16,17 +16,17 @@ use stile_sched::domain::watchdog::Starvation;
 pub(crate) enum Message {
     /// The VM of this name has ended.
     Ended(String),
-    /// A change has to be confirmed by now.
+    /// A change goes back, unless it was confirmed.
     TakeBack {
         /// Its number.
         change: u64,
-        /// What the log says of it if it was not.
+        /// Why, for the log.
         why: &'static str,
     },
     /// The watchdog has found a vCPU that waits too long.
     Starved {
-        /// The number of handovers by then.
-        under: u64,
+        /// How many handovers came before the domain in which it waits.
+        handovers: u64,
         /// What it has found.
         starvation: Box<Starvation>,
     },
@@ -125,6 +125,6 @@ fn see_to(node: &Node, message: Message) {
     match message {
         Message::Ended(vm) => node.bury(&vm),
         Message::TakeBack { change, why } => node.take_back(change, why),
-        Message::Starved { under, starvation } => node.starved(under, &starvation),
+        Message::Starved { handovers, starvation } => node.starved(handovers, &starvation),
     }
 }

@@ -70,7 +70,7 @@ pub struct Node {
     /// How often a domain has gone on with the vCPUs of another.
     pub(crate) handovers: AtomicU64,
     pub(crate) recording: Mutex<Option<Recorder>>,
-    /// No VM starts any more. Read while one starts.
+    /// True: the node ends, and no VM starts any more. A start holds it for reading.
     ends: RwLock<bool>,
     keeper: Keeper,
 }
@@ -258,8 +258,8 @@ impl Node {
         let vm = self.vm(name)?;
         let _doing = self.doing(&vm)?;
         self.must_be(&vm, &[VmState::Stopped], "start")?;
-        // The end of the node may hold the VM's last machine.
-        drop(self.goes_on(name)?);
+        // While the node ends, it may hold the VM's last machine.
+        drop(self.may_start(name)?);
         if !vm.wait_until_gone(LAST) {
             let held = format!("VM {name} has ended, and the host's kernel has not freed its memory for {LAST:?}");
             return Err(Problem::new(Reason::TimedOut, held).remedy("start it again later"));
@@ -295,7 +295,7 @@ impl Node {
                 )
                 .remedy("set interrupts = \"user\", or the policy's mechanism to `leases`"));
             }
-            let ends = self.goes_on(name)?;
+            let ends = self.may_start(name)?;
             vm.begins(Arc::clone(&machine));
             (machine, ends)
         };
@@ -308,8 +308,8 @@ impl Node {
         Ok(vm.info())
     }
 
-    /// Lets a VM start, unless the node ends. That waits until the result is dropped.
-    fn goes_on(&self, name: &str) -> Result<RwLockReadGuard<'_, bool>, Problem> {
+    /// Refuses a start if the node ends. The end of the node waits until the guard is dropped.
+    fn may_start(&self, name: &str) -> Result<RwLockReadGuard<'_, bool>, Problem> {
         let ends = self.ends.read();
         match *ends {
             true => Err(Problem::new(Reason::Conflict, format!("VM {name} cannot start: the node ends"))),
@@ -392,7 +392,9 @@ impl Node {
     /// Deletes a VM that is stopped. With `force` it is stopped first, at once.
     pub fn delete(&self, name: &str, force: bool) -> Result<(), Problem> {
         let vm = self.vm(name)?;
-        let _ = force && tell_to_end(&vm);
+        if force {
+            tell_to_end(&vm);
+        }
         let _doing = self.doing(&vm)?;
         let states: &[VmState] =
             if force { &[VmState::Stopped, VmState::Running, VmState::Paused] } else { &[VmState::Stopped] };
@@ -406,8 +408,8 @@ impl Node {
         Ok(())
     }
 
-    /// Whoever changes a VM's state is the only one. Others wait for that, but not for long, since it may take hours:
-    /// their clients want to know, and their threads have other work.
+    /// Waits until no other request changes the VM's state, for 15 s at most: a soft stop may take hours, and as many
+    /// requests as there are threads would hold up those to other VMs.
     fn doing<'vm>(&self, vm: &'vm NodeVm) -> Result<MutexGuard<'vm, ()>, Problem> {
         vm.doing.try_lock_for(PATIENCE + LAST).ok_or_else(|| {
             let busy =
@@ -473,8 +475,8 @@ impl Node {
         self.keeper.free(machine);
     }
 
-    /// Stops all VMs, and lets none start any more. Linux guests have so long to switch themselves off. Returns the
-    /// names of those that do not end.
+    /// Stops all VMs, and refuses to start any. Linux guests have the time `grace` to switch themselves off. Returns
+    /// the names of the VMs that have not ended.
     pub fn stop_all(&self, grace: Duration) -> Vec<String> {
         *self.ends.write() = true;
         let running: Vec<(Arc<NodeVm>, Arc<Machine>)> =
@@ -510,7 +512,7 @@ fn taken_name(name: &str) -> Problem {
         .remedy("choose another name, or delete that VM first")
 }
 
-/// Has the vCPUs of a VM leave their guest, whatever else is done with it. False: it has none.
+/// Ends a VM, without waiting for a request that changes its state. False: it does not run.
 fn tell_to_end(vm: &NodeVm) -> bool {
     vm.machine().inspect(|machine| machine.vm.vcpu_set().stop()).is_some()
 }

@@ -79,6 +79,8 @@ struct Awaiting {
     change: u64,
     before: Scheduling,
     vms: Vec<(Arc<NodeVm>, SchedulingRequest)>,
+    /// When it is tried again to take it back, once that has failed.
+    again: Option<Instant>,
 }
 
 impl Log {
@@ -216,7 +218,7 @@ impl Node {
         change.id = log.last;
         change.state = match guarded.confirm_within {
             Some(within) => {
-                log.awaiting = Some(Awaiting { change: change.id, before, vms: undo });
+                log.awaiting = Some(Awaiting { change: change.id, before, vms: undo, again: None });
                 let take_back = Message::TakeBack { change: change.id, why: "it was not confirmed in time" };
                 self.keeper().mail().send_later(take_back, within);
                 ChangeState::Awaiting { until: now() + within.as_secs_f64() }
@@ -255,12 +257,17 @@ impl Node {
         self.see_taken_back(&mut self.log.lock(), id, why);
     }
 
-    /// As above. A change that cannot be taken back now still waits, and is tried again.
+    /// As above. If that fails, the change still waits, and one message tries it again.
     fn see_taken_back(&self, log: &mut Log, id: u64, why: &'static str) {
-        if log.awaiting() == Some(id)
-            && let Err(problem) = self.take_back_with(log, id, why)
+        if log.awaiting() != Some(id) {
+            return;
+        }
+        let Err(problem) = self.take_back_with(log, id, why) else { return };
+        let now = Instant::now();
+        if let Some(awaiting) = log.awaiting.as_mut().filter(|awaiting| awaiting.again.is_none_or(|again| again <= now))
         {
-            warn!("change {id} cannot be taken back, and is tried again every {AGAIN:?}: {problem}");
+            warn!("change {id} cannot be taken back, which is tried again in {AGAIN:?}: {problem}");
+            awaiting.again = Some(now + AGAIN);
             self.keeper().mail().send_later(Message::TakeBack { change: id, why }, AGAIN);
         }
     }
@@ -440,9 +447,9 @@ impl Node {
         }
         let (policy, slots) = (scheduling.policy.clone(), scheduling.pcpus.len());
         let bound = Box::new(move |me, others: &[_]| stile_assembly::starvation_bound(&policy, me, others, slots));
-        let (mail, under) = (self.keeper().mail(), self.handovers.load(Ordering::Relaxed));
+        let (mail, handovers) = (self.keeper().mail(), self.handovers.load(Ordering::Relaxed));
         let tell = Box::new(move |starvation: Starvation| {
-            mail.send(Message::Starved { under, starvation: Box::new(starvation) });
+            mail.send(Message::Starved { handovers, starvation: Box::new(starvation) });
             ControlFlow::Continue(())
         });
         match Watchdog::start(Arc::clone(&self.as_domain), Rules { bound, tell }) {
@@ -451,8 +458,8 @@ impl Node {
         }
     }
 
-    /// The watchdog has found a vCPU that waits too long, after so many handovers. Called by the keeper.
-    pub(crate) fn starved(&self, under: u64, starvation: &Starvation) {
+    /// The watchdog has found a vCPU that waits too long, in the domain after so many handovers. Called by the keeper.
+    pub(crate) fn starved(&self, handovers: u64, starvation: &Starvation) {
         let names = self.names();
         let name = |vcpu: VcpuId| names.get(&vcpu).cloned().unwrap_or_else(|| vcpu.to_string());
         let text = starvation.text(&name);
@@ -463,8 +470,8 @@ impl Node {
             return;
         }
         let mut log = self.log.lock();
-        // The policy that let it wait may be gone. What follows it has starved nobody.
-        if self.handovers.load(Ordering::Relaxed) != under {
+        // The domain in which the vCPU waited may have ended. No change since then has starved it.
+        if self.handovers.load(Ordering::Relaxed) != handovers {
             return;
         }
         if let Some(change) = log.awaiting() {
