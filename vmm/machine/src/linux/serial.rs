@@ -75,9 +75,8 @@ impl SerialPort {
 
     /// Passes these bytes to the guest. Waits until the guest has taken the earlier input, as long as `is_of_use`
     /// returns true. Returns how many bytes were passed.
-    pub fn receive(&self, bytes: &[u8], is_of_use: impl Fn() -> bool) -> usize {
+    pub fn receive(&self, mut bytes: &[u8], is_of_use: impl Fn() -> bool) -> usize {
         let (mut port, all) = (self.port(), bytes.len());
-        let mut bytes = bytes;
         while !bytes.is_empty() && is_of_use() {
             let room = port.fifo_capacity().min(bytes.len());
             // The port takes no input while the driver tests it in loopback. An error comes from the trigger, after the

@@ -151,7 +151,8 @@ fn segments_that_break_the_limits_are_refused_as_a_whole() {
     let mut rig = rig(file.path(), false);
     for kind in [11, 13] {
         for bad in [segment(SECTORS, 1, 0), segment(u64::MAX, 2, 0), segment(0, u32::MAX, 0), segment(0, 65, 0)] {
-            assert_eq!(rig.request(kind, 0, &[segment(0, 1, 0), bad].concat(), 0), IO_ERROR, "{kind}");
+            let segments = if kind == 11 { [segment(0, 1, 0), bad].concat() } else { bad.to_vec() };
+            assert_eq!(rig.request(kind, 0, &segments, 0), IO_ERROR, "{kind}");
         }
         assert_eq!(rig.request(kind, 0, &segment(0, 1, 2), 0), UNSUPPORTED, "{kind}");
         assert_eq!(rig.request(kind, 0, &segment(0, 1, 0)[..15], 0), IO_ERROR, "{kind}");

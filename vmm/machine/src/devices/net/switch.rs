@@ -173,7 +173,7 @@ impl Port {
         self.slot.counters.read()
     }
 
-    /// Sends a frame from this port. Returns to how many ports it was carried. The caller holds no device's lock.
+    /// Sends a frame from this port. Returns to how many ports it was offered. The caller holds no device's lock.
     pub fn send(&self, frame: &Frame, wakes: &mut Wakes) -> usize {
         let is_own = |address| pin::comes_from(frame, address);
         if frame.source() != self.slot.number.mac() || !self.slot.pinned.is_none_or(is_own) {
@@ -181,7 +181,7 @@ impl Port {
             return 0;
         }
         self.slot.counters.sent(frame.length());
-        match self.switch.route(frame) {
+        let reason = match self.switch.route(frame) {
             Some(Route::One(to)) if !Arc::ptr_eq(&to, &self.slot) => {
                 match to.take(frame) {
                     Delivery::Quiet => {}
@@ -190,12 +190,13 @@ impl Port {
                 }
                 return 1;
             }
-            Some(Route::One(_)) | None => self.count_drop(DropReason::NoPort),
             Some(Route::Flood(slots)) if self.slot.floods.admits(monotonic()) => {
                 return self.flood(frame, &slots, wakes);
             }
-            Some(Route::Flood(_)) => self.count_drop(DropReason::FloodLimit),
-        }
+            Some(Route::Flood(_)) => DropReason::FloodLimit,
+            Some(Route::One(_)) | None => DropReason::NoPort,
+        };
+        self.count_drop(reason);
         0
     }
 
@@ -205,12 +206,12 @@ impl Port {
     }
 
     fn flood(&self, frame: &Frame, slots: &[Arc<Slot>], wakes: &mut Wakes) -> usize {
-        let (mut carried, mut others) = (0, slots.iter().filter(|to| !Arc::ptr_eq(to, &self.slot)).peekable());
+        let (mut offered, mut others) = (0, slots.iter().filter(|to| !Arc::ptr_eq(to, &self.slot)).peekable());
         if others.peek().is_none() {
             self.count_drop(DropReason::NoPort);
         }
         for to in others {
-            carried += 1;
+            offered += 1;
             match to.take(frame) {
                 // A guest without a driver does not miss a frame that was not for it alone.
                 Delivery::Quiet | Delivery::Dropped(DropReason::ReceiverDown) => {}
@@ -218,7 +219,7 @@ impl Port {
                 Delivery::Dropped(reason) => to.counters.dropped(reason),
             }
         }
-        carried
+        offered
     }
 }
 

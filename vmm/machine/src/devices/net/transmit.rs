@@ -19,7 +19,7 @@ const FRAMES_PER_TURN: usize = 256;
 
 /// Where a guest's frames go.
 pub(super) trait Uplink {
-    /// Sends a frame. Returns how many have received it.
+    /// Sends a frame. Returns to how many receivers it was offered.
     fn send(&mut self, frame: &Frame) -> usize;
     /// Counts a frame that cannot be sent.
     fn count_drop(&mut self, reason: DropReason);
