@@ -164,11 +164,8 @@ fn timers_go_on_over_any_succession_of_schedulers_beside_a_vcpu_that_computes() 
     const POLICIES: [&str; 4] = ["rsdl:leases", "o1:leases", "credit2:leases", "host"];
     let kvm = require_kvm!();
     let changes = std::env::var("STILE_CHANGES").map_or(40, |changes| changes.parse().unwrap());
-    let mut seed: u64 = std::env::var("STILE_SEED").map_or(7, |seed| seed.parse().unwrap());
-    let mut draw = |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    };
+    let seed = std::env::var("STILE_SEED").map_or(7, |seed| seed.parse().unwrap());
+    let mut random = fastrand::Rng::with_seed(seed);
     let successor = |policy: &str, pcpus: &[usize]| {
         let cpus: stile_host::CpuList = pcpus.iter().map(|cpu| *cpu as u32).collect();
         stile_assembly::successor(&policy.parse().unwrap(), &cpus, true).expect("threads")
@@ -186,14 +183,14 @@ fn timers_go_on_over_any_succession_of_schedulers_beside_a_vcpu_that_computes() 
         let (hogs, group) = (hog.id(0), GroupId::unique());
         let mut wanted = Attributes::default();
         for change in 0..changes {
-            match draw(5) {
+            match random.u32(..5) {
                 0 => policy = (policy + 1) % POLICIES.len(),
-                1 => pcpus = all[..=draw(all.len() as u64) as usize].to_vec(),
-                2 => wanted.nice = Nice::new(draw(21) as i8 - 10).expect("a nice value"),
-                3 => wanted.class = if draw(2) == 0 { Class::Batch } else { Class::Normal },
+                1 => pcpus = all[..=random.usize(..all.len())].to_vec(),
+                2 => wanted.nice = Nice::new(random.i8(-10..=10)).expect("a nice value"),
+                3 => wanted.class = if random.bool() { Class::Batch } else { Class::Normal },
                 _ => {
                     let cap = |parts: u64| Cap::new(Nanos::from_millis(50 * parts), Nanos::from_millis(100));
-                    let cap = [None, cap(1), cap(3)][draw(3) as usize];
+                    let cap = [None, cap(1), cap(3)][random.usize(..3)];
                     wanted.group = cap.map(|cap| Group { id: group, cap });
                 }
             }
