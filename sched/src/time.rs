@@ -1,5 +1,6 @@
 //! Points in time and spans, in nanoseconds.
 
+use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
@@ -63,6 +64,12 @@ impl Sub for Nanos {
     #[inline]
     fn sub(self, other: Self) -> Self {
         self.saturating_sub(other)
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(spans: I) -> Self {
+        spans.fold(Self::ZERO, Add::add)
     }
 }
 

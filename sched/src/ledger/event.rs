@@ -422,31 +422,26 @@ fn class_of(code: u16) -> Option<Class> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn vcpus() -> impl Strategy<Value = VcpuId> {
-        (0..1u32 << 17).prop_map(VcpuId)
-    }
-
-    fn slots() -> impl Strategy<Value = Slot> {
-        (0..4096u16).prop_map(Slot)
-    }
-
-    fn reasons() -> impl Strategy<Value = Why> {
+    fn reasons(vcpus: impl Strategy<Value = VcpuId> + Clone) -> impl Strategy<Value = Why> {
         let waits = prop_oneof![
             Just(Wait::Unknown),
             Just(Wait::Spin),
-            vcpus().prop_map(Wait::Lock),
-            vcpus().prop_map(Wait::Message)
+            vcpus.clone().prop_map(Wait::Lock),
+            vcpus.prop_map(Wait::Message)
         ];
         let yields = (waits, any::<bool>()).prop_map(|(wait, again)| Why::Yield(Yield { wait, again }));
         let others = prop::sample::select(vec![Why::Free, Why::Exit, Why::Check, Why::Block, Why::Retire]);
         prop_oneof![yields, others]
     }
 
-    fn events() -> impl Strategy<Value = Event> {
+    /// Any event of so many vCPUs and slots.
+    pub(in crate::ledger) fn events(vcpus: u32, slots: u16) -> impl Strategy<Value = Event> {
+        let vcpus = || (0..vcpus).prop_map(VcpuId);
+        let slots = || (0..slots).prop_map(Slot);
         let micros = |us: std::ops::Range<u64>| us.prop_map(Nanos::from_micros);
         let groups = (0..u32::MAX, micros(100..4_000_000_000), micros(1..4_000_000_000));
         let groups =
@@ -490,7 +485,7 @@ mod tests {
         let pauses = any::<u16>().prop_map(|ns| Nanos(ns.into()));
         let decisions = (runs, prop::option::of(slots()), pauses, any::<bool>())
             .prop_map(|(run, kick, pause, held)| Decision { run, kick, pause, held });
-        let asks = (slots(), prop::option::of(vcpus()), reasons(), decisions)
+        let asks = (slots(), prop::option::of(vcpus()), reasons(vcpus()), decisions)
             .prop_map(|(slot, vcpu, why, decision)| What::Ask { slot, vcpu, why, decision });
         prop_oneof![adds, wakes, resumes, steals, told, removes, departs, arrives, keeps, naps, gaps, asks]
             .prop_map(move |what| Event { time: Time(time), what })
@@ -498,7 +493,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_event_is_the_same_after_packing(event in events()) {
+        fn every_event_is_the_same_after_packing(event in events(1 << 17, 4096)) {
             prop_assert_eq!(Event::unpack(event.pack()), Some(event));
         }
 

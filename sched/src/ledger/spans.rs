@@ -16,6 +16,8 @@ use crate::wait::Yield;
 
 /// Larger ids, which no domain gives, are contradictions.
 const MOST_VCPUS: usize = 1 << 17;
+/// Stairs further down, where no domain gets, are contradictions: at a stair each microsecond this takes nine years.
+const MOST_STAIRS: u64 = 1 << 48;
 
 /// A vCPU did one thing for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +160,8 @@ impl Spans {
             What::Arrive { vcpu: v, slot: s, placement } => {
                 vcpu(v) && slot(s) && placement.and_then(Placement::slot).is_none_or(slot)
             }
-            What::Taken { slot: s, .. } | What::KeepUp { slot: s, .. } | What::Overran { slot: s } => slot(s),
+            What::KeepUp { slot: s, front } => slot(s) && front.stair < MOST_STAIRS,
+            What::Taken { slot: s, .. } | What::Overran { slot: s } => slot(s),
             What::Steal { slot: s, thief, .. } => slot(s) && vcpu(thief),
             What::Ask { slot: s, vcpu: before, decision: Decision { run, kick, .. }, .. } => {
                 let next = run.map(|lease| lease.vcpu);

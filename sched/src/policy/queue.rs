@@ -105,12 +105,22 @@ impl Queue {
         Self { floor, ..self }
     }
 
-    /// Raises the lowest stair in use. vCPUs that are queued below it move up to it.
+    /// Raises the lowest stair in use, however far, in at most two windows' steps. vCPUs that are queued below it move
+    /// up to it.
     pub(crate) fn raise_floor(&mut self, nodes: &mut Nodes, floor: u64) {
-        while self.floor < floor {
-            self.push_down(nodes, self.floor);
-            self.floor += 1;
+        if let Some(beyond) = floor.checked_sub(self.floor + WINDOW) {
+            (0..WINDOW).for_each(|_| self.lower_one_stair(nodes));
+            // All that are queued stand on the floor now, and its list is the same whole windows further down.
+            self.floor += beyond / WINDOW * WINDOW;
         }
+        while self.floor < floor {
+            self.lower_one_stair(nodes);
+        }
+    }
+
+    fn lower_one_stair(&mut self, nodes: &mut Nodes) {
+        self.push_down(nodes, self.floor);
+        self.floor += 1;
     }
 
     /// Puts a vCPU behind all others of this stair and gives it a new place.
@@ -379,6 +389,17 @@ mod tests {
         assert_eq!(q.head(&n), Some((VcpuId(0), WINDOW - 1)));
         q.remove(&mut n, VcpuId(0));
         assert_eq!(q.head(&n), Some((VcpuId(1), WINDOW + 5)));
+    }
+
+    #[test]
+    fn a_floor_far_below_is_reached_at_once_and_as_if_stair_by_stair() {
+        for far in [2 * WINDOW, 2 * WINDOW + 7, (1 << 40) - 1] {
+            let (mut q, mut n) = queue(3);
+            [9, 3, WINDOW - 1].into_iter().zip(0..).for_each(|(s, v)| q.push(&mut n, VcpuId(v), s, Kind::Computing));
+            q.raise_floor(&mut n, far);
+            assert_eq!(q.head(&n), Some((VcpuId(2), far)));
+            assert_eq!(drain(&mut q, &mut n), [2, 0, 1], "those that are pushed down stand behind those already there");
+        }
     }
 
     proptest! {

@@ -3,12 +3,13 @@
 use crate::attributes::Attributes;
 use crate::ids::{Slot, VcpuId};
 use crate::ledger::Ledger;
+use crate::ledger::event::tests::events;
 use crate::ledger::event::{Event, WORDS, What};
 use crate::ledger::figures::Figures;
 use crate::ledger::replay::{Replay, Stop};
 use crate::ledger::why::{Scene, Waits};
-use crate::policy::rsdl::{RsdlConfig, YieldRule};
-use crate::policy::{Policy, Rsdl, Why};
+use crate::policy::rsdl::{RsdlConfig, Variant, YieldRule};
+use crate::policy::{Front, Policy, Rsdl, Why};
 use crate::shards::ShardPlan;
 use crate::time::{Nanos, Time};
 use crate::wait::{Wait, Yield};
@@ -79,17 +80,46 @@ proptest! {
     ) {
         let mut words: Vec<_> = recorded().iter().map(Event::pack).collect();
         damages.into_iter().for_each(|(event, word, bits)| words[event][word] ^= bits & bits >> 7 & bits >> 19);
-        let events: Vec<Event> = words.into_iter().filter_map(Event::unpack).collect();
-        let _ = replay(rsdl(RsdlConfig::default().yield_rule), &events);
-        let mut figures = Figures::new(1);
-        let _ = events.iter().all(|event| figures.tell(event));
-        let _ = figures.vcpus();
-        let mut waits = Waits::new(1, |vcpu, _| vcpu == VcpuId(1));
-        events.iter().for_each(|event| waits.tell(event));
-        if let Some(longest) = waits.finish().longest {
-            let mut scene = Scene::new(longest, 1);
-            let _ = events.iter().all(|event| scene.tell(event));
-            let _ = scene.explain();
-        }
+        read(&words.into_iter().filter_map(Event::unpack).collect::<Vec<_>>());
     }
+
+    #[test]
+    fn events_that_never_happened_are_told_or_read_and_never_panic(
+        made_up in prop::collection::vec((1..64usize, events(4, 1), 0..=63u32), 1..6),
+    ) {
+        let mut all = recorded();
+        for (place, event, later) in made_up {
+            let time = all[place - 1].time + Nanos(1 << later);
+            all.insert(place, Event { time, ..event });
+        }
+        read(&all);
+    }
+}
+
+/// By all who read recordings.
+fn read(events: &[Event]) {
+    for variant in [Variant::Dithered, Variant::LevelQuota] {
+        let _ = replay(Box::new(Rsdl::new(RsdlConfig { variant, ..RsdlConfig::default() }, 1)), events);
+    }
+    let mut figures = Figures::new(1);
+    let _ = events.iter().all(|event| figures.tell(event));
+    let _ = figures.vcpus();
+    let mut waits = Waits::new(1, |vcpu, _| vcpu == VcpuId(1));
+    events.iter().for_each(|event| waits.tell(event));
+    if let Some(longest) = waits.finish().longest {
+        let mut scene = Scene::new(longest, 1);
+        let _ = events.iter().all(|event| scene.tell(event));
+        let _ = scene.explain();
+    }
+}
+
+#[test]
+fn a_shard_that_is_told_of_a_stair_far_below_its_own_is_there_at_once() {
+    let keeps_up = |stair| {
+        let front = Front { stair, quota: Nanos::from_millis(6), contended: true };
+        let what = What::KeepUp { slot: Slot(0), front };
+        replay(rsdl(RsdlConfig::default().yield_rule), &[Event { time: Time(1), what }]).1
+    };
+    assert_eq!(keeps_up(1 << 47), Ok(()));
+    assert!(matches!(keeps_up(1 << 48), Err(Stop::Contradicts(_))));
 }

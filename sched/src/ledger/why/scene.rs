@@ -60,8 +60,8 @@ impl Scene {
         let mut chain = Vec::new();
         let (cause, culprit) = self.judge(&mut chain);
         let all = Nanos(self.wait.time().0.saturating_mul(self.slots as u64));
-        let busy = Nanos(ran.iter().map(|ran| ran.time.0).sum());
-        let taken = Nanos(self.by_slot().iter().map(|slot| slot.taken.0).sum());
+        let busy: Nanos = ran.iter().map(|ran| ran.time).sum();
+        let taken: Nanos = self.by_slot().iter().map(|slot| slot.taken).sum();
         Explanation { wait: self.wait, ran, free: all - busy - taken, taken, chain, cause, culprit }
     }
 
@@ -108,7 +108,7 @@ impl Scene {
         }
     }
 
-    /// Follows the chain of the vCPU that this one waited for, the vCPU that that one waited for, and so on. Returns
+    /// Follows the chain: the vCPU that this one waited for, the one for which that vCPU waited, and so on. Returns
     /// the one at the end. `None`: it waited for no vCPU, or for one that made progress.
     fn follow(&self, wait: Span, chain: &mut Vec<Link>) -> Option<VcpuId> {
         let Doing::Wait(Began::Yielded(y)) = wait.doing else { return None };
@@ -116,7 +116,7 @@ impl Scene {
         let is_known = target == self.wait.vcpu || chain.iter().any(|link| link.target == target);
         let their = |doing: fn(&Doing) -> bool| {
             let those = self.within(wait.from, wait.to).filter(move |span| span.vcpu == target && doing(&span.doing));
-            Nanos(those.map(|span| span.time().0).sum())
+            those.map(|span| span.time()).sum::<Nanos>()
         };
         let ran = their(|doing| matches!(doing, Doing::Run(_) | Doing::Taken(_)));
         let idled = their(|doing| matches!(doing, Doing::Idle));
@@ -174,7 +174,7 @@ impl Scene {
     /// The vCPU that ran longest on all slots within a part of the wait.
     fn ran_most(&self, from: Time, to: Time) -> Option<(VcpuId, Nanos)> {
         let ran = self.ran(from, to);
-        let all_of = |vcpu| Nanos(ran.iter().filter(|ran| ran.vcpu == vcpu).map(|ran| ran.time.0).sum());
+        let all_of = |vcpu| ran.iter().filter(|ran| ran.vcpu == vcpu).map(|ran| ran.time).sum::<Nanos>();
         ran.iter().map(|ran| (ran.vcpu, all_of(ran.vcpu))).max_by_key(|&(vcpu, time)| (time, std::cmp::Reverse(vcpu)))
     }
 

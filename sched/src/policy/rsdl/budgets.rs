@@ -16,13 +16,11 @@ pub(super) struct Budgets {
     floor: Stair,
 }
 
-impl Default for Budgets {
-    fn default() -> Self {
-        Self { left: [Nanos::ZERO; WINDOW as usize], floor: 0 }
-    }
-}
-
 impl Budgets {
+    pub(super) fn new(floor: Stair) -> Self {
+        Self { left: [Nanos::ZERO; WINDOW as usize], floor }
+    }
+
     /// A vCPU may use so much on this stair.
     pub(super) fn grant(&mut self, stair: Stair, quota: Nanos) {
         if let Some(left) = self.of(stair) {
@@ -41,10 +39,12 @@ impl Budgets {
         self.left[(stair % WINDOW) as usize] == Nanos::ZERO
     }
 
-    /// The stair leaves the window; its place serves another.
-    pub(super) fn forget(&mut self, stair: Stair) {
-        self.left[(stair % WINDOW) as usize] = Nanos::ZERO;
-        self.floor = stair + 1;
+    /// The stairs above this one leave the window; their places serve others.
+    pub(super) fn forget(&mut self, floor: Stair) {
+        for stair in self.floor..floor.min(self.floor + WINDOW) {
+            self.left[(stair % WINDOW) as usize] = Nanos::ZERO;
+        }
+        self.floor = self.floor.max(floor);
     }
 
     fn of(&mut self, stair: Stair) -> Option<&mut Nanos> {

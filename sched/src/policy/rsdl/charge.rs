@@ -124,11 +124,7 @@ impl Rsdl {
         let Some(v) = s.current.and_then(|vcpu| self.vcpus[vcpu.index()].as_ref()) else { return Stair::MAX };
         let to = if s.endless { now } else { now.min(s.lease_end) };
         let ran = if self.time.contended { to.since(s.charged.max(self.time.turned)) } else { Nanos::ZERO };
-        let (mut stair, mut used) = (v.stair, v.used + self.scale.nominal(ran));
-        while used >= v.row.quota {
-            (stair, used) = (v.row.after(stair), used - v.row.quota);
-        }
-        stair
+        v.row.spend(v.stair, v.used + self.scale.nominal(ran)).0
     }
 
     fn pay(&mut self, vcpu: VcpuId, ran: Nanos) {
@@ -137,23 +133,15 @@ impl Rsdl {
         let home = v.home;
         let q = &mut self.queues[home];
         q.pace.allow_for(&self.time);
-        let (before, mut left) = (v.stair, paid);
-        let exhausted = v.used + paid >= v.row.quota;
-        // Each stair's budget pays for what was used of its quota.
-        while v.used + left >= v.row.quota {
-            let rest = v.row.quota.saturating_sub(v.used);
-            left = left.saturating_sub(rest);
-            if let Some(budgets) = &mut q.budgets {
-                budgets.use_up(v.stair, rest);
-            }
-            (v.stair, v.used) = (v.row.after(v.stair), Nanos::ZERO);
-            if let Some(budgets) = &mut q.budgets {
-                budgets.grant(v.stair, v.row.quota);
-            }
-        }
-        v.used += left;
+        let (before, rest) = (v.stair, v.row.quota - v.used);
+        let exhausted = paid >= rest;
+        (v.stair, v.used) = v.row.spend(v.stair, v.used.min(v.row.quota) + paid);
         if let Some(budgets) = &mut q.budgets {
-            budgets.use_up(v.stair, left);
+            // A stair's budget pays for what was used of its quota. Those between would be granted and use up the same.
+            budgets.use_up(before, paid.min(rest));
+            if exhausted {
+                budgets.grant(v.stair, v.row.quota - v.used);
+            }
         }
         if exhausted && !std::mem::take(&mut v.slept) {
             q.pace.hold(before);
@@ -178,17 +166,9 @@ impl Rsdl {
         let lowest = self.keeps(home);
         let v = self.vcpu(vcpu);
         let before = v.stair;
-        let mut credit = Nanos(free.0 - v.slept_at.0);
+        let credit = free - v.slept_at;
         v.slept_at = free;
-        while credit > v.used && v.stair > lowest {
-            credit = credit.saturating_sub(v.used);
-            (v.stair, v.used) = (v.row.before(v.stair), v.row.quota);
-        }
-        v.used = v.used.saturating_sub(credit);
-        if v.used >= v.row.quota {
-            // A whole quota used is the next stair.
-            (v.stair, v.used) = (v.row.after(v.stair), Nanos::ZERO);
-        }
+        (v.stair, v.used) = v.row.regain(v.stair, v.used, credit, lowest);
         let after = v.stair;
         if after != before {
             let left = self.quota_left(vcpu);

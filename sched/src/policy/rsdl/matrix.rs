@@ -95,6 +95,35 @@ impl Row {
         }
     }
 
+    /// Where a vCPU stands that has used so much CPU time since it came to a stair, and what it has used of that stair.
+    pub(super) fn spend(self, stair: Stair, used: Nanos) -> (Stair, Nanos) {
+        if used < self.quota {
+            return (stair, used);
+        }
+        // Whole rotations lead to the same level, once the vCPU is on a level that it may use.
+        let (stair, used) = (self.after(stair), used - self.quota);
+        let (rotations, used) = (used.0 / self.per_rotation().0, used.0 % self.per_rotation().0);
+        let steps = (0..used / self.quota.0).fold(stair, |stair, _| self.after(stair));
+        (steps + rotations * LEVELS, Nanos(used % self.quota.0))
+    }
+
+    /// Where a vCPU stands that gets so much of its CPU time back, but goes back no further once it is at `lowest` or
+    /// before; and what it has used of that stair.
+    pub(super) fn regain(self, stair: Stair, used: Nanos, time: Nanos, lowest: Stair) -> (Stair, Nanos) {
+        let (mut stair, mut used, mut time) = (stair, used, time);
+        let lowest = lowest.max(self.at_or_after(0));
+        while time > used && stair > lowest {
+            time = time - used;
+            (stair, used) = (self.before(stair), self.quota);
+            let rotations = (time.0 / self.per_rotation().0).min(stair.saturating_sub(lowest) / LEVELS);
+            stair -= rotations * LEVELS;
+            time = time - Nanos(rotations * self.per_rotation().0);
+        }
+        let used = used - time;
+        // A whole quota used is the next stair.
+        if used >= self.quota { (self.after(stair), Nanos::ZERO) } else { (stair, used) }
+    }
+
     /// Number of allowed levels.
     pub(crate) fn levels(self) -> u32 {
         self.allowed.count_ones()
@@ -132,6 +161,7 @@ fn quota(nice: Nice, rr_interval: Nanos) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn row(nice: i8) -> Row {
         Row::new(Nice::new(nice).unwrap(), Nanos::from_millis(6), Variant::Dithered)
@@ -196,6 +226,42 @@ mod tests {
                 stair = row.after(stair);
             }
             assert_eq!(visits, 7 * row.levels(), "nice {nice}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn time_is_spent_and_regained_as_stair_by_stair(
+            (nice, stair, used) in (-20i8..=19, 0..200u64, 0..7_000_000u64),
+            (time, lowest) in (0..4_000_000_000u64, 0..200u64),
+        ) {
+            let row = row(nice);
+            let (used, time) = (Nanos(used), Nanos(time));
+            let (mut far, mut left) = (stair, used + time);
+            while left >= row.quota {
+                (far, left) = (row.after(far), left - row.quota);
+            }
+            prop_assert_eq!(row.spend(stair, used + time), (far, left));
+            let (stair, used) = row.spend(stair, used);
+            let (mut near, mut less, mut left) = (stair, used, time);
+            while left > less && near > lowest.max(row.at_or_after(0)) {
+                left = left - less;
+                (near, less) = (row.before(near), row.quota);
+            }
+            less = less - left;
+            if less >= row.quota {
+                (near, less) = (row.after(near), Nanos::ZERO);
+            }
+            prop_assert_eq!(row.regain(stair, used, time, lowest), (near, less));
+        }
+    }
+
+    #[test]
+    fn centuries_are_spent_and_regained_at_once() {
+        let (stair, used) = row(0).spend(1, Nanos(u64::MAX));
+        assert!(stair > 1 << 41 && used < row(0).quota);
+        for lowest in [0, 1, 41] {
+            assert_eq!(row(0).regain(stair, used, Nanos(u64::MAX), lowest), (lowest.max(1), Nanos::ZERO));
         }
     }
 }

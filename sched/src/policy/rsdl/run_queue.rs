@@ -87,7 +87,7 @@ impl RunQueue {
             rt: Queue::new(),
             idlers: Queue::new(),
             served: kept(config),
-            budgets: (config.variant == Variant::LevelQuota).then(Budgets::default),
+            budgets: (config.variant == Variant::LevelQuota).then(|| Budgets::new(kept(config) - LAG)),
             sleepers: Sleepers::new(kept(config)),
             pace: Pace::new(usual.per_rotation()),
             residents: 0,
@@ -259,14 +259,12 @@ impl Rsdl {
             return;
         }
         let asleep = q.sleepers.count();
-        while q.served < stair {
-            if let Some(budgets) = &mut q.budgets {
-                budgets.forget(q.served - LAG);
-            }
-            q.served += 1;
-            q.sleepers.pass();
+        q.served = stair;
+        if let Some(budgets) = &mut q.budgets {
+            budgets.forget(stair - LAG);
         }
-        q.staircase.raise_floor(&mut self.nodes, q.served - LAG);
+        q.sleepers.pass(stair - LAG);
+        q.staircase.raise_floor(&mut self.nodes, stair - LAG);
         self.asleep -= asleep - q.sleepers.count();
     }
 

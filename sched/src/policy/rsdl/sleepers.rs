@@ -45,11 +45,12 @@ impl Sleepers {
         }
     }
 
-    /// The served stair moves on by one.
-    pub(super) fn pass(&mut self) {
-        let passed = std::mem::take(&mut self.on[(self.lowest % WINDOW) as usize]);
-        self.count -= passed as usize;
-        self.lowest += 1;
+    /// The served stair moves on, and passes those that are counted above this one.
+    pub(super) fn pass(&mut self, lowest: Stair) {
+        for stair in self.lowest..lowest.min(self.lowest + WINDOW) {
+            self.count -= std::mem::take(&mut self.on[(stair % WINDOW) as usize]) as usize;
+        }
+        self.lowest = self.lowest.max(lowest);
     }
 }
 
@@ -62,13 +63,17 @@ mod tests {
         let mut sleepers = Sleepers::new(LAG);
         assert_eq!([0, 1, 2 * WINDOW].map(|stair| sleepers.enter(stair)), [0, 1, WINDOW - 1]);
         assert_eq!(sleepers.count(), 3);
-        sleepers.pass();
+        sleepers.pass(1);
         assert_eq!(sleepers.count(), 2);
         let passed = sleepers.enter(0);
         sleepers.leave(passed);
         sleepers.leave(1);
         assert_eq!(sleepers.count(), 1);
-        (1..WINDOW).for_each(|_| sleepers.pass());
+        sleepers.pass(WINDOW);
         assert_eq!(sleepers.count(), 0);
+        sleepers.enter(WINDOW);
+        sleepers.pass(1 << 40);
+        assert_eq!((sleepers.count(), sleepers.enter(0)), (0, 0));
+        assert_eq!((sleepers.enter(1 << 40), sleepers.count()), (1 << 40, 1));
     }
 }
