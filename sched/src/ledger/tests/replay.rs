@@ -91,6 +91,8 @@ proptest! {
         for (place, event, later) in made_up {
             let time = all[place - 1].time + Nanos(1 << later);
             all.insert(place, Event { time, ..event });
+            // What comes after it is as much later.
+            all[place + 1..].iter_mut().for_each(|event| event.time = event.time + Nanos(1 << later));
         }
         read(&all);
     }

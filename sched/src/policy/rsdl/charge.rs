@@ -62,19 +62,15 @@ impl Rsdl {
     /// A vCPU pays for what was in no lease. It may come to stand as far down as that takes, and moves no other vCPU
     /// along. With a [budget](super::budgets) for each stair, it falls no further than these are kept.
     pub(super) fn pays_beyond(&mut self, vcpu: VcpuId, time: Nanos) {
-        let mut left = self.scale.nominal(time);
+        let paid = self.scale.nominal(time);
         let home = self.home(vcpu);
         let (served, is_limited) = (self.queues[home].served, self.queues[home].budgets.is_some());
         let v = self.vcpu(vcpu);
-        if left == Nanos::ZERO || !matches!(v.class, Class::Normal | Class::Batch) {
+        if paid == Nanos::ZERO || !matches!(v.class, Class::Normal | Class::Batch) {
             return;
         }
         let before = v.stair;
-        while v.used + left >= v.row.quota {
-            left = left.saturating_sub(v.row.quota.saturating_sub(v.used));
-            (v.stair, v.used) = (v.row.after(v.stair), Nanos::ZERO);
-        }
-        v.used += left;
+        (v.stair, v.used) = v.row.spend(v.stair, v.used.min(v.row.quota) + paid);
         if is_limited && v.stair > before {
             v.stair = v.row.at_or_after(v.stair.min(served + 2 * deepest(v.row)).max(before));
             let (stair, left) = (v.stair, v.row.quota.saturating_sub(v.used));

@@ -266,7 +266,15 @@ fn any_event() -> impl Strategy<Value = Event> {
 
 /// Spans of all sizes, from none to one that uses up quotas.
 fn any_span() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), 1u64..1000, 1000u64..1_000_000, 1_000_000u64..20_000_000]
+    // Up to a year, now and then: a host that was suspended, or guests that all sleep.
+    let leap = (0..55u32).prop_map(|bits| 1 << bits);
+    prop_oneof![
+        16 => Just(0),
+        16 => 1u64..1000,
+        16 => 1000u64..1_000_000,
+        16 => 1_000_000u64..20_000_000,
+        1 => leap,
+    ]
 }
 
 proptest! {
