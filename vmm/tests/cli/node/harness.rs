@@ -81,8 +81,14 @@ impl Node {
     }
 
     /// Ends it as a user does. Returns its exit code. No thread of it has panicked.
-    pub(crate) fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(self) -> Option<i32> {
         self.terminate();
+        self.ended()
+    }
+
+    /// Waits for its end, which it was told of. To tell it once more would end it without its VMs' leave. Returns its
+    /// exit code. No thread of it has panicked.
+    pub(crate) fn ended(mut self) -> Option<i32> {
         let code = self.process.wait().expect("it was started").code();
         let _ = self.listener.take().map(JoinHandle::join);
         assert!(!self.told().contains("panicked"), "{}", self.told());
@@ -98,8 +104,11 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.terminate();
-        let _ = self.process.wait();
+        // Another process may have its id once it was waited for.
+        if let Ok(None) = self.process.try_wait() {
+            self.terminate();
+            let _ = self.process.wait();
+        }
     }
 }
 

@@ -122,7 +122,7 @@ fn no_vm_starts_while_the_node_ends() {
         told.contains("the node ends")
     });
     let _: VmInfo = node.client.post("/v1/vms/tux/stop?mode=hard").unwrap();
-    assert_eq!(node.end(), Some(0));
+    assert_eq!(node.ended(), Some(0));
 }
 
 #[test]
