@@ -9,27 +9,33 @@
 
 mod affinity;
 mod bus;
+mod changes;
 mod console;
 mod files;
 mod flight;
 mod frames;
 mod gone;
+mod handover;
 mod images;
 mod keeper;
+mod lives;
+mod log;
 mod make;
 mod networks;
 mod node;
+mod policy;
 mod power;
 mod recording;
 mod scheduling;
 mod vm;
+mod watch;
 
 pub use bus::{Bus, now};
+pub use changes::{Guarded, Wanted};
 pub use console::{KEPT, Piece, Scrollback};
 pub use frames::Frames;
 pub use images::{Guest, Unfit, linux_unsuited};
 pub use make::{Machine, Maker};
 pub use networks::{NetworkFull, Networks, Place};
 pub use node::{Node, NodeOptions};
-pub use scheduling::{Guarded, Wanted};
 pub use vm::NodeVm;
