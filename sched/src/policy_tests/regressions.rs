@@ -377,3 +377,33 @@ fn a_slot_that_has_yet_to_begin_is_reserved_for_nobody() {
     let decision = policy.next(P0, Why::Yield(y), Time(2 * MS));
     assert_eq!(decision.run.map(|lease| lease.vcpu), Some(c), "{decision:?}");
 }
+
+/// Two of class rt yield on their slots again and again, one to a vCPU that computes. Each hands it a whole budget of
+/// the class where it had a turn, and another that computes had none in a second and more.
+#[test]
+fn class_rt_hands_on_no_longer_a_turn_than_the_staircase_gives() {
+    let of = |class| Attributes { class, ..Attributes::default() };
+    let config = RsdlConfig { per_pcpu_queues: true, ..RsdlConfig::default() };
+    let mut machine = audited(Rsdl::new(config, 2), 2, rt::FULL);
+    let computing = [0, 3, 5];
+    for (v, (guest, attributes)) in [
+        (Guest::Hog, of(Class::Normal)),
+        (Guest::locker(Nanos::from_micros(1), Nanos::from_micros(1), Patience::Hints), of_nice(10)),
+        (Guest::pinger(3, Patience::Hints), of(Class::Rt)),
+        (Guest::Hog, of(Class::Normal)),
+        (Guest::yielder(Nanos::from_micros(536), Wait::Unknown), of(Class::Rt)),
+        (Guest::Hog, of(Class::Normal)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(machine.start(attributes, guest, 0), v);
+        machine.world.post(v);
+    }
+    machine.run(Nanos::from_millis(2_000));
+    let ran = computing.map(|v| machine.record(v).run);
+    let least = ran.into_iter().min().unwrap();
+    assert!(least.0 * 5 > ran.into_iter().max().unwrap().0 * 4, "{ran:?}");
+    let waited = computing.map(|v| machine.record(v).longest_wait).into_iter().max().unwrap();
+    assert!(waited < rt::PERIOD, "{waited:?}");
+}

@@ -38,7 +38,7 @@ impl Rsdl {
     /// As long as the vCPU's quota lasts. If that is less than half of it, the next one as well: otherwise a vCPU that
     /// yields late in each quota would have every other turn for a sliver. In class rt, what is left of the slot's
     /// budget.
-    fn lease_of(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Nanos {
+    pub(super) fn lease_of(&mut self, slot: Slot, vcpu: VcpuId, now: Time) -> Nanos {
         let (left, v) = (self.quota_left(vcpu), self.vcpu(vcpu));
         let (quota, class) = (v.row.quota, v.class);
         match class {

@@ -91,7 +91,7 @@ impl Rsdl {
             && !switches.strict
             && let Some(other) = self.evictable(slot, peer, now)
         {
-            return self.evict(slot, vcpu, other, peer);
+            return self.evict(slot, vcpu, other, peer, now);
         }
         self.make_way(yielding, peer)
     }
@@ -125,8 +125,8 @@ impl Rsdl {
     fn make_way(&mut self, yielding: Yielding, target: VcpuId) -> Decision {
         let Yielding { switches, slot, vcpu, again, now } = yielding;
         self.mark_waiting(vcpu, Some(target));
-        let lease_end = self.slots[slot.index()].lease_end;
         if switches.directed && self.in_reach(slot, target) {
+            let lease_end = self.lends_until(slot, vcpu, target, now);
             let lends = self.vcpu(target).class == Class::Idle;
             self.dequeue(target);
             self.put_back(switches, vcpu, again);
@@ -158,11 +158,11 @@ impl Rsdl {
     }
 
     /// The peer is to take the other slot, and the vCPU goes on meanwhile.
-    fn evict(&mut self, slot: Slot, current: VcpuId, other: Slot, peer: VcpuId) -> Decision {
+    fn evict(&mut self, slot: Slot, current: VcpuId, other: Slot, peer: VcpuId, now: Time) -> Decision {
+        let lease_end = self.lends_until(slot, current, peer, now);
         self.dequeue(peer);
         self.moves(peer, other);
         self.vcpu(peer).on = Some(other);
-        let lease_end = self.slots[slot.index()].lease_end;
         self.slots[slot.index()].paired = true;
         self.slots[other.index()].reserved = Some((peer, lease_end));
         self.reserving.insert(other);
@@ -242,7 +242,17 @@ impl Rsdl {
             return None;
         }
         self.mark_waiting(current, Some(holder));
-        Some(self.evict(slot, current, other, holder))
+        Some(self.evict(slot, current, other, holder, now))
+    }
+
+    /// Until when a named vCPU may run: as long as the one that yields might. A lease of class rt is as long as the
+    /// slot's budget, and what runs on the staircase has none of that: it has no more than a lease of its own.
+    fn lends_until(&mut self, slot: Slot, vcpu: VcpuId, target: VcpuId, now: Time) -> Time {
+        let lease_end = self.slots[slot.index()].lease_end;
+        match (self.vcpu(vcpu).class, self.vcpu(target).class) {
+            (Class::Rt, Class::Normal | Class::Batch) => lease_end.min(now + self.lease_of(slot, target, now)),
+            _ => lease_end,
+        }
     }
 
     /// The vCPU that a named vCPU last waited for.
