@@ -23,7 +23,8 @@ impl Node {
     /// The policy that a request asks for.
     pub fn wanted_policy(&self, request: &PolicyRequest) -> Result<PolicyConfig, Problem> {
         match (&request.policy, &request.keys) {
-            (Some(policy), None) => policy.parse().map_err(|e| Problem::of(Reason::Invalid, "policy", &e)),
+            // The schema does not tell which strings are policies, so one that is none fits it.
+            (Some(policy), None) => policy.parse().map_err(|e| Problem::of(Reason::Conflict, "policy", &e)),
             (None, Some(keys)) => {
                 let base = self.scheduling.read().policy.clone();
                 let context = self.context();

@@ -42,6 +42,11 @@ fn a_change_goes_back_without_confirmation_and_stays_with_it() {
     assert_eq!(policy(), "credit2");
     let told = problem(node.client.post::<Change>(&format!("/v1/changes/{}/revert", kept.id)));
     assert_eq!(told.reason, Reason::Conflict);
+    // They fit the schema, which takes any text.
+    for none in ["", "rsdl:rr_interval=never"] {
+        let told = problem(node.client.send::<Change>(Method::PUT, "/v1/policy", Some(&json!({ "policy": none }))));
+        assert_eq!(told.reason, Reason::Conflict, "{told}");
+    }
 }
 
 #[test]
