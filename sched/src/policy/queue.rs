@@ -109,16 +109,16 @@ impl Queue {
     /// up to it.
     pub(crate) fn raise_floor(&mut self, nodes: &mut Nodes, floor: u64) {
         if let Some(beyond) = floor.checked_sub(self.floor + WINDOW) {
-            (0..WINDOW).for_each(|_| self.lower_one_stair(nodes));
+            (0..WINDOW).for_each(|_| self.step(nodes));
             // All that are queued stand on the floor now, and its list is the same whole windows further down.
             self.floor += beyond / WINDOW * WINDOW;
         }
         while self.floor < floor {
-            self.lower_one_stair(nodes);
+            self.step(nodes);
         }
     }
 
-    fn lower_one_stair(&mut self, nodes: &mut Nodes) {
+    fn step(&mut self, nodes: &mut Nodes) {
         self.push_down(nodes, self.floor);
         self.floor += 1;
     }

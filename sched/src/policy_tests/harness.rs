@@ -5,6 +5,7 @@ use crate::ids::Nice;
 use crate::policy::Policy;
 use crate::sim::{Costs, SimMachine};
 use crate::time::Nanos;
+use proptest::prelude::*;
 use proptest::test_runner::Config;
 
 /// A property is tried with so many random cases, and with `STILE_CASES` times as many where that is set.
@@ -44,4 +45,17 @@ pub(crate) fn share<P: Policy>(machine: &SimMachine<P>, v: usize) -> f64 {
 /// Mean of [`share`] over a group.
 pub(crate) fn share_of<P: Policy>(machine: &SimMachine<P>, group: &[usize]) -> f64 {
     group.iter().map(|&v| share(machine, v)).sum::<f64>() / group.len() as f64
+}
+
+/// What may pass between two events, from nothing to a year (unit: ns).
+pub(crate) fn any_span() -> impl Strategy<Value = u64> {
+    // Up to a year, now and then: a host that was suspended, or guests that all sleep.
+    let leap = (0..55u32).prop_map(|bits| 1 << bits);
+    prop_oneof![
+        16 => Just(0),
+        16 => 1u64..1000,
+        16 => 1000u64..1_000_000,
+        16 => 1_000_000u64..20_000_000,
+        1 => leap,
+    ]
 }

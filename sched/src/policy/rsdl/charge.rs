@@ -70,7 +70,7 @@ impl Rsdl {
             return;
         }
         let before = v.stair;
-        (v.stair, v.used) = v.row.spend(v.stair, v.used.min(v.row.quota) + paid);
+        (v.stair, v.used) = v.row.spend(v.stair, v.used, paid);
         if is_limited && v.stair > before {
             v.stair = v.row.at_or_after(v.stair.min(served + 2 * deepest(v.row)).max(before));
             let (stair, left) = (v.stair, v.row.quota.saturating_sub(v.used));
@@ -120,7 +120,7 @@ impl Rsdl {
         let Some(v) = s.current.and_then(|vcpu| self.vcpus[vcpu.index()].as_ref()) else { return Stair::MAX };
         let to = if s.endless { now } else { now.min(s.lease_end) };
         let ran = if self.time.contended { to.since(s.charged.max(self.time.turned)) } else { Nanos::ZERO };
-        v.row.spend(v.stair, v.used + self.scale.nominal(ran)).0
+        v.row.spend(v.stair, v.used, self.scale.nominal(ran)).0
     }
 
     fn pay(&mut self, vcpu: VcpuId, ran: Nanos) {
@@ -131,7 +131,7 @@ impl Rsdl {
         q.pace.allow_for(&self.time);
         let (before, rest) = (v.stair, v.row.quota - v.used);
         let exhausted = paid >= rest;
-        (v.stair, v.used) = v.row.spend(v.stair, v.used.min(v.row.quota) + paid);
+        (v.stair, v.used) = v.row.spend(v.stair, v.used, paid);
         if let Some(budgets) = &mut q.budgets {
             // A stair's budget pays for what was used of its quota. Those between would be granted and use up the same.
             budgets.use_up(before, paid.min(rest));

@@ -95,8 +95,10 @@ impl Row {
         }
     }
 
-    /// Where a vCPU stands that has used so much CPU time since it came to a stair, and what it has used of that stair.
-    pub(super) fn spend(self, stair: Stair, used: Nanos) -> (Stair, Nanos) {
+    /// Where a vCPU stands that has used so much of a stair's quota and uses so much CPU time more, and what it has used
+    /// of the stair there. What it used beyond the quota is forgiven: the quota may have been longer then.
+    pub(super) fn spend(self, stair: Stair, used: Nanos, time: Nanos) -> (Stair, Nanos) {
+        let used = used.min(self.quota) + time;
         if used < self.quota {
             return (stair, used);
         }
@@ -109,8 +111,7 @@ impl Row {
 
     /// Where a vCPU stands that gets so much of its CPU time back, but goes back no further once it is at `lowest` or
     /// before; and what it has used of that stair.
-    pub(super) fn regain(self, stair: Stair, used: Nanos, time: Nanos, lowest: Stair) -> (Stair, Nanos) {
-        let (mut stair, mut used, mut time) = (stair, used, time);
+    pub(super) fn regain(self, mut stair: Stair, mut used: Nanos, mut time: Nanos, lowest: Stair) -> (Stair, Nanos) {
         let lowest = lowest.max(self.at_or_after(0));
         while time > used && stair > lowest {
             time = time - used;
@@ -237,12 +238,12 @@ mod tests {
         ) {
             let row = row(nice);
             let (used, time) = (Nanos(used), Nanos(time));
-            let (mut far, mut left) = (stair, used + time);
+            let (mut far, mut left) = (stair, used.min(row.quota) + time);
             while left >= row.quota {
                 (far, left) = (row.after(far), left - row.quota);
             }
-            prop_assert_eq!(row.spend(stair, used + time), (far, left));
-            let (stair, used) = row.spend(stair, used);
+            prop_assert_eq!(row.spend(stair, used, time), (far, left));
+            let (stair, used) = row.spend(stair, Nanos::ZERO, used);
             let (mut near, mut less, mut left) = (stair, used, time);
             while left > less && near > lowest.max(row.at_or_after(0)) {
                 left = left - less;
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn centuries_are_spent_and_regained_at_once() {
-        let (stair, used) = row(0).spend(1, Nanos(u64::MAX));
+        let (stair, used) = row(0).spend(1, Nanos::ZERO, Nanos(u64::MAX));
         assert!(stair > 1 << 41 && used < row(0).quota);
         for lowest in [0, 1, 41] {
             assert_eq!(row(0).regain(stair, used, Nanos(u64::MAX), lowest), (lowest.max(1), Nanos::ZERO));

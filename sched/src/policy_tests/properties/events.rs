@@ -7,6 +7,7 @@ use crate::policy::rsdl::{RsdlConfig, rt};
 use crate::policy::{
     BUILT_IN, Capped, Credit2, Decision, Goodness, Placement, Policy, Resumed, Rsdl, Why, credit2, goodness,
 };
+use crate::policy_tests::harness::any_span;
 use crate::time::{Nanos, Time};
 use crate::topology::Topology;
 use crate::wait::Yield;
@@ -52,19 +53,6 @@ fn any_event() -> impl Strategy<Value = Event> {
         6 => (0u16..5, why).prop_map(|(slot, why)| Event::Ask(slot, why)),
         2 => (0u16..5, 0..VCPUS).prop_map(|(slot, v)| Event::Steal(slot, v)),
         2 => Just(Event::Settle),
-    ]
-}
-
-/// Spans of all sizes, from none to one that uses up quotas.
-fn any_span() -> impl Strategy<Value = u64> {
-    // Up to a year, now and then: a host that was suspended, or guests that all sleep.
-    let leap = (0..55u32).prop_map(|bits| 1 << bits);
-    prop_oneof![
-        16 => Just(0),
-        16 => 1u64..1000,
-        16 => 1000u64..1_000_000,
-        16 => 1_000_000u64..20_000_000,
-        1 => leap,
     ]
 }
 

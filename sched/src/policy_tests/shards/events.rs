@@ -6,7 +6,7 @@ use crate::attributes::{Attributes, Class};
 use crate::ids::{Nice, Shard, Slot, VcpuId};
 use crate::policy::rsdl::RsdlConfig;
 use crate::policy::{Decision, Placement, Policy, Rsdl, Traveller, Why};
-use crate::policy_tests::harness::cases;
+use crate::policy_tests::harness::{any_span, cases};
 use crate::policy_tests::shards::plan;
 use crate::shards::{Board, Known};
 use crate::time::{Nanos, Time};
@@ -261,19 +261,6 @@ fn any_event() -> impl Strategy<Value = Event> {
         3 => (0..VCPUS, 0usize..6).prop_map(|(v, slot)| Event::Move(v, slot)),
         3 => (0usize..6, 0usize..6).prop_map(|(from, slot)| Event::Take(from, slot)),
         2 => Just(Event::Settle),
-    ]
-}
-
-/// Spans of all sizes, from none to one that uses up quotas.
-fn any_span() -> impl Strategy<Value = u64> {
-    // Up to a year, now and then: a host that was suspended, or guests that all sleep.
-    let leap = (0..55u32).prop_map(|bits| 1 << bits);
-    prop_oneof![
-        16 => Just(0),
-        16 => 1u64..1000,
-        16 => 1000u64..1_000_000,
-        16 => 1_000_000u64..20_000_000,
-        1 => leap,
     ]
 }
 
