@@ -95,8 +95,8 @@ impl Row {
         }
     }
 
-    /// Where a vCPU stands that has used so much of a stair's quota and uses so much CPU time more, and what it has used
-    /// of the stair there. What it used beyond the quota is forgiven: the quota may have been longer then.
+    /// Where a vCPU stands that has used so much of a stair's quota and uses so much CPU time more, and what it
+    /// has used of the stair there. What it used beyond the quota is forgiven: the quota may have been longer then.
     pub(super) fn spend(self, stair: Stair, used: Nanos, time: Nanos) -> (Stair, Nanos) {
         let used = used.min(self.quota) + time;
         if used < self.quota {
