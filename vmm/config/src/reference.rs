@@ -2,6 +2,8 @@
 //!
 //! The texts are the field comments of the configuration's types and the names in the rows of the algorithms.
 
+use std::sync::LazyLock;
+
 use schemars::Schema;
 use serde_json::{Value, json};
 
@@ -30,16 +32,20 @@ pub(super) const EXAMPLE: &str = include_str!("example.toml");
 ///
 /// `x-range` and `x-default` say in words what the standard keywords cannot.
 pub fn schema() -> Schema {
-    let mut schema = schema_of_node();
+    let mut schema = schema_of_node().clone();
     schema.insert("required".to_owned(), json!(["vm"]));
     schema
 }
 
-/// The schema of a file in which there may be no VM.
-pub(super) fn schema_of_node() -> Schema {
-    let mut schema = schemars::schema_for!(Config);
-    policy_keys::describe(&mut schema);
-    schema
+/// The schema of a file in which there may be no VM. It is made once: that costs more than all else that a node does to
+/// check a VM.
+pub(super) fn schema_of_node() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+        let mut schema = schemars::schema_for!(Config);
+        policy_keys::describe(&mut schema);
+        schema
+    });
+    &SCHEMA
 }
 
 /// The reference page, `docs/configuration.md`.

@@ -7,6 +7,7 @@
 use kvm_bindings::{CpuId, KVM_CAP_PMU_CAPABILITY, KVM_MAX_CPUID_ENTRIES, KVM_PMU_CAP_DISABLE};
 use kvm_bindings::{kvm_cpuid_entry2, kvm_enable_cap};
 use kvm_ioctls::{Error, Kvm, VmFd};
+use std::sync::OnceLock;
 
 /// Leaf 1, ECX: virtualisation (VMX); 64-bit debug store, debug store by privilege, and capabilities of the counters.
 const VMX: u32 = 1 << 5;
@@ -36,8 +37,18 @@ pub struct HostFeatures {
 }
 
 /// The CPUID of this host's KVM, without what is hidden.
+///
+/// KVM is asked once: it executes CPUID for each leaf, and where the host is a VM itself, each of them is an exit to its
+/// hypervisor.
 pub(crate) fn supported(kvm: &Kvm, shown: HostFeatures) -> Result<CpuId, Error> {
-    let mut cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?;
+    static OF_HOST: OnceLock<CpuId> = OnceLock::new();
+    let mut cpuid = match OF_HOST.get() {
+        Some(asked) => asked.clone(),
+        None => {
+            let asked = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?;
+            OF_HOST.get_or_init(|| asked).clone()
+        }
+    };
     cpuid.as_mut_slice().iter_mut().for_each(|entry| hide(entry, shown));
     Ok(cpuid)
 }
