@@ -126,6 +126,10 @@ waits_for "its end" has_ended counts "powered off"
 wait $stops || give_up "it does not stop"
 printed counts "^stile: the power button was pressed" || give_up "it does not say why"
 
+# The draws leave o1 and a VM of nice -10. Guests with two vCPUs boot for minutes then: each spins for the other, which waits
+# for up to a second.
+{ stile policy rsdl && stile set counts nice=0 class=normal cap=none; } >told 2>&1 || give_up "it is not as before: $(cat told)"
+
 echo "-- the power button of a guest that has no driver for it yet"
 stile create more.toml || give_up "there are no more guests"
 stile start early && stile stop early --grace 60s || give_up "it does not stop"
