@@ -63,9 +63,9 @@ impl Division {
         admission.shards.forgets(&self.board, group, shard);
     }
 
-    /// The shard from which a slot of this one takes a vCPU, as its lease has ended.
-    pub(super) fn behind(&self, shard: Shard) -> Option<Shard> {
-        self.looks[shard.index()].behind(&self.board, &self.plan, shard)
+    /// The shard from which a slot of this one takes a vCPU, as its lease has ended or its vCPU yields.
+    pub(super) fn behind(&self, shard: Shard, yields: bool) -> Option<Shard> {
+        self.looks[shard.index()].behind(&self.board, &self.plan, shard, yields)
     }
 
     /// A shard, whose lock is held, lets others know what has become of it, and takes over how far they have got.

@@ -8,7 +8,7 @@ use super::division::Division;
 use super::ledger_lock::{HasLedger, LedgerGuard};
 use crate::ids::{Shard, Slot, VcpuId};
 use crate::ledger::Departed;
-use crate::policy::Spare;
+use crate::policy::{Spare, Why};
 use crate::shards::Looks;
 use crate::time::monotonic;
 use crate::wait::{Wait, Yield};
@@ -43,12 +43,24 @@ pub(super) trait Moves {
         self.division().whereabouts.lock_of(vcpu, |shard| self.lock(shard))
     }
 
-    /// A slot whose lease has ended takes a vCPU from another shard that is far behind.
-    fn takes_from_one_behind(&self, slot: Slot, mover: Self::Mover) {
+    /// Before a slot asks its policy, since its vCPU stopped: vCPUs that come from other shards.
+    fn brings_before(&self, slot: Slot, why: Why, mover: Self::Mover) {
+        match why {
+            Why::Yield(y) => {
+                self.brings_target(slot, y, mover);
+                self.takes_from_one_behind(slot, true, mover);
+            }
+            Why::Check => self.takes_from_one_behind(slot, false, mover),
+            _ => {}
+        }
+    }
+
+    /// A slot whose lease has ended, or whose vCPU yields, takes a vCPU from another shard that is far behind.
+    fn takes_from_one_behind(&self, slot: Slot, yields: bool, mover: Self::Mover) {
         let division = self.division();
         if division.board.is_needed()
             && let shard = division.plan.of(slot)
-            && let Some(other) = division.behind(shard)
+            && let Some(other) = division.behind(shard, yields)
         {
             let may = |spare: &Spare| Looks::may_take(&division.board, shard, *spare);
             self.brings(slot, other, |state| state.ledger().spare().filter(may).map(|spare| spare.vcpu), mover);

@@ -213,11 +213,7 @@ impl Executor<'_> {
         let mut after = After::default();
         let idled = current.is_none();
         let caller = current.as_ref().map_or(Caller::Normal, |current| current.caller);
-        match stopped.why {
-            Why::Yield(y) => self.shared.brings_target(self.slot, y, ()),
-            Why::Check => self.shared.takes_from_one_behind(self.slot, ()),
-            _ => {}
-        }
+        self.shared.brings_before(self.slot, stopped.why, ());
         let looked = monotonic();
         let taken = self.meter.worked(self.since, looked);
         let next = {

@@ -334,11 +334,7 @@ impl<W: Word> Thread<'_, W> {
 
     /// Tells the policy why the vCPU stopped. `None`: it goes on.
     fn ask(&mut self, slot: Slot, stopped: Stopped) -> Option<Next> {
-        match stopped.why {
-            Why::Yield(y) => self.shared.brings_target(slot, y, self.mover()),
-            Why::Check => self.shared.takes_from_one_behind(slot, self.mover()),
-            _ => {}
-        }
+        self.shared.brings_before(slot, stopped.why, self.mover());
         let shard = self.shared.division.plan.of(slot);
         let looked = monotonic();
         let mut taken = self.meter.worked(self.since, looked);

@@ -185,3 +185,31 @@ fn any_wait() -> impl Strategy<Value = Wait> {
     let somebody = prop_oneof![8 => 0u32..12, 1 => Just(1 << 20)].prop_map(VcpuId);
     prop_oneof![Just(Wait::Unknown), somebody.clone().prop_map(Wait::Lock), somebody.prop_map(Wait::Message)]
 }
+
+#[test]
+fn a_yield_to_one_that_hardly_runs_gains_no_slot_of_its_own() {
+    // The last one names a vCPU that does not live.
+    let yields = [(6286, Wait::Message(VcpuId(5))), (3801, Wait::Message(VcpuId(2))), (124, Wait::Lock(VcpuId(11)))];
+    gains_nothing(Division { slots: 5, most: 1, queues: false }, &yields);
+}
+
+#[test]
+fn a_vcpu_that_yields_often_gains_nothing_by_moving_others_about() {
+    gains_nothing(Division { slots: 4, most: 2, queues: false }, &[(199, Wait::Unknown)]);
+}
+
+/// No yielder is ahead of the hogs at any time, of which there is one more for each slot.
+fn gains_nothing(division: Division, yielders: &[(u64, Wait)]) {
+    let mut machine = division.machine(polite());
+    for &(stretch, says) in yielders {
+        machine.start(of_nice(0), Guest::yielder(Nanos::from_micros(stretch), says), 0);
+    }
+    (0..yielders.len() + division.slots).for_each(|_| _ = machine.start(of_nice(0), Guest::Hog, 0));
+    for _ in 0..500 {
+        machine.run(Nanos::from_millis(20));
+        let ran = runs(&machine);
+        let (yielders, hogs) = ran.split_at(yielders.len());
+        let (ahead, most) = (*yielders.iter().max().unwrap(), *hogs.iter().max().unwrap());
+        assert!(ahead <= most + 7 * RR.0 / 2, "{} us ahead of the hogs", (ahead - most) / 1000);
+    }
+}

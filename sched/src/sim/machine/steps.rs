@@ -246,8 +246,11 @@ impl<P: Policy> SimMachine<P> {
             self.place(v, resumed.placement, Some(slot), Nanos::ZERO);
         }
         match why {
-            Why::Yield(y) => self.brings_target(slot, y),
-            Why::Check => self.takes_from_one_behind(slot),
+            Why::Yield(y) => {
+                self.brings_target(slot, y);
+                self.takes_from_one_behind(slot, true);
+            }
+            Why::Check => self.takes_from_one_behind(slot, false),
             _ => {}
         }
         let taken = std::mem::take(&mut self.slots[slot].taken);

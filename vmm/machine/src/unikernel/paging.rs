@@ -113,8 +113,8 @@ impl<'a> PageTables<'a> {
             return Err(PagingError::Full);
         }
         self.room.start += PAGE;
-        // Reads come first otherwise, of the host's page of zeroes. The write that then replaces that page costs a second
-        // fault, of which the host's kernel tells each VM of the process.
+        // Reads come first otherwise, of the host's page of zeroes. The write that then replaces that page costs a
+        // second fault, of which the host's kernel tells each VM of the process.
         self.memory.write_obj(0u64, GuestAddress(table))?;
         Ok(table)
     }

@@ -38,8 +38,8 @@ pub struct HostFeatures {
 
 /// The CPUID of this host's KVM, without what is hidden.
 ///
-/// KVM is asked once: it executes CPUID for each leaf, and where the host is a VM itself, each of them is an exit to its
-/// hypervisor.
+/// KVM is asked once: it executes CPUID for each leaf, and where the host is a VM itself, each of them is an exit to
+/// its hypervisor.
 pub(crate) fn supported(kvm: &Kvm, shown: HostFeatures) -> Result<CpuId, Error> {
     static OF_HOST: OnceLock<CpuId> = OnceLock::new();
     let mut cpuid = match OF_HOST.get() {
