@@ -5,10 +5,10 @@
 //!
 //! 1. *Idle*: a slot that would idle takes the next vCPU of the nearest shard where one waits. A shard in which a vCPU
 //!    has to wait while another has an idle slot tells that one to look.
-//! 2. *Lag*: a slot whose lease ended, or whose vCPU yields, looks at one other shard, a different one each time. It
-//!    takes the next vCPU there if that stands more than [`LAG`] above its own next one, or more than [`FAR`] at a
-//!    yield; or, at the end of a lease, if none waits here. While vCPUs wait in some shard, no shard's time is free:
-//!    one that runs alone pays for it, and stands further down when it next waits.
+//! 2. *Lag*: at the end of a lease and at a yield, a slot looks at one other shard, a different one each time. It takes
+//!    the next vCPU there if that stands more than [`LAG`] stairs above its own next one, at a yield more than [`FAR`].
+//!    At the end of a lease it also takes it if no vCPU waits here. While vCPUs wait in some shard, no shard's time is
+//!    free: one that runs alone pays for it, and stands further down when it next waits.
 //! 3. *Yield*: a yield that names a queued vCPU of another shard brings it here, where it can be let through.
 //! 4. *Wake*: a vCPU that is woken by the vCPU that [mostly wakes it](crate::policy::Policy::follows) goes to the shard
 //!    of that one, unless more vCPUs are at home there already.
@@ -32,5 +32,6 @@ pub use plan::ShardPlan;
 
 /// How far the next vCPU of a shard may stand above another shard's before that one takes it (unit: stairs).
 pub const LAG: u64 = 2;
-/// As [`LAG`], at a yield: a vCPU that yields often would move vCPUs about for differences that even out by themselves.
+/// As [`LAG`], at a yield. A vCPU that yields often would otherwise move vCPUs about for differences that even out by
+/// themselves.
 pub const FAR: u64 = 2 * LAG;

@@ -6,6 +6,7 @@ use super::whereabouts::Whereabouts;
 use crate::attributes::Group;
 use crate::ids::{Shard, VcpuId};
 use crate::ledger::Ledger;
+use crate::policy::Why;
 use crate::shards::{Admission, Board, Known, Looks, ShardPlan};
 use crate::sync::Mutex;
 use crate::time::monotonic;
@@ -63,9 +64,9 @@ impl Division {
         admission.shards.forgets(&self.board, group, shard);
     }
 
-    /// The shard from which a slot of this one takes a vCPU, as its lease has ended or its vCPU yields.
-    pub(super) fn behind(&self, shard: Shard, yields: bool) -> Option<Shard> {
-        self.looks[shard.index()].behind(&self.board, &self.plan, shard, yields)
+    /// The shard from which a slot of this one takes a vCPU before it asks.
+    pub(super) fn behind(&self, shard: Shard, why: Why) -> Option<Shard> {
+        self.looks[shard.index()].behind(&self.board, &self.plan, shard, why)
     }
 
     /// A shard, whose lock is held, lets others know what has become of it, and takes over how far they have got.

@@ -43,24 +43,20 @@ pub(super) trait Moves {
         self.division().whereabouts.lock_of(vcpu, |shard| self.lock(shard))
     }
 
-    /// Before a slot asks its policy, since its vCPU stopped: vCPUs that come from other shards.
+    /// Brings vCPUs of other shards to a slot. It is about to ask its policy, since its vCPU stopped.
     fn brings_before(&self, slot: Slot, why: Why, mover: Self::Mover) {
-        match why {
-            Why::Yield(y) => {
-                self.brings_target(slot, y, mover);
-                self.takes_from_one_behind(slot, true, mover);
-            }
-            Why::Check => self.takes_from_one_behind(slot, false, mover),
-            _ => {}
+        if let Why::Yield(y) = why {
+            self.brings_target(slot, y, mover);
         }
+        self.takes_from_one_behind(slot, why, mover);
     }
 
-    /// A slot whose lease has ended, or whose vCPU yields, takes a vCPU from another shard that is far behind.
-    fn takes_from_one_behind(&self, slot: Slot, yields: bool, mover: Self::Mover) {
+    /// Takes a vCPU from another shard that is far behind, by [`Looks::behind`].
+    fn takes_from_one_behind(&self, slot: Slot, why: Why, mover: Self::Mover) {
         let division = self.division();
         if division.board.is_needed()
             && let shard = division.plan.of(slot)
-            && let Some(other) = division.behind(shard, yields)
+            && let Some(other) = division.behind(shard, why)
         {
             let may = |spare: &Spare| Looks::may_take(&division.board, shard, *spare);
             self.brings(slot, other, |state| state.ledger().spare().filter(may).map(|spare| spare.vcpu), mover);

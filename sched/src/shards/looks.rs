@@ -1,10 +1,10 @@
-//! Which shard a slot takes a vCPU from whose lease has ended.
+//! Which shard a slot takes a vCPU from, at the end of a lease and at a yield.
 
 use super::board::Board;
 use super::plan::ShardPlan;
 use super::{FAR, LAG};
 use crate::ids::Shard;
-use crate::policy::Spare;
+use crate::policy::{Spare, Why};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// A shard's looks at others.
@@ -24,27 +24,28 @@ impl Looks {
         !spare.came || board.head(shard).is_none()
     }
 
-    /// A slot of this shard, whose lease has ended or whose vCPU yields, looks at one other shard, a different one each
-    /// time: the shard, if its next vCPU is far behind.
+    /// A slot asks its policy, since its vCPU stopped. At the end of a lease and at a yield it first looks at one other
+    /// shard, a different one each time: the shard, if its next vCPU is far behind.
     ///
     /// Without the look at a yield, a vCPU that yields to one that hardly runs would have the slot almost to itself:
     /// whenever a lease ends, that other one is next here, and stands further up than all that wait elsewhere.
     ///
-    /// If none waits here, a vCPU that yields goes on. At the end of a lease any that waits elsewhere shares this slot
+    /// If no vCPU waits here, one that yields goes on. At the end of a lease, any that waits elsewhere shares this slot
     /// from now on. It is that of the shard in turn: were it always the nearest one's, two shards would take a vCPU
     /// from each other, and run all of theirs more than others do.
-    pub fn behind(&self, board: &Board, plan: &ShardPlan, shard: Shard, yields: bool) -> Option<Shard> {
+    pub fn behind(&self, board: &Board, plan: &ShardPlan, shard: Shard, why: Why) -> Option<Shard> {
         let own = board.head(shard);
-        if own.is_none() && yields {
-            return None;
-        }
+        let lag = match why {
+            Why::Check => LAG,
+            Why::Yield(_) if own.is_some() => FAR,
+            _ => return None,
+        };
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let other = plan.other(shard, number as usize);
         let Some(own) = own else {
             return board.head(other).map_or_else(|| board.nearest_spare(shard), |_| Some(other));
         };
         // One for each stair: two shards that are equally full would change places.
-        let lag = if yields { FAR } else { LAG };
         let is_behind = board.settled(other).is_some_and(|theirs| theirs + lag < own);
         (is_behind && self.took_at.fetch_max(own, Ordering::Relaxed) < own).then_some(other)
     }

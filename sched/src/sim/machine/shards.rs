@@ -2,7 +2,7 @@
 
 use super::SimMachine;
 use crate::ids::{Shard, Slot, VcpuId};
-use crate::policy::Policy;
+use crate::policy::{Policy, Why};
 use crate::shards::Looks;
 use crate::sim::vcpu::Place;
 use crate::time::{Nanos, Time};
@@ -45,13 +45,13 @@ impl<P: Policy> SimMachine<P> {
         spare.is_some_and(|spare| self.brings(spare.vcpu.index(), slot))
     }
 
-    /// A slot whose lease has ended, or whose vCPU yields, takes a vCPU from another shard that is far behind.
-    pub(super) fn takes_from_one_behind(&mut self, slot: usize, yields: bool) {
+    /// Takes a vCPU from another shard that is far behind, by [`Looks::behind`].
+    pub(super) fn takes_from_one_behind(&mut self, slot: usize, why: Why) {
         let shard = self.shard_of(slot);
         if !self.board.is_needed() || self.shards.len() < 2 {
             return;
         }
-        let other = self.shards[shard.index()].looks.behind(&self.board, &self.plan, shard, yields);
+        let other = self.shards[shard.index()].looks.behind(&self.board, &self.plan, shard, why);
         let spare = other.and_then(|other| self.shards[other.index()].ledger.spare());
         if let Some(spare) = spare.filter(|&spare| Looks::may_take(&self.board, shard, spare)) {
             self.brings(spare.vcpu.index(), slot);

@@ -245,14 +245,10 @@ impl<P: Policy> SimMachine<P> {
             assert_eq!(self.vcpus[v].place, Place::Queued, "v{v} was held back");
             self.place(v, resumed.placement, Some(slot), Nanos::ZERO);
         }
-        match why {
-            Why::Yield(y) => {
-                self.brings_target(slot, y);
-                self.takes_from_one_behind(slot, true);
-            }
-            Why::Check => self.takes_from_one_behind(slot, false),
-            _ => {}
+        if let Why::Yield(y) = why {
+            self.brings_target(slot, y);
         }
+        self.takes_from_one_behind(slot, why);
         let taken = std::mem::take(&mut self.slots[slot].taken);
         let ledger = &mut self.shards[shard.index()].ledger;
         if taken > Nanos::ZERO && self.slots[slot].current.is_some() {
