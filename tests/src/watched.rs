@@ -11,7 +11,7 @@ use stile_sched::histogram::Histogram;
 use stile_sched::kick::ThreadId;
 use stile_sched::ledger::Totals;
 use stile_sched::ledger::{Account, Seen, Trace};
-use stile_sched::{Vcpu, VcpuId};
+use stile_sched::{Nanos, Time, Vcpu, VcpuId};
 
 /// A domain in which no vCPU may starve, as long as this exists.
 pub struct Watched {
@@ -71,6 +71,14 @@ impl Domain for Watched {
 
     fn interrupt(&self, vcpu: VcpuId) {
         self.domain.interrupt(vcpu);
+    }
+
+    fn rescue(&self, hold: Nanos) {
+        self.domain.rescue(hold);
+    }
+
+    fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
+        self.domain.charge(vcpu, time)
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {

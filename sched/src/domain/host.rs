@@ -2,11 +2,13 @@
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
 //! accounts, not counted here. vCPUs that have a cap are held to it (`host/caps.rs`). A vCPU that halts inside its run
-//! is left to wait there. It also goes on with the vCPUs of another domain (`host/handover.rs`).
+//! is left to wait there. It also goes on with the vCPUs of another domain (`host/handover.rs`), and rescues vCPUs whose
+//! threads the host starves (`host/rescue.rs`).
 
 mod caps;
 mod handover;
 mod host_times;
+mod rescue;
 
 use super::carrier_thread::{STACK_BYTES, enter_thread, set_nice};
 use super::contract::Domain;
@@ -30,6 +32,7 @@ use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::{Presence, Stop, Vcpu};
 use caps::{GroupCap, Groups, Slices};
 use host_times::{HostAccount, HostTimes, Idle, of_thread};
+use rescue::{Raised, Rescue};
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::Arc;
@@ -61,6 +64,7 @@ pub struct HostThreads {
 struct Shared {
     /// The threads are to put their vCPUs down. Set with `vcpus` locked.
     ending: AtomicBool,
+    rescue: Rescue,
     /// Counts of vCPUs that have ended or left.
     ended: Mutex<Sums>,
     left: Mutex<Vec<Left>>,
@@ -98,6 +102,7 @@ struct Record {
     /// It waits inside its run, where `idle` does not see it.
     halts: bool,
     parker: Parker,
+    raised: Raised,
     /// It is to end, and is no longer known.
     retiring: AtomicBool,
     /// It is to end in the domain that goes on with it.
@@ -126,6 +131,7 @@ impl Record {
             times: HostTimes::default(),
             thread: std::sync::OnceLock::new(),
             parker: Parker::default(),
+            raised: Raised::default(),
             retiring: AtomicBool::new(false),
             ends_elsewhere: AtomicBool::new(false),
             counts: Counts::default(),
@@ -186,18 +192,20 @@ impl Domain for HostThreads {
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 enter_thread(&cpus);
-                let permitted = enter_attributes(attributes, yields);
+                let carrier = Carrier { id, vcpu, record: mine, yields, shared };
+                let permitted = carrier.enter();
                 let refused = permitted.is_err();
-                // No thread waits for the answer of a normal vCPU.
+                // Not every answer is waited for.
                 let _ = entered.send(permitted);
                 if !refused {
-                    Carrier { id, vcpu, record: mine, yields, shared }.carry(Some(Time::NEVER));
+                    carrier.carry(Some(Time::NEVER));
                 }
             })
             .map_err(DomainError::Thread);
-        // Only a class can be refused: others need not wait until the thread runs.
+        // Only a class can be refused, and any thread may become SCHED_IDLE: then it may be long before it runs again.
         let started = started.map(|handle| *record.handle.lock() = Some(handle));
         let started = started.and_then(|()| match attributes.class {
+            Class::Idle => Ok(()),
             Class::Normal if yields != HostYield::Ext => Ok(()),
             class => {
                 let ended = |_| Err(io::Error::other("the thread ended while it started"));
@@ -234,11 +242,16 @@ impl Domain for HostThreads {
         if let Some(thread) = record.thread.get() {
             kick::send(*thread);
         }
+        self.shared.rescue.retires(record);
     }
 
     fn interrupt(&self, vcpu: VcpuId) {
         let record = self.record(vcpu);
         record.iter().filter_map(|record| record.thread.get()).for_each(|thread| kick::send(*thread));
+    }
+
+    fn rescue(&self, hold: Nanos) {
+        self.rescue_starved(hold);
     }
 
     fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
@@ -260,16 +273,6 @@ impl Domain for HostThreads {
     }
 }
 
-/// Gives the calling thread its vCPU's nice value and class.
-fn enter_attributes(attributes: Attributes, yields: HostYield) -> io::Result<()> {
-    set_nice(attributes.nice);
-    match attributes.class {
-        Class::Normal if yields == HostYield::Ext => host_class::enter_ext(),
-        Class::Normal => Ok(()),
-        class => host_class::enter(class),
-    }
-}
-
 /// A vCPU on its thread.
 struct Carrier {
     id: VcpuId,
@@ -280,11 +283,27 @@ struct Carrier {
 }
 
 impl Carrier {
+    /// Makes the calling thread the vCPU's. It can be kicked from then on, and rescued, since as one of a low class it
+    /// may not run again for long.
+    fn enter(&self) -> io::Result<()> {
+        // A kick sent before this is not lost: what it was for was set first, and the wake is remembered.
+        let _ = self.record.thread.set(kick::this_thread());
+        self.enter_attributes()
+    }
+
+    /// Gives the calling thread its vCPU's nice value and class.
+    fn enter_attributes(&self) -> io::Result<()> {
+        set_nice(self.record.attributes.nice);
+        match self.record.attributes.class {
+            Class::Normal if self.yields == HostYield::Ext => host_class::enter_ext(),
+            Class::Normal => Ok(()),
+            class => host_class::enter(class),
+        }
+    }
+
     /// The life of the thread. The vCPU idles first, if a deadline is given.
     fn carry(mut self, mut rests: Option<Time>) {
         let record = Arc::clone(&self.record);
-        // A kick sent before this is not lost: what it was for was set first, and the wake is remembered.
-        let _ = record.thread.set(kick::this_thread());
         self.vcpu.presence(Presence::Untold);
         // A host that has no timer left does not hold a vCPU to its cap.
         let mut slices = record.cap.clone().and_then(|cap| Slices::new(cap).ok());
@@ -298,8 +317,11 @@ impl Carrier {
             if self.stops() {
                 break false;
             }
-            if asks && let Some(slices) = &mut slices {
-                self.held_back(slices);
+            if asks {
+                self.held_back(slices.as_mut());
+                if record.raised.take() {
+                    let _ = self.enter_attributes();
+                }
             }
             let stop = self.vcpu.run();
             record.counts.exit();
@@ -347,18 +369,23 @@ impl Carrier {
         record.event.swap(false, AcqRel) || until <= now || !self.shared.ending.load(Relaxed)
     }
 
-    /// Returns once the vCPU's cap lets it run, or its thread is to put it down. An event that comes meanwhile ends its
-    /// next idleness.
-    fn held_back(&self, slices: &mut Slices) {
+    /// Returns once the vCPU may run, or its thread is to put it down. An event that comes meanwhile ends its next
+    /// idleness.
+    fn held_back(&self, mut slices: Option<&mut Slices>) {
         let mut woken = false;
         while !self.stops()
-            && let Some(until) = slices.waits_until(monotonic())
+            && let Some(until) = self.waits_until(slices.as_deref_mut())
         {
             woken |= self.record.parker.wait(until);
         }
         if woken {
             self.record.parker.wake();
         }
+    }
+
+    /// Until when a hold or the vCPU's cap keeps it from running.
+    fn waits_until(&self, slices: Option<&mut Slices>) -> Option<Time> {
+        self.shared.rescue.holds_until().or_else(|| slices?.waits_until(monotonic()))
     }
 }
 

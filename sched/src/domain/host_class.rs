@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "sched_setscheduler: rustix has none of it")]
 
 use crate::attributes::Class;
+use crate::kick::ThreadId;
 use std::io;
 
 /// The priority of `rt` threads on the host, the lowest there is: enough to run before all others, and the kernel's own
@@ -41,13 +42,34 @@ pub(super) fn enter_ext() -> io::Result<()> {
     set(SCHED_EXT, 0)
 }
 
+/// Makes a thread of this process a normal one with nice value 0.
+///
+/// # Errors
+/// The host does not permit it.
+pub(super) fn raise(thread: ThreadId) -> io::Result<()> {
+    set_of(thread.0, libc::SCHED_OTHER, 0)?;
+    Ok(rustix::process::setpriority_process(rustix::process::Pid::from_raw(thread.0), 0)?)
+}
+
 fn set(policy: i32, sched_priority: i32) -> io::Result<()> {
+    set_of(0, policy, sched_priority)
+}
+
+/// 0 is the calling thread.
+fn set_of(thread: libc::pid_t, policy: i32, sched_priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority };
-    // SAFETY: the call reads `parameters`, which is initialised and outlives it; 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, policy, &parameters) } {
+    // SAFETY: the call reads `parameters`, which is initialised and outlives it.
+    match unsafe { libc::sched_setscheduler(thread, policy, &parameters) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
+}
+
+/// The host's policy of a thread.
+#[cfg(test)]
+pub(super) fn policy_of(thread: ThreadId) -> i32 {
+    // SAFETY: no precondition.
+    unsafe { libc::sched_getscheduler(thread.0) }
 }
 
 #[cfg(test)]
@@ -58,8 +80,7 @@ mod tests {
     fn entered(class: Class) -> io::Result<i32> {
         let attempt = move || {
             enter(class)?;
-            // SAFETY: no precondition; 0 is the calling thread.
-            Ok(unsafe { libc::sched_getscheduler(0) })
+            Ok(policy_of(ThreadId(0)))
         };
         std::thread::spawn(attempt).join().unwrap()
     }

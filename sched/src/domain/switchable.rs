@@ -175,6 +175,10 @@ impl Domain for Switchable {
         self.with(|domain| domain.interrupt(vcpu));
     }
 
+    fn rescue(&self, hold: Nanos) {
+        self.with(|domain| domain.rescue(hold));
+    }
+
     fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
         self.with(|domain| domain.charge(vcpu, time))
     }

@@ -1,6 +1,6 @@
 //! Giving all vCPUs back, and going on with those of another domain.
 
-use super::{Carrier, HostThreads, Record, enter_attributes};
+use super::{Carrier, HostThreads, Record};
 use crate::domain::berth::Berth;
 use crate::domain::carrier_thread::enter_thread;
 use crate::domain::handover::{Adopted, Before, Evacuated, Evacuee, Handover};
@@ -29,6 +29,8 @@ impl Handover for HostThreads {
             record.parker.wake();
             record.thread.get().into_iter().for_each(|thread| kick::send(*thread));
         }
+        // Now that the others are about to end, those that the host starves need a CPU only if other programs compute.
+        self.raise_all(&records);
         for record in &records {
             // A panic there was reported by the panic hook; there is nothing left to do about it.
             record.handle.lock().take().into_iter().for_each(|thread| drop(thread.join()));
@@ -86,7 +88,7 @@ impl Handover for HostThreads {
             let thread = berth.lead(Box::new(move |_| {
                 enter_thread(&cpus);
                 // A vCPU that runs already is not given up for its class: where the host refuses it, it is normal.
-                let _ = enter_attributes(attributes, yields);
+                let _ = carrier.enter();
                 carrier.carry(rests);
             }));
             *record.handle.lock() = Some(thread);

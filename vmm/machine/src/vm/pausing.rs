@@ -9,6 +9,7 @@
 //! A vCPU that waits for a pCPU is not waited for: it looks before it runs. Events wake a paused vCPU for a moment and
 //! are not lost, since the resumed vCPU runs and looks for itself.
 
+use super::status::{HOLD, STARVES_AFTER};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,11 +72,17 @@ impl Pausing {
         let _changing = self.changing();
         self.asked.store(true, Ordering::SeqCst);
         ids.iter().for_each(|id| domain.interrupt(*id));
-        let until = Instant::now() + limit;
+        let began = Instant::now();
+        let mut rescues = began + STARVES_AFTER;
         while let Some(vcpu) = self.inside.iter().position(|inside| inside.0.load(Ordering::SeqCst)) {
-            if Instant::now() >= until {
+            let now = Instant::now();
+            if now >= began + limit {
                 self.go_on(domain, ids);
                 return Err(PauseError { vcpu: vcpu as u32, after: limit });
+            }
+            if now >= rescues {
+                domain.rescue(HOLD);
+                rescues = now + STARVES_AFTER;
             }
             std::thread::sleep(LOOK_EVERY);
         }

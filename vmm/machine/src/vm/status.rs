@@ -10,6 +10,11 @@ use stile_sched::ledger::Account;
 use stile_sched::{Domain, Nanos, Time, VcpuId};
 use tracing::{Span, debug, trace};
 
+/// A vCPU that takes so long to leave its guest may be starved by the host's scheduler.
+pub(super) const STARVES_AFTER: Duration = Duration::from_secs(1);
+/// How long the domain's vCPUs may be kept outside for it then.
+pub(super) const HOLD: Nanos = Nanos::from_millis(20);
+
 /// The domain of the vCPUs, and their ids in it.
 struct Members {
     domain: Arc<dyn Domain>,
@@ -137,6 +142,11 @@ impl VmStatus {
         self.pausing.pause(&*members.domain, &members.ids, limit)?;
         self.span.in_scope(|| debug!("paused"));
         Ok(())
+    }
+
+    /// Has vCPUs stop whose threads the host's scheduler starves.
+    pub(super) fn rescue(&self) {
+        self.members.get().into_iter().for_each(|members| members.domain.rescue(HOLD));
     }
 
     /// Lets the vCPUs of a paused VM run again.

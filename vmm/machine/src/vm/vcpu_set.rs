@@ -6,6 +6,7 @@
 //! 4. [`VcpuSet::wait`] returns when every vCPU has left the domain and been closed. The last reference to the kernel's
 //!    VM goes with them. Dropping the set stops the VM and waits.
 
+use super::status::STARVES_AFTER;
 use super::{MakeError, Outcome, Pausable, VmStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,25 +81,29 @@ impl VcpuSet {
 
     /// Waits until every vCPU has stopped for good, and returns how the VM ended.
     pub fn wait(&self) -> Outcome {
-        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        while retired.1 > 0 {
-            // Every vCPU holds a sender until it comes here.
-            if retired.0.recv().is_err() {
-                break;
-            }
-            retired.1 -= 1;
-        }
-        self.status.outcome().cloned().unwrap_or(Outcome::Stopped)
+        self.wait_until(None).unwrap_or(Outcome::Stopped)
     }
 
     /// Like [`wait`](Self::wait), but returns `None` if the VM has not ended after `limit`.
     pub fn wait_for(&self, limit: Duration) -> Option<Outcome> {
-        let until = Instant::now() + limit;
+        self.wait_until(Some(Instant::now() + limit))
+    }
+
+    fn wait_until(&self, until: Option<Instant>) -> Option<Outcome> {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut had_ended = self.status.has_ended();
         while retired.1 > 0 {
-            match retired.0.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            match retired.0.recv_timeout(left.min(STARVES_AFTER)) {
                 Ok(_) => retired.1 -= 1,
-                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Timeout) if left <= STARVES_AFTER => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    if had_ended {
+                        self.status.rescue();
+                    }
+                    had_ended = self.status.has_ended();
+                }
+                // Every vCPU holds a sender until it comes here.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }

@@ -106,6 +106,31 @@ fn a_hard_stop_ends_a_guest_for_which_a_soft_one_waits() {
 }
 
 #[test]
+fn a_vm_that_the_host_starves_is_paused_and_ended() {
+    let _ = require_kvm!();
+    let pcpu = stile_host::allowed_cpus().unwrap().iter().next().unwrap();
+    let node = Node::start_in(folder(&format!("[host]\npcpus = [{pcpu}]\n")), &["stile.toml", "--policy", "host"]);
+    let starves = |name: &str| json!({ "name": name, "image": "builtin:hog", "vcpus": 2, "class": "idle" });
+    let runs = |node: &Node, name: &str| node.vm(name).figures.is_some_and(|figures| figures.run_seconds > 0.0);
+    let early = ["paused", "stopped"];
+    early.iter().for_each(|name| node.create(starves(name)));
+    node.wait_for(|node| early.iter().all(|name| runs(node, name)));
+    node.create(json!({ "name": "others", "image": "builtin:hog", "vcpus": 60 }));
+    let ends = |name: &str| {
+        let stopped: VmInfo = node.client.post(&format!("/v1/vms/{name}/stop?mode=hard")).unwrap();
+        assert_eq!((stopped.state, stopped.outcome.as_deref()), (VmState::Stopped, Some("stopped")));
+    };
+    ends("stopped");
+    let paused: VmInfo = node.client.post("/v1/vms/paused/pause").unwrap();
+    assert_eq!(paused.state, VmState::Paused);
+    ends("paused");
+    // The threads of this one start beside the others.
+    node.create(starves("late"));
+    ends("late");
+    assert_eq!(node.end(), Some(0));
+}
+
+#[test]
 fn no_vm_starts_while_the_node_ends() {
     let _ = require_kvm!();
     let files = with_kernel(&kernel_of(&[0xeb, 0xfe]));

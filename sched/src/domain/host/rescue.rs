@@ -1,0 +1,259 @@
+//! The rescue of vCPUs whose threads the host's scheduler starves.
+//!
+//! A vCPU can only be ended or paused by its own thread. The host may let that wait for minutes, as one of SCHED_IDLE
+//! beside many that compute. A process with CAP_SYS_NICE, or with 20 and more as RLIMIT_NICE, can make it a normal
+//! thread (sched_setscheduler(2)). For any other process there is the *hold*: no thread begins a run of its vCPU for a
+//! moment, so that the CPUs are free unless other processes compute.
+
+use super::{HostThreads, Record};
+use crate::attributes::Class;
+use crate::domain::host_class;
+use crate::kick;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed};
+use crate::time::{Nanos, Time, monotonic};
+use std::sync::Arc;
+
+/// What threads of a domain have to know of rescues.
+#[derive(Debug, Default)]
+pub(super) struct Rescue {
+    /// The end of the latest hold.
+    held_until: AtomicU64,
+    /// vCPUs that are to end. Most of them have.
+    retiring: Mutex<Vec<Arc<Record>>>,
+}
+
+/// A thread was made a normal one, and is to become again what its vCPU's attributes say.
+#[derive(Debug, Default)]
+pub(super) struct Raised(AtomicBool);
+
+impl Raised {
+    /// Takes the mark.
+    pub(super) fn take(&self) -> bool {
+        self.0.load(Relaxed) && self.0.swap(false, Relaxed)
+    }
+}
+
+impl Rescue {
+    /// Until when threads stay outside, if that is to come.
+    pub(super) fn holds_until(&self) -> Option<Time> {
+        let until = Time(self.held_until.load(Relaxed));
+        (until > Time(0) && until > monotonic()).then_some(until)
+    }
+
+    /// This vCPU is to end.
+    pub(super) fn retires(&self, record: Arc<Record>) {
+        if !record.yields_to_most() {
+            return;
+        }
+        // The host frees the stack of a thread that has ended only if nobody may wait for it.
+        record.handle.lock().take();
+        let mut retiring = self.retiring.lock();
+        retiring.retain(|record| !record.summed.load(Relaxed));
+        retiring.push(record);
+    }
+}
+
+impl HostThreads {
+    /// Has every thread that may be starved run soon: it becomes a normal one for a moment, or all others are held.
+    pub(super) fn rescue_starved(&self, hold: Nanos) {
+        let mut records: Vec<Arc<Record>> = self.vcpus.read().iter().flatten().cloned().collect();
+        let live = records.len();
+        records.extend(self.shared.rescue.retiring.lock().iter().cloned());
+        if !self.raise_all(&records) {
+            self.hold_all(&records[..live], hold);
+        }
+    }
+
+    /// Makes threads that may be starved normal ones. False: the host refuses one.
+    pub(super) fn raise_all(&self, records: &[Arc<Record>]) -> bool {
+        let refused = |record: &&Arc<Record>| record.yields_to_most() && !self.raise(record);
+        records.iter().filter(refused).count() == 0
+    }
+
+    /// Makes a thread a normal one. False: the host refuses it. A thread that has ended is left alone: another one may
+    /// have its number.
+    fn raise(&self, record: &Record) -> bool {
+        let Some(thread) = record.thread.get() else { return true };
+        let raised = {
+            // A thread that has its sums there may end.
+            let _ended = self.shared.ended.lock();
+            if record.summed.load(Relaxed) {
+                return true;
+            }
+            host_class::raise(*thread).is_ok()
+        };
+        record.raised.0.store(true, Relaxed);
+        // It looks at the mark after the kick.
+        kick::send(*thread);
+        raised
+    }
+
+    /// Keeps vCPUs outside their guests for so long.
+    fn hold_all(&self, records: &[Arc<Record>], time: Nanos) {
+        // Relaxed: a thread that does not see it yet is kicked, and then looks.
+        self.shared.rescue.held_until.store((monotonic() + time).0, Relaxed);
+        records.iter().filter_map(|record| record.thread.get()).for_each(|thread| kick::send(*thread));
+    }
+}
+
+impl Record {
+    /// Whether the host may let its thread wait for long while normal threads compute.
+    fn yields_to_most(&self) -> bool {
+        self.attributes.class == Class::Idle || self.attributes.nice.get() > 0
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
+mod tests {
+    use crate::attributes::{Attributes, Class};
+    use crate::domain::contract::Domain;
+    use crate::domain::host::{HostThreads, HostYield};
+    use crate::domain::host_class;
+    use crate::ids::VcpuId;
+    use crate::kick;
+    use crate::ledger::Account;
+    use crate::testing::wait_for;
+    use crate::time::{Nanos, Time, monotonic};
+    use crate::vcpu::{Stop, Vcpu};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+    /// Computes until it is kicked.
+    #[derive(Clone, Default)]
+    struct Computes(Arc<Inner>);
+
+    #[derive(Default)]
+    struct Inner {
+        inside: AtomicBool,
+        runs: AtomicU64,
+        idles: AtomicBool,
+        retired: AtomicBool,
+    }
+
+    impl Computes {
+        fn is_inside(&self) -> bool {
+            self.0.inside.load(SeqCst)
+        }
+
+        fn is_retired(&self) -> bool {
+            self.0.retired.load(SeqCst)
+        }
+
+        fn runs(&self) -> u64 {
+            self.0.runs.load(SeqCst)
+        }
+    }
+
+    impl Vcpu for Computes {
+        fn run(&mut self) -> Stop {
+            self.0.inside.store(true, SeqCst);
+            self.0.runs.fetch_add(1, SeqCst);
+            while !kick::is_pending() {}
+            self.0.inside.store(false, SeqCst);
+            match self.0.idles.load(SeqCst) {
+                true => Stop::Idle(Time::NEVER),
+                false => Stop::Kicked,
+            }
+        }
+
+        fn retired(self: Box<Self>, _: &Account) {
+            self.0.retired.store(true, SeqCst);
+        }
+    }
+
+    fn waits_until(until: Time, done: &dyn Fn() -> bool) {
+        while !done() && monotonic() < until {
+            std::thread::yield_now();
+        }
+    }
+
+    const LONG: Nanos = Nanos::from_millis(100);
+
+    fn add(domain: &HostThreads, class: Class) -> (VcpuId, Computes) {
+        let vcpu = Computes::default();
+        let id = domain.add(Box::new(vcpu.clone()), Attributes { class, ..Attributes::default() }).unwrap();
+        domain.wake(id);
+        (id, vcpu)
+    }
+
+    /// A domain on one CPU, a vCPU that its host starves, and the others.
+    fn starving() -> (HostThreads, (VcpuId, Computes), Vec<(VcpuId, Computes)>) {
+        let domain = HostThreads::new(&crate::testing::cpus()[..1], HostYield::Sched);
+        let starved = add(&domain, Class::Idle);
+        wait_for(|| starved.1.is_inside());
+        // Its thread gets 3 of 41,000 shares from now on.
+        let others: Vec<_> = (0..40).map(|_| add(&domain, Class::Normal)).collect();
+        (domain, starved, others)
+    }
+
+    fn all_end(domain: &HostThreads, vcpus: &[(VcpuId, Computes)]) {
+        vcpus.iter().for_each(|(id, _)| domain.retire(*id));
+        wait_for(|| vcpus.iter().all(|(_, vcpu)| vcpu.is_retired()));
+    }
+
+    #[test]
+    fn a_vcpu_that_the_host_starves_ends_when_it_is_rescued() {
+        let (domain, (id, vcpu), others) = starving();
+        domain.retire(id);
+        let ended = (0..300).any(|_| {
+            domain.rescue(LONG);
+            waits_until(monotonic() + LONG, &|| vcpu.is_retired());
+            vcpu.is_retired()
+        });
+        assert!(ended, "300 rescues did not end it");
+        all_end(&domain, &others);
+    }
+
+    #[test]
+    fn a_rescued_thread_has_its_class_again_when_it_goes_on() {
+        let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Sched);
+        let (id, vcpu) = add(&domain, Class::Idle);
+        wait_for(|| vcpu.is_inside());
+        let record = domain.record(id).unwrap();
+        let runs = vcpu.runs();
+        domain.rescue(Nanos::ZERO);
+        // It enters its class before it runs.
+        wait_for(|| vcpu.runs() > runs && !record.raised.0.load(SeqCst));
+        assert_eq!(host_class::policy_of(*record.thread.get().unwrap()), libc::SCHED_IDLE);
+        all_end(&domain, &[(id, vcpu)]);
+    }
+
+    #[test]
+    fn no_vcpu_runs_during_a_hold_and_a_starved_one_ends() {
+        let (domain, (id, starved), others) = starving();
+        domain.retire(id);
+        let records: Vec<_> = domain.vcpus.read().iter().flatten().cloned().collect();
+        let is_quiet = || others.iter().all(|(_, vcpu)| !vcpu.is_inside());
+        // On a machine that is busy otherwise it may take longer than a hold; then another one is tried.
+        let ended = (0..300).any(|_| {
+            let until = monotonic() + LONG;
+            domain.hold_all(&records, LONG);
+            waits_until(until, &is_quiet);
+            let runs = || others.iter().map(|(_, vcpu)| vcpu.runs()).sum::<u64>();
+            let before = runs();
+            waits_until(until, &|| starved.is_retired());
+            starved.is_retired() && is_quiet() && runs() == before && monotonic() < until
+        });
+        assert!(ended, "there was no hold in which no vCPU ran and the starved one was through");
+        let before: Vec<u64> = others.iter().map(|(_, vcpu)| vcpu.runs()).collect();
+        wait_for(|| others.iter().zip(&before).all(|((_, vcpu), before)| vcpu.runs() > *before));
+        all_end(&domain, &others);
+    }
+
+    #[test]
+    fn an_event_during_a_hold_ends_the_idleness_after_it() {
+        let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Sched);
+        let vcpu = Computes::default();
+        vcpu.0.idles.store(true, SeqCst);
+        let id = domain.add(Box::new(vcpu.clone()), Attributes::default()).unwrap();
+        domain.wake(id);
+        wait_for(|| vcpu.is_inside());
+        // The first run ends idle. The event comes while it is held, and is for the run after that.
+        domain.hold_all(&[domain.record(id).unwrap()], LONG);
+        domain.wake(id);
+        wait_for(|| vcpu.runs() == 2);
+        domain.retire(id);
+        wait_for(|| vcpu.is_retired());
+    }
+}
