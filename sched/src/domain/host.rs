@@ -8,34 +8,38 @@
 mod caps;
 mod handover;
 mod host_times;
+mod raised;
+mod record;
 mod rescue;
+mod table;
 
 use super::carrier_thread::{STACK_BYTES, enter_thread, set_nice};
 use super::contract::Domain;
-use super::counts::{Counts, Tally};
+use super::counts::Tally;
 use super::error::DomainError;
 use super::executors::MAX_VCPUS;
-use super::handover::Before;
 use super::host_class;
 use super::id_allocator::IdAllocator;
-use super::parker::Parker;
 use crate::attributes::{Attributes, Class};
 use crate::ids::VcpuId;
 use crate::kick;
 use crate::ledger::{Account, Totals};
 use crate::sync::{
-    AtomicBool, AtomicU64, Mutex,
+    AtomicBool, Mutex,
     Ordering::{AcqRel, Relaxed},
-    RwLock, mpsc, thread as threads,
+    mpsc, thread as threads,
 };
 use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::{Presence, Stop, Vcpu};
-use caps::{GroupCap, Groups, Slices};
-use host_times::{HostAccount, HostTimes, Idle, of_thread};
-use rescue::{Raised, Rescue};
+use caps::{Groups, Slices};
+use host_times::{HostAccount, of_thread};
+use raised::Rescuable;
+use record::Record;
+use rescue::Rescue;
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::Arc;
+use table::Table;
 
 /// What the baseline does with a yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +57,7 @@ pub enum HostYield {
 pub struct HostThreads {
     cpus: CpuSet,
     yields: HostYield,
-    vcpus: RwLock<Vec<Option<Arc<Record>>>>,
+    vcpus: Table,
     ids: Mutex<IdAllocator>,
     groups: Groups,
     shared: Arc<Shared>,
@@ -62,7 +66,7 @@ pub struct HostThreads {
 /// What its threads share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The threads are to put their vCPUs down. Set with `vcpus` locked.
+    /// The threads are to put their vCPUs down. Set while nobody changes `vcpus`.
     ending: AtomicBool,
     rescue: Rescue,
     /// Counts of vCPUs that have ended or left.
@@ -86,69 +90,6 @@ impl std::fmt::Debug for Left {
     }
 }
 
-/// What other threads may see of a vCPU's thread.
-#[derive(Debug)]
-struct Record {
-    born: Time,
-    attributes: Attributes,
-    /// Its account up to then, in other domains.
-    before: Before,
-    idle: Idle,
-    /// An event has come since it last ceased to idle.
-    event: AtomicBool,
-    times: HostTimes,
-    thread: std::sync::OnceLock<kick::ThreadId>,
-    handle: Mutex<Option<threads::JoinHandle<()>>>,
-    /// It waits inside its run, where `idle` does not see it.
-    halts: bool,
-    parker: Parker,
-    raised: Raised,
-    /// It is to end, and is no longer known.
-    retiring: AtomicBool,
-    /// It is to end in the domain that goes on with it.
-    ends_elsewhere: AtomicBool,
-    counts: Counts,
-    /// They are among the sums of those that have ended. Written with these locked.
-    summed: AtomicBool,
-    /// The cap that it is held to.
-    cap: Option<Arc<GroupCap>>,
-    /// What other threads used for it (unit: ns).
-    devices: AtomicU64,
-}
-
-impl Record {
-    fn new(born: Time, attributes: Attributes, halts: bool, cap: Option<Arc<GroupCap>>) -> Self {
-        Self {
-            born,
-            attributes,
-            halts,
-            cap,
-            devices: AtomicU64::new(0),
-            before: Before::default(),
-            handle: Mutex::default(),
-            idle: Idle::default(),
-            event: AtomicBool::new(false),
-            times: HostTimes::default(),
-            thread: std::sync::OnceLock::new(),
-            parker: Parker::default(),
-            raised: Raised::default(),
-            retiring: AtomicBool::new(false),
-            ends_elsewhere: AtomicBool::new(false),
-            counts: Counts::default(),
-            summed: AtomicBool::new(false),
-        }
-    }
-}
-
-impl Record {
-    /// An event. Release and Acquire: the vCPU, or the domain that goes on with it, sees what was written before.
-    fn wake(&self) {
-        self.idle.wake(monotonic());
-        self.event.swap(true, AcqRel);
-        self.parker.wake();
-    }
-}
-
 impl HostThreads {
     /// A domain on these host CPUs.
     pub fn new(cpus: &[usize], yields: HostYield) -> Self {
@@ -157,24 +98,11 @@ impl HostThreads {
         Self {
             cpus: set,
             yields,
-            vcpus: RwLock::default(),
+            vcpus: Table::default(),
             ids: Mutex::default(),
             groups: Groups::default(),
             shared: Arc::default(),
         }
-    }
-
-    /// Makes a vCPU known.
-    fn enter(&self, id: VcpuId, record: Arc<Record>) {
-        let mut vcpus = self.vcpus.write();
-        if vcpus.len() <= id.index() {
-            vcpus.resize(id.index() + 1, None);
-        }
-        vcpus[id.index()] = Some(record);
-    }
-
-    fn record(&self, vcpu: VcpuId) -> Option<Arc<Record>> {
-        self.vcpus.read().get(vcpu.index())?.clone()
     }
 }
 
@@ -183,7 +111,7 @@ impl Domain for HostThreads {
         let cap = attributes.group.map(|group| self.groups.join(group));
         let record = Arc::new(Record::new(monotonic(), attributes, vcpu.halts_inside(), cap));
         let id = self.ids.lock().take(MAX_VCPUS).ok_or(DomainError::Full(MAX_VCPUS))?;
-        self.enter(id, Arc::clone(&record));
+        self.vcpus.enter([(id, Arc::clone(&record))]);
         let (cpus, yields, shared) = (self.cpus, self.yields, Arc::clone(&self.shared));
         let mine = Arc::clone(&record);
         let (entered, answer) = mpsc::sync_channel(1);
@@ -213,29 +141,26 @@ impl Domain for HostThreads {
             }
         });
         if started.is_err() {
-            self.vcpus.write()[id.index()] = None;
+            self.vcpus.change(|records| records[id.index()] = None);
             self.ids.lock().give_back(id);
         }
         started.map(|()| id)
     }
 
     fn wake(&self, vcpu: VcpuId) {
-        if let Some(Some(record)) = self.vcpus.read().get(vcpu.index()) {
-            record.wake();
-        }
+        self.vcpus.with(vcpu, |record| record.wake());
     }
 
     fn retire(&self, vcpu: VcpuId) {
-        let record = {
-            let mut vcpus = self.vcpus.write();
-            let Some(entry) = vcpus.get_mut(vcpu.index()) else { return };
+        let retires = self.vcpus.change(|records| {
+            let entry = records.get_mut(vcpu.index())?;
             if self.shared.ending.load(Relaxed) {
                 entry.iter().for_each(|record| record.ends_elsewhere.store(true, Relaxed));
-                return;
+                return None;
             }
-            let Some(record) = entry.take() else { return };
-            record
-        };
+            entry.take()
+        });
+        let Some(record) = retires else { return };
         record.retiring.store(true, Relaxed);
         self.ids.lock().give_back(vcpu);
         record.parker.wake();
@@ -246,8 +171,8 @@ impl Domain for HostThreads {
     }
 
     fn interrupt(&self, vcpu: VcpuId) {
-        let record = self.record(vcpu);
-        record.iter().filter_map(|record| record.thread.get()).for_each(|thread| kick::send(*thread));
+        let thread = self.vcpus.with(vcpu, |record| record.thread.get().copied()).flatten();
+        thread.into_iter().for_each(kick::send);
     }
 
     fn rescue(&self, hold: Nanos) {
@@ -255,18 +180,18 @@ impl Domain for HostThreads {
     }
 
     fn charge(&self, vcpu: VcpuId, time: Nanos) -> Time {
-        let Some(record) = self.record(vcpu) else { return Time(0) };
+        let Some(record) = self.vcpus.get(vcpu) else { return Time(0) };
         record.devices.fetch_add(time.0, Relaxed);
         record.cap.as_ref().map_or(Time(0), |cap| cap.charge(time, monotonic()))
     }
 
     fn account(&self, vcpu: VcpuId) -> Option<Account> {
-        let record = self.record(vcpu)?;
+        let record = self.vcpus.get(vcpu)?;
         Some(account_of(&record))
     }
 
     fn totals(&self) -> Totals {
-        let live: Vec<_> = self.vcpus.read().iter().flatten().cloned().collect();
+        let live = self.vcpus.all();
         let ended = self.shared.ended.lock();
         let live = live.iter().filter(|record| !record.summed.load(Relaxed));
         live.fold(*ended, |sum, record| sum.plus(record.counts.read(), of_thread(record))).totals()
@@ -304,6 +229,7 @@ impl Carrier {
     /// The life of the thread. The vCPU idles first, if a deadline is given.
     fn carry(mut self, mut rests: Option<Time>) {
         let record = Arc::clone(&self.record);
+        let _rescuable = Rescuable(&record.raised);
         self.vcpu.presence(Presence::Untold);
         // A host that has no timer left does not hold a vCPU to its cap.
         let mut slices = record.cap.clone().and_then(|cap| Slices::new(cap).ok());
@@ -484,7 +410,7 @@ mod tests {
         let id = domain.add(script.vcpu(), Attributes::default()).unwrap();
         domain.wake(id);
         wait_for(|| script.runs() > 0);
-        let born = domain.record(id).unwrap().born;
+        let born = domain.vcpus.get(id).unwrap().born;
         let mut last = domain.account(id).unwrap();
         while script.runs() < 900_000 {
             let asked = monotonic();
@@ -511,7 +437,7 @@ mod tests {
                 Err(refused) => {
                     assert_eq!(class, Class::Rt, "{refused}");
                     assert!(refused.to_string().contains("SCHED_RR"), "{refused}");
-                    assert!(domain.vcpus.read().iter().skip(2).all(Option::is_none));
+                    assert!(domain.vcpus.by_id().iter().all(|(id, _)| id.index() < 2));
                 }
             }
         }

@@ -47,6 +47,10 @@ pub(super) fn enter_ext() -> io::Result<()> {
 /// # Errors
 /// The host does not permit it.
 pub(super) fn raise(thread: ThreadId) -> io::Result<()> {
+    // A model's threads have numbers of its own.
+    if cfg!(all(test, shuttle)) {
+        return Ok(());
+    }
     set_of(thread.0, libc::SCHED_OTHER, 0)?;
     Ok(rustix::process::setpriority_process(rustix::process::Pid::from_raw(thread.0), 0)?)
 }

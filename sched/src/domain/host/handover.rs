@@ -1,6 +1,7 @@
 //! Giving all vCPUs back, and going on with those of another domain.
 
-use super::{Carrier, HostThreads, Record};
+use super::record::Record;
+use super::{Carrier, HostThreads};
 use crate::domain::berth::Berth;
 use crate::domain::carrier_thread::enter_thread;
 use crate::domain::handover::{Adopted, Before, Evacuated, Evacuee, Handover};
@@ -20,11 +21,8 @@ impl Handover for HostThreads {
     }
 
     fn halt(&self) {
-        let records: Vec<Arc<Record>> = {
-            let vcpus = self.vcpus.write();
-            self.shared.ending.store(true, Relaxed);
-            vcpus.iter().flatten().cloned().collect()
-        };
+        self.vcpus.change(|_| self.shared.ending.store(true, Relaxed));
+        let records = self.vcpus.all();
         for record in &records {
             record.parker.wake();
             record.thread.get().into_iter().for_each(|thread| kick::send(*thread));
@@ -41,9 +39,7 @@ impl Handover for HostThreads {
         let mut ids = std::mem::take(&mut *self.ids.lock());
         let mut left = std::mem::take(&mut *self.shared.left.lock());
         let mut vcpus = Vec::new();
-        for (index, record) in self.vcpus.read().iter().enumerate() {
-            let Some(record) = record else { continue };
-            let id = VcpuId(index as u32);
+        for (id, record) in self.vcpus.by_id() {
             match left.iter().position(|left| left.id == id) {
                 Some(place) => {
                     let left = left.swap_remove(place);
@@ -66,7 +62,7 @@ impl Handover for HostThreads {
     }
 
     fn missed(&self, vcpu: VcpuId) -> bool {
-        self.record(vcpu).is_some_and(|record| record.event.swap(false, AcqRel))
+        self.vcpus.get(vcpu).is_some_and(|record| record.event.swap(false, AcqRel))
     }
 
     fn adopt(&self, mut evacuated: Evacuated, berths: Vec<Berth>) -> Adopted {
@@ -74,7 +70,7 @@ impl Handover for HostThreads {
         let evacuees = adopted.but_for_ended(evacuated.vcpus, &mut evacuated.ids);
         *self.ids.lock() = evacuated.ids;
         assert!(evacuees.len() <= berths.len(), "there is a thread for every vCPU");
-        for (evacuee, berth) in evacuees.into_iter().zip(berths) {
+        let enters = |evacuee| {
             let Evacuee { id, vcpu, attributes, rests, event, account, at, .. } = evacuee;
             let cap = attributes.group.map(|group| self.groups.join(group));
             let before = Before::of(account);
@@ -82,7 +78,11 @@ impl Handover for HostThreads {
             if event {
                 record.wake();
             }
-            self.enter(id, Arc::clone(&record));
+            (id, vcpu, rests, record)
+        };
+        let entering: Vec<_> = evacuees.into_iter().map(enters).collect();
+        self.vcpus.enter(entering.iter().map(|(id, .., record)| (*id, Arc::clone(record))));
+        for ((id, vcpu, rests, record), berth) in entering.into_iter().zip(berths) {
             let (cpus, yields, shared) = (self.cpus, self.yields, Arc::clone(&self.shared));
             let carrier = Carrier { id, vcpu, record: Arc::clone(&record), yields, shared };
             let thread = berth.lead(Box::new(move |_| {

@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code, reason = "the clock of another thread: rustix has none of it")]
 
-use super::Record;
+use super::record::Record;
 use crate::kick::ThreadId;
 use crate::sync::{AtomicU64, Mutex, Ordering::Relaxed};
 use crate::time::{Nanos, Time, monotonic};

@@ -5,11 +5,10 @@
 //! thread (sched_setscheduler(2)). For any other process there is the *hold*: no thread begins a run of its vCPU for a
 //! moment, so that the CPUs are free unless other processes compute.
 
-use super::{HostThreads, Record};
-use crate::attributes::Class;
-use crate::domain::host_class;
+use super::HostThreads;
+use super::record::Record;
 use crate::kick;
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering::Relaxed};
+use crate::sync::{AtomicU64, Mutex, Ordering::Relaxed};
 use crate::time::{Nanos, Time, monotonic};
 use std::sync::Arc;
 
@@ -20,17 +19,6 @@ pub(super) struct Rescue {
     held_until: AtomicU64,
     /// vCPUs that are to end. Most of them have.
     retiring: Mutex<Vec<Arc<Record>>>,
-}
-
-/// A thread was made a normal one, and is to become again what its vCPU's attributes say.
-#[derive(Debug, Default)]
-pub(super) struct Raised(AtomicBool);
-
-impl Raised {
-    /// Takes the mark.
-    pub(super) fn take(&self) -> bool {
-        self.0.load(Relaxed) && self.0.swap(false, Relaxed)
-    }
 }
 
 impl Rescue {
@@ -56,7 +44,7 @@ impl Rescue {
 impl HostThreads {
     /// Has every thread that may be starved run soon: it becomes a normal one for a moment, or all others are held.
     pub(super) fn rescue_starved(&self, hold: Nanos) {
-        let mut records: Vec<Arc<Record>> = self.vcpus.read().iter().flatten().cloned().collect();
+        let mut records = self.vcpus.all();
         let live = records.len();
         records.extend(self.shared.rescue.retiring.lock().iter().cloned());
         if !self.raise_all(&records) {
@@ -70,19 +58,10 @@ impl HostThreads {
         records.iter().filter(refused).count() == 0
     }
 
-    /// Makes a thread a normal one. False: the host refuses it. A thread that has ended is left alone: another one may
-    /// have its number.
+    /// Makes a thread a normal one, if it is still there.
     fn raise(&self, record: &Record) -> bool {
         let Some(thread) = record.thread.get() else { return true };
-        let raised = {
-            // A thread that has its sums there may end.
-            let _ended = self.shared.ended.lock();
-            if record.summed.load(Relaxed) {
-                return true;
-            }
-            host_class::raise(*thread).is_ok()
-        };
-        record.raised.0.store(true, Relaxed);
+        let raised = record.raised.raise(*thread);
         // It looks at the mark after the kick.
         kick::send(*thread);
         raised
@@ -93,13 +72,6 @@ impl HostThreads {
         // Relaxed: a thread that does not see it yet is kicked, and then looks.
         self.shared.rescue.held_until.store((monotonic() + time).0, Relaxed);
         records.iter().filter_map(|record| record.thread.get()).for_each(|thread| kick::send(*thread));
-    }
-}
-
-impl Record {
-    /// Whether the host may let its thread wait for long while normal threads compute.
-    fn yields_to_most(&self) -> bool {
-        self.attributes.class == Class::Idle || self.attributes.nice.get() > 0
     }
 }
 
@@ -210,20 +182,34 @@ mod tests {
         let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Sched);
         let (id, vcpu) = add(&domain, Class::Idle);
         wait_for(|| vcpu.is_inside());
-        let record = domain.record(id).unwrap();
+        let record = domain.vcpus.get(id).unwrap();
         let runs = vcpu.runs();
         domain.rescue(Nanos::ZERO);
         // It enters its class before it runs.
-        wait_for(|| vcpu.runs() > runs && !record.raised.0.load(SeqCst));
+        wait_for(|| vcpu.runs() > runs && !record.raised.raised.load(SeqCst));
         assert_eq!(host_class::policy_of(*record.thread.get().unwrap()), libc::SCHED_IDLE);
         all_end(&domain, &[(id, vcpu)]);
+    }
+
+    #[test]
+    fn a_rescue_does_not_wait_for_a_starved_thread_that_is_about_to_end() {
+        let domain = HostThreads::new(&crate::testing::cpus(), HostYield::Sched);
+        let (id, vcpu) = add(&domain, Class::Idle);
+        wait_for(|| vcpu.is_inside());
+        let record = domain.vcpus.get(id).unwrap();
+        domain.retire(id);
+        {
+            let _its = record.raised.ends.lock();
+            domain.rescue(Nanos::ZERO);
+        }
+        wait_for(|| vcpu.is_retired());
     }
 
     #[test]
     fn no_vcpu_runs_during_a_hold_and_a_starved_one_ends() {
         let (domain, (id, starved), others) = starving();
         domain.retire(id);
-        let records: Vec<_> = domain.vcpus.read().iter().flatten().cloned().collect();
+        let records = domain.vcpus.all();
         let is_quiet = || others.iter().all(|(_, vcpu)| !vcpu.is_inside());
         // On a machine that is busy otherwise it may take longer than a hold; then another one is tried.
         let ended = (0..300).any(|_| {
@@ -250,7 +236,7 @@ mod tests {
         domain.wake(id);
         wait_for(|| vcpu.is_inside());
         // The first run ends idle. The event comes while it is held, and is for the run after that.
-        domain.hold_all(&[domain.record(id).unwrap()], LONG);
+        domain.hold_all(&[domain.vcpus.get(id).unwrap()], LONG);
         domain.wake(id);
         wait_for(|| vcpu.runs() == 2);
         domain.retire(id);

@@ -1,0 +1,39 @@
+//! What the rescue of a starved vCPU has done to its thread.
+
+use crate::domain::host_class;
+use crate::kick;
+use crate::sync::{AtomicBool, Mutex, Ordering::Relaxed};
+
+/// What a rescue has done to a thread, and whether it can do more.
+#[derive(Debug, Default)]
+pub(super) struct Raised {
+    /// It was made a normal one, and is to become again what its vCPU's attributes say.
+    pub(super) raised: AtomicBool,
+    /// It ends, so another thread may soon have its number.
+    pub(super) ends: Mutex<bool>,
+}
+
+impl Raised {
+    /// Takes the mark of a rescue.
+    pub(super) fn take(&self) -> bool {
+        self.raised.load(Relaxed) && self.raised.swap(false, Relaxed)
+    }
+
+    /// Makes this thread a normal one, unless it ends. False: the host refuses it, or the thread is about to end.
+    pub(super) fn raise(&self, thread: kick::ThreadId) -> bool {
+        // A thread that has the lock may be starved as well: nobody waits for it.
+        let Some(ends) = self.ends.try_lock() else { return false };
+        let raised = *ends || host_class::raise(thread).is_ok();
+        self.raised.store(true, Relaxed);
+        raised
+    }
+}
+
+/// Held by a thread for as long as it can be rescued.
+pub(super) struct Rescuable<'record>(pub(super) &'record Raised);
+
+impl Drop for Rescuable<'_> {
+    fn drop(&mut self) {
+        *self.0.ends.lock() = true;
+    }
+}
