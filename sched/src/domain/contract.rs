@@ -74,8 +74,8 @@ pub trait Domain: Send + Sync {
     fn interrupt(&self, vcpu: VcpuId);
 
     /// A vCPU that was interrupted or retired has not stopped for long: the host's scheduler may starve its thread. The
-    /// baseline has such threads run soon. If the host does not permit that, no vCPU begins a run for the time `hold`.
-    /// A policy lets no vCPU starve, and a domain that has one does nothing.
+    /// baseline raises such threads, if the host permits it, and no vCPU begins a run for the time `hold`. A policy
+    /// lets no vCPU starve, and a domain that has one does nothing.
     fn rescue(&self, _hold: Nanos) {}
 
     /// Another thread has used so much CPU time for a vCPU, as the one that serves its VM's devices does. The vCPU pays

@@ -2,8 +2,8 @@
 //!
 //! All threads may use all pCPUs of the domain. A yield is sched_yield, or nothing. What the host did is read from its
 //! accounts, not counted here. vCPUs that have a cap are held to it (`host/caps.rs`). A vCPU that halts inside its run
-//! is left to wait there. It also goes on with the vCPUs of another domain (`host/handover.rs`), and rescues vCPUs
-//! whose threads the host starves (`host/rescue.rs`).
+//! is left to wait there. It also goes on with the vCPUs of another domain (`host/handover.rs`). Threads that get no
+//! CPU from the host are given one when their vCPUs are to stop (`host/rescue.rs`).
 
 mod caps;
 mod handover;

@@ -19,13 +19,15 @@ impl Raised {
         self.raised.load(Relaxed) && self.raised.swap(false, Relaxed)
     }
 
-    /// Makes this thread a normal one, unless it ends. False: the host refuses it, or the thread is about to end.
-    pub(super) fn raise(&self, thread: kick::ThreadId) -> bool {
+    /// Makes this thread a normal one, unless it ends or the host refuses it.
+    pub(super) fn raise(&self, thread: kick::ThreadId) {
         // A thread that has the lock may be starved as well: nobody waits for it.
-        let Some(ends) = self.ends.try_lock() else { return false };
-        let raised = *ends || host_class::raise(thread).is_ok();
-        self.raised.store(true, Relaxed);
-        raised
+        if let Some(ends) = self.ends.try_lock()
+            && !*ends
+        {
+            let _ = host_class::raise(thread);
+            self.raised.store(true, Relaxed);
+        }
     }
 }
 

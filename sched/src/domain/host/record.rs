@@ -34,7 +34,7 @@ pub(super) struct Record {
     /// It is to end in the domain that goes on with it.
     pub(super) ends_elsewhere: AtomicBool,
     pub(super) counts: Counts,
-    /// They are among the sums of those that have ended. Written with these locked.
+    /// The domain's sums over ended vCPUs include these counts. Written while the sums are locked.
     pub(super) summed: AtomicBool,
     /// The cap that it is held to.
     pub(super) cap: Option<Arc<GroupCap>>,

@@ -1,9 +1,12 @@
-//! The rescue of vCPUs whose threads the host's scheduler starves.
+//! The rescue: threads that get no CPU from the host are given one, so that their vCPUs can stop.
 //!
 //! A vCPU can only be ended or paused by its own thread. The host may let that wait for minutes, as one of SCHED_IDLE
-//! beside many that compute. A process with CAP_SYS_NICE, or with 20 and more as RLIMIT_NICE, can make it a normal
-//! thread (sched_setscheduler(2)). For any other process there is the *hold*: no thread begins a run of its vCPU for a
-//! moment, so that the CPUs are free unless other processes compute.
+//! beside many that compute. Two things are done at once:
+//!
+//! * A process with CAP_SYS_NICE, or with 20 and more as RLIMIT_NICE, makes it a normal thread (sched_setscheduler(2)).
+//!   That alone took 6 s beside 60 vCPUs that compute.
+//! * The *hold*: no thread begins a run of its vCPU for a moment. That alone was not enough beside other processes that
+//!   compute.
 
 use super::HostThreads;
 use super::record::Record;
@@ -42,29 +45,24 @@ impl Rescue {
 }
 
 impl HostThreads {
-    /// Has every thread that may be starved run soon: it becomes a normal one for a moment, or all others are held.
+    /// Has every thread that may be starved run soon: it becomes a normal one for a moment, and all are held.
     pub(super) fn rescue_starved(&self, hold: Nanos) {
         let mut records = self.vcpus.all();
         let live = records.len();
-        records.extend(self.shared.rescue.retiring.lock().iter().cloned());
-        if !self.raise_all(&records) {
-            self.hold_all(&records[..live], hold);
+        // A starved thread may have the lock, as it ends its own VM: nobody waits for it.
+        records.extend(self.shared.rescue.retiring.try_lock().into_iter().flat_map(|retiring| retiring.clone()));
+        self.raise_all(&records);
+        self.hold_all(&records[..live], hold);
+    }
+
+    /// Makes threads that may be starved normal ones, where the host permits it.
+    pub(super) fn raise_all(&self, records: &[Arc<Record>]) {
+        for record in records.iter().filter(|record| record.yields_to_most()) {
+            let Some(thread) = record.thread.get() else { continue };
+            record.raised.raise(*thread);
+            // It looks at the mark after the kick.
+            kick::send(*thread);
         }
-    }
-
-    /// Makes threads that may be starved normal ones. False: the host refuses one.
-    pub(super) fn raise_all(&self, records: &[Arc<Record>]) -> bool {
-        let refused = |record: &&Arc<Record>| record.yields_to_most() && !self.raise(record);
-        records.iter().filter(refused).count() == 0
-    }
-
-    /// Makes a thread a normal one, if it is still there.
-    fn raise(&self, record: &Record) -> bool {
-        let Some(thread) = record.thread.get() else { return true };
-        let raised = record.raised.raise(*thread);
-        // It looks at the mark after the kick.
-        kick::send(*thread);
-        raised
     }
 
     /// Keeps vCPUs outside their guests for so long.

@@ -144,7 +144,7 @@ impl VmStatus {
         Ok(())
     }
 
-    /// Has vCPUs stop whose threads the host's scheduler starves.
+    /// Has the domain give CPU time to threads that get none from the host, so that this VM's vCPUs can stop.
     pub(super) fn rescue(&self) {
         self.members.get().into_iter().for_each(|members| members.domain.rescue(HOLD));
     }
