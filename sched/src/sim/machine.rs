@@ -215,7 +215,7 @@ impl<P: Policy> SimMachine<P> {
         until
     }
 
-    /// Forgets the waits recorded so far, as a measured window begins; all other counts only grow.
+    /// Forgets the waits recorded so far, as a measured window begins. Other counts stay.
     pub fn forget_waits(&mut self) {
         self.world.forget_waits();
     }
@@ -240,7 +240,7 @@ impl<P: Policy> SimMachine<P> {
         self.vcpus.len()
     }
 
-    /// What became of a vCPU up to now.
+    /// What became of a vCPU up to now. What it ran includes a stall of the host until the turn ends.
     pub fn record(&self, v: usize) -> Record {
         let vcpu = &self.vcpus[v];
         let mut record = vcpu.record;
