@@ -11,11 +11,11 @@ mod host_times;
 mod raised;
 mod record;
 mod rescue;
+mod sums;
 mod table;
 
 use super::carrier_thread::{STACK_BYTES, enter_thread, set_nice};
 use super::contract::Domain;
-use super::counts::Tally;
 use super::error::DomainError;
 use super::executors::MAX_VCPUS;
 use super::host_class;
@@ -32,14 +32,14 @@ use crate::sync::{
 use crate::time::{Nanos, Time, monotonic};
 use crate::vcpu::{Presence, Stop, Vcpu};
 use caps::{Groups, Slices};
-use host_times::{HostAccount, of_thread};
 use raised::Rescuable;
 use record::Record;
 use rescue::Rescue;
 use rustix::thread::CpuSet;
 use std::io;
 use std::sync::Arc;
-use table::Table;
+use sums::Ended;
+use table::{Records, Table};
 
 /// What the baseline does with a yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +69,7 @@ struct Shared {
     /// The threads are to put their vCPUs down. Set while nobody changes `vcpus`.
     ending: AtomicBool,
     rescue: Rescue,
-    /// Counts of vCPUs that have ended or left.
-    ended: Mutex<Sums>,
+    ended: Ended,
     left: Mutex<Vec<Left>>,
 }
 
@@ -152,22 +151,23 @@ impl Domain for HostThreads {
     }
 
     fn retire(&self, vcpu: VcpuId) {
-        let retires = self.vcpus.change(|records| {
+        let takes = |records: &mut Records| {
             let entry = records.get_mut(vcpu.index())?;
             if self.shared.ending.load(Relaxed) {
                 entry.iter().for_each(|record| record.ends_elsewhere.store(true, Relaxed));
                 return None;
             }
             entry.take()
-        });
-        let Some(record) = retires else { return };
+        };
+        let Some(record) = self.shared.ended.leaves(|| self.vcpus.change(takes)) else { return };
+        // The host frees the stack of a thread that has ended only if nobody may wait for it.
+        record.handle.lock().take();
         record.retiring.store(true, Relaxed);
         self.ids.lock().give_back(vcpu);
         record.parker.wake();
         if let Some(thread) = record.thread.get() {
             kick::send(*thread);
         }
-        self.shared.rescue.retires(record);
     }
 
     fn interrupt(&self, vcpu: VcpuId) {
@@ -191,10 +191,7 @@ impl Domain for HostThreads {
     }
 
     fn totals(&self) -> Totals {
-        let live = self.vcpus.all();
-        let ended = self.shared.ended.lock();
-        let live = live.iter().filter(|record| !record.summed.load(Relaxed));
-        live.fold(*ended, |sum, record| sum.plus(record.counts.read(), of_thread(record))).totals()
+        self.shared.ended.totals(&self.vcpus)
     }
 }
 
@@ -267,11 +264,7 @@ impl Carrier {
                 Stop::Done => break true,
             }
         };
-        {
-            let mut ended = self.shared.ended.lock();
-            *ended = ended.plus(record.counts.read(), of_thread(&record));
-            record.summed.store(true, Relaxed);
-        }
+        self.shared.ended.ends(&record);
         let account = account_of(&record);
         if is_done || record.retiring.load(Relaxed) {
             self.vcpu.retired(&account);
@@ -330,28 +323,6 @@ fn account_of(record: &Record) -> Account {
     };
     record.counts.read().enter(&mut account, |outcomes| &mut outcomes.untold);
     record.before.plus(account)
-}
-
-/// Sums over vCPUs.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    counted: Tally,
-    switches: u64,
-    migrations: u64,
-}
-
-impl Sums {
-    fn plus(self, counted: Tally, host: HostAccount) -> Self {
-        Self {
-            counted: self.counted.plus(counted),
-            switches: self.switches + host.switches,
-            migrations: self.migrations + host.migrations,
-        }
-    }
-
-    fn totals(self) -> Totals {
-        Totals { switches: self.switches, migrations: self.migrations, ..self.counted.totals_untold() }
-    }
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -170,6 +170,29 @@ impl Account {
             borrowed: self.borrowed - earlier.borrowed,
         }
     }
+
+    /// The greater of each figure of this reading and an earlier one of the same account. So figures never go back,
+    /// although an earlier reading may have counted as run what turned out to be taken.
+    pub fn at_least(&self, earlier: &Self) -> Self {
+        let waits = if self.waits.count() < earlier.waits.count() { &earlier.waits } else { &self.waits };
+        Self {
+            run: self.run.max(earlier.run),
+            wait: self.wait.max(earlier.wait),
+            throttled: self.throttled.max(earlier.throttled),
+            idle: self.idle.max(earlier.idle),
+            taken: self.taken.max(earlier.taken),
+            waits: waits.clone(),
+            exits: self.exits.max(earlier.exits),
+            turns: self.turns.max(earlier.turns),
+            migrations: self.migrations.max(earlier.migrations),
+            steals: self.steals.max(earlier.steals),
+            yields: self.yields.with(&earlier.yields, u64::max),
+            devices: self.devices.max(earlier.devices),
+            overrun: self.overrun.max(earlier.overrun),
+            lent: self.lent.max(earlier.lent),
+            borrowed: self.borrowed.max(earlier.borrowed),
+        }
+    }
 }
 
 /// A vCPU in the ledger.

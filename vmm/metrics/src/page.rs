@@ -21,7 +21,9 @@ The baseline policies `host` and `host-noyield` have only the figures that the h
 
 `GET /v1/metrics` of `stile serve` has the figures since the start as [OpenMetrics](https://prometheus.io/docs/specs/om/)
 text, under the names that the last column of the tables gives. The label `vm` has the VM's name, `vcpu` the number of the
-vCPU, from 0. A counter has a series for each vCPU; `sum by (vm)` makes those of a VM. A histogram has one for each VM and
+vCPU, from 0. A counter has a series for each vCPU; `sum by (vm)` makes those of a VM. A counter never goes back while its
+VM runs: time that was counted as run and turns out to be taken by the host stays, until the vCPU has run as long again.
+It begins at 0 when the VM starts again. A histogram has one for each VM and
 bucket, so that series stay few. A VM that was deleted has no series any more. A figure that is not known is left out.
 [grafana.json](grafana.json) is a dashboard of these for Grafana.
 

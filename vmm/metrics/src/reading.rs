@@ -89,12 +89,25 @@ impl Sample {
         let steal = self.steal.map(|steal| steal - earlier.steal.unwrap_or_default());
         Self { account: self.account.since(&earlier.account), steal, by_policy: self.by_policy }
     }
+
+    fn at_least(&self, earlier: &Self) -> Self {
+        let steal = self.steal.max(earlier.steal);
+        Self { account: self.account.at_least(&earlier.account), steal, by_policy: self.by_policy }
+    }
 }
 
 impl VmReading {
     /// The VM's figures.
     pub fn sum(&self) -> Sample {
         Sample::sum(&self.vcpus)
+    }
+
+    /// Raises each figure to what an earlier reading of the same start of this VM had, as readers of counters expect:
+    /// they take a count that goes back for a new start. See [`Account::at_least`].
+    pub fn raise_to(&mut self, earlier: &Self) {
+        for (sample, earlier) in self.vcpus.iter_mut().zip(&earlier.vcpus) {
+            *sample = sample.at_least(earlier);
+        }
     }
 }
 
@@ -189,5 +202,18 @@ pub(super) mod tests {
         assert_eq!((of_a.steal, of_a.account.waits.count()), (Some(Nanos::from_millis(100)), 50));
         assert_eq!(since.vms[1].sum().account.total(), Nanos::ZERO);
         assert_eq!((since.domain.switches, since.domain.kicks.count()), (0, 0));
+    }
+
+    #[test]
+    fn no_figure_is_less_than_an_earlier_reading_had() {
+        let earlier = vm("a", vec![vcpu(100, 200, 300), vcpu(10, 20, 30)]);
+        let mut later = vm("a", vec![vcpu(90, 220, 310), Sample::default()]);
+        later.raise_to(&earlier);
+        let times =
+            |sample: &Sample| [sample.account.run, sample.account.wait, sample.account.idle].map(|t| t.0 / 1_000_000);
+        assert_eq!((times(&later.vcpus[0]), times(&later.vcpus[1])), ([100, 220, 310], [10, 20, 30]));
+        let Sample { account, steal, .. } = &later.vcpus[1];
+        assert_eq!((account.waits.count(), account.yields.lock.total(), account.exits), (10, 6, 1_234));
+        assert_eq!(*steal, Some(Nanos::from_millis(20)));
     }
 }

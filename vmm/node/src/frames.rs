@@ -34,6 +34,21 @@ impl Node {
         self.take().reading
     }
 
+    /// A reading as counters, none of which goes back from one such reading to the next while a VM runs.
+    pub fn counters(&self) -> Reading {
+        let by_policy = self.as_domain.has_policy();
+        let count = |vm: Arc<NodeVm>| vm.count(by_policy).unwrap_or_else(|| untouched(&vm));
+        Reading {
+            at: monotonic(),
+            vms: self.vms().into_iter().map(count).collect(),
+            domain: self.domain_sample(by_policy),
+        }
+    }
+
+    fn domain_sample(&self, by_policy: bool) -> DomainSample {
+        DomainSample { kicks: self.domain.kicks(), switches: self.domain.totals().switches, by_policy }
+    }
+
     fn take(&self) -> Taken {
         let by_policy = self.as_domain.has_policy();
         let (mut vms, mut readings) = (Vec::new(), Vec::new());
@@ -43,8 +58,7 @@ impl Node {
             vms.push((vm, start));
             readings.push(reading);
         }
-        let domain = DomainSample { kicks: self.domain.kicks(), switches: self.domain.totals().switches, by_policy };
-        Taken { vms, reading: Reading { at: monotonic(), vms: readings, domain } }
+        Taken { vms, reading: Reading { at: monotonic(), vms: readings, domain: self.domain_sample(by_policy) } }
     }
 
     fn frame_of(&self, vms: &[(Arc<NodeVm>, u64)], reading: &Reading, seconds: Option<f64>) -> Frame {

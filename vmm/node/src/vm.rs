@@ -46,6 +46,8 @@ struct Life {
     starts: u64,
     /// The figures of its last start, once that has ended.
     last: Option<VmReading>,
+    /// The counters of its last start, as they were shown.
+    shown: Option<VmReading>,
     results: Vec<(String, u64)>,
     outcome: Option<Outcome>,
     deleted: bool,
@@ -70,6 +72,7 @@ impl NodeVm {
             gone: None,
             starts: 0,
             last: None,
+            shown: None,
             results: Vec::new(),
             outcome: None,
             deleted: false,
@@ -132,7 +135,7 @@ impl NodeVm {
         life.starts += 1;
         life.gone = Some(machine.gone());
         life.machine = Some(machine);
-        (life.last, life.outcome, life.results) = (None, None, Vec::new());
+        (life.last, life.shown, life.outcome, life.results) = (None, None, None, Vec::new());
         life.starts
     }
 
@@ -235,6 +238,17 @@ impl NodeVm {
             }
         };
         Some(Read { start, reading: read(&machine, by_policy) })
+    }
+
+    /// The figures as counters: none is less than one that this gave before, until the VM starts again.
+    pub fn count(&self, by_policy: bool) -> Option<VmReading> {
+        let Read { start, mut reading } = self.read(by_policy)?;
+        let mut life = self.life();
+        if start == life.starts {
+            life.shown.iter().for_each(|shown| reading.raise_to(shown));
+            life.shown = Some(reading.clone());
+        }
+        Some(reading)
     }
 
     fn life(&self) -> MutexGuard<'_, Life> {

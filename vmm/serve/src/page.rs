@@ -15,7 +15,7 @@ use stile_api::{Problem, Reason};
 
 /// All figures in the format of OpenMetrics 1.0.
 pub(crate) async fn metrics(State(crew): State<Crew>) -> Result<Response, Refused> {
-    let text = crew.look(|node| Ok(stile_metrics::openmetrics::page(&node.reading()))).await?;
+    let text = crew.look(|node| Ok(stile_metrics::openmetrics::page(&node.counters()))).await?;
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

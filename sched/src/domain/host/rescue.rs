@@ -11,7 +11,7 @@
 use super::HostThreads;
 use super::record::Record;
 use crate::kick;
-use crate::sync::{AtomicU64, Mutex, Ordering::Relaxed};
+use crate::sync::{AtomicU64, Ordering::Relaxed};
 use crate::time::{Nanos, Time, monotonic};
 use std::sync::Arc;
 
@@ -20,8 +20,6 @@ use std::sync::Arc;
 pub(super) struct Rescue {
     /// The end of the latest hold.
     held_until: AtomicU64,
-    /// vCPUs that are to end. Most of them have.
-    retiring: Mutex<Vec<Arc<Record>>>,
 }
 
 impl Rescue {
@@ -29,18 +27,6 @@ impl Rescue {
     pub(super) fn holds_until(&self) -> Option<Time> {
         let until = Time(self.held_until.load(Relaxed));
         (until > Time(0) && until > monotonic()).then_some(until)
-    }
-
-    /// This vCPU is to end.
-    pub(super) fn retires(&self, record: Arc<Record>) {
-        if !record.yields_to_most() {
-            return;
-        }
-        // The host frees the stack of a thread that has ended only if nobody may wait for it.
-        record.handle.lock().take();
-        let mut retiring = self.retiring.lock();
-        retiring.retain(|record| !record.summed.load(Relaxed));
-        retiring.push(record);
     }
 }
 
@@ -50,7 +36,7 @@ impl HostThreads {
         let mut records = self.vcpus.all();
         let live = records.len();
         // A starved thread may have the lock, as it ends its own VM: nobody waits for it.
-        records.extend(self.shared.rescue.retiring.try_lock().into_iter().flat_map(|retiring| retiring.clone()));
+        records.extend(self.shared.ended.leaving());
         self.raise_all(&records);
         self.hold_all(&records[..live], hold);
     }

@@ -1,9 +1,12 @@
 //! What a node tells of VMs that run and have run: figures, traces, recordings and causes of waits.
 
 use super::harness::{Node, hog};
-use crate::program::output;
+use crate::program::{folder, output};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::{Value, json};
-use stile_api::{Frame, VmState};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use stile_api::{Frame, VmInfo, VmState};
 use stile_tests::require_kvm;
 
 #[test]
@@ -51,4 +54,52 @@ fn the_last_seconds_are_a_trace_and_explain_a_wait() {
         let (status, _, stderr) = output(node.command(&["replay", file]));
         assert_eq!((status, stderr.as_str()), (Some(0), ""), "{file}");
     }
+}
+
+/// The counters of a page of metrics.
+fn counters(node: &Node) -> HashMap<String, f64> {
+    let page = node.client.get_bytes("/v1/metrics").expect("the node has one");
+    let page = String::from_utf8(page).expect("it is a text");
+    let values = page.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
+    let counters = values.filter(|(series, _)| !series.starts_with("stile_vm_ended"));
+    counters.map(|(series, value)| (series.to_owned(), value.parse().expect("a number"))).collect()
+}
+
+/// Readers of OpenMetrics take a counter that goes back for one that began anew, and add all of it once more.
+#[test]
+fn no_counter_goes_back_while_the_host_takes_time_and_vms_end_and_policies_change() {
+    let _ = require_kvm!();
+    let pcpu = stile_host::allowed_cpus().unwrap().iter().next().unwrap();
+    let node = Node::start_in(folder(&format!("[host]\npcpus = [{pcpu}]\n")), &["stile.toml"]);
+    let probe = |n: u32| json!({ "name": format!("probe-{n}"), "image": "builtin:probe", "vcpus": 2 });
+    (0..8).for_each(|n| node.create(probe(n)));
+    node.create(hog("hog"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut only = CpuSet::new();
+            only.set(pcpu as usize);
+            sched_setaffinity(None, &only).unwrap();
+            while !done.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        scope.spawn(|| {
+            for n in 0..8 {
+                let policy = ["credit2", "o1", "host", "rsdl"][n % 4];
+                assert_eq!(output(node.command(&["policy", policy])).0, Some(0));
+                let _: VmInfo = node.client.post(&format!("/v1/vms/probe-{n}/stop?mode=hard")).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let (mut before, mut looks) = (counters(&node), 0);
+        while !done.load(Ordering::Relaxed) || looks < 100 {
+            let now = counters(&node);
+            let back = before.iter().filter_map(|(series, &was)| Some((series, was, *now.get(series)?)));
+            let back: Vec<_> = back.filter(|(_, was, is)| is < was).collect();
+            assert!(back.is_empty(), "look {looks}: {back:?}");
+            (before, looks) = (now, looks + 1);
+        }
+    });
+    assert_eq!(node.end(), Some(0));
 }
