@@ -233,7 +233,7 @@ impl Node {
             self.keeper.mail().send_later(Message::Ended(name.to_owned()), PATIENCE);
             return;
         };
-        let last = crate::vm::read(&machine, self.as_domain.has_policy());
+        let last = crate::vm::read(&machine, self.as_domain.has_policy(), None);
         let results = machine.vm.results();
         let (well, told) = (outcome.is_well(), outcome.to_string());
         let tell = || self.bus.tell(Happened::Ended { vm: name.to_owned(), outcome: told, well });

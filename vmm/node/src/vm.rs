@@ -46,7 +46,7 @@ struct Life {
     starts: u64,
     /// The figures of its last start, once that has ended.
     last: Option<VmReading>,
-    /// The counters of its last start, as they were shown.
+    /// The counters of its last start, as they were last read.
     shown: Option<VmReading>,
     results: Vec<(String, u64)>,
     outcome: Option<Outcome>,
@@ -230,25 +230,30 @@ impl NodeVm {
 
     /// The figures of its present start, or of its last one.
     pub fn read(&self, by_policy: bool) -> Option<Read> {
-        let (machine, start) = {
-            let life = self.life();
-            match &life.machine {
-                Some(machine) => (Arc::clone(machine), life.starts),
-                None => return life.last.clone().map(|reading| Read { start: life.starts, reading }),
-            }
-        };
-        Some(Read { start, reading: read(&machine, by_policy) })
+        self.look(by_policy).map(|(read, _)| read)
     }
 
-    /// The figures as counters: none is less than one that this gave before, until the VM starts again.
+    /// These figures as counters: none is less than one that was read before, until the VM starts again.
     pub fn count(&self, by_policy: bool) -> Option<VmReading> {
-        let Read { start, mut reading } = self.read(by_policy)?;
+        self.look(by_policy).map(|(_, counters)| counters)
+    }
+
+    fn look(&self, by_policy: bool) -> Option<(Read, VmReading)> {
+        let (machine, start, shown) = {
+            let life = self.life();
+            (life.machine.clone(), life.starts, life.shown.clone())
+        };
+        let reading = match machine {
+            Some(machine) => read(&machine, by_policy, shown.as_ref()),
+            None => self.life().last.clone()?,
+        };
+        let mut counters = reading.clone();
         let mut life = self.life();
-        if start == life.starts {
-            life.shown.iter().for_each(|shown| reading.raise_to(shown));
-            life.shown = Some(reading.clone());
+        if life.starts == start {
+            life.shown.iter().for_each(|shown| counters.raise_to(shown));
+            life.shown = Some(counters.clone());
         }
-        Some(reading)
+        Some((Read { start, reading }, counters))
     }
 
     fn life(&self) -> MutexGuard<'_, Life> {
@@ -256,13 +261,13 @@ impl NodeVm {
     }
 }
 
-/// The figures of a machine.
-pub(crate) fn read(machine: &Machine, by_policy: bool) -> VmReading {
+/// The figures of a machine. A vCPU that is leaving its domain keeps the values of `earlier`.
+pub(crate) fn read(machine: &Machine, by_policy: bool, earlier: Option<&VmReading>) -> VmReading {
     let status = machine.vm.vcpu_set().status();
-    let sample = |vcpu: u32| Sample {
-        account: status.account(vcpu).unwrap_or_default(),
-        steal: machine.vm.told_wait(vcpu),
-        by_policy,
+    let last = |vcpu: u32| earlier?.vcpus.get(vcpu as usize).cloned();
+    let sample = |vcpu: u32| match status.account(vcpu) {
+        Some(account) => Sample { account, steal: machine.vm.told_wait(vcpu), by_policy },
+        None => last(vcpu).unwrap_or_default(),
     };
     let vcpus = (0..status.vcpus()).map(sample).collect();
     VmReading { name: status.name().to_owned(), ended: status.has_ended(), vcpus }

@@ -56,13 +56,15 @@ fn the_last_seconds_are_a_trace_and_explain_a_wait() {
     }
 }
 
-/// The counters of a page of metrics.
+/// The counters of a page of metrics, and the exits of each VM in a frame.
 fn counters(node: &Node) -> HashMap<String, f64> {
+    let frame: Frame = node.client.get("/v1/frame").expect("the node has one");
+    let exits = frame.vms.into_iter().map(|vm| (vm.name, vm.figures.exits as f64));
     let page = node.client.get_bytes("/v1/metrics").expect("the node has one");
     let page = String::from_utf8(page).expect("it is a text");
     let values = page.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.rsplit_once(' '));
     let counters = values.filter(|(series, _)| !series.starts_with("stile_vm_ended"));
-    counters.map(|(series, value)| (series.to_owned(), value.parse().expect("a number"))).collect()
+    counters.map(|(series, value)| (series.to_owned(), value.parse().expect("a number"))).chain(exits).collect()
 }
 
 /// Readers of OpenMetrics take a counter that goes back for one that began anew, and add all of it once more.
