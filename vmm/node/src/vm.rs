@@ -239,13 +239,13 @@ impl NodeVm {
     }
 
     fn look(&self, by_policy: bool) -> Option<(Read, VmReading)> {
-        let (machine, start, shown) = {
+        let (machine, start, last, shown) = {
             let life = self.life();
-            (life.machine.clone(), life.starts, life.shown.clone())
+            (life.machine.clone(), life.starts, life.last.clone(), life.shown.clone())
         };
         let reading = match machine {
             Some(machine) => read(&machine, by_policy, shown.as_ref()),
-            None => self.life().last.clone()?,
+            None => last?,
         };
         let mut counters = reading.clone();
         let mut life = self.life();

@@ -97,10 +97,10 @@ mod tests {
         wait_for(|| script.runs() > 0 && domain.totals().switches > 0);
         let before = domain.totals();
         domain.retire(id);
-        // Whether its thread has ended or not.
-        while !script.retired() {
-            assert!(domain.totals().switches >= before.switches);
-        }
-        assert!(domain.totals().switches >= before.switches);
+        wait_for(|| {
+            let ended = script.retired();
+            assert!(domain.totals().switches >= before.switches, "its thread has ended: {ended}");
+            ended
+        });
     }
 }

@@ -1,11 +1,12 @@
 //! What a node tells of VMs that run and have run: figures, traces, recordings and causes of waits.
 
-use super::harness::{Node, hog};
+use super::harness::{LONG, Node, hog};
 use crate::program::{folder, output};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use stile_api::{Frame, VmInfo, VmState};
 use stile_tests::require_kvm;
 
@@ -82,26 +83,27 @@ fn no_counter_goes_back_while_the_host_takes_time_and_vms_end_and_policies_chang
             let mut only = CpuSet::new();
             only.set(pcpu as usize);
             sched_setaffinity(None, &only).unwrap();
-            while !done.load(Ordering::Relaxed) {
+            let until = Instant::now() + LONG;
+            while !done.load(Ordering::Relaxed) && Instant::now() < until {
                 std::hint::spin_loop();
             }
         });
-        scope.spawn(|| {
+        let changes = scope.spawn(|| {
             for n in 0..8 {
                 let policy = ["credit2", "o1", "host", "rsdl"][n % 4];
                 assert_eq!(output(node.command(&["policy", policy])).0, Some(0));
                 let _: VmInfo = node.client.post(&format!("/v1/vms/probe-{n}/stop?mode=hard")).unwrap();
             }
-            done.store(true, Ordering::Relaxed);
         });
         let (mut before, mut looks) = (counters(&node), 0);
-        while !done.load(Ordering::Relaxed) || looks < 100 {
+        while !changes.is_finished() || looks < 100 {
             let now = counters(&node);
             let back = before.iter().filter_map(|(series, &was)| Some((series, was, *now.get(series)?)));
             let back: Vec<_> = back.filter(|(_, was, is)| is < was).collect();
             assert!(back.is_empty(), "look {looks}: {back:?}");
             (before, looks) = (now, looks + 1);
         }
+        done.store(true, Ordering::Relaxed);
     });
     assert_eq!(node.end(), Some(0));
 }
