@@ -97,6 +97,18 @@ impl Sample {
 }
 
 impl VmReading {
+    /// Reads a VM. A vCPU that is leaving its domain keeps the values of `earlier`.
+    pub fn take<M: VirtualMachine + ?Sized>(vm: &M, by_policy: bool, earlier: Option<&Self>) -> Self {
+        let status = vm.vcpu_set().status();
+        let last = |vcpu: u32| earlier?.vcpus.get(vcpu as usize).cloned();
+        let read = |vcpu: u32| match status.account(vcpu) {
+            Some(account) => Sample { account, steal: vm.told_wait(vcpu), by_policy },
+            None => last(vcpu).unwrap_or_default(),
+        };
+        let vcpus = (0..status.vcpus()).map(read).collect();
+        Self { name: status.name().to_owned(), ended: status.has_ended(), vcpus }
+    }
+
     /// The VM's figures.
     pub fn sum(&self) -> Sample {
         Sample::sum(&self.vcpus)
@@ -112,23 +124,15 @@ impl VmReading {
 }
 
 impl Reading {
-    /// Reads the VMs of a domain. A vCPU that is leaving its domain keeps the values of `earlier`.
+    /// Reads the VMs of a domain, as [`VmReading::take`].
     pub fn take<'a, M: VirtualMachine + ?Sized + 'a>(
         vms: impl IntoIterator<Item = &'a M>,
         domain: &dyn Domain,
         earlier: Option<&Self>,
     ) -> Self {
         let by_policy = domain.has_policy();
-        let read = |(number, vm): (usize, &M)| {
-            let status = vm.vcpu_set().status();
-            let last = |vcpu: u32| earlier?.vms.get(number)?.vcpus.get(vcpu as usize).cloned();
-            let read = |vcpu: u32| match status.account(vcpu) {
-                Some(account) => Sample { account, steal: vm.told_wait(vcpu), by_policy },
-                None => last(vcpu).unwrap_or_default(),
-            };
-            let vcpus = (0..status.vcpus()).map(read).collect();
-            VmReading { name: status.name().to_owned(), ended: status.has_ended(), vcpus }
-        };
+        let read =
+            |(number, vm): (usize, &M)| VmReading::take(vm, by_policy, earlier.and_then(|all| all.vms.get(number)));
         let vms = vms.into_iter().enumerate().map(read).collect();
         let domain = DomainSample { kicks: domain.kicks(), switches: domain.totals().switches, by_policy };
         Self { at: monotonic(), vms, domain }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stile_api::{Happened, Problem, Reason, StopMode, VmInfo, VmState};
 use stile_machine::vm::console::{self, Sink};
+use stile_metrics::VmReading;
 use tracing::error;
 
 /// How long a vCPU may take to leave its guest.
@@ -233,7 +234,7 @@ impl Node {
             self.keeper.mail().send_later(Message::Ended(name.to_owned()), PATIENCE);
             return;
         };
-        let last = crate::vm::read(&machine, self.as_domain.has_policy(), None);
+        let last = VmReading::take(&*machine.vm, self.as_domain.has_policy(), None);
         let results = machine.vm.results();
         let (well, told) = (outcome.is_well(), outcome.to_string());
         let tell = || self.bus.tell(Happened::Ended { vm: name.to_owned(), outcome: told, well });

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use stile_api::{Figures, ResultFigure, VcpuFigures, VmDetails, VmFigures, VmInfo, VmKind, VmState};
 use stile_config::{CapPeriod, VmConfig};
 use stile_machine::vm::Outcome;
-use stile_metrics::{Sample, VmReading};
+use stile_metrics::VmReading;
 use stile_sched::attributes::{Attributes, GroupId};
 
 /// A VM of a node.
@@ -244,7 +244,7 @@ impl NodeVm {
             (life.machine.clone(), life.starts, life.last.clone(), life.shown.clone())
         };
         let reading = match machine {
-            Some(machine) => read(&machine, by_policy, shown.as_ref()),
+            Some(machine) => VmReading::take(&*machine.vm, by_policy, shown.as_ref()),
             None => last?,
         };
         let mut counters = reading.clone();
@@ -259,18 +259,6 @@ impl NodeVm {
     fn life(&self) -> MutexGuard<'_, Life> {
         self.life.lock()
     }
-}
-
-/// The figures of a machine. A vCPU that is leaving its domain keeps the values of `earlier`.
-pub(crate) fn read(machine: &Machine, by_policy: bool, earlier: Option<&VmReading>) -> VmReading {
-    let status = machine.vm.vcpu_set().status();
-    let last = |vcpu: u32| earlier?.vcpus.get(vcpu as usize).cloned();
-    let sample = |vcpu: u32| match status.account(vcpu) {
-        Some(account) => Sample { account, steal: machine.vm.told_wait(vcpu), by_policy },
-        None => last(vcpu).unwrap_or_default(),
-    };
-    let vcpus = (0..status.vcpus()).map(sample).collect();
-    VmReading { name: status.name().to_owned(), ended: status.has_ended(), vcpus }
 }
 
 impl Life {
