@@ -98,6 +98,8 @@ pub(crate) struct Emulator {
     pub(crate) program: Program,
     /// Instructions of each CPU in a second of the machine, if its time is that.
     pub(crate) ips: u32,
+    /// Whether all its CPUs share one of the host's.
+    pub(crate) on_one_cpu: bool,
 }
 
 /// What a machine boots.
@@ -127,7 +129,7 @@ impl Emulator {
     /// Starts it.
     pub(crate) fn start(&self, boot: &Boot<'_>) -> Result<Started, StartError> {
         match self.kind {
-            Kind::Svm => qemu::start(&self.program, boot),
+            Kind::Svm => qemu::start(&self.program, self.on_one_cpu, boot),
             Kind::Vmx => bochs::start(&self.program, self.ips, boot),
         }
     }

@@ -160,7 +160,7 @@ mod tests {
         let (emulator, pid) = (folder.join("emulator"), folder.with_extension("pid"));
         std::fs::write(&emulator, format!("#!/bin/sh\necho $$ >{}\nexec sleep 60\n", pid.display())).unwrap();
         std::fs::set_permissions(&emulator, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let emulator = Emulator { kind: Kind::Svm, program: Program::installed(emulator), ips: 1 };
+        let emulator = Emulator { kind: Kind::Svm, program: Program::installed(emulator), ips: 1, on_one_cpu: true };
         let machine = Machine { emulator, system, disk: None, ahead: 0 };
         let interrupted = AtomicBool::new(false);
         let outcome = std::thread::scope(|scope| {

@@ -136,7 +136,8 @@ fn prepare(
         guest_kernel: args.kernel.as_deref(),
     };
     let system = outer::make(&contents, &mut tell)?;
-    let emulator = Emulator { kind, program, ips: args.ips };
+    // Emulated CPUs that run at the same time are less steady, and without that nothing can be measured.
+    let emulator = Emulator { kind, program, ips: args.ips, on_one_cpu: measurement.is_none() };
     let disk = measurement.map(|_| system.folder().join("disk"));
     let ahead = measurement.and_then(|measurement| measurement.seeds.first().copied()).unwrap_or_default();
     Ok((Machine { emulator, system, disk, ahead }, ended))

@@ -72,9 +72,20 @@ impl Program {
     /// emulator.
     pub(super) fn ends_with_this(&self) -> Command {
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).args(&self.words);
-        command.envs(self.modules.iter().map(|folder| ("QEMU_MODULE_DIR", folder)));
+        self.complete(command.args(["--pdeathsig", "KILL", "--"]));
         command
+    }
+
+    /// As [`ends_with_this`](Self::ends_with_this), with all its threads on the CPU of the calling thread.
+    pub(super) fn ends_with_this_on_its_cpu(&self) -> Command {
+        let mut command = Command::new("taskset");
+        let cpu = rustix::thread::sched_getcpu().to_string();
+        self.complete(command.args(["--cpu-list", &cpu, "setpriv", "--pdeathsig", "KILL", "--"]));
+        command
+    }
+
+    fn complete(&self, command: &mut Command) {
+        command.args(&self.words).envs(self.modules.iter().map(|folder| ("QEMU_MODULE_DIR", folder)));
     }
 }
 

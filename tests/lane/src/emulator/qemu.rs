@@ -9,8 +9,9 @@ pub(super) fn monitor(folder: &Path) -> PathBuf {
     folder.join("monitor")
 }
 
-pub(super) fn start(program: &Program, boot: &Boot<'_>) -> Result<Started, StartError> {
-    let mut command = program.ends_with_this();
+/// On one CPU of the host its emulated CPUs take turns, and then QEMU does not lose guests (docs/adr/0019).
+pub(super) fn start(program: &Program, on_one_cpu: bool, boot: &Boot<'_>) -> Result<Started, StartError> {
+    let mut command = if on_one_cpu { program.ends_with_this_on_its_cpu() } else { program.ends_with_this() };
     command.args(["-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-nodefaults", "-no-reboot"]);
     command.args(["-m", &MEMORY_MIB.to_string(), "-smp", &CPUS.to_string(), "-display", "none"]);
     command.arg("-kernel").arg(boot.kernel).arg("-initrd").arg(boot.initramfs);
