@@ -1,16 +1,17 @@
 //! Asks a node over its unix socket, for programs that wait for the answer.
 //!
-//! Each request has a connection of its own. What goes on, such as a node's events, is read as an iterator.
+//! A client keeps its connection from one request to the next. What goes on, such as a node's events, is read as an
+//! iterator, on a connection of its own.
 
+mod connection;
 mod lines;
 
 pub use lines::{Bytes, Events};
 
+use connection::{Connection, Kept, Unanswered};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -71,6 +72,7 @@ impl ClientError {
 pub struct Client {
     path: PathBuf,
     runtime: Arc<Runtime>,
+    kept: Arc<Kept>,
     patience: Duration,
 }
 
@@ -84,7 +86,7 @@ impl Client {
     /// The node that listens on this socket. It is connected with at the first request.
     pub fn new(path: &Path) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-        Ok(Self { path: path.to_owned(), runtime: Arc::new(runtime), patience: PATIENCE })
+        Ok(Self { path: path.to_owned(), runtime: Arc::new(runtime), kept: Arc::default(), patience: PATIENCE })
     }
 
     /// The same node, for requests with which it may take so much longer.
@@ -131,56 +133,78 @@ impl Client {
 
     /// The bytes of an answer that goes on, as they come.
     pub fn pieces(&self, target: &str) -> Result<Bytes, ClientError> {
-        let response = self.runtime.block_on(self.answer(Method::GET, target, None))?;
-        Ok(Bytes::of(self.clone(), response.into_body()))
+        let body = self.runtime.block_on(async {
+            let (response, _) = self.answer(Method::GET, target, None).await?;
+            let status = response.status();
+            if status.is_success() {
+                Ok(response.into_body())
+            } else {
+                Err(self.refused(status, &self.all_of(response).await?))
+            }
+        })?;
+        Ok(Bytes::of(self.clone(), body))
     }
 
     fn bytes(&self, method: Method, target: &str, body: Option<Vec<u8>>) -> Result<Vec<u8>, ClientError> {
         self.runtime.block_on(async {
-            let response = self.answer(method, target, body).await?;
-            let body = response.into_body().collect().await.map_err(|e| self.broken(e))?;
-            Ok(body.to_bytes().to_vec())
+            let (response, connection) = self.answer(method, target, body).await?;
+            let status = response.status();
+            let body = self.all_of(response).await?;
+            self.kept.put(connection);
+            if status.is_success() { Ok(body) } else { Err(self.refused(status, &body)) }
         })
+    }
+
+    async fn all_of(&self, response: Response<Incoming>) -> Result<Vec<u8>, ClientError> {
+        let body = response.into_body().collect().await.map_err(|e| self.broken(e))?;
+        Ok(body.to_bytes().to_vec())
     }
 
     fn json<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
         serde_json::from_slice(bytes).map_err(|e| self.broken(e))
     }
 
+    /// The answer, whatever its status is, and the connection that it comes on.
     async fn answer(
         &self,
         method: Method,
         target: &str,
         body: Option<Vec<u8>>,
-    ) -> Result<Response<Incoming>, ClientError> {
-        let no_node = |source| ClientError::NoNode { path: self.path.clone(), source };
-        let stream = UnixStream::connect(&self.path).await.map_err(no_node)?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(e))?;
-        // It ends with the answer.
-        tokio::spawn(connection);
+    ) -> Result<(Response<Incoming>, Connection), ClientError> {
         let mut request = Request::builder().method(method).uri(target).header("host", "localhost");
         if body.is_some() {
             request = request.header("content-type", "application/json");
         }
         let request = request.body(Full::new(hyper::body::Bytes::from(body.unwrap_or_default())));
-        let sent = sender.send_request(request.map_err(|e| self.broken(e))?);
-        let response = match tokio::time::timeout(self.patience, sent).await {
-            Ok(response) => response.map_err(|e| self.broken(e))?,
-            Err(_) => return Err(self.broken(format!("no answer within {:?}", self.patience))),
-        };
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        Err(self.refused(response).await)
+        let sent = self.send_on_either(request.map_err(|e| self.broken(e))?);
+        let answer = tokio::time::timeout(self.patience, sent).await;
+        answer.unwrap_or_else(|_| Err(self.broken(format!("no answer within {:?}", self.patience))))
     }
 
-    async fn refused(&self, response: Response<Incoming>) -> ClientError {
-        let status: StatusCode = response.status();
-        let body = match response.into_body().collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(e) => return self.broken(e),
-        };
-        match serde_json::from_slice(&body) {
+    /// Sends on the kept connection, or on a new one if there is none or the node has hung up on it.
+    async fn send_on_either(
+        &self,
+        mut request: Request<Full<hyper::body::Bytes>>,
+    ) -> Result<(Response<Incoming>, Connection), ClientError> {
+        if let Some(mut connection) = self.kept.take() {
+            match connection.ask(request).await {
+                Ok(response) => return Ok((response, connection)),
+                Err(Unanswered::Unsent(again)) => request = *again,
+                Err(Unanswered::Broken(e)) => return Err(self.broken(e)),
+            }
+        }
+        let no_node = |source| ClientError::NoNode { path: self.path.clone(), source };
+        let stream = UnixStream::connect(&self.path).await.map_err(no_node)?;
+        let mut connection = Connection::over(stream).await.map_err(|e| self.broken(e))?;
+        match connection.ask(request).await {
+            Ok(response) => Ok((response, connection)),
+            Err(Unanswered::Unsent(_)) => Err(self.broken("it hung up")),
+            Err(Unanswered::Broken(e)) => Err(self.broken(e)),
+        }
+    }
+
+    fn refused(&self, status: StatusCode, body: &[u8]) -> ClientError {
+        match serde_json::from_slice(body) {
             Ok(problem) => ClientError::Problem(problem),
             Err(_) => self.broken(format!("status {status}")),
         }
@@ -188,5 +212,42 @@ impl Client {
 
     fn broken(&self, what: impl fmt::Display) -> ClientError {
         ClientError::Broken { path: self.path.clone(), what: what.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    /// Answers this many requests on the next connection, and hangs up.
+    fn answers(listener: &UnixListener, requests: usize) {
+        let (mut stream, _) = listener.accept().expect("the client connects");
+        for _ in 0..requests {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("the client sends a request");
+                head.push(byte[0]);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n7").expect("the client reads");
+        }
+    }
+
+    #[test]
+    fn a_connection_serves_all_requests_until_the_node_hangs_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let client = Client::new(&path).unwrap();
+        for requests in [3, 1, 2] {
+            std::thread::scope(|scope| {
+                scope.spawn(|| answers(&listener, requests));
+                for _ in 0..requests {
+                    assert_eq!(client.get::<u32>("/").unwrap(), 7);
+                }
+            });
+        }
     }
 }
