@@ -1,9 +1,9 @@
 //! The parts that benches share: a promised figure, printed and compared with its limit.
 //!
 //! `boot`, `cap`, `halt`, `memory`, `pick_next`, `simulator` and `doorbell` measure promises of `docs/results.md`,
-//! `hostile` those of `docs/security.md`, and fail if one does not hold. `slot` measures costs that the design relies
-//! on. Each takes seconds, `cap` and `hostile` minutes; `-- --quick` makes them shorter. Without KVM, benches that need
-//! it say so and end.
+//! `hostile` and `jail` those of `docs/security.md`, and fail if one does not hold. `slot` measures costs that the
+//! design relies on. Each takes seconds, `cap`, `hostile` and `jail` minutes; `-- --quick` makes them shorter. Without
+//! KVM, benches that need it say so and end.
 
 use std::fmt;
 use std::process::ExitCode;

@@ -24,6 +24,7 @@ mod lists;
 mod offer;
 mod privileges;
 mod refusal;
+mod terminal;
 
 pub use error::JailError;
 pub use files::Place;
@@ -31,6 +32,7 @@ pub use jail::{Jail, Missing, narrow};
 pub use kind::Kind;
 pub use offer::Offer;
 pub use privileges::as_carrier;
+pub use terminal::takes_keys;
 
 /// Exit code of a process that made a refused system call.
 pub const EXIT_CODE: i32 = 6;

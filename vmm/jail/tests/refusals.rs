@@ -44,7 +44,8 @@ fn a_planted_call() {
     let Ok(plan) = std::env::var(PLAN) else { return };
     let (thread, call) = plan.split_once('/').expect("a plan has two parts");
     let sockets = WITH_SOCKETS.contains(&thread);
-    let missing = Jail { sockets, ..Jail::default() }.enter().expect("the kernel takes the jail");
+    let terminal = call == "terminal";
+    let missing = Jail { sockets, terminal, ..Jail::default() }.enter().expect("the kernel takes the jail");
     eprintln!("missing: {missing:?}");
     let kind = KINDS.iter().find(|(name, _)| *name == thread).map(|(_, kind)| *kind);
     let call = call.to_owned();
@@ -81,6 +82,7 @@ fn make(call: &str) -> String {
             "thread" => return thread::Builder::new().spawn(|| ()).map_or_else(|e| e.to_string(), |_| "done".into()),
             "time" => libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, null),
             "terminal" => libc::syscall(libc::SYS_ioctl, 0, libc::TIOCSTI, c"x".as_ptr()),
+            "request" => libc::syscall(libc::SYS_ioctl, 0, libc::FIOCLEX, null),
             other => return format!("unknown: {other}"),
         }
     };
@@ -142,6 +144,15 @@ fn threads_that_open_no_files_to_write_are_refused_that() {
 fn keys_cannot_be_typed_into_the_terminal() {
     for (thread, _) in KINDS.into_iter().filter(|(thread, _)| !["control", "api work"].contains(thread)) {
         refused(thread, "terminal", "ioctl");
+    }
+}
+
+#[test]
+fn threads_that_run_vcpus_make_any_request_where_no_terminal_takes_keys() {
+    let (code, told) = run("pcpu 0", "request");
+    assert!(code == Some(0) && told.contains("request: done"), "{told}");
+    for thread in ["dev web", "dev socket", "consoles", "api"] {
+        refused(thread, "request", "ioctl");
     }
 }
 

@@ -107,7 +107,8 @@ pub(super) fn all_is_open() {
 /// Returns what the kernel does not offer, which is told as well.
 fn enter(jail: Jail) -> Result<Vec<String>, Failure> {
     on_thread_start(|| stile_jail::narrow(Kind::Carrier));
-    let missing = Jail { before_end: Some(terminal::put_back), ..jail }.enter().map_err(Failure::run)?;
+    let jail = Jail { terminal: stile_jail::takes_keys(), before_end: Some(terminal::put_back), ..jail };
+    let missing = jail.enter().map_err(Failure::run)?;
     for part in &missing {
         let lost = match part {
             Missing::Landlock => "the process keeps access to all files of its user",
