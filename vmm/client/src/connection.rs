@@ -29,7 +29,7 @@ impl Kept {
         (idle.since.elapsed() < IDLE_MAX).then_some(idle.connection)
     }
 
-    /// Keeps a connection whose last answer has been read.
+    /// Keeps a connection for the next request. The answer to the last one must have been read.
     pub(crate) fn put(&self, connection: Connection) {
         let idle = Idle { connection, since: Instant::now() };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(idle);

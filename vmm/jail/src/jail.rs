@@ -20,9 +20,9 @@ pub struct Jail {
     pub children: bool,
     /// It attaches to network interfaces of the host, for which root needs a capability.
     pub interfaces: bool,
-    /// Its terminal takes keys from it ([`takes_keys`](crate::takes_keys)). Threads that run vCPUs may then make KVM's
-    /// requests and those of perf counters alone, for which the kernel compares each ioctl(2).
-    pub terminal: bool,
+    /// It has no terminal for which it could type ([`takes_keys`](crate::takes_keys)). Threads that run vCPUs may then
+    /// make any ioctl(2). Otherwise they may make those of KVM and of perf counters, and the kernel compares each call.
+    pub without_terminal: bool,
     /// Most descriptors that it may have open.
     pub descriptors: Option<u64>,
     /// Called in the signal handler that ends the process after a refused call. It must do only what a handler may.
@@ -72,7 +72,7 @@ impl Jail {
         }
         let entered = if crate::Offer::of_kernel().filters {
             refusal::tell_refusals(self.before_end)?;
-            let programs = compile(self.terminal)?;
+            let programs = compile(self.without_terminal)?;
             apply_filter(&lists::absent().failing(libc::ENOSYS)?)?;
             apply_filter(&lists::of_process(self.sockets, self.children).trapping()?)?;
             Entered { programs: Some(programs) }
@@ -85,10 +85,10 @@ impl Jail {
     }
 }
 
-fn compile(terminal: bool) -> Result<[BpfProgram; Kind::ALL.len()], JailError> {
+fn compile(without_terminal: bool) -> Result<[BpfProgram; Kind::ALL.len()], JailError> {
     let mut programs: [BpfProgram; Kind::ALL.len()] = Default::default();
     for kind in Kind::ALL {
-        programs[kind.index()] = lists::of(kind, terminal).trapping()?;
+        programs[kind.index()] = lists::of(kind, without_terminal).trapping()?;
     }
     Ok(programs)
 }

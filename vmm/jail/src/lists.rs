@@ -29,10 +29,10 @@ const THREAD: i32 = c::CLONE_VM | c::CLONE_SIGHAND | c::CLONE_THREAD;
 /// What opening a file must not do where files are only read.
 const WRITING: i32 = c::O_ACCMODE | c::O_CREAT | c::O_TRUNC;
 
-/// The list of a kind of thread, with or without a terminal that takes keys.
-pub(crate) fn of(kind: Kind, terminal: bool) -> List {
+/// The list of a kind of thread, of a process with or without a terminal that takes keys.
+pub(crate) fn of(kind: Kind, without_terminal: bool) -> List {
     match kind {
-        Kind::Carrier => carrier(terminal),
+        Kind::Carrier => carrier(without_terminal),
         Kind::Device => device(),
         Kind::DeviceWithSockets => with_sockets(device()),
         Kind::Output => output(),
@@ -105,14 +105,14 @@ fn of_type(number: u64) -> Argument {
     Argument { index: 1, mask: TYPE_MASK, value: number << 8 }
 }
 
-fn carrier(terminal: bool) -> List {
+fn carrier(without_terminal: bool) -> List {
     let list = waking(common());
     // The kernel remembers that a call is permitted whatever its arguments. To compare those of each KVM_RUN costs more
     // than all else that a jail does.
-    let list = if terminal {
-        list.with_only(c::SYS_ioctl, &[of_type(KVM_TYPE), of_type(PERF_TYPE)])
-    } else {
+    let list = if without_terminal {
         list.with(&[c::SYS_ioctl])
+    } else {
+        list.with_only(c::SYS_ioctl, &[of_type(KVM_TYPE), of_type(PERF_TYPE)])
     };
     list.with(&carrier_only())
         .with_only(c::SYS_fcntl, &[c::F_SETFL as i64, F_SETSIG, F_SETOWN_EX].map(|command| Argument::is(1, command)))
@@ -202,7 +202,7 @@ mod tests {
 
     /// The lists of all kinds, with and without a terminal.
     fn all() -> impl Iterator<Item = List> {
-        [false, true].into_iter().flat_map(|terminal| Kind::ALL.map(|kind| of(kind, terminal)))
+        [false, true].into_iter().flat_map(|without| Kind::ALL.map(|kind| of(kind, without)))
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         for list in all().chain([of_process(false, false), of_process(true, true)]) {
             assert!(out.iter().chain(&more).chain(&also).all(|call| !list.names(*call)));
         }
-        assert!(!of(Kind::Control, true).names(c::SYS_socket) && !of_process(false, true).names(c::SYS_socket));
+        assert!(!of(Kind::Control, false).names(c::SYS_socket) && !of_process(false, true).names(c::SYS_socket));
     }
 
     #[test]

@@ -44,8 +44,8 @@ fn a_planted_call() {
     let Ok(plan) = std::env::var(PLAN) else { return };
     let (thread, call) = plan.split_once('/').expect("a plan has two parts");
     let sockets = WITH_SOCKETS.contains(&thread);
-    let terminal = call == "terminal";
-    let missing = Jail { sockets, terminal, ..Jail::default() }.enter().expect("the kernel takes the jail");
+    let without_terminal = call == "request";
+    let missing = Jail { sockets, without_terminal, ..Jail::default() }.enter().expect("the kernel takes the jail");
     eprintln!("missing: {missing:?}");
     let kind = KINDS.iter().find(|(name, _)| *name == thread).map(|(_, kind)| *kind);
     let call = call.to_owned();

@@ -107,7 +107,7 @@ pub(super) fn all_is_open() {
 /// Returns what the kernel does not offer, which is told as well.
 fn enter(jail: Jail) -> Result<Vec<String>, Failure> {
     on_thread_start(|| stile_jail::narrow(Kind::Carrier));
-    let jail = Jail { terminal: stile_jail::takes_keys(), before_end: Some(terminal::put_back), ..jail };
+    let jail = Jail { without_terminal: !stile_jail::takes_keys(), before_end: Some(terminal::put_back), ..jail };
     let missing = jail.enter().map_err(Failure::run)?;
     for part in &missing {
         let lost = match part {
