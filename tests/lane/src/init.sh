@@ -15,8 +15,12 @@ while read -r module options; do
     insmod "$module" $options
 done </lane/modules/order
 
+# The second serial line. The last process to close it waits until all is sent, unless that process was killed: then the kernel
+# drops what is left. So this one holds it open to the end, and no other is the last.
+exec 3>/dev/ttyS1
+
 # Beside all tests; src/companion says what for.
-/lane/companion &
+/lane/companion 3>&- &
 companion=$!
 until [ -e /run/keys-held ] || ! kill -0 $companion; do sleep 0.1; done
 
@@ -38,14 +42,14 @@ from=$(sed -n 's/.*lane\.from=\([^ ]*\).*/\1/p' /proc/cmdline)
 
 sed -n "/^$from /,\$p" /lane/order >/run/order
 while read -r name limit; do
-    echo "begin $name $(uptime)" >/dev/ttyS1
+    echo "begin $name $(uptime)" >&3
     printf '\n== %s\n' "$name"
     for try in 1 2 3; do
         rm -rf /tmp/test && mkdir /tmp/test && cd /tmp/test
         # Not a pipe: what a killed test has left running would hold it open.
         : >/tmp/printed
-        tail -f /tmp/printed &
-        timeout -s KILL "$limit" sh "/lane/tests/$name" </dev/null >>/tmp/printed 2>&1
+        tail -f /tmp/printed 3>&- &
+        timeout -s KILL "$limit" sh "/lane/tests/$name" </dev/null >>/tmp/printed 2>&1 3>&-
         code=$?
         # So often tail looks.
         sleep 1.1
@@ -53,12 +57,13 @@ while read -r name limit; do
         # The emulator's own fault (docs/adr/0019), which a test may have met and cannot help.
         [ $try != 3 ] && [ "$code" != 0 ] && grep -qE "$lost_tables" /tmp/printed || break
         printf '\n== %s once more: a triple fault, which may be the emulator'\''s\n' "$name"
-        echo "again $name $(uptime)" >/dev/ttyS1
+        echo "again $name $(uptime)" >&3
     done
-    echo "end $name $code $(uptime)" >/dev/ttyS1
+    echo "end $name $code $(uptime)" >&3
 done </run/order
-# From here on none but this shell uses the line, and what it tells is sent before the machine is off.
+# From here on none but this shell has the line open. To close it waits until all is sent.
 kill $companion && wait $companion
-echo "done" >/dev/ttyS1
+echo "done" >&3
+exec 3>&-
 sync
 poweroff -f

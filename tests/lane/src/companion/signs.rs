@@ -29,8 +29,7 @@ fn of_cpu(cpu: usize) -> io::Result<()> {
     only.set(cpu);
     sched_setaffinity(None, &only)?;
     loop {
-        // One write, so that no other line comes between. The last to close the line waits until all is sent, so
-        // nothing must hold it open.
+        // One write, so that no other line comes between.
         OpenOptions::new().write(true).open(LINE)?.write_all(format!("alive {cpu}\n").as_bytes())?;
         std::thread::sleep(PERIOD);
     }
