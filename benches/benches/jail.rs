@@ -1,10 +1,14 @@
-//! What the jail costs: guests that are carried by jailed threads, and by free ones, in turn, in one process.
+//! What the jail costs: guests that are carried by jailed threads, by threads with one filter of system calls that
+//! permits all of them, and by free ones, in turn, in one process.
 //!
-//! A jail binds the thread that enters it and those that it starts. So one thread enters it and starts domains with
-//! guests, and another starts the same ones without it. A guest runs in a window that is short against changes of the
-//! host. With the argument `terminal` the jail is that of a process with a terminal that takes keys.
+//! A filter binds the thread that installs it and those that it starts. So a thread of each kind starts a domain with
+//! guests. The guests are paused and resumed in turn, in windows that are short against changes of the host, and
+//! started anew several times, since where a guest's memory lies matters too. With the argument `terminal` the jail is
+//! that of a process with a terminal that takes keys.
 
 use kvm_ioctls::Kvm;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +25,15 @@ use stile_sched::policy::Rsdl;
 use stile_sched::policy::rsdl::RsdlConfig;
 use stile_tests::{Guest, Recipe, carrier};
 
-const ROUNDS: usize = 201;
-const QUICK_ROUNDS: usize = 7;
-const WARM_UP: Duration = Duration::from_millis(50);
-const WINDOW: Duration = Duration::from_millis(250);
+/// Starts of the guests.
+const STARTS: usize = 20;
+const QUICK_STARTS: usize = 2;
+/// Windows of each side after a start.
+const ROUNDS: usize = 30;
+const WARM_UP: Duration = Duration::from_millis(5);
+const WINDOW: Duration = Duration::from_millis(40);
+/// In which a guest is paused. It takes a moment.
+const PAUSE: Duration = Duration::from_secs(10);
 /// vCPUs that take a lock in turn, and netbench pairs.
 const LOCKERS: u32 = 8;
 const PAIRS: u16 = 6;
@@ -70,48 +79,82 @@ impl Work {
             }
         }
     }
-
-    /// Operations in a second.
-    fn rate(self, kvm: &Kvm) -> f64 {
-        let guests = self.start(kvm);
-        let count =
-            || guests.iter().map(|guest| (0..guest.state().vcpus()).map(|vcpu| guest.ops(vcpu)).sum::<u64>()).sum();
-        std::thread::sleep(WARM_UP);
-        let (before, begun): (u64, _) = (count(), Instant::now());
-        std::thread::sleep(WINDOW);
-        (count() - before) as f64 / begun.elapsed().as_secs_f64()
-    }
 }
 
-/// A thread that measures, jailed or not.
-struct Side {
-    jailed: bool,
-    works: Sender<Work>,
-    rates: Receiver<f64>,
+/// What binds the threads that carry guests.
+enum Bonds {
+    None,
+    /// A filter that permits every call.
+    Filter,
+    Jail(Jail),
 }
 
-impl Side {
-    fn start(jail: Option<Jail>) -> Self {
-        let jailed = jail.is_some();
-        let (works, asked) = channel::<Work>();
-        let (told, rates) = channel();
-        std::thread::spawn(move || {
-            let kvm = stile_tests::kvm().expect("it was there before");
-            if let Some(jail) = jail {
+impl Bonds {
+    /// Binds the calling thread.
+    fn apply(self) {
+        match self {
+            Self::None => {}
+            Self::Filter => {
+                rustix::thread::set_no_new_privs(true).expect("any thread may");
+                let (allow, trap) = (SeccompAction::Allow, SeccompAction::Trap);
+                let filter = SeccompFilter::new(BTreeMap::new(), allow, trap, TargetArch::x86_64);
+                let program: BpfProgram = filter.and_then(TryInto::try_into).expect("a filter");
+                apply_filter(&program).expect("the kernel has filters");
+            }
+            Self::Jail(jail) => {
                 let missing = jail.enter().expect("this process may give up rights");
                 assert!(missing.is_empty(), "the jail is not whole: {missing:?}");
                 stile_jail::narrow(Kind::Control);
             }
-            asked.iter().try_for_each(|work| told.send(work.rate(&kvm)))
+        }
+    }
+}
+
+/// A thread that starts guests.
+struct Side {
+    jailed: bool,
+    works: Sender<Work>,
+    guests: Receiver<Vec<Guest>>,
+}
+
+impl Side {
+    fn start(bonds: Bonds) -> Self {
+        let jailed = matches!(bonds, Bonds::Jail(_));
+        let (works, asked) = channel::<Work>();
+        let (told, guests) = channel();
+        std::thread::spawn(move || {
+            let kvm = stile_tests::kvm().expect("it was there before");
+            bonds.apply();
+            asked.iter().try_for_each(|work| told.send(work.start(&kvm)))
         });
-        Self { jailed, works, rates }
+        Self { jailed, works, guests }
     }
 
-    fn rate(&self, work: Work) -> f64 {
+    /// Guests that are paused.
+    fn guests(&self, work: Work) -> Vec<Guest> {
         JAILED.store(self.jailed, Ordering::Relaxed);
         self.works.send(work).expect("the thread waits");
-        self.rates.recv().expect("it measures")
+        let guests = self.guests.recv().expect("it starts guests");
+        pause(&guests);
+        guests
     }
+}
+
+fn pause(guests: &[Guest]) {
+    guests.iter().for_each(|guest| guest.status().pause(PAUSE).expect("guests leave their loops"));
+}
+
+/// Operations in a second, in a window.
+fn rate(guests: &[Guest]) -> f64 {
+    let of_all = |guest: &Guest| (0..guest.state().vcpus()).map(|vcpu| guest.ops(vcpu)).sum::<u64>();
+    let count = || guests.iter().map(of_all).sum::<u64>();
+    guests.iter().for_each(|guest| guest.status().resume());
+    std::thread::sleep(WARM_UP);
+    let (before, begun) = (count(), Instant::now());
+    std::thread::sleep(WINDOW);
+    let rate = (count() - before) as f64 / begun.elapsed().as_secs_f64();
+    pause(guests);
+    rate
 }
 
 fn main() -> ExitCode {
@@ -125,20 +168,52 @@ fn main() -> ExitCode {
     });
     let is_given = |word: &str| std::env::args().any(|argument| argument == word);
     let (quick, without_terminal) = (is_given("--quick"), !is_given("terminal"));
-    let (free, jailed) = (Side::start(None), Side::start(Some(Jail { without_terminal, ..Jail::default() })));
+    let jail = Jail { without_terminal, ..Jail::default() };
+    let sides = [Bonds::None, Bonds::Filter, Bonds::Jail(jail)].map(Side::start);
     let mut promises = Vec::new();
     for (work, what, left) in Work::ALL {
-        let (mut samples, mut best) = (Vec::new(), 0.0_f64);
-        for round in 0..if quick { QUICK_ROUNDS } else { ROUNDS } {
-            // The second of the two finds the caches warm.
-            let (first, second) = if round % 2 == 0 { (&free, &jailed) } else { (&jailed, &free) };
-            let rates = (first.rate(work), second.rate(work));
-            samples.push(if round % 2 == 0 { rates.1 / rates.0 } else { rates.0 / rates.1 });
-            best = best.max(if round % 2 == 0 { rates.0 } else { rates.1 });
-        }
-        println!("{what}: {best:.0} in a second at best, free");
+        let rounds = rounds(&sides, work, if quick { QUICK_STARTS } else { STARTS });
+        let best = rounds.iter().map(|[free, ..]| *free).fold(0.0, f64::max);
+        // What any filter costs is the kernel's.
+        let filtered = median(rounds.iter().map(|[free, filtered, _]| filtered / free));
+        println!("{what}: {best:.0} in a second at best, free; {filtered:.3} times with a filter that permits all");
+        let samples = rounds.iter().map(|[free, _, jailed]| jailed / free).collect();
         let what = format!("{what} in a second, jailed to free");
         promises.push(Promise { what, unit: "times", samples, limit: Limit::AtLeast(left) });
     }
     tell(&promises)
+}
+
+/// The rates of each side in rounds of windows, over these starts.
+fn rounds(sides: &[Side; 3], work: Work, starts: usize) -> Vec<[f64; 3]> {
+    let mut rounds = Vec::new();
+    for start in 0..starts {
+        let mut guests = [const { Vec::new() }; 3];
+        for side in in_turn(start) {
+            guests[side] = sides[side].guests(work);
+        }
+        for round in 0..ROUNDS {
+            let mut rates = [0.0; 3];
+            for side in in_turn(round) {
+                rates[side] = rate(&guests[side]);
+            }
+            rounds.push(rates);
+        }
+    }
+    rounds
+}
+
+/// All sides, each at each place in turn, forwards and backwards.
+fn in_turn(turn: usize) -> [usize; 3] {
+    let mut sides = [0, 1, 2].map(|place| (turn + place) % 3);
+    if turn / 3 % 2 == 1 {
+        sides.reverse();
+    }
+    sides
+}
+
+fn median(samples: impl Iterator<Item = f64>) -> f64 {
+    let mut samples: Vec<f64> = samples.collect();
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
 }
