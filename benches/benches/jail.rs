@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use stile_benches::{Limit, Promise, tell};
+use stile_benches::{Limit, Promise, quantile, tell};
 use stile_jail::{Jail, Kind};
 use stile_machine::devices::net::Switch;
 use stile_sched::Domain;
@@ -174,10 +174,10 @@ fn main() -> ExitCode {
     for (work, what, left) in Work::ALL {
         let rounds = rounds(&sides, work, if quick { QUICK_STARTS } else { STARTS });
         let best = rounds.iter().map(|[free, ..]| *free).fold(0.0, f64::max);
+        let to_free = |side: usize| rounds.iter().map(|rates| rates[side] / rates[0]).collect::<Vec<_>>();
         // What any filter costs is the kernel's.
-        let filtered = median(rounds.iter().map(|[free, filtered, _]| filtered / free));
+        let (filtered, samples) = (quantile(&to_free(1), 0.5), to_free(2));
         println!("{what}: {best:.0} in a second at best, free; {filtered:.3} times with a filter that permits all");
-        let samples = rounds.iter().map(|[free, _, jailed]| jailed / free).collect();
         let what = format!("{what} in a second, jailed to free");
         promises.push(Promise { what, unit: "times", samples, limit: Limit::AtLeast(left) });
     }
@@ -210,10 +210,4 @@ fn in_turn(turn: usize) -> [usize; 3] {
         sides.reverse();
     }
     sides
-}
-
-fn median(samples: impl Iterator<Item = f64>) -> f64 {
-    let mut samples: Vec<f64> = samples.collect();
-    samples.sort_by(f64::total_cmp);
-    samples[samples.len() / 2]
 }

@@ -40,13 +40,18 @@ impl Promise {
         }
     }
 
-    /// The sample that this part of all samples does not exceed; NaN without samples.
+    /// See [`quantile`].
     pub fn quantile(&self, part: f64) -> f64 {
-        let mut sorted = self.samples.clone();
-        sorted.sort_by(f64::total_cmp);
-        let rank = (part * sorted.len() as f64).ceil() as usize;
-        sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+        quantile(&self.samples, part)
     }
+}
+
+/// The sample that this part of all samples does not exceed; NaN without samples.
+pub fn quantile(samples: &[f64], part: f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 impl fmt::Display for Limit {
