@@ -54,11 +54,11 @@ fn a_comparison_that_cannot_be_is_refused_before_it_begins() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a report of nothing");
 }
 
-/// The folder and output of a short comparison.
+/// The folder and output of a comparison with windows of `seconds`.
 #[track_caller]
-fn compared(suite: &str) -> (TempDir, String) {
+fn compared(suite: &str, seconds: &str) -> (TempDir, String) {
     let folder = TempDir::new().expect("a test may write temporary files");
-    let compare = format!("compare {suite} --policies host,rsdl --reps 1 --duration 0.05 --out report");
+    let compare = format!("compare {suite} --policies host,rsdl --reps 1 --duration {seconds} --out report");
     let (status, stdout, stderr) = output(stile(folder.path(), &compare.split(' ').collect::<Vec<_>>()));
     assert_eq!(status, Some(0), "{suite}: {stderr}");
     (folder, stdout)
@@ -88,7 +88,7 @@ fn a_report_has_the_steps_of_its_last_run_and_what_others_have_put_beside_them()
 fn a_comparison_leaves_a_report_that_its_own_check_accepts() {
     let _ = require_kvm!();
     for suite in ["hogs --vcpus 1", "threeway --vcpus 6", "weights --vcpus 2 --pcpus 0"] {
-        let (folder, stdout) = compared(suite);
+        let (folder, stdout) = compared(suite, "0.05");
         assert!(stdout.contains("report/report.html"), "{stdout}");
         let (status, _, stderr) = output(stile(folder.path(), &["check-report", "report/report.json"]));
         assert_eq!(status, Some(0), "{suite}: {stderr}");
@@ -106,11 +106,17 @@ fn a_report_has_what_its_suite_is_about() {
         ("pingpong --vcpus 4 --hint none", &["latency_max", "jain"]),
         ("ticket --vcpus 4 --hint none --pcpus 0", &["throughput", "jain"]),
     ] {
-        let (folder, _) = compared(suite);
-        let report = fs::read_to_string(folder.path().join("report/report.json")).unwrap();
-        for metric in metrics {
-            assert!(report.contains(&format!("\"{metric}\"")), "{suite}: no {metric}");
+        // On a busy host no lock may change hands in a short window, and what did not happen has no figures.
+        let mut missing = metrics.to_vec();
+        for seconds in ["0.05", "0.5", "5"] {
+            let (folder, _) = compared(suite, seconds);
+            let report = fs::read_to_string(folder.path().join("report/report.json")).unwrap();
+            missing.retain(|metric| !report.contains(&format!("\"{metric}\"")));
+            if missing.is_empty() {
+                break;
+            }
         }
+        assert!(missing.is_empty(), "{suite}: no {missing:?}");
     }
 }
 
