@@ -77,10 +77,13 @@ fn hogs_run_as_much_as_their_vms_cap_and_all_of_them_get_on() {
             let (used, taken) = undisturbed_window(&guest);
             let got = cpus(&used);
             // Above the cap there may be the CPU time that was in hand at the beginning. What the host takes is no run.
-            let least = if taken < 0.02 { 0.35 } else { 0.0 };
+            let undisturbed = taken < 0.02;
+            let least = if undisturbed { 0.35 } else { 0.0 };
             assert!((least..0.44).contains(&got), "{carrier}: {vcpus} vCPUs beside {hogs} hogs got {got}");
             for usage in &used {
-                assert!(usage.throttled_ns > 0 && usage.throttled_ns <= usage.wait_ns, "{carrier}: {usage:?}");
+                assert!(usage.throttled_ns <= usage.wait_ns, "{carrier}: {usage:?}");
+                // A guest that the host lets run for less than its cap is never held back.
+                assert!(usage.throttled_ns > 0 || !undisturbed, "{carrier}: {usage:?}");
             }
             guest.all_progress(1);
             others.iter().for_each(|others| others.all_progress(1));
