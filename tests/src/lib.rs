@@ -8,6 +8,7 @@ pub mod guest;
 pub mod halting;
 pub mod process;
 pub mod program;
+pub mod ring0;
 pub mod soak;
 pub mod unanswered;
 pub mod unfair;
@@ -16,6 +17,7 @@ pub mod watched;
 pub use carrier::Carrier;
 pub use guest::{Guest, Recipe};
 pub use program::Program;
+pub use ring0::Ring0Run;
 pub use unfair::Unfair;
 
 use kvm_ioctls::Kvm;

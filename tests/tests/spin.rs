@@ -1,8 +1,11 @@
 //! Guests that spin and never yield: they are found, and guests that compute are not taken for them.
 
 use kvm_ioctls::Kvm;
+use std::time::Duration;
+use stile_machine::linux::Interrupts;
+use stile_machine::vm::Outcome;
 use stile_sched::Nanos;
-use stile_tests::{Carrier, Guest, Recipe, require_kvm, wait_for};
+use stile_tests::{Carrier, Guest, Recipe, Ring0Run, require_kvm, wait_for};
 
 /// Some ten leases on each of two pCPUs.
 const SPAN: Nanos = Nanos::from_millis(150);
@@ -80,5 +83,30 @@ fn hogs_are_never_taken_for_spinning_and_make_no_exit_beyond_those_at_the_ends_o
         assert_eq!(made.yields.total(), 0, "{carrier}");
         // A lease has a question at its beginning and its end. Probes would come every 100 us.
         assert!(made.exits <= 4 * (leases + 8), "{carrier}: {} exits in {leases} leases", made.exits);
+    }
+}
+
+#[test]
+fn vcpus_at_cpl_0_that_wait_for_each_other_give_way_if_their_spinning_is_seen() {
+    let kvm = require_kvm!();
+    let carriers = carriers().flat_map(|carrier| {
+        // Executors cannot carry vCPUs that halt inside KVM.
+        let both = [Interrupts::User, Interrupts::Kernel];
+        both.into_iter().take(if carrier == Carrier::default_policy() { 1 } else { 2 }).map(move |kind| (carrier, kind))
+    });
+    for (carrier, interrupts) in carriers {
+        let mut costs = [Duration::ZERO; 2];
+        let told_apart = (0..ROUNDS).any(|_| {
+            for (cost, spin_detection) in costs.iter_mut().zip([false, true]) {
+                let domain = carrier.domain_that(spin_detection);
+                let run = Ring0Run::of(&kvm, &domain, interrupts, 5, "token");
+                assert_eq!(run.outcome, Some(Outcome::PoweredOff), "{carrier}: {}", run.text);
+                assert_eq!(domain.totals().yields.unknown > 0, spin_detection, "{carrier}");
+                *cost += run.cpu;
+            }
+            println!("{carrier}, {interrupts:?}: {costs:?}");
+            costs[0] >= 4 * costs[1]
+        });
+        assert!(told_apart, "{carrier}, {interrupts:?}: {costs:?} of CPU time without and with detection");
     }
 }

@@ -1,7 +1,7 @@
 //! Starting the other vCPUs, and what they do: they halt, take interrupts, and answer.
 
 use crate::assembly::{CPUS, TRAMPOLINE, ring0_ap_begin, ring0_ap_end};
-use crate::{apic, cpu};
+use crate::{apic, cpu, token};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// The interrupt that asks a vCPU to answer, and the answer.
@@ -49,6 +49,7 @@ extern "C" fn ring0_ap_main(index: u32) -> ! {
     let me = index as usize;
     IDS[me].store(cpu::read(apic::ID).unwrap_or(0) as u32, SeqCst);
     STARTED.fetch_add(1, SeqCst);
+    token::pass(index);
     let mut answered = 0;
     loop {
         if apic::taken(me, ASK) == answered {

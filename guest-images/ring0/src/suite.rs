@@ -2,7 +2,7 @@
 
 use crate::assembly::{CPUS, RING0_MANUAL, RING0_PV, RING0_SKIPPED};
 use crate::cpus::{ANSWER, ASK};
-use crate::{apic, cpu, cpus, disk, say};
+use crate::{apic, cpu, cpus, disk, say, token};
 use core::sync::atomic::Ordering::SeqCst;
 
 const PERIODIC: u64 = 1 << 17;
@@ -53,6 +53,13 @@ extern "C" fn ring0_main() -> ! {
         tick();
         say!("{TICKS} ticks, offers {offered}, {} taken", RING0_SKIPPED[0].load(SeqCst));
         end(true);
+    }
+    if has_word(words, b"token") {
+        token::introduce(vcpus());
+        let all = start();
+        token::pass(0);
+        token::rest();
+        end(all);
     }
     if has_word(words, b"disk") {
         let mut has_read = disk::read(has_word(words, b"reset"));

@@ -28,6 +28,7 @@ mod payload;
 pub mod ports;
 pub mod power;
 pub mod serial;
+mod spin_look;
 mod state;
 mod steal;
 mod userspace;
@@ -51,6 +52,7 @@ use cpuid::{Features, StealTime};
 use kernel::Protocol;
 use kvm_ioctls::{IoEventAddress, Kvm, MsrExitReason, VcpuFd, VmFd};
 use layout::{DEVICES_MAX, POWER_BUTTON_GSI, SERIAL_GSI, device_base, device_gsi};
+use spin_look::SpinLook;
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -239,7 +241,8 @@ impl LinuxVm {
                     enter_kernel(&fd, index, protocol)?;
                     let (halting, steal) = (Halting::default(), steal::StealTime::default());
                     let pause = Pause::default();
-                    Ok(Box::new(LinuxVcpu { index, fd, halting, pending: None, pause, steal, vm, retired }))
+                    let look = SpinLook::default();
+                    Ok(Box::new(LinuxVcpu { index, fd, halting, look, pending: None, pause, steal, vm, retired }))
                 }
                 Some(apics) => {
                     let pristine = Pristine::of(&fd, index).map_err(refused("the vCPU's state after a reset"))?;

@@ -9,20 +9,22 @@
 //! say what the vCPU waits for, such as the ticket that it has drawn. Two waits with equal values in all of these
 //! registers are taken for one wait.
 
-use super::registers::GENERAL;
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+use kvm_bindings::kvm_regs;
 
 /// Longest loop that may be nothing but waiting (units: bytes). Loops of the usual locks are half as long. A loop that
 /// contains a critical section beside its PAUSE is longer.
-pub(super) const LOOP_MAX: usize = 64;
+pub(crate) const LOOP_MAX: usize = 64;
 /// Longest instruction (units: bytes).
 const INSTRUCTION_MAX: usize = 15;
+/// Number of general registers.
+const GENERAL: usize = 16;
 /// Bytes of code that have to be known after the start of the next instruction.
-pub(super) const AHEAD: usize = LOOP_MAX + INSTRUCTION_MAX;
+pub(crate) const AHEAD: usize = LOOP_MAX + INSTRUCTION_MAX;
 
 /// A loop that does nothing but wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spin {
+pub(crate) struct Spin {
     /// Offset of its first instruction in the code.
     first: usize,
     /// The general registers that it writes, one bit for each.
@@ -31,14 +33,14 @@ pub(super) struct Spin {
 
 /// What a vCPU waits for, as far as it can be seen. Equal as long as the vCPU spins in one loop for one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(crate) struct Spot {
     first: u64,
     registers: [u64; GENERAL],
 }
 
 impl Spin {
     /// The waiting loop around the instruction at offset `next`, which the vCPU executes next; `None` if there is none.
-    pub(super) fn around(code: &[u8], next: usize) -> Option<Self> {
+    pub(crate) fn around(code: &[u8], next: usize) -> Option<Self> {
         let back = instructions(code, next)
             .take_while(|i| i.ip() - (next as u64) < LOOP_MAX as u64)
             .find(|i| branches(i) && i.near_branch_target() <= next as u64)?;
@@ -53,7 +55,8 @@ impl Spin {
     }
 
     /// The spot of a vCPU in this loop. The code begins at this address, and the vCPU has these general registers.
-    pub(super) fn spot(self, code: u64, mut registers: [u64; GENERAL]) -> Spot {
+    pub(crate) fn spot(self, code: u64, registers: &kvm_regs) -> Spot {
+        let mut registers = general(registers);
         for (number, register) in registers.iter_mut().enumerate() {
             if self.writes & 1 << number != 0 {
                 *register = 0;
@@ -61,6 +64,11 @@ impl Spin {
         }
         Spot { first: code + self.first as u64, registers }
     }
+}
+
+/// The general registers, in the order in which instructions number them.
+fn general(r: &kvm_regs) -> [u64; GENERAL] {
+    [r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
 }
 
 /// The general registers that these instructions may write. A call may write all but the stack pointer.
@@ -222,15 +230,12 @@ mod tests {
     #[test]
     fn a_spot_is_the_same_wherever_in_its_loop_and_whatever_the_loop_itself_writes() {
         let code = [0xf3, 0x90, 0x8b, 0x07, 0x39, 0xf0, 0x75, 0xf8, RET]; // pause; mov eax, [rdi]; cmp eax, esi; jne 0
-        let spot = |next, rax, rsi| {
-            let mut registers = [7; GENERAL];
-            (registers[0], registers[6]) = (rax, rsi);
-            Spin::around(&code, next).unwrap().spot(0x1000, registers)
-        };
+        let registers = |rax, rsi| kvm_regs { rax, rsi, rdi: 7, ..kvm_regs::default() };
+        let spot = |next, rax, rsi| Spin::around(&code, next).unwrap().spot(0x1000, &registers(rax, rsi));
         assert_eq!(spot(0, 1, 5), spot(4, 2, 5), "the number that is served has changed");
         assert_ne!(spot(0, 1, 5), spot(0, 1, 6), "it has another ticket");
-        let elsewhere = Spin::around(&code, 0).unwrap().spot(0x2000, [7; GENERAL]);
-        assert_ne!(elsewhere, Spin::around(&code, 0).unwrap().spot(0x1000, [7; GENERAL]));
+        let elsewhere = Spin::around(&code, 0).unwrap().spot(0x2000, &registers(1, 5));
+        assert_ne!(elsewhere, spot(0, 1, 5));
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
         #[test]
         fn any_bytes_are_judged(code in proptest::collection::vec(proptest::num::u8::ANY, 0..160), next in 0_usize..170) {
             if let Some(spin) = Spin::around(&code, next) {
-                let _ = spin.spot(u64::MAX - 200, [0; GENERAL]);
+                let _ = spin.spot(u64::MAX - 200, &kvm_regs::default());
             }
         }
     }

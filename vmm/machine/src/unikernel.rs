@@ -12,7 +12,6 @@ mod on_switch;
 pub mod paging;
 mod registers;
 pub mod reload;
-mod spin;
 mod state;
 mod vcpu;
 

@@ -6,6 +6,7 @@
 
 use super::exits::{self, Event};
 use super::msr_exits;
+use super::spin_look::SpinLook;
 use super::state::LinuxState;
 use super::steal::{self, StealTime};
 use crate::devices::PendingWrite;
@@ -18,13 +19,14 @@ use std::sync::mpsc::Sender;
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
 use stile_sched::time::monotonic;
-use stile_sched::{Nanos, Presence, Stop};
+use stile_sched::{Nanos, Presence, Stop, Yield};
 
 /// One vCPU of a VM.
 pub(super) struct LinuxVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) halting: Halting,
+    pub(super) look: SpinLook,
     /// A write to a busy device, which has to be done before the guest goes on.
     pub(super) pending: Option<PendingWrite>,
     /// After a bus lock.
@@ -48,6 +50,10 @@ impl stile_sched::Vcpu for LinuxVcpu {
 
     fn doze(&mut self) -> bool {
         self.halting.doze(&mut self.fd)
+    }
+
+    fn spins(&mut self) -> Option<Yield> {
+        self.look.look(&self.fd, &self.vm.memory)
     }
 
     fn waited(&mut self, total: Nanos, taken: Nanos) {

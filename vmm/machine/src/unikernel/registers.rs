@@ -7,14 +7,6 @@
 use kvm_bindings::{KVM_SYNC_X86_REGS, kvm_regs};
 use kvm_ioctls::{Cap, Kvm, SyncReg, VcpuFd};
 
-/// Number of general registers.
-pub(super) const GENERAL: usize = 16;
-
-/// The general registers, in the order in which instructions number them.
-pub(super) fn general(r: &kvm_regs) -> [u64; GENERAL] {
-    [r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
-}
-
 /// How the registers of one vCPU are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Registers {

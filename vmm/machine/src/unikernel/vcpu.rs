@@ -5,10 +5,10 @@
 
 use super::debt::Debt;
 use super::layout::{PAGE, STUBS};
-use super::registers::{Registers, general};
-use super::spin::{AHEAD, LOOP_MAX, Spin, Spot};
+use super::registers::Registers;
 use super::state::{RESULTS_MAX, VmState};
 use crate::devices::Written;
+use crate::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use crate::vm::host_exits::{HostExit, Pause};
 use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, between_turns, caught, has_error_code};
 use kvm_bindings::kvm_regs;
@@ -168,7 +168,7 @@ impl GuestVcpu {
         let next = (registers.rip - start) as usize;
         let mut code = [0; LOOP_MAX + AHEAD];
         let length = self.vm.memory().read(&mut code[..next + AHEAD], GuestAddress(start)).ok()?;
-        Some(Spin::around(&code[..length], next)?.spot(start, general(registers)))
+        Some(Spin::around(&code[..length], next)?.spot(start, registers))
     }
 
     /// Handles a port write: a doorbell, the serial port, or an exception stub.

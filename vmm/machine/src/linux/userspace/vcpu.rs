@@ -17,6 +17,7 @@ use crate::devices::PendingWrite;
 use crate::linux::apic::local::msr;
 use crate::linux::apic::{Effect, GeneralProtection, Startup};
 use crate::linux::exits::{self, Event};
+use crate::linux::spin_look::SpinLook;
 use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
 use crate::linux::vcpu::tell_of_pause;
@@ -28,7 +29,7 @@ use std::sync::mpsc::Sender;
 use stile_abi::milestone;
 use stile_sched::ledger::Account;
 use stile_sched::time::monotonic;
-use stile_sched::{Nanos, Presence, Stop, Time, kick};
+use stile_sched::{Nanos, Presence, Stop, Time, Yield, kick};
 
 /// One vCPU of a VM.
 pub(in crate::linux) struct UserVcpu {
@@ -40,6 +41,7 @@ pub(in crate::linux) struct UserVcpu {
     retired: Sender<RetiredVcpu>,
     eoi: PvEoi,
     steal: StealTime,
+    look: SpinLook,
     halted: bool,
     /// KVM still has to complete the last exit, which may make an exception. One interrupt beside it would be lost.
     completes: bool,
@@ -75,6 +77,10 @@ impl stile_sched::Vcpu for UserVcpu {
             Ok(stop) => stop,
             Err(kind) => self.broken(kind),
         }
+    }
+
+    fn spins(&mut self) -> Option<Yield> {
+        self.look.look(&self.fd, &self.vm.memory)
     }
 
     fn waited(&mut self, total: Nanos, taken: Nanos) {
@@ -165,6 +171,7 @@ impl UserVcpu {
             retired,
             eoi: PvEoi::default(),
             steal: StealTime::default(),
+            look: SpinLook::default(),
             halted: false,
             completes: false,
             class: 0,
