@@ -39,9 +39,9 @@ const ROUNDS: u64 = 4;
 /// Inputs of a round of the short form.
 const INPUTS: u64 = 50_000;
 
-/// Growth after the first round, of what is made once (unit: bytes). parking_lot keeps a table for the most threads that
-/// have waited for locks at the same time, and all smaller ones before it: 64 bytes for each of its places, of which
-/// there are up to six times as many as threads.
+/// Growth after the first round, of what is made once (unit: bytes). parking_lot keeps a table for the most threads
+/// that have waited for locks at the same time, and all smaller ones before it: 64 bytes for each of its places, of
+/// which there are up to six times as many as threads.
 const ALLOCATED_SLACK: i64 = 64 << 10;
 /// Growth of private mappings after the first round. The allocator's arenas grow by 3 MiB in eight rounds and hardly
 /// any more, with one arena (`MALLOC_ARENA_MAX=1`) by 2.4 MiB, while what is allocated from them does not grow. The

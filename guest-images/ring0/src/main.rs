@@ -5,8 +5,8 @@
 //! and powers off if all passed; else it resets. The word `ticks` on its command line makes it count timer interrupts
 //! and nothing else, `pv` as the second word with ends of interrupts that need no exit. The word `disk` makes it read a
 //! sector of its first device and nothing else: with `reset` as the second word, reset that device before the answer;
-//! with `again`, read it over and over. The word `token` makes its vCPUs pass a token round, each of which spins until it
-//! has it, and nothing else.
+//! with `again`, read it over and over. The word `token` makes its vCPUs pass a token round, each of which spins until
+//! it has it, and nothing else.
 #![cfg_attr(feature = "guest", no_std, no_main)]
 #![cfg_attr(
     feature = "guest",

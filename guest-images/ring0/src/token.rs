@@ -1,5 +1,5 @@
-//! A token that vCPUs pass round. A vCPU that does not have it spins, as an operating system does for a lock or until other
-//! vCPUs have answered.
+//! A token that vCPUs pass round. A vCPU that does not have it spins, as an operating system does for a lock or until
+//! other vCPUs have answered.
 
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 

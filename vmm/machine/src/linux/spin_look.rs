@@ -1,9 +1,9 @@
 //! Looks whether a vCPU of a Linux guest spins: judges the code around its next instruction, which the guest's own page
 //! tables lead to.
 //!
-//! Linux waits in loops of PAUSE for locks, and for other vCPUs to answer an interrupt. VMX and SVM notice such loops, and
-//! KVM then lets another thread of the VM run. But under a policy the threads of vCPUs without a slot sleep, so there is
-//! none. The policy can give the slot to the vCPU that is waited for.
+//! Linux waits in loops of PAUSE for locks, and for other vCPUs to answer an interrupt. VMX and SVM notice such loops,
+//! and KVM then lets another thread of the VM run. But under a policy the threads of vCPUs without a slot sleep, so
+//! there is none. The policy can give the slot to the vCPU that is waited for.
 
 use crate::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use kvm_bindings::kvm_regs;
