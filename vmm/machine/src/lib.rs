@@ -7,7 +7,6 @@
 //! | [`vm`] | what both kinds share: vCPUs, status, end, console |
 //! | [`devices`] | virtio devices, and the transport below them |
 //! | [`halt`] | how the vCPUs of Linux wait inside KVM |
-//! | [`spin`] | finds out from a vCPU's code whether it spins |
 //!
 //! # The life of a VM
 //! 1. [`unikernel::Vm::create`] or [`linux::LinuxVm::create`] makes memory, boot structures and vCPUs, and adds the
