@@ -47,8 +47,10 @@ fn spot_at(
     memory: &GuestMemoryMmap,
 ) -> Option<Spot> {
     let rip = registers.rip;
-    // The page before that of the instruction may be none.
-    let starts = [rip.saturating_sub(LOOP_MAX as u64), rip - rip % PAGE];
+    let first = rip.saturating_sub(LOOP_MAX as u64);
+    // The page before that of the instruction may be none. No start lies before `first`, though other vCPUs may change
+    // the tables between two translations.
+    let starts = [first, first.max(rip - rip % PAGE)];
     let start = starts.into_iter().find(|start| translate(*start).is_some())?;
     let next = (rip - start) as usize;
     let mut code = [0; LOOP_MAX + AHEAD];
@@ -132,6 +134,22 @@ mod tests {
         assert!(spot_at(&last, |_| Some(GuestAddress(1 << 40)), &memory).is_none());
         assert!(spot_at(&last, |_| None, &memory).is_none());
         assert!(spot_at(&kvm_regs::default(), |_| None, &memory).is_none());
+    }
+
+    #[test]
+    fn tables_that_change_between_translations_do_no_harm() {
+        let memory = with_loop(0x100);
+        for offset in [0, 0x100, PAGE - 1] {
+            for first_mapped in 0..4 {
+                let asked = std::cell::Cell::new(0);
+                let translate = |address: u64| {
+                    asked.set(asked.get() + 1);
+                    (asked.get() > first_mapped).then(|| GuestAddress(address.wrapping_sub(LINEAR).wrapping_add(AT)))
+                };
+                let registers = kvm_regs { rip: LINEAR + offset, ..kvm_regs::default() };
+                let _ = spot_at(&registers, translate, &memory);
+            }
+        }
     }
 
     #[test]
