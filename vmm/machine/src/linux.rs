@@ -40,6 +40,7 @@ pub use state::LinuxState;
 use crate::devices::DeviceError;
 use crate::devices::virtio::{Attachment, AttachmentMaker, Interrupt};
 use crate::halt::{self, Halting};
+use crate::spin::LastSpot;
 use crate::vm::clock::TscClock;
 use crate::vm::console::{Console, Sink};
 use crate::vm::host_exits::Pause;
@@ -52,7 +53,6 @@ use cpuid::{Features, StealTime};
 use kernel::Protocol;
 use kvm_ioctls::{IoEventAddress, Kvm, MsrExitReason, VcpuFd, VmFd};
 use layout::{DEVICES_MAX, POWER_BUTTON_GSI, SERIAL_GSI, device_base, device_gsi};
-use spin_look::SpinLook;
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -241,8 +241,8 @@ impl LinuxVm {
                     enter_kernel(&fd, index, protocol)?;
                     let (halting, steal) = (Halting::default(), steal::StealTime::default());
                     let pause = Pause::default();
-                    let look = SpinLook::default();
-                    Ok(Box::new(LinuxVcpu { index, fd, halting, look, pending: None, pause, steal, vm, retired }))
+                    let (last_spot, pending) = (LastSpot::default(), None);
+                    Ok(Box::new(LinuxVcpu { index, fd, halting, last_spot, pending, pause, steal, vm, retired }))
                 }
                 Some(apics) => {
                     let pristine = Pristine::of(&fd, index).map_err(refused("the vCPU's state after a reset"))?;

@@ -11,6 +11,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 use kvm_bindings::kvm_regs;
+use stile_sched::{Wait, Yield};
 
 /// Longest loop that may be nothing but waiting (units: bytes). Loops of the usual locks are half as long. A loop that
 /// contains a critical section beside its PAUSE is longer.
@@ -36,6 +37,18 @@ pub(crate) struct Spin {
 pub(crate) struct Spot {
     first: u64,
     registers: [u64; GENERAL],
+}
+
+/// Where the last look at a vCPU found it spinning, if it did.
+#[derive(Debug, Default)]
+pub(crate) struct LastSpot(Option<Spot>);
+
+impl LastSpot {
+    /// Takes in what the next look found. Returns the yield for which it counts, if the vCPU spins.
+    pub(crate) fn follow(&mut self, spot: Option<Spot>) -> Option<Yield> {
+        let before = std::mem::replace(&mut self.0, spot);
+        spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
+    }
 }
 
 impl Spin {

@@ -19,6 +19,7 @@ pub use on_switch::create_on_switch;
 pub use state::{RESULTS_MAX, VmState};
 
 use crate::devices::{DeviceError, MmioDevice};
+use crate::spin::LastSpot;
 use crate::vm::clock::TscClock;
 use crate::vm::console::Sink;
 use crate::vm::host_exits::Pause;
@@ -135,7 +136,8 @@ impl Vm {
             start.prepare(&fd, self.state.layout(), index)?;
             let (vm, retired) = (Arc::clone(&self.state), retired.clone());
             let (registers, debt, pause) = (start.registers, Debt::default(), Pause::default());
-            Ok(Box::new(GuestVcpu { index, fd, registers, spot: None, at_gate: false, debt, pause, vm, retired }))
+            let last_spot = LastSpot::default();
+            Ok(Box::new(GuestVcpu { index, fd, registers, last_spot, at_gate: false, debt, pause, vm, retired }))
         })
     }
 

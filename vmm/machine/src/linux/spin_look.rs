@@ -8,29 +8,14 @@
 use crate::spin::{AHEAD, LOOP_MAX, Spin, Spot};
 use kvm_bindings::kvm_regs;
 use kvm_ioctls::VcpuFd;
-use stile_sched::{Wait, Yield};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
 /// Bytes for which one translation holds: the smallest page.
 const PAGE: u64 = 4096;
 
-/// What the last look at a vCPU found.
-#[derive(Debug, Default)]
-pub(super) struct SpinLook {
-    spot: Option<Spot>,
-}
-
-impl SpinLook {
-    /// The yield for which the vCPU's spinning counts, if it spins. The vCPU must have left its guest.
-    pub(super) fn look(&mut self, fd: &VcpuFd, memory: &GuestMemoryMmap) -> Option<Yield> {
-        let spot = spot(fd, memory);
-        let before = std::mem::replace(&mut self.spot, spot);
-        spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
-    }
-}
-
-/// The spot where the vCPU spins. `None`: it does not, or executes no 64-bit code, or KVM does not tell.
-fn spot(fd: &VcpuFd, memory: &GuestMemoryMmap) -> Option<Spot> {
+/// The spot where a vCPU spins that has left its guest. `None`: it does not spin, or executes no 64-bit code, or KVM does
+/// not tell.
+pub(super) fn look(fd: &VcpuFd, memory: &GuestMemoryMmap) -> Option<Spot> {
     if fd.get_sregs().ok()?.cs.l == 0 {
         return None;
     }

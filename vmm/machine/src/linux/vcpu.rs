@@ -6,11 +6,12 @@
 
 use super::exits::{self, Event};
 use super::msr_exits;
-use super::spin_look::SpinLook;
+use super::spin_look;
 use super::state::LinuxState;
 use super::steal::{self, StealTime};
 use crate::devices::PendingWrite;
 use crate::halt::Halting;
+use crate::spin::LastSpot;
 use crate::vm::host_exits::Pause;
 use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -26,7 +27,7 @@ pub(super) struct LinuxVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) halting: Halting,
-    pub(super) look: SpinLook,
+    pub(super) last_spot: LastSpot,
     /// A write to a busy device, which has to be done before the guest goes on.
     pub(super) pending: Option<PendingWrite>,
     /// After a bus lock.
@@ -53,7 +54,7 @@ impl stile_sched::Vcpu for LinuxVcpu {
     }
 
     fn spins(&mut self) -> Option<Yield> {
-        self.look.look(&self.fd, &self.vm.memory)
+        self.last_spot.follow(spin_look::look(&self.fd, &self.vm.memory))
     }
 
     fn waited(&mut self, total: Nanos, taken: Nanos) {

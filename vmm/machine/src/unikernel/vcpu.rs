@@ -8,7 +8,7 @@ use super::layout::{PAGE, STUBS};
 use super::registers::Registers;
 use super::state::{RESULTS_MAX, VmState};
 use crate::devices::Written;
-use crate::spin::{AHEAD, LOOP_MAX, Spin, Spot};
+use crate::spin::{AHEAD, LOOP_MAX, LastSpot, Spin, Spot};
 use crate::vm::host_exits::{HostExit, Pause};
 use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, between_turns, caught, has_error_code};
 use kvm_bindings::kvm_regs;
@@ -32,8 +32,7 @@ pub(super) struct GuestVcpu {
     pub(super) index: u32,
     pub(super) fd: VcpuFd,
     pub(super) registers: Registers,
-    /// Where the vCPU was spinning at the last look, if it was.
-    pub(super) spot: Option<Spot>,
+    pub(super) last_spot: LastSpot,
     /// The vCPU waits for its VM's gate to open.
     pub(super) at_gate: bool,
     /// Device work that has to be done before the guest goes on.
@@ -69,8 +68,7 @@ impl stile_sched::Vcpu for GuestVcpu {
     fn spins(&mut self) -> Option<Yield> {
         let spot = self.registers.read(&self.fd).and_then(|registers| self.spot(&registers));
         self.registers.come_with_exits(&mut self.fd, spot.is_some());
-        let before = std::mem::replace(&mut self.spot, spot);
-        spot.map(|_| Yield { wait: Wait::Spin, again: spot == before })
+        self.last_spot.follow(spot)
     }
 
     fn waited(&mut self, total: Nanos, _taken: Nanos) {

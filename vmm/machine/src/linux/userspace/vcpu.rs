@@ -17,10 +17,11 @@ use crate::devices::PendingWrite;
 use crate::linux::apic::local::msr;
 use crate::linux::apic::{Effect, GeneralProtection, Startup};
 use crate::linux::exits::{self, Event};
-use crate::linux::spin_look::SpinLook;
+use crate::linux::spin_look;
 use crate::linux::state::LinuxState;
 use crate::linux::steal::{self, StealTime};
 use crate::linux::vcpu::tell_of_pause;
+use crate::spin::LastSpot;
 use crate::vm::host_exits::Pause;
 use crate::vm::{Fault, FaultKind, Outcome, Pausable, RetiredVcpu, between_turns, caught};
 use kvm_ioctls::{VcpuExit, VcpuFd};
@@ -41,7 +42,7 @@ pub(in crate::linux) struct UserVcpu {
     retired: Sender<RetiredVcpu>,
     eoi: PvEoi,
     steal: StealTime,
-    look: SpinLook,
+    last_spot: LastSpot,
     halted: bool,
     /// KVM still has to complete the last exit, which may make an exception. One interrupt beside it would be lost.
     completes: bool,
@@ -80,7 +81,7 @@ impl stile_sched::Vcpu for UserVcpu {
     }
 
     fn spins(&mut self) -> Option<Yield> {
-        self.look.look(&self.fd, &self.vm.memory)
+        self.last_spot.follow(spin_look::look(&self.fd, &self.vm.memory))
     }
 
     fn waited(&mut self, total: Nanos, taken: Nanos) {
@@ -171,7 +172,7 @@ impl UserVcpu {
             retired,
             eoi: PvEoi::default(),
             steal: StealTime::default(),
-            look: SpinLook::default(),
+            last_spot: LastSpot::default(),
             halted: false,
             completes: false,
             class: 0,
