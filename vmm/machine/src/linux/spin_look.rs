@@ -13,8 +13,8 @@ use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 /// Bytes for which one translation holds: the smallest page.
 const PAGE: u64 = 4096;
 
-/// The spot where a vCPU that has left its guest spins. `None`: it does not, or executes no 64-bit code, or KVM does not
-/// tell.
+/// The spot where a vCPU that has left its guest spins. `None`: it does not, or executes no 64-bit code, or KVM does
+/// not tell.
 pub(super) fn look(fd: &VcpuFd, memory: &GuestMemoryMmap) -> Option<Spot> {
     if fd.get_sregs().ok()?.cs.l == 0 {
         return None;
